@@ -1,0 +1,27 @@
+// Broken invariants. User input never reaches a check: it is validated and reported as a Status.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+// What a broken invariant throws; caught only in main.cc and in the controller's worker loop.
+class CheckFailure : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void ThrowCheckFailure(const char* file, int line, const char* condition,
+                                    const std::string& message);
+
+}  // namespace lockstep
+
+// LOCKSTEP_CHECK(condition, "conv2d: stride is {}, must be positive", stride)
+#define LOCKSTEP_CHECK(condition, ...)                                                       \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
+      ::lockstep::ThrowCheckFailure(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
+  } while (false)

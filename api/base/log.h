@@ -1,0 +1,30 @@
+// One JSON object per line on stderr: {"time":…,"level":…,"message":…, fields…}. Thread-safe.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// Records below `level` are dropped. The default is kInfo.
+void SetLogLevel(LogLevel level);
+
+// Fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0", "rank": 1}.
+void SetLogContext(nlohmann::json fields);
+
+void Log(LogLevel level, std::string_view message, const nlohmann::json& fields = {});
+
+inline void LogInfo(std::string_view message, const nlohmann::json& fields = {}) {
+  Log(LogLevel::kInfo, message, fields);
+}
+inline void LogWarning(std::string_view message, const nlohmann::json& fields = {}) {
+  Log(LogLevel::kWarning, message, fields);
+}
+inline void LogError(std::string_view message, const nlohmann::json& fields = {}) {
+  Log(LogLevel::kError, message, fields);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// The names that operator, trainer and users agree on: labels, environment, ports, exit codes.
+// This file is the one list of them.
+#pragma once
+
+#include <string_view>
+
+namespace lockstep::api {
+
+inline constexpr char kGroup[] = "training.lockstep.dev";
+inline constexpr char kVersion[] = "v1";
+inline constexpr char kApiVersion[] = "training.lockstep.dev/v1";
+inline constexpr char kKind[] = "TrainingJob";
+inline constexpr char kPlural[] = "trainingjobs";
+
+// Labels of every object made for a job.
+inline constexpr char kLabelJobName[] = "training.lockstep.dev/job-name";
+inline constexpr char kLabelJobUid[] = "training.lockstep.dev/job-uid";
+inline constexpr char kLabelRole[] = "training.lockstep.dev/role";
+inline constexpr char kLabelReplicaIndex[] = "training.lockstep.dev/replica-index";
+inline constexpr char kLabelAttempt[] = "training.lockstep.dev/attempt";
+
+// Environment of every non-init container.
+inline constexpr char kEnvTfConfig[] = "TF_CONFIG";
+inline constexpr char kEnvJob[] = "LOCKSTEP_JOB";
+inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";
+inline constexpr char kEnvNamespace[] = "LOCKSTEP_NAMESPACE";
+inline constexpr char kEnvRole[] = "LOCKSTEP_ROLE";
+inline constexpr char kEnvIndex[] = "LOCKSTEP_INDEX";
+inline constexpr char kEnvAttempt[] = "LOCKSTEP_ATTEMPT";
+inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";  // the `training` section as JSON
+// `strategy` as JSON; set beside LOCKSTEP_CONFIG.
+inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";
+inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
+// The pod's own address; where the supervisor binds its servers. Absent: all addresses.
+inline constexpr char kEnvPodIp[] = "LOCKSTEP_POD_IP";
+
+// Ports.
+inline constexpr int kClusterPort = 2222;   // rendezvous and TrainerStatus; TF_CONFIG's addresses
+inline constexpr int kMetricsPort = 8080;   // the supervisor's /metrics
+inline constexpr std::string_view kClusterPortNames[] = {"tfjob-port", "cluster"};
+
+// Containers whose exit decides the pod's outcome, in order of preference; else the first container.
+inline constexpr std::string_view kMainContainerNames[] = {"tensorflow", "pytorch", "jax",
+                                                           "trainer"};
+inline constexpr char kTrainerContainer[] = "trainer";
+
+// Exit codes of the trainer. 1-127 are permanent, 128 and above are retried (TFJob's rule).
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitBadConfig = 10;
+inline constexpr int kExitBadData = 11;
+inline constexpr int kExitDiverged = 20;
+inline constexpr int kExitPreempted = 200;           // after a checkpoint
+inline constexpr int kExitPeerLost = 210;
+inline constexpr int kExitRendezvousDeadline = 211;
+
+// True if a process that ended with this code is worth starting again.
+bool IsRetryableExitCode(int exit_code);
+
+}  // namespace lockstep::api

@@ -1,0 +1,257 @@
+// TrainingJob v1: what a user writes (spec) and what the operator answers (status).
+// Plain values; absent means "not set by the user" until defaults.h has filled it in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/base/clock.h"
+
+namespace lockstep::api {
+
+using Json = nlohmann::json;
+
+struct OwnerReference {
+  std::string api_version, kind, name, uid;
+  bool controller = false;
+  bool operator==(const OwnerReference&) const = default;
+};
+
+struct ObjectMeta {
+  std::string name;
+  std::string namespace_name = "default";
+  std::string uid;
+  std::string resource_version;
+  std::int64_t generation = 0;
+  std::map<std::string, std::string> labels, annotations;
+  std::vector<OwnerReference> owner_references;
+  std::optional<Time> creation_time, deletion_time;
+  bool operator==(const ObjectMeta&) const = default;
+};
+
+enum class Role { kChief, kWorker, kParameterServer, kEvaluator };
+// "Chief", "Worker", "PS", "Evaluator": the keys of replicaSpecs.
+std::string_view RoleKey(Role role);
+// "chief", "worker", "ps", "evaluator": labels, pod names, TF_CONFIG.
+std::string_view RoleName(Role role);
+std::optional<Role> RoleFromKey(std::string_view key);
+std::optional<Role> RoleFromName(std::string_view name);
+
+enum class StrategyType { kMirrored, kMultiWorkerMirrored, kParameterServer, kCentralStorage, kIndependent };
+enum class Communication { kAuto, kRing, kNccl };
+enum class ParameterServerMode { kAsync, kSync };
+struct ParameterServerSpec {
+  ParameterServerMode mode = ParameterServerMode::kAsync;
+  std::int64_t max_staleness = 16;
+  int backup_workers = 0;
+  bool operator==(const ParameterServerSpec&) const = default;
+};
+struct StrategySpec {
+  StrategyType type = StrategyType::kMultiWorkerMirrored;
+  std::optional<int> processes_per_pod;
+  Communication communication = Communication::kAuto;
+  std::optional<ParameterServerSpec> parameter_server;
+  bool operator==(const StrategySpec&) const = default;
+};
+
+struct ModelSpec {
+  std::string name;              // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
+  std::vector<Json> layers;      // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
+  bool operator==(const ModelSpec&) const = default;
+};
+
+enum class DatasetFormat { kIdx, kSynthetic };
+struct SyntheticSpec {  // classes are separable, so that a model can be seen to learn
+  std::int64_t train_examples = 4096, test_examples = 512;
+  std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
+  int classes = 10;
+  bool operator==(const SyntheticSpec&) const = default;
+};
+struct DatasetSpec {
+  DatasetFormat format = DatasetFormat::kIdx;
+  std::string path;              // a folder; empty for synthetic data
+  bool shuffle = true;
+  bool cache = true;             // keep decoded samples in memory
+  int prefetch = 2;              // batches prepared ahead by a thread; 0: none
+  std::optional<SyntheticSpec> synthetic;
+  bool operator==(const DatasetSpec&) const = default;
+};
+
+struct BatchSizeSpec {           // exactly one is set
+  std::optional<std::int64_t> global, per_replica;
+  bool operator==(const BatchSizeSpec&) const = default;
+};
+
+enum class ScheduleType { kConstant, kCosine };
+struct LearningRateScheduleSpec {
+  ScheduleType type = ScheduleType::kConstant;
+  std::int64_t warmup_steps = 0;             // linear, from 0
+  double final_fraction = 0.0;               // of learningRate at the last step; Cosine only
+  bool operator==(const LearningRateScheduleSpec&) const = default;
+};
+
+struct OptimizerSpec {
+  std::string name = "Adam";                 // Adam | SGD
+  double learning_rate = 0.001;
+  double momentum = 0.0;                     // SGD
+  bool nesterov = false;                     // SGD
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;  // Adam; Keras' defaults
+  double weight_decay = 0.0;
+  bool operator==(const OptimizerSpec&) const = default;
+};
+
+enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
+
+struct CheckpointSpec {
+  std::string directory;                     // empty: no checkpoints
+  std::int64_t every_steps = 200;            // 0: only at the end
+  int keep = 3;
+  bool operator==(const CheckpointSpec&) const = default;
+};
+struct SummariesSpec {
+  std::string directory;                     // TensorBoard event files; empty: none
+  std::int64_t every_steps = 50;
+  bool operator==(const SummariesSpec&) const = default;
+};
+struct EvaluationSpec {
+  bool enabled = true;                       // on the test set
+  std::int64_t every_epochs = 1;             // and always at the end
+  bool operator==(const EvaluationSpec&) const = default;
+};
+
+struct TrainingSpec {
+  ModelSpec model;
+  DatasetSpec dataset;
+  BatchSizeSpec batch_size;
+  std::optional<std::int64_t> epochs, steps;  // exactly one is set
+  std::int64_t seed = 1;
+  OptimizerSpec optimizer;
+  LearningRateScheduleSpec learning_rate_schedule;
+  Precision precision = Precision::kFloat32;
+  CheckpointSpec checkpoint;
+  SummariesSpec summaries;
+  EvaluationSpec evaluation;
+  std::int64_t rendezvous_timeout_seconds = 300;
+  bool operator==(const TrainingSpec&) const = default;
+};
+
+enum class RestartPolicy { kAlways, kOnFailure, kNever, kExitCode };
+struct ReplicaSpec {
+  int replicas = 1;
+  std::optional<RestartPolicy> restart_policy;
+  Json tmpl = Json::object();                // a PodTemplateSpec, as written; may be empty with `training`
+  bool operator==(const ReplicaSpec&) const = default;
+};
+
+struct ElasticSpec {
+  int min_replicas = 1, max_replicas = 1;
+  bool operator==(const ElasticSpec&) const = default;
+};
+enum class RestartScope { kInPlace, kGang, kPod };
+enum class SuccessPolicy { kChiefOrWorker0, kAllWorkers };
+enum class CleanPodPolicy { kRunning, kAll, kNone };
+struct SchedulingPolicySpec {
+  std::optional<int> min_available;
+  std::string queue, priority_class;
+  bool operator==(const SchedulingPolicySpec&) const = default;
+};
+struct RunPolicySpec {
+  CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
+  std::optional<std::int64_t> ttl_seconds_after_finished, active_deadline_seconds;
+  int backoff_limit = 6;
+  std::optional<SchedulingPolicySpec> scheduling_policy;
+  bool operator==(const RunPolicySpec&) const = default;
+};
+
+struct TrainingJobSpec {
+  bool suspend = false;
+  std::string managed_by;
+  std::optional<StrategySpec> strategy;
+  std::optional<TrainingSpec> training;
+  std::map<Role, ReplicaSpec> replica_specs;
+  std::optional<ElasticSpec> elastic;
+  std::optional<RestartScope> restart_scope;
+  std::optional<SuccessPolicy> success_policy;
+  RunPolicySpec run_policy;
+  bool operator==(const TrainingJobSpec&) const = default;
+};
+
+enum class ConditionStatus { kTrue, kFalse, kUnknown };
+struct Condition {                           // metav1.Condition
+  std::string type;                          // Created Running Restarting Suspended Succeeded Failed
+  ConditionStatus status = ConditionStatus::kUnknown;
+  std::int64_t observed_generation = 0;
+  Time last_transition_time;
+  std::string reason, message;
+  bool operator==(const Condition&) const = default;
+};
+struct ReplicaStatus {
+  int desired = 0, active = 0, ready = 0, succeeded = 0, failed = 0;
+  bool operator==(const ReplicaStatus&) const = default;
+};
+struct RestartCounts {
+  int application = 0, disruption = 0;
+  bool operator==(const RestartCounts&) const = default;
+};
+struct Progress {
+  std::int64_t step = 0, total_steps = 0;
+  double epoch = 0;                          // fractional: 1.5 is the middle of the second epoch
+  std::optional<double> loss, accuracy;      // mean since the epoch's start; absent if not finite
+  std::optional<double> test_accuracy, test_loss;
+  double examples_per_second = 0;
+  std::optional<double> goodput, estimated_remaining_seconds;
+  std::int64_t last_checkpoint_step = -1;    // -1: none
+  std::optional<Time> update_time;
+  bool operator==(const Progress&) const = default;
+};
+struct Failure {
+  std::string role;
+  int index = 0;
+  std::string node;
+  int exit_code = 0;
+  std::string reason, message;
+  bool operator==(const Failure&) const = default;
+};
+struct TrainingJobStatus {
+  std::string state;
+  std::vector<Condition> conditions;
+  std::int64_t observed_generation = 0;
+  std::optional<Time> start_time, completion_time, next_retry_time;
+  int attempt = 0;
+  std::vector<int> completed_indexes;
+  std::string selector, ready_replicas;
+  int restart_count = 0;
+  std::map<Role, ReplicaStatus> replica_statuses;
+  RestartCounts restarts;
+  std::optional<Progress> progress;
+  std::optional<Failure> failure;
+  bool operator==(const TrainingJobStatus&) const = default;
+};
+
+struct TrainingJob {
+  ObjectMeta metadata;
+  TrainingJobSpec spec;
+  TrainingJobStatus status;
+  bool operator==(const TrainingJob&) const = default;
+};
+
+// Strict: an unknown field, a wrong type or a value out of an enum is InvalidArgument; the message
+// holds one line per fault: "spec.training.epochs: found "two", expected an integer of at least 1".
+// Fields under replicaSpecs.*.template are not looked into.
+absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json);
+Json TrainingJobToJson(const TrainingJob& job);
+
+// The `training` and `strategy` sections alone, as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry them.
+absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json);
+Json TrainingSpecToJson(const TrainingSpec& training);
+absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json);
+Json StrategySpecToJson(const StrategySpec& strategy);
+Json StatusToJson(const TrainingJobStatus& status);
+
+}  // namespace lockstep::api

@@ -1,0 +1,37 @@
+# Language level, warnings and output folders of everything that is ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+# GNU's ar and ranlib order archive members by name, so a build is reproducible.
+set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(lockstep_warnings INTERFACE)
+target_compile_options(lockstep_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports overlaps in std::string that cannot happen (GCC bug 105651), and the same
+  # inlining makes it see out-of-bounds copies in optional and variant.
+  target_compile_options(lockstep_warnings INTERFACE -Wno-restrict)
+endif()
+
+if(LOCKSTEP_SANITIZER STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+elseif(LOCKSTEP_SANITIZER STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(NOT LOCKSTEP_SANITIZER STREQUAL "")
+  message(FATAL_ERROR "LOCKSTEP_SANITIZER is '${LOCKSTEP_SANITIZER}'; it must be address, thread or empty")
+endif()

@@ -1,0 +1,56 @@
+# lockstep_library, lockstep_program, lockstep_test: one way to declare each, sources named one by one.
+include(GoogleTest)
+
+# lockstep_library(NAME SRCS a.cc … [DEPS lib …]): a static library; headers are included from the root.
+function(lockstep_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SRCS})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE lockstep_warnings)
+endfunction()
+
+# lockstep_program(NAME SRCS main.cc … [DEPS lib …]): a binary in build/<preset>/bin.
+function(lockstep_program name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} lockstep_warnings)
+endfunction()
+
+# lockstep_test(NAME SRCS a_test.cc … [DEPS lib …] [LABELS l …] [TIMEOUT seconds]): one binary a folder.
+function(lockstep_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main lockstep_warnings)
+  target_compile_definitions(${name} PRIVATE
+    LOCKSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LOCKSTEP_BINARY_DIR="${CMAKE_BINARY_DIR}/bin")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# lockstep_proto(NAME PROTOS a.proto …): generated C++ and gRPC stubs, included as "api/proto/a.pb.h".
+function(lockstep_proto name)
+  cmake_parse_arguments(ARG "" "" "PROTOS" ${ARGN})
+  set(generated)
+  foreach(proto ${ARG_PROTOS})
+    get_filename_component(stem ${proto} NAME_WE)
+    file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+    set(base ${PROJECT_BINARY_DIR}/generated/${dir}/${stem})
+    add_custom_command(
+      OUTPUT ${base}.pb.cc ${base}.pb.h ${base}.grpc.pb.cc ${base}.grpc.pb.h
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/generated
+      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR}
+        --cpp_out=${PROJECT_BINARY_DIR}/generated --grpc_out=${PROJECT_BINARY_DIR}/generated
+        --plugin=protoc-gen-grpc=${GRPC_CPP_PLUGIN} ${CMAKE_CURRENT_SOURCE_DIR}/${proto}
+      DEPENDS ${proto} VERBATIM)
+    list(APPEND generated ${base}.pb.cc ${base}.grpc.pb.cc)
+  endforeach()
+  add_library(${name} STATIC ${generated})
+  target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${name} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
+endfunction()

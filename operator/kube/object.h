@@ -1,0 +1,42 @@
+// A Kubernetes object as JSON, and how its metadata is read. Nothing here knows any kind.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace lockstep::kube {
+
+using Object = nlohmann::json;
+
+// A resource type, e.g. {"", "v1", "Pod", "pods"}.
+struct Kind {
+  std::string group, version, kind, plural;
+  bool namespaced = true;
+  std::string ApiVersion() const;  // "v1", "training.lockstep.dev/v1"
+  bool operator==(const Kind&) const = default;
+};
+
+struct Key {
+  std::string namespace_name, name;
+  auto operator<=>(const Key&) const = default;
+};
+
+// Readers of metadata; empty when absent or of another type.
+Key KeyOf(const Object& object);
+std::string Name(const Object& object);
+std::string Namespace(const Object& object);
+std::string Uid(const Object& object);
+std::string ResourceVersion(const Object& object);
+std::string Label(const Object& object, const std::string& key);
+bool IsBeingDeleted(const Object& object);
+// The uid of the owner reference with controller: true.
+std::string ControllerUid(const Object& object);
+
+inline const Kind kPodKind{"", "v1", "Pod", "pods"};
+inline const Kind kServiceKind{"", "v1", "Service", "services"};
+inline const Kind kEventKind{"events.k8s.io", "v1", "Event", "events"};
+
+}  // namespace lockstep::kube

@@ -1,0 +1,183 @@
+// What a device must offer. Ops are made once for fixed shapes, bound once to fixed memory, then
+// run every step without allocating. A back end's ops run in order on one stream; Synchronize()
+// waits for it. Ops are used by one thread. A device that refuses throws DeviceError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "trainer/core/tensor.h"
+
+namespace lockstep::train {
+
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+enum class Padding { kValid, kSame };  // Keras' meaning: same = ceil(in / stride), extra at the end
+enum class Activation { kNone, kRelu };
+
+// How a parameter starts. Fans are those of Keras: receptive field x channels.
+enum class Init { kZeros, kOnes, kGlorotUniform, kHeNormal };
+
+struct ParameterDesc {
+  std::string name;    // "weight", "bias", "gamma", "beta"; the layer's name is put before it
+  TensorDesc desc;     // conv weight: K,C,R,S   dense weight: out,in   bias: K
+  Init init = Init::kZeros;
+  std::int64_t fan_in = 1, fan_out = 1;
+};
+
+// What changes from step to step.
+struct StepContext {
+  bool training = true;
+  std::int64_t valid = 0;           // leading rows of the batch that are real; the rest is padding
+  std::uint64_t step = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t first_position = 0; // global position of row 0, for dropout's counters
+};
+
+// Where an op's data lives, fixed for its life. Pointers are aligned to kArenaAlignment; parameters
+// and gradients are in the order of Parameters(), states in the order of States().
+struct OpMemory {
+  const void* x = nullptr;
+  void* y = nullptr;
+  void* dy = nullptr;               // may be overwritten by Backward
+  void* dx = nullptr;               // null: not wanted
+  std::vector<float*> parameters, gradients, states;
+  void* workspace = nullptr;        // kept from Forward to Backward
+  void* scratch = nullptr;          // shared by all ops, not kept between calls
+};
+
+// One differentiable operation x -> y.
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual const TensorDesc& input() const = 0;   // as handed to Make…
+  virtual const TensorDesc& output() const = 0;  // the layout is the back end's choice
+  virtual std::vector<ParameterDesc> Parameters() const { return {}; }
+  // Not trained but saved: running mean and variance.
+  virtual std::vector<ParameterDesc> States() const { return {}; }
+  virtual std::size_t WorkspaceBytes() const { return 0; }
+  virtual std::size_t ScratchBytes() const { return 0; }
+  // True if y may be the memory of x and dx that of dy.
+  virtual bool InPlace() const { return false; }
+  virtual void Bind(const OpMemory& memory) = 0;
+  virtual void Forward(const StepContext& step) = 0;
+  // Writes (not adds to) dx and gradients. Called only after Forward with training = true.
+  virtual void Backward(const StepContext& step) = 0;
+};
+
+// Softmax cross-entropy over the last axis with a weight per row, loss and gradient in one pass.
+//   loss   = sum_i weight_i * CE(logits_i, label_i)   (a sum, not a mean)
+//   dlogits_i = scale * weight_i * (softmax(logits_i) - onehot(label_i))
+class LossOp {
+ public:
+  struct Memory {
+    const float* logits = nullptr;       // N,K dense
+    float* dlogits = nullptr;            // N,K dense; null: loss only
+    const std::int32_t* labels = nullptr;  // N; null with one_hot
+    const float* one_hot = nullptr;      // N,K; may be soft; null with labels
+    const float* weights = nullptr;      // N; 0 for padding
+  };
+  struct Result {
+    double loss = 0;                     // weighted sum
+    double correct = 0;                  // weighted count of argmax == label (argmax of one_hot)
+  };
+  virtual ~LossOp() = default;
+  virtual void Bind(const Memory& memory) = 0;
+  virtual Result Run(float scale) = 0;
+};
+
+// Elementwise update of flat parameters; all ranges have the same length and order.
+struct OptimizerMemory {
+  float* values = nullptr;
+  const float* gradients = nullptr;
+  std::vector<float*> slots;             // SGD: momentum (if any); Adam: m, v
+  std::int64_t size = 0;
+};
+struct SgdSpec {
+  float momentum = 0;
+  bool nesterov = false;
+  float weight_decay = 0;
+};
+struct AdamSpec {  // Kingma & Ba 2015, Keras' form: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t), epsilon outside
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
+  float weight_decay = 0;                // decoupled (AdamW): w -= lr * decay * w
+};
+class OptimizerOp {
+ public:
+  virtual ~OptimizerOp() = default;
+  virtual int Slots() const = 0;
+  virtual void Bind(const OptimizerMemory& memory) = 0;
+  // `step` counts from 1.
+  virtual void Step(float learning_rate, std::int64_t step) = 0;
+};
+
+struct Conv2dSpec {
+  TensorDesc x;                          // N,C,H,W
+  std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
+  Padding padding = Padding::kValid;
+  bool bias = true;
+  Activation activation = Activation::kNone;
+  bool input_gradient = true;            // false for the first layer: dx is not computed
+};
+struct DenseSpec {
+  TensorDesc x;                          // N,… : all but N are flattened in logical (C,H,W) order
+  std::int64_t units = 0;
+  bool bias = true;
+  Activation activation = Activation::kNone;
+  bool input_gradient = true;
+};
+enum class PoolKind { kMax, kAverage };
+struct Pool2dSpec {                      // average leaves padding out of its count, as Keras does
+  TensorDesc x;                          // N,C,H,W
+  PoolKind kind = PoolKind::kMax;
+  std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
+  Padding padding = Padding::kValid;
+  Activation activation = Activation::kNone;  // max pool only: relu before (= after) the pool
+};
+struct BatchNormSpec {                   // over N,H,W (or N); biased variance in the step,
+  TensorDesc x;                          // moving averages with momentum, Keras' defaults
+  float momentum = 0.99f, epsilon = 1e-3f;
+};
+struct DropoutSpec {                     // inverted dropout; element e of the row at global position p
+  TensorDesc x;                          // is kept by Philox(DeriveKey(seed, layer), p, step, e / 4)
+  float rate = 0.5f;
+  std::uint64_t layer = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string Name() const = 0;  // "reference", "cpu"
+  virtual std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) = 0;
+  virtual std::unique_ptr<Op> MakeDense(const DenseSpec& spec) = 0;
+  virtual std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec) = 0;
+  virtual std::unique_ptr<Op> MakeGlobalAveragePool2d(const TensorDesc& x) = 0;  // -> N,C
+  virtual std::unique_ptr<Op> MakeBatchNorm(const BatchNormSpec& spec) = 0;
+  virtual std::unique_ptr<Op> MakeRelu(const TensorDesc& x) = 0;
+  virtual std::unique_ptr<Op> MakeDropout(const DropoutSpec& spec) = 0;
+  virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) = 0;
+  virtual std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec) = 0;
+  virtual std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) = 0;
+  // y[i] = scale * x[i]: raw bytes of a batch to the model's float input.
+  virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
+  // Between a layout and dense row-major order, for checkpoints and tests.
+  virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
+  virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
+  virtual void Synchronize() {}
+};
+
+struct BackendOptions {
+  std::string name = "cpu";              // reference | cpu
+  int threads = 1;
+};
+// InvalidArgument names are refused by validation before; an unknown one throws CheckFailure.
+std::unique_ptr<Backend> MakeBackend(const BackendOptions& options);
+
+}  // namespace lockstep::train

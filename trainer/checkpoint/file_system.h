@@ -1,0 +1,31 @@
+// The only road of checkpoints to the disk, so that tests can drop writes, fill the disk and crash.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::train {
+
+// Thread-safe. Errors name the path and the system's reason; ResourceExhausted: the disk is full.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual absl::Status CreateDirectories(const std::string& path) = 0;
+  // Creates or truncates, writes, fsyncs, closes.
+  virtual absl::Status WriteFile(const std::string& path,
+                                 const std::vector<std::span<const std::byte>>& pieces) = 0;
+  virtual absl::StatusOr<std::string> ReadFile(const std::string& path) = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) = 0;
+  virtual absl::Status RemoveRecursively(const std::string& path) = 0;
+};
+
+FileSystem& RealFileSystem();
+
+}  // namespace lockstep::train

@@ -1,0 +1,50 @@
+// Saved training states in one folder; format.md describes the files. The manifest is written last
+// and is the commit: whatever dies before, the folder's newest complete checkpoint is untouched.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/checkpoint/file_system.h"
+#include "trainer/core/shape.h"
+
+namespace lockstep::train {
+
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> data;               // dense, row-major
+};
+
+struct Snapshot {
+  std::int64_t step = 0;                 // steps done
+  nlohmann::json state;                  // sampler, ledger, optimizer step, seed, …
+  std::vector<NamedTensor> model;        // parameters and states: model.safetensors
+  std::vector<NamedTensor> optimizer;    // slots: optimizer.safetensors
+  std::string model_hash;                // of names and shapes; a checkpoint of another model is refused
+};
+
+// One thread at a time.
+class CheckpointStore {
+ public:
+  // Creates the folder if need be. `keep` newest checkpoints are kept, at least one.
+  static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files,
+                                                               const std::string& directory,
+                                                               int keep);
+  virtual ~CheckpointStore() = default;
+  // Returns the checkpoint's folder. ResourceExhausted (disk full) and others leave earlier
+  // checkpoints as they were and no half-written one behind.
+  virtual absl::StatusOr<std::string> Save(const Snapshot& snapshot) = 0;
+  // The newest complete checkpoint: a damaged one is passed over with a warning that names the file
+  // and the damage. nullopt if there is none at all. FailedPrecondition: of another model or of a
+  // newer format. DataLoss: there are checkpoints, and every one is damaged.
+  virtual absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,31 @@
+// A fixed group of ranks and its collectives. Every rank calls the same collectives in the same
+// order with the same sizes. Results are bitwise equal on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace lockstep::train {
+
+// Collectives are called by one thread at a time; Abort() by any. The loss of a peer fails the
+// collective with Unavailable (the message names what is known of the peer); afterwards only
+// Abort() and destruction are legal. A group of one is valid: every collective is the identity.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string Name() const = 0;  // "local", "shm", "gloo", "single"
+  // In place: the sum over ranks, added in rank order.
+  virtual absl::Status AllReduceSum(std::span<float> data) = 0;
+  virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
+  virtual absl::Status Barrier() = 0;
+  // Wakes every waiting collective of this rank, which returns Cancelled. Thread-safe, idempotent.
+  virtual void Abort() = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,39 @@
+// Sums gradients over all ranks while backward still runs. Buckets are contiguous pieces of the
+// gradient buffer, filled from its end to its start; a bucket's all-reduce starts when its last
+// piece is ready, on the reducer's own thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "trainer/comm/communicator.h"
+
+namespace lockstep::train {
+
+class GradientReducer {
+ public:
+  struct Bucket {
+    std::int64_t begin = 0, end = 0;     // floats
+    bool operator==(const Bucket&) const = default;
+  };
+  // Pure: cuts [0, size) at layer starts, from the end, into buckets of at least `bucket_floats`.
+  static std::vector<Bucket> PlanBuckets(std::span<const std::int64_t> layer_starts,
+                                         std::int64_t size, std::int64_t bucket_floats);
+
+  // `buffer` outlives the reducer. A communicator of size one makes every call a no-op.
+  static std::unique_ptr<GradientReducer> Create(Communicator& communicator,
+                                                 std::span<float> buffer,
+                                                 std::vector<Bucket> buckets);
+  virtual ~GradientReducer() = default;
+  // [begin, buffer.size()) is complete. Called by the training thread, descending.
+  virtual void Ready(std::int64_t begin) = 0;
+  // Waits for all buckets of this step. Unavailable or Cancelled: the step's sums are worthless.
+  virtual absl::Status Wait() = 0;
+  // Seconds that Wait() has blocked since the start: communication that backward did not hide.
+  virtual double ExposedSeconds() const = 0;
+};
+
+}  // namespace lockstep::train

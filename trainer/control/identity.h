@@ -1,0 +1,53 @@
+// Who this process is: what the operator put into the environment, checked.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+
+namespace lockstep::train {
+
+// TF_CONFIG as TensorFlow's TFConfigClusterResolver reads it. Strict: see ParseTfConfig.
+struct ClusterSpec {
+  std::vector<std::string> chief, worker, ps, evaluator;  // host:port
+  api::Role task_role = api::Role::kWorker;
+  int task_index = 0;
+};
+
+// InvalidArgument names the field: malformed JSON, no cluster, unknown role, a task out of range,
+// two equal addresses, an address without a port. Accepts lists and sparse maps {"2": "host:port"},
+// an index as a string, IPv6 in brackets.
+absl::StatusOr<ClusterSpec> ParseTfConfig(const std::string& text);
+
+struct Identity {
+  std::string job, job_uid, namespace_name;
+  api::Role role = api::Role::kWorker;
+  int index = 0;                         // within the role
+  int attempt = 0;
+  int processes_per_pod = 1;
+  int local_rank = 0;                    // within the pod
+  std::string pod_ip;                    // empty: bind all addresses
+  ClusterSpec cluster;
+  api::TrainingSpec training;
+  api::StrategySpec strategy;
+
+  int Pods() const;                      // that take part in collectives: chief and workers
+  int World() const;                     // Pods() * processes_per_pod
+  int PodRank() const;                   // chief first, then workers
+  std::string LeaderAddress() const;     // host:port of the chief, else of worker 0
+  bool IsLeader() const;
+  // Equal for processes that may train together: job uid, attempt, roles and counts, `training`.
+  std::string ClusterHash() const;
+};
+
+using GetEnv = std::function<std::optional<std::string>(const std::string&)>;
+std::optional<std::string> ProcessEnv(const std::string& name);
+
+// Without TF_CONFIG: an error if LOCKSTEP_* says that there are peers, else a world of one pod.
+absl::StatusOr<Identity> ReadIdentity(const GetEnv& env);
+
+}  // namespace lockstep::train

@@ -1,0 +1,61 @@
+// How a replica finds its peers and hears of their loss. One generation is one fixed membership;
+// any loss ends it for everybody, and all join the next with their memory intact.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/base/clock.h"
+#include "api/v1/training_job.h"
+#include "trainer/comm/key_value_store.h"
+#include "trainer/control/identity.h"
+
+namespace lockstep::train {
+
+struct Member {
+  std::string role;
+  int index = 0, local_rank = 0;
+  std::int64_t step = -1;                // steps done in memory; -1: no state yet
+  bool operator==(const Member&) const = default;
+};
+
+struct Membership {
+  std::uint64_t generation = 0;
+  int rank = 0;
+  std::vector<Member> members;           // by rank: pod rank * processes_per_pod + local rank
+  int world() const { return static_cast<int>(members.size()); }
+  // The rank whose state all others take: the furthest, and of those the lowest. -1: none has any.
+  int FurthestRank() const;
+};
+
+// Thread-safe.
+class Rendezvous {
+ public:
+  virtual ~Rendezvous() = default;
+  // Blocks until everybody is there. `step`: see Member. `layout`: Model::LayoutFingerprint, must
+  // be equal on all. DeadlineExceeded names the missing; FailedPrecondition: this process does not
+  // belong (another cluster hash, job or layout), naming both sides.
+  virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) = 0;
+  // Called from another thread, at most once a generation, when it has ended: abort the
+  // communicator. Set before Join.
+  virtual void OnGenerationEnd(std::function<void(const std::string& reason)> callback) = 0;
+  // The store of the current generation.
+  virtual KeyValueStore& store() = 0;
+  // Latest progress, sent with the next heartbeat.
+  virtual void Report(const api::Progress& progress) = 0;
+  // True once this pod has been asked to stop (SIGTERM to its supervisor, or to any peer's): save
+  // and leave with kExitPreempted at `step`, which is the same on every rank; -1: go on.
+  virtual std::int64_t StopAtStep() const = 0;
+  // Blocks until every member has called it (or the generation ends: Aborted), then all may exit.
+  virtual absl::Status Finish() = 0;
+};
+
+// The gRPC client of the leading pod's supervisor.
+std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock);
+
+}  // namespace lockstep::train

@@ -1,0 +1,37 @@
+// What a tensor looks like. The memory behind it is planned by the model (see arena.h) and handed
+// to ops as plain pointers when they are bound.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "trainer/core/dtype.h"
+#include "trainer/core/shape.h"
+
+namespace lockstep::train {
+
+// A back end's private order of elements in memory (a blocked layout, say). Immutable.
+class Layout {
+ public:
+  virtual ~Layout() = default;
+  // Bytes of memory, padding included.
+  virtual std::size_t Bytes() const = 0;
+  // Equal texts mean equal layouts, across processes and machines.
+  virtual std::string Fingerprint() const = 0;
+};
+
+// Logical shape, element type and physical layout; no layout means dense row-major.
+struct TensorDesc {
+  Shape shape;
+  DType dtype = DType::kFloat32;
+  std::shared_ptr<const Layout> layout;
+
+  std::size_t bytes() const {
+    return layout ? layout->Bytes()
+                  : static_cast<std::size_t>(shape.elements()) * SizeOf(dtype);
+  }
+  bool dense() const { return layout == nullptr; }
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,34 @@
+// Samples by index. Implementations are immutable after opening and thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "trainer/core/shape.h"
+
+namespace lockstep::train {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual const Shape& sample_shape() const = 0;  // C,H,W; one byte an element, 0-255
+  virtual std::int64_t classes() const = 0;
+  // Copies sample `index` (< size()) into `pixels` and returns its label. DataLoss names file and
+  // sample if it cannot be read.
+  virtual absl::StatusOr<std::int32_t> Read(std::int64_t index, std::span<std::uint8_t> pixels) const = 0;
+  // True if Read costs no more than a copy: then a loader needs no thread.
+  virtual bool InMemory() const = 0;
+};
+
+enum class Split { kTrain, kTest };
+
+// NotFound / DataLoss name the file, what was found and what is expected.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
+                                                     std::uint64_t seed);
+
+}  // namespace lockstep::train

@@ -1,0 +1,43 @@
+// A pod's Prometheus metrics. The replica sends its numbers to the supervisor (see metrics_pipe.h),
+// which serves those of all its replicas on one /metrics.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep::train {
+
+// What one replica knows; counters are totals since its process started.
+struct ReplicaMetrics {
+  int rank = 0, world = 0;
+  std::int64_t step = 0;
+  double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0;
+  double examples_per_second = 0;
+  std::int64_t steps_total = 0, examples_total = 0;
+  double input_seconds = 0, compute_seconds = 0, communication_seconds = 0, optimizer_seconds = 0,
+         checkpoint_seconds = 0, evaluation_seconds = 0, rendezvous_seconds = 0;
+  std::int64_t all_reduce_bytes = 0, generations = 0;
+  std::int64_t samples_lost = 0, samples_duplicated = 0;
+  std::int64_t last_checkpoint_step = -1;
+  double last_checkpoint_time = 0;       // Unix seconds
+};
+
+// One line of JSON and back; Decode: InvalidArgument.
+std::string EncodeMetrics(const ReplicaMetrics& metrics);
+absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line);
+
+// Serves /metrics (Prometheus text) and /healthz. Thread-safe.
+class MetricsServer {
+ public:
+  // `address` "127.0.0.1:0" picks a port. Unavailable names the address if it is taken.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
+  virtual ~MetricsServer() = default;
+  virtual int port() const = 0;
+  virtual void Update(int local_rank, const ReplicaMetrics& metrics) = 0;
+  virtual void CountReplicaRestart(int local_rank) = 0;
+};
+
+}  // namespace lockstep::train
