@@ -1,0 +1,47 @@
+// How replicas combine their gradients and keep the same state. One object lives as long as the
+// replica; a generation of membership is one Connect().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "trainer/comm/gradient_buffer.h"
+#include "trainer/control/rendezvous.h"
+
+namespace lockstep::train {
+
+// Used by the training thread, Abort() by any. Unavailable, Cancelled: the generation has ended.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  // Forms this generation's group. Every member calls it.
+  virtual absl::Status Connect(const Membership& membership, KeyValueStore& store) = 0;
+  // Overwrites `data` on every rank with that of rank `root`.
+  virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
+  // The sum over ranks, in place: for a few numbers outside a step.
+  virtual absl::Status Sum(std::span<float> data) = 0;
+  // [begin, end of the gradient buffer) is final on this rank. Descending within a step.
+  virtual void GradientsReady(std::int64_t begin) = 0;
+  // Waits until the whole buffer holds the sum over ranks.
+  virtual absl::Status FinishGradients() = 0;
+  // Seconds spent waiting in FinishGradients since the replica started.
+  virtual double ExposedSeconds() const = 0;
+  virtual std::string CommunicatorName() const = 0;
+  virtual void Abort() = 0;
+};
+
+struct CollectiveOptions {
+  std::string bind_address;                 // this pod's own IP; empty: all
+  std::vector<std::int64_t> layer_starts;   // in the gradient buffer, ascending
+  std::int64_t bucket_floats = 1 << 19;     // 2 MB: a few large buckets (see MakeCollectiveStrategy)
+};
+
+// Mirrored and MultiWorkerMirrored: every rank holds all state, gradients are summed by a collective.
+std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options);
+
+}  // namespace lockstep::train
