@@ -49,6 +49,7 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitBadConfig = 10;
 inline constexpr int kExitBadData = 11;
+inline constexpr int kExitStorage = 12;           // the final checkpoint could not be written
 inline constexpr int kExitDiverged = 20;
 inline constexpr int kExitPreempted = 200;           // after a checkpoint
 inline constexpr int kExitPeerLost = 210;

@@ -1,6 +1,7 @@
 // Synchronous data parallelism. Bucket size: a collective over Gloo costs about 1 ms however small
 // it is, and one over shared memory some tens of microseconds, so buckets are a few megabytes; the
 // first to be ready (the last layers, and the step's totals) goes out while backward still runs.
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -31,9 +32,12 @@ class CollectiveStrategy final : public Strategy {
     LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(options, store, buffer_));
     auto reducer = GradientReducer::Create(*communicator, {buffer_.data(), buffer_.size()}, buckets_);
     const std::lock_guard lock(mutex_);
+    generation_ = membership.generation;
     communicator_ = std::move(communicator);
     reducer_ = std::move(reducer);
-    return absl::OkStatus();
+    if (ended_generation_ < generation_) return absl::OkStatus();
+    communicator_->Abort();
+    return absl::CancelledError("the generation ended while its group was being formed");
   }
 
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
@@ -49,9 +53,10 @@ class CollectiveStrategy final : public Strategy {
     return communicator_ ? communicator_->Name() : "none";
   }
 
-  void Abort() override {
+  void Abort(std::uint64_t generation) override {
     const std::lock_guard lock(mutex_);
-    if (communicator_) communicator_->Abort();
+    ended_generation_ = std::max(ended_generation_, generation);
+    if (communicator_ && ended_generation_ >= generation_) communicator_->Abort();
   }
 
  private:
@@ -74,6 +79,7 @@ class CollectiveStrategy final : public Strategy {
   const std::vector<GradientReducer::Bucket> buckets_;
   double past_exposed_seconds_ = 0;
   std::mutex mutex_;
+  std::uint64_t generation_ = 0, ended_generation_ = 0;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<GradientReducer> reducer_;  // uses communicator_, so it is destroyed first
 };

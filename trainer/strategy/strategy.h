@@ -32,7 +32,8 @@ class Strategy {
   // Seconds spent waiting in FinishGradients since the replica started.
   virtual double ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
-  virtual void Abort() = 0;
+  // That generation is over: wakes whatever waits for its members, now or later. Thread-safe.
+  virtual void Abort(std::uint64_t generation) = 0;
 };
 
 struct CollectiveOptions {

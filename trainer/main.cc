@@ -1,0 +1,80 @@
+// lockstep-trainer: without a subcommand a pod's entry point, the supervisor of its replicas.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "api/base/log.h"
+#include "api/v1/names.h"
+#include "trainer/control/identity.h"
+#include "trainer/control/supervisor.h"
+#include "trainer/train/bench.h"
+#include "trainer/train/replica.h"
+
+namespace lockstep::train {
+namespace {
+
+int BadConfig(const absl::Status& status) {
+  LogError(std::string(status.message()), {{"exitCode", api::kExitBadConfig}});
+  return api::kExitBadConfig;
+}
+
+int Supervise() {
+  const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
+  if (!identity.ok()) return BadConfig(identity.status());
+  return RunSupervisor(*identity);
+}
+
+int Replica(const Clock& clock) {
+  const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
+  if (!identity.ok()) return BadConfig(identity.status());
+  return RunReplica(*identity, clock);
+}
+
+int Bench(const BenchOptions& options) {
+  const absl::StatusOr<nlohmann::ordered_json> report = RunBench(options);
+  if (!report.ok()) {
+    fmt::print(stderr, "lockstep-trainer bench: {}\n", report.status().message());
+    return api::kExitBadConfig;
+  }
+  fmt::print("{}\n", report->dump());
+  return api::kExitDone;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Trains the model that LOCKSTEP_CONFIG describes, as a member of TF_CONFIG's cluster."};
+  app.set_version_flag("--version", LOCKSTEP_VERSION);
+  auto* replica = app.add_subcommand("replica", "One replica process; started by the supervisor");
+  BenchOptions options;
+  auto* bench = app.add_subcommand("bench", "Time training steps of one process");
+  bench->add_option("--model", options.model, "mlp, simple-cnn or core-cnn");
+  bench->add_option("--batch", options.batch, "Samples a step")->check(CLI::PositiveNumber);
+  bench->add_option("--threads", options.threads, "0: all that this process may use");
+  bench->add_option("--steps", options.steps, "Timed steps")->check(CLI::PositiveNumber);
+  bench->add_option("--warmup", options.warmup, "Steps before them")->check(CLI::NonNegativeNumber);
+  bench->add_option("--data", options.data, "Folder of IDX files; without it synthetic data");
+  bench->add_option("--backend", options.backend, "cpu or reference")
+      ->check(CLI::IsMember({"cpu", "reference"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? api::kExitDone : api::kExitUsage;
+  }
+  const SystemClock clock;
+  if (bench->parsed()) return Bench(options);
+  if (replica->parsed()) return Replica(clock);
+  return Supervise();
+}
+
+}  // namespace
+}  // namespace lockstep::train
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::train::Main(argc, argv);
+  } catch (const std::exception& error) {  // a broken invariant or a refusing device
+    lockstep::LogError(error.what(), {{"exitCode", 134}});
+    return 134;  // as if aborted: worth another try
+  }
+}

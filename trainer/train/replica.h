@@ -1,0 +1,16 @@
+// A replica process: one device, one rank, from start to exit code.
+#pragma once
+
+#include "api/base/clock.h"
+#include "trainer/control/identity.h"
+
+namespace lockstep::train {
+
+// Returns the exit code (api/v1/names.h); what went wrong is in the log.
+int RunReplica(const Identity& identity, const Clock& clock);
+
+// Threads a replica may keep busy: the cores of its affinity mask and cgroup quota, shared between
+// the replicas of the pod; at least one.
+int ReplicaThreads(int processes_per_pod);
+
+}  // namespace lockstep::train

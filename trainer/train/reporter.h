@@ -1,0 +1,55 @@
+// What a run tells the outside: log lines, progress to the leading supervisor, metrics to its own,
+// TensorBoard summaries. Only rank 0 speaks of the run as a whole; every rank has metrics.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "api/base/clock.h"
+#include "trainer/control/rendezvous.h"
+#include "trainer/observe/metrics.h"
+#include "trainer/observe/progress.h"
+#include "trainer/observe/summaries.h"
+#include "trainer/strategy/strategy.h"
+#include "trainer/train/run_state.h"
+#include "trainer/train/session.h"
+
+namespace lockstep::train {
+
+class Reporter {
+ public:
+  // `metrics_fd`: where metric lines go, -1: nowhere.
+  Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, int metrics_fd);
+
+  void GenerationStarted(const Membership& membership, const Strategy& strategy,
+                         const RunState& state);
+  // After every applied step; cheap: reports at bounded rates.
+  void StepDone(const StepTotals& totals, const RunState& state, const PhaseSeconds& seconds);
+  void EpochDone(const RunState& state);
+  void Evaluated(const RunState& state);
+  void CheckpointSaved(std::int64_t step);
+  // Sends what the rates have held back.
+  void Flush(const RunState& state, const PhaseSeconds& seconds);
+
+ private:
+  bool IsRankZero() const { return rank_ == 0; }
+  void OpenSummaries();
+  void SendProgress(const RunState& state);
+  void SendMetrics(const RunState& state, const PhaseSeconds& seconds);
+  void WriteSummaries(const StepTotals& totals, const RunState& state);
+
+  Session& session_;
+  Rendezvous& rendezvous_;
+  const Clock& clock_;
+  const int metrics_fd_;
+  int rank_ = 0, world_ = 1;
+  bool first_step_logged_ = false;
+  const SteadyTime start_;
+  SteadyTime next_progress_, next_metrics_;
+  ProgressMeter meter_;
+  ReplicaMetrics metrics_;
+  std::unique_ptr<SummaryWriter> summaries_;
+  std::int64_t last_checkpoint_step_ = -1;
+};
+
+}  // namespace lockstep::train

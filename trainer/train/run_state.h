@@ -1,0 +1,36 @@
+// Where a run stands, apart from the numbers of the model: a few integers, the same on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/data/sampler.h"
+#include "trainer/train/train_step.h"
+
+namespace lockstep::train {
+
+// Plain bytes: broadcast as they are between ranks of one machine type.
+struct RunState {
+  std::int64_t step = -1;                 // steps done; -1: no state yet
+  // Over all ranks since the epoch's start.
+  double loss_sum = 0, correct = 0;
+  std::int64_t examples = 0;
+  std::uint64_t hash_sum = 0;
+  // The ledger's verdict over all epochs that have ended.
+  std::int64_t epochs_closed = 0, samples_lost = 0, samples_duplicated = 0;
+  std::int64_t evaluated_step = -1;
+  double test_loss = 0, test_accuracy = 0;
+
+  bool operator==(const RunState&) const = default;
+};
+
+// Adds a step that has been applied; closes the epoch's account with its last step.
+void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
+
+nlohmann::json RunStateToJson(const RunState& state);
+// DataLoss names the field that is missing or of another type.
+absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
+
+}  // namespace lockstep::train

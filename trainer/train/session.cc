@@ -1,0 +1,109 @@
+#include "trainer/train/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/base/status.h"
+#include "trainer/models/models.h"
+
+namespace lockstep::train {
+
+void SetHash(StepTail& tail, std::uint64_t hash) {
+  for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
+    tail.hash_limbs[limb] = static_cast<float>((hash >> (8 * limb)) & 0xff);
+  }
+}
+
+std::uint64_t HashOf(const StepTail& tail) {
+  std::uint64_t hash = 0;
+  for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
+    hash += static_cast<std::uint64_t>(tail.hash_limbs[limb]) << (8 * limb);
+  }
+  return hash;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
+  std::unique_ptr<Session> session(new Session);
+  session->training_ = options.training;
+  LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
+  const api::TrainingSpec& training = session->training_;
+  StepPlan& plan = session->plan_;
+  plan.examples = session->train_data_->size();
+  plan.world = options.world;
+  plan.global_batch = training.batch_size.global
+                          ? *training.batch_size.global
+                          : training.batch_size.per_replica.value_or(0) * options.world;
+  if (plan.global_batch < options.world) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.training.batchSize: found a global batch of {} for {} replicas, expected "
+                    "at least one sample a replica",
+                    plan.global_batch, options.world));
+  }
+  session->total_steps_ = training.steps
+                              ? *training.steps
+                              : training.epochs.value_or(0) * plan.StepsPerEpoch();
+  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(options));
+  return session;
+}
+
+absl::Status Session::OpenData() {
+  const auto seed = static_cast<std::uint64_t>(training_.seed);
+  LOCKSTEP_ASSIGN_OR_RETURN(train_data_, OpenDataset(training_.dataset, Split::kTrain, seed));
+  if (!training_.evaluation.enabled) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(test_data_, OpenDataset(training_.dataset, Split::kTest, seed));
+  if (test_data_->sample_shape() == train_data_->sample_shape()) return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "{}: test samples are {}, expected {} as the training samples", training_.dataset.path,
+      test_data_->sample_shape().ToString(), train_data_->sample_shape().ToString()));
+}
+
+absl::Status Session::BuildModel(const SessionOptions& options) {
+  std::vector<api::Json> layers = training_.model.layers;
+  if (layers.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, train_data_->classes()));
+  }
+  backend_ = MakeBackend({.name = options.backend, .threads = options.threads});
+  const ModelOptions model_options{.batch = plan_.LocalBatch(),
+                                   .input = train_data_->sample_shape(),
+                                   .classes = train_data_->classes(),
+                                   .seed = static_cast<std::uint64_t>(training_.seed)};
+  LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      buffer_, GradientBuffer::Create(model_->gradients().size() + model_->states().size() +
+                                      sizeof(StepTail) / sizeof(float)));
+  model_->BindGradients(buffer_->data());
+  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_,
+                            Optimizer::Create(training_.optimizer, *model_, *backend_));
+
+  labels_.resize(static_cast<std::size_t>(model_options.batch));
+  weights_.resize(labels_.size());
+  saved_states_.resize(model_->states().size());
+  LossOp::Memory memory{.logits = model_->logits(),
+                        .dlogits = model_->logits_gradient(),
+                        .labels = labels_.data(),
+                        .weights = weights_.data()};
+  training_loss_ = backend_->MakeSoftmaxCrossEntropy(model_options.batch, model_options.classes);
+  training_loss_->Bind(memory);
+  memory.dlogits = nullptr;
+  evaluation_loss_ = backend_->MakeSoftmaxCrossEntropy(model_options.batch, model_options.classes);
+  evaluation_loss_->Bind(memory);
+  return absl::OkStatus();
+}
+
+void Session::Load(const Batch& batch) {
+  constexpr float kByteToUnit = 1.0f / 255.0f;
+  backend_->ConvertInput(batch.pixels.data(), model_->input(),
+                         static_cast<std::int64_t>(batch.pixels.size()), kByteToUnit);
+  std::copy(batch.labels.begin(), batch.labels.end(), labels_.begin());
+  std::copy(batch.weights.begin(), batch.weights.end(), weights_.begin());
+}
+
+std::vector<std::int64_t> Session::LayerStarts() {
+  std::vector<std::int64_t> starts;
+  for (const TensorSlot& slot : model_->parameter_slots()) starts.push_back(slot.offset);
+  return starts;
+}
+
+}  // namespace lockstep::train

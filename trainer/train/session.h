@@ -1,0 +1,90 @@
+// What a replica holds in memory for its whole life, whatever generations come and go: data, model,
+// optimizer, and the buffers of a step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "trainer/backend/backend.h"
+#include "trainer/comm/gradient_buffer.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/loader.h"
+#include "trainer/data/sampler.h"
+#include "trainer/nn/model.h"
+#include "trainer/optim/optimizer.h"
+
+namespace lockstep::train {
+
+struct SessionOptions {
+  api::TrainingSpec training;
+  int world = 1;
+  int threads = 1;
+  std::string backend = "cpu";
+};
+
+// What rides behind the gradients and states in the all-reduced buffer, so that a step needs one
+// sum only. All are sums over ranks.
+struct StepTail {
+  static constexpr int kHashLimbs = 8;     // 8 bits each: float sums of them are exact
+  float loss = 0, correct = 0, examples = 0;
+  float stop_requests = 0;
+  float hash_limbs[kHashLimbs] = {};
+  float unused[4] = {};
+};
+static_assert(sizeof(StepTail) == 64);
+void SetHash(StepTail& tail, std::uint64_t hash);
+std::uint64_t HashOf(const StepTail& tail);  // the sum of all ranks' hashes, modulo 2^64
+
+// Plain data; used by the training thread.
+class Session {
+ public:
+  // NotFound, DataLoss: the data set. InvalidArgument: the model, naming the field.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
+
+  const api::TrainingSpec& training() const { return training_; }
+  const StepPlan& plan() const { return plan_; }
+  std::int64_t total_steps() const { return total_steps_; }
+  const Dataset& train_data() const { return *train_data_; }
+  const Dataset* test_data() const { return test_data_.get(); }  // null: evaluation is off
+  Backend& backend() { return *backend_; }
+  Model& model() { return *model_; }
+  Optimizer& optimizer() { return *optimizer_; }
+
+  // Summed over ranks in a step: [gradients | states | StepTail].
+  GradientBuffer& buffer() { return *buffer_; }
+  float* buffer_states() { return buffer_->data() + model_->gradients().size(); }
+  StepTail& tail() {
+    return *reinterpret_cast<StepTail*>(buffer_states() + model_->states().size());
+  }
+  std::vector<std::int64_t> LayerStarts();  // in buffer(), ascending
+
+  // Brings a batch to where the model and the losses expect it.
+  void Load(const Batch& batch);
+  // Bound to the model's logits and to the labels and weights of the loaded batch.
+  LossOp& training_loss() { return *training_loss_; }
+  LossOp& evaluation_loss() { return *evaluation_loss_; }
+  // The states as they were before the step, in case it has to be done again.
+  std::vector<float>& saved_states() { return saved_states_; }
+
+ private:
+  Session() = default;
+  absl::Status OpenData();
+  absl::Status BuildModel(const SessionOptions& options);
+
+  api::TrainingSpec training_;
+  StepPlan plan_;
+  std::int64_t total_steps_ = 0;
+  std::unique_ptr<Dataset> train_data_, test_data_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<GradientBuffer> buffer_;  // outlives the model that is bound to it
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LossOp> training_loss_, evaluation_loss_;
+  std::vector<std::int32_t> labels_;
+  std::vector<float> weights_, saved_states_;
+};
+
+}  // namespace lockstep::train

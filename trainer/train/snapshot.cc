@@ -1,0 +1,139 @@
+#include "trainer/train/snapshot.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+NamedTensor Save(Backend& backend, const std::string& name, const TensorSlot& slot,
+                 const float* flat) {
+  NamedTensor tensor{.name = name, .shape = slot.desc.shape};
+  tensor.data.resize(static_cast<std::size_t>(slot.desc.shape.elements()));
+  backend.ToDense(slot.desc, flat + slot.offset, tensor.data.data());
+  return tensor;
+}
+
+using TensorsByName = std::map<std::string, const NamedTensor*>;
+
+TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
+  TensorsByName by_name;
+  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  return by_name;
+}
+
+absl::Status Expect(const TensorsByName& tensors, const std::string& name, const Shape& shape) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    return absl::FailedPreconditionError(
+        fmt::format("the checkpoint has no tensor '{}', which this job's model or optimizer needs",
+                    name));
+  }
+  if (found->second->shape == shape) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format("the checkpoint's tensor '{}' is {}, expected {}",
+                                                   name, found->second->shape.ToString(),
+                                                   shape.ToString()));
+}
+
+// Every tensor that is saved: its name, where it stands, and the flat range it is part of.
+struct SavedTensor {
+  std::string name;
+  const TensorSlot* slot;
+  float* flat;
+};
+
+std::vector<SavedTensor> ModelTensors(Session& session) {
+  std::vector<SavedTensor> tensors;
+  Model& model = session.model();
+  for (const TensorSlot& slot : model.parameter_slots()) {
+    tensors.push_back({slot.name, &slot, model.parameters().data()});
+  }
+  for (const TensorSlot& slot : model.state_slots()) {
+    tensors.push_back({slot.name, &slot, model.states().data()});
+  }
+  return tensors;
+}
+
+std::vector<SavedTensor> OptimizerTensors(Session& session) {
+  std::vector<SavedTensor> tensors;
+  Optimizer& optimizer = session.optimizer();
+  for (std::size_t i = 0; i < optimizer.slots().size(); ++i) {
+    for (const TensorSlot& slot : session.model().parameter_slots()) {
+      tensors.push_back({fmt::format("{}/{}", optimizer.slot_names()[i], slot.name), &slot,
+                         optimizer.slots()[i].data()});
+    }
+  }
+  return tensors;
+}
+
+// What must be the same for the saved step to mean the same samples.
+nlohmann::json RunSettings(const Session& session) {
+  return {{"examples", session.plan().examples},
+          {"globalBatch", session.plan().global_batch},
+          {"seed", session.training().seed},
+          {"optimizer", session.training().optimizer.name}};
+}
+
+}  // namespace
+
+std::string ModelHash(Session& session) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const SavedTensor& tensor : ModelTensors(session)) {
+    for (const char c : fmt::format("{}{};", tensor.name, tensor.slot->desc.shape.ToString())) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+Snapshot MakeSnapshot(Session& session, const RunState& state) {
+  Snapshot snapshot{.step = state.step, .model_hash = ModelHash(session)};
+  snapshot.state = {{"run", RunStateToJson(state)}, {"settings", RunSettings(session)}};
+  session.backend().Synchronize();
+  for (const SavedTensor& tensor : ModelTensors(session)) {
+    snapshot.model.push_back(Save(session.backend(), tensor.name, *tensor.slot, tensor.flat));
+  }
+  for (const SavedTensor& tensor : OptimizerTensors(session)) {
+    snapshot.optimizer.push_back(Save(session.backend(), tensor.name, *tensor.slot, tensor.flat));
+  }
+  return snapshot;
+}
+
+absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
+  const nlohmann::json expected = RunSettings(session);
+  const nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
+  for (const auto& [key, value] : expected.items()) {
+    if (found.contains(key) && found[key] == value) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "the checkpoint of step {} was saved with {} = {}, this job has {}: use another checkpoint "
+        "directory or the old setting",
+        snapshot.step, key, found.contains(key) ? found[key].dump() : "nothing", value.dump()));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const RunState saved,
+      RunStateFromJson(snapshot.state.value("run", nlohmann::json::object())));
+  const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
+  for (const SavedTensor& tensor : ModelTensors(session)) {
+    LOCKSTEP_RETURN_IF_ERROR(Expect(model, tensor.name, tensor.slot->desc.shape));
+  }
+  for (const SavedTensor& tensor : OptimizerTensors(session)) {
+    LOCKSTEP_RETURN_IF_ERROR(Expect(optimizer, tensor.name, tensor.slot->desc.shape));
+  }
+  Backend& backend = session.backend();
+  for (const SavedTensor& tensor : ModelTensors(session)) {
+    backend.FromDense(model.at(tensor.name)->data.data(), tensor.slot->desc,
+                      tensor.flat + tensor.slot->offset);
+  }
+  for (const SavedTensor& tensor : OptimizerTensors(session)) {
+    backend.FromDense(optimizer.at(tensor.name)->data.data(), tensor.slot->desc,
+                      tensor.flat + tensor.slot->offset);
+  }
+  state = saved;
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,101 @@
+#include "trainer/train/train_step.h"
+
+#include <algorithm>
+
+#include "api/base/check.h"
+#include "api/base/status.h"
+#include "trainer/optim/schedule.h"
+
+namespace lockstep::train {
+namespace {
+
+StepContext ContextOf(const Session& session, const Batch& batch, std::int64_t step) {
+  return {.training = true,
+          .valid = batch.valid,
+          .step = static_cast<std::uint64_t>(step),
+          .seed = static_cast<std::uint64_t>(session.training().seed),
+          .first_position = static_cast<std::uint64_t>(batch.first_position)};
+}
+
+// Running statistics become the mean over ranks, so that all ranks stay bitwise equal.
+void OfferStates(Session& session, int world) {
+  const std::span<float> states = session.model().states();
+  const float share = 1.0f / static_cast<float>(world);
+  float* offered = session.buffer_states();
+  for (std::size_t i = 0; i < states.size(); ++i) offered[i] = states[i] * share;
+}
+
+void TakeStates(Session& session) {
+  const std::span<float> states = session.model().states();
+  std::copy_n(session.buffer_states(), states.size(), states.data());
+}
+
+StepTotals TotalsOf(const StepTail& tail) {
+  return {.loss = static_cast<double>(tail.loss),
+          .correct = static_cast<double>(tail.correct),
+          .examples = static_cast<double>(tail.examples),
+          .stop_requests = static_cast<double>(tail.stop_requests),
+          .hash = HashOf(tail)};
+}
+
+// Forward, loss and backward; gradients go out as they become ready.
+void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, std::int64_t step,
+                      bool stop_requested, PhaseSeconds& seconds) {
+  Model& model = session.model();
+  const StepContext context = ContextOf(session, batch, step);
+  const std::int64_t examples = session.plan().GlobalExamples(step);
+  {
+    const PhaseTimer timer(seconds.forward);
+    model.Forward(context);
+  }
+  const PhaseTimer timer(seconds.backward);
+  const LossOp::Result loss = session.training_loss().Run(1.0f / static_cast<float>(examples));
+  OfferStates(session, session.plan().world);
+  StepTail& tail = session.tail();
+  tail = StepTail{.loss = static_cast<float>(loss.loss),
+                  .correct = static_cast<float>(loss.correct),
+                  .examples = static_cast<float>(batch.valid),
+                  .stop_requests = stop_requested ? 1.0f : 0.0f};
+  SetHash(tail, batch.hash_sum);
+  strategy.GradientsReady(static_cast<std::int64_t>(model.gradients().size()));
+  model.Backward(context, [&](std::int64_t offset, std::int64_t) {
+    strategy.GradientsReady(offset);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<StepTotals> TrainStep(Session& session, Strategy& strategy, Loader& loader,
+                                     std::int64_t step, bool stop_requested,
+                                     PhaseSeconds& seconds) {
+  Model& model = session.model();
+  const Batch* batch = nullptr;
+  {
+    const PhaseTimer timer(seconds.input);
+    LOCKSTEP_ASSIGN_OR_RETURN(batch, loader.Next());
+    LOCKSTEP_CHECK(batch->step == step, "the loader is at step {}, the replica at step {}",
+                   batch->step, step);
+    session.Load(*batch);
+  }
+  const std::span<float> states = model.states();
+  std::copy(states.begin(), states.end(), session.saved_states().begin());
+  ComputeGradients(session, strategy, *batch, step, stop_requested, seconds);
+  absl::Status reduced;
+  {
+    const PhaseTimer timer(seconds.communication);
+    reduced = strategy.FinishGradients();
+  }
+  if (!reduced.ok()) {
+    std::copy(session.saved_states().begin(), session.saved_states().end(), states.begin());
+    return reduced;
+  }
+  const PhaseTimer timer(seconds.optimizer);
+  TakeStates(session);
+  const float rate = LearningRate(session.training().learning_rate_schedule,
+                                  session.training().optimizer.learning_rate, step,
+                                  session.total_steps());
+  session.optimizer().Step(rate, step + 1);
+  return TotalsOf(session.tail());
+}
+
+}  // namespace lockstep::train
