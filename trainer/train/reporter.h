@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "api/base/clock.h"
+#include "trainer/checkpoint/async_saver.h"
 #include "trainer/control/rendezvous.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/progress.h"
@@ -27,14 +28,17 @@ class Reporter {
   void StepDone(const StepTotals& totals, const RunState& state, const PhaseSeconds& seconds);
   void EpochDone(const RunState& state);
   void Evaluated(const RunState& state);
-  void CheckpointSaved(std::int64_t step);
+  void Restored(const RunState& state);
+  // Logs what is new in it.
+  void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
   // Sends what the rates have held back.
   void Flush(const RunState& state, const PhaseSeconds& seconds);
 
  private:
   bool IsRankZero() const { return rank_ == 0; }
+  double Rate(std::int64_t step) const;
   void OpenSummaries();
-  void SendProgress(const RunState& state);
+  void SendProgress();
   void SendMetrics(const RunState& state, const PhaseSeconds& seconds);
   void WriteSummaries(const StepTotals& totals, const RunState& state);
 
@@ -42,14 +46,14 @@ class Reporter {
   Rendezvous& rendezvous_;
   const Clock& clock_;
   const int metrics_fd_;
-  int rank_ = 0, world_ = 1;
-  bool first_step_logged_ = false;
-  const SteadyTime start_;
+  int rank_ = 0;
+  std::uint64_t generation_ = 0;
+  bool first_step_of_generation_ = false;
   SteadyTime next_progress_, next_metrics_;
   ProgressMeter meter_;
   ReplicaMetrics metrics_;
   std::unique_ptr<SummaryWriter> summaries_;
-  std::int64_t last_checkpoint_step_ = -1;
+  std::int64_t failures_logged_ = 0, metric_lines_dropped_ = 0;
 };
 
 }  // namespace lockstep::train

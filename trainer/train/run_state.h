@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/data/sampler.h"
+#include "trainer/observe/ledger.h"
+#include "trainer/observe/progress.h"
 #include "trainer/train/train_step.h"
 
 namespace lockstep::train {
@@ -14,12 +16,8 @@ namespace lockstep::train {
 // Plain bytes: broadcast as they are between ranks of one machine type.
 struct RunState {
   std::int64_t step = -1;                 // steps done; -1: no state yet
-  // Over all ranks since the epoch's start.
-  double loss_sum = 0, correct = 0;
-  std::int64_t examples = 0;
-  std::uint64_t hash_sum = 0;
-  // The ledger's verdict over all epochs that have ended.
-  std::int64_t epochs_closed = 0, samples_lost = 0, samples_duplicated = 0;
+  EpochSums sums;                         // over all ranks, of the epoch of the last step
+  Ledger ledger;
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;
 

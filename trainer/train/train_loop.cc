@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/log.h"
 #include "api/base/status.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/snapshot.h"
@@ -122,8 +121,7 @@ absl::Status TrainLoop::RestoreOrInitialize() {
     return absl::OkStatus();
   }
   LOCKSTEP_RETURN_IF_ERROR(RestoreSnapshot(*snapshot, session, state));
-  LogInfo("restored a checkpoint", {{"step", state.step}});
-  reporter.CheckpointSaved(state.step);
+  reporter.Restored(state);
   return absl::OkStatus();
 }
 
@@ -143,17 +141,18 @@ void TrainLoop::SaveIfDue(int rank) {
   if (rank != 0 || saver == nullptr || every == 0 || state.step % every != 0) return;
   if (state.step == session.total_steps()) return;  // SaveAndWait follows
   const PhaseTimer timer(seconds.checkpoint);
-  saver->Start(MakeSnapshot(session, state));
-  if (saver->last_saved_step() >= 0) reporter.CheckpointSaved(saver->last_saved_step());
+  // A disk that is full now may have room at the next checkpoint: training goes on meanwhile.
+  reporter.CheckpointOutcome(saver->outcome());
+  saver->Save(MakeSnapshot(session, state));
 }
 
 absl::Status TrainLoop::SaveAndWait(int rank) {
   if (rank != 0 || saver == nullptr) return absl::OkStatus();
   const PhaseTimer timer(seconds.checkpoint);
-  if (saver->last_saved_step() != state.step) saver->Start(MakeSnapshot(session, state));
-  LOCKSTEP_RETURN_IF_ERROR(saver->Wait());
-  reporter.CheckpointSaved(state.step);
-  return absl::OkStatus();
+  if (saver->outcome().last_saved_step != state.step) saver->Save(MakeSnapshot(session, state));
+  const absl::Status status = saver->Wait();
+  reporter.CheckpointOutcome(saver->outcome());
+  return status;
 }
 
 }  // namespace lockstep::train

@@ -24,12 +24,12 @@ TEST(RunStateTest, AnEpochThatCountsEverySampleOnceIsInOrder) {
   RunState state{.step = 0};
   ApplyStep(Step(0, 4), kPlan, state);
   ApplyStep(Step(4, 8), kPlan, state);
-  EXPECT_EQ(state.epochs_closed, 0);
+  EXPECT_EQ(state.ledger.epochs_checked(), 0);
   ApplyStep(Step(8, 10), kPlan, state);
-  EXPECT_EQ(state.epochs_closed, 1);
-  EXPECT_EQ(state.samples_lost, 0);
-  EXPECT_EQ(state.samples_duplicated, 0);
-  EXPECT_DOUBLE_EQ(state.loss_sum, 20);
+  EXPECT_EQ(state.ledger.epochs_checked(), 1);
+  EXPECT_EQ(state.ledger.lost_total(), 0);
+  EXPECT_EQ(state.ledger.duplicated_total(), 0);
+  EXPECT_DOUBLE_EQ(state.sums.loss, 20);
 }
 
 TEST(RunStateTest, AStepThatIsLeftOutIsCountedAsLost) {
@@ -37,8 +37,8 @@ TEST(RunStateTest, AStepThatIsLeftOutIsCountedAsLost) {
   ApplyStep(Step(0, 4), kPlan, state);
   ApplyStep(Step(4, 4), kPlan, state);
   ApplyStep(Step(8, 10), kPlan, state);
-  EXPECT_EQ(state.samples_lost, 4);
-  EXPECT_EQ(state.samples_duplicated, 0);
+  EXPECT_EQ(state.ledger.lost_total(), 4);
+  EXPECT_EQ(state.ledger.duplicated_total(), 0);
 }
 
 TEST(RunStateTest, AStepThatIsCountedTwiceIsCountedAsDuplicated) {
@@ -46,8 +46,8 @@ TEST(RunStateTest, AStepThatIsCountedTwiceIsCountedAsDuplicated) {
   ApplyStep(Step(0, 8), kPlan, state);
   ApplyStep(Step(4, 8), kPlan, state);
   ApplyStep(Step(8, 10), kPlan, state);
-  EXPECT_EQ(state.samples_lost, 0);
-  EXPECT_EQ(state.samples_duplicated, 4);
+  EXPECT_EQ(state.ledger.lost_total(), 0);
+  EXPECT_EQ(state.ledger.duplicated_total(), 4);
 }
 
 TEST(RunStateTest, OneSampleInTheWrongPlaceIsSeenThoughTheCountIsRight) {
@@ -55,22 +55,24 @@ TEST(RunStateTest, OneSampleInTheWrongPlaceIsSeenThoughTheCountIsRight) {
   ApplyStep(Step(0, 4), kPlan, state);
   ApplyStep(Step(3, 7), kPlan, state);  // 3 twice, 7 never
   ApplyStep(Step(8, 10), kPlan, state);
-  EXPECT_EQ(state.samples_lost, 1);
-  EXPECT_EQ(state.samples_duplicated, 1);
+  EXPECT_EQ(state.ledger.lost_total(), 1);
+  EXPECT_EQ(state.ledger.duplicated_total(), 1);
 }
 
 TEST(RunStateTest, TheNextEpochStartsFromZero) {
-  RunState state{.step = 3, .loss_sum = 20, .correct = 10, .examples = 10, .epochs_closed = 1};
+  RunState state{.step = 3, .sums = {.examples = 10, .loss = 20, .correct = 10}};
   ApplyStep(Step(0, 4), kPlan, state);
-  EXPECT_EQ(state.examples, 4);
-  EXPECT_DOUBLE_EQ(state.loss_sum, 8);
+  EXPECT_EQ(state.sums.examples, 4);
+  EXPECT_DOUBLE_EQ(state.sums.loss, 8);
 }
 
 TEST(RunStateTest, SurvivesJson) {
-  const RunState state{.step = 7, .loss_sum = 1.5, .correct = 3, .examples = 4,
-                       .hash_sum = 0xfedcba9876543210, .epochs_closed = 2, .samples_lost = 1,
-                       .samples_duplicated = 5, .evaluated_step = 6, .test_loss = 0.25,
-                       .test_accuracy = 0.5};
+  RunState state{.step = 7,
+                 .sums = {.examples = 4, .loss = 1.5, .correct = 3},
+                 .evaluated_step = 6,
+                 .test_loss = 0.25,
+                 .test_accuracy = 0.5};
+  state.ledger.Add(4, 0xfedcba9876543210);
   const auto read = RunStateFromJson(nlohmann::json::parse(RunStateToJson(state).dump()));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, state);
@@ -78,10 +80,10 @@ TEST(RunStateTest, SurvivesJson) {
 
 TEST(RunStateTest, AMissingFieldIsNamed) {
   nlohmann::json json = RunStateToJson(RunState{});
-  json.erase("hashSum");
+  json.erase("ledger");
   const auto read = RunStateFromJson(json);
   EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_NE(read.status().message().find("hashSum"), std::string::npos);
+  EXPECT_NE(read.status().message().find("ledger"), std::string::npos);
 }
 
 TEST(StepTailTest, HashesOfAllRanksAddUpExactly) {

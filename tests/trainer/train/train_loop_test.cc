@@ -144,17 +144,17 @@ TEST(TrainLoopTest, TwoRanksEndWithTheSameBitsAndAnExactLedger) {
   EXPECT_EQ(pair[0].parameters, pair[1].parameters);
   EXPECT_EQ(pair[0].state, pair[1].state);
   EXPECT_EQ(pair[0].state.step, 20);  // ceil(70 / 16) steps, four epochs
-  EXPECT_EQ(pair[0].state.epochs_closed, 4);
-  EXPECT_EQ(pair[0].state.samples_lost, 0);
-  EXPECT_EQ(pair[0].state.samples_duplicated, 0);
+  EXPECT_EQ(pair[0].state.ledger.epochs_checked(), 4);
+  EXPECT_EQ(pair[0].state.ledger.lost_total(), 0);
+  EXPECT_EQ(pair[0].state.ledger.duplicated_total(), 0);
   EXPECT_EQ(pair[0].state.evaluated_step, 20);
 }
 
 TEST(TrainLoopTest, TwoRanksComputeWhatOneDoes) {
   const Outcome alone = TrainAlone(SmallTraining());
   const std::vector<Outcome> pair = TrainPair(SmallTraining());
-  EXPECT_NEAR(pair[0].state.loss_sum, alone.state.loss_sum, 1e-4 * alone.state.loss_sum);
-  EXPECT_EQ(pair[0].state.correct, alone.state.correct);
+  EXPECT_NEAR(pair[0].state.sums.loss, alone.state.sums.loss, 1e-4 * alone.state.sums.loss);
+  EXPECT_EQ(pair[0].state.sums.correct, alone.state.sums.correct);
   ASSERT_EQ(pair[0].parameters.size(), alone.parameters.size());
   for (std::size_t i = 0; i < alone.parameters.size(); ++i) {
     EXPECT_NEAR(pair[0].parameters[i], alone.parameters[i], 1e-4) << "parameter " << i;

@@ -1,0 +1,109 @@
+"""kill -9 of anything, at any time: training goes on, nothing is lost, nothing is left behind."""
+import json
+import signal
+import tempfile
+import time
+import unittest
+
+from local_run import Run, descendants, kill9, wait_until_gone, write_job
+
+
+def results(report):
+    """What must not depend on faults: bit for bit the same in every run of the same job."""
+    return {key: report[key] for key in ("state", "steps", "loss", "accuracy", "test_accuracy")}
+
+
+def ledger(run):
+    """The last record of the ledger in the leading worker's log."""
+    records = [json.loads(line) for line in run.logs().splitlines()
+               if line.startswith("{") and '"samplesLost"' in line]
+    return records[-1]
+
+
+class FaultsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.job = write_job(cls.folder.name)
+        run = Run(cls.job, cls.folder.name + "/undisturbed")
+        code, report, err = run.finish()
+        assert code == 0, f"{err}\n{run.logs()[-4000:]}"
+        cls.expected = results(report)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def start(self, name):
+        run = Run(self.job, f"{self.folder.name}/{name}")
+        self.addCleanup(run.kill)
+        return run
+
+    def check_finish(self, run):
+        code, report, err = run.finish()
+        self.assertEqual(code, 0, f"{err}\n{run.logs()[-4000:]}")
+        self.assertEqual(results(report), self.expected)
+        last = ledger(run)
+        self.assertEqual((last["samplesLost"], last["samplesDuplicated"]), (0, 0))
+        return report
+
+    def seconds_to_next_step(self, run, killed_at):
+        """From the kill to the first step that the new generation reports."""
+        times = [json.loads(line)["time"] for line in run.logs().splitlines()
+                 if line.startswith("{") and '"first step of the generation"' in line]
+        stamps = [time.mktime(time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+                  + float(t[19:-1]) for t in times]
+        after = [stamp - killed_at for stamp in stamps if stamp > killed_at]
+        self.assertTrue(after, "no step was done after the kill")
+        return min(after)
+
+    def kill_and_check(self, name, pod, replica):
+        run = self.start(name)
+        run.wait_for_checkpoint()
+        victims = run.trainers(pod=pod, replica=replica)
+        self.assertEqual(len(victims), 1)
+        killed_at = time.time()
+        kill9(victims[0])
+        report = self.check_finish(run)
+        self.assertLess(self.seconds_to_next_step(run, killed_at), 10)
+        return report
+
+    def test_replica_of_the_leading_worker(self):
+        self.kill_and_check("replica0", pod=0, replica=True)
+
+    def test_replica_of_the_other_worker(self):
+        self.kill_and_check("replica1", pod=1, replica=True)
+
+    def test_the_leading_worker_supervisor_too(self):
+        report = self.kill_and_check("pod0", pod=0, replica=False)
+        self.assertGreaterEqual(report["restarts"], 1)
+
+    def test_the_other_worker_supervisor_too(self):
+        report = self.kill_and_check("pod1", pod=1, replica=False)
+        self.assertGreaterEqual(report["restarts"], 1)
+
+    def test_everything_killed_and_run_again_goes_on_from_the_checkpoint(self):
+        run = self.start("all")
+        run.wait_for_checkpoint()
+        pids = descendants(run.process.pid)
+        run.kill()
+        wait_until_gone(pids)
+        again = self.start("all")
+        self.check_finish(again)
+        self.assertRegex(again.logs(), "restored a checkpoint")
+
+    def test_interrupt_saves_stops_and_leaves_no_process(self):
+        run = self.start("interrupt")
+        run.wait_for_checkpoint()
+        pids = descendants(run.process.pid)
+        run.process.send_signal(signal.SIGINT)
+        code, report, err = run.finish(timeout=30)
+        self.assertEqual(code, 130, err)
+        wait_until_gone(pids)
+        again = self.start("interrupt")
+        self.check_finish(again)
+        self.assertRegex(again.logs(), "restored a checkpoint")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,170 @@
+"""What the tests of `lockstep run` share: start it, watch its processes, end it."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
+LOCKSTEP = BIN / "lockstep"
+TRAINER = BIN / "lockstep-trainer"
+
+JOB = """
+apiVersion: training.lockstep.dev/v1
+kind: TrainingJob
+metadata: {{name: {name}}}
+spec:
+  strategy: {{type: MultiWorkerMirrored}}
+  training:
+    model:
+      layers:
+      - {{type: Conv2D, filters: 16, kernelSize: 5, padding: same, activation: relu}}
+      - {{type: MaxPooling2D}}
+      - {{type: Flatten}}
+      - {{type: Dense, units: 64, activation: relu}}
+      - {{type: Dropout, rate: 0.2}}
+      - {{type: Dense, units: 10}}
+    dataset:
+      format: Synthetic
+      synthetic: {{trainExamples: 4000, testExamples: 500}}
+    batchSize: {{global: 64}}
+    epochs: {epochs}
+    optimizer: {{name: Adam, learningRate: 0.001}}
+    checkpoint: {{directory: /checkpoints, everySteps: 20, keep: 3}}
+    summaries: {{directory: /logs, everySteps: 10}}
+  replicaSpecs:
+    Worker:
+      replicas: {workers}
+      template:
+        spec:
+          containers:
+          - name: trainer
+            resources: {{limits: {{cpu: "1"}}}}
+            volumeMounts:
+            - {{name: checkpoints, mountPath: /checkpoints}}
+            - {{name: logs, mountPath: /logs}}
+          volumes:
+          - {{name: checkpoints, persistentVolumeClaim: {{claimName: checkpoints}}}}
+          - {{name: logs, persistentVolumeClaim: {{claimName: logs}}}}
+"""
+
+
+def write_job(folder, name="small", workers=2, epochs=4):
+    path = pathlib.Path(folder) / f"{name}.yaml"
+    path.write_text(JOB.format(name=name, workers=workers, epochs=epochs))
+    return path
+
+
+class Run:
+    """A `lockstep run` in the background, with its own work directory."""
+
+    def __init__(self, job, work_dir, *args, output="json", prefix=()):
+        self.work_dir = pathlib.Path(work_dir)
+        command = [*prefix, str(LOCKSTEP), "run", str(job), "--work-dir", str(work_dir),
+                   "--output", output, *args]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True)
+
+    def finish(self, timeout=90):
+        """(exit code, the JSON object or None, stderr)"""
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            logs = self.logs()
+            self.kill()
+            raise AssertionError(f"lockstep run did not end within {timeout} s\n{logs[-4000:]}")
+        lines = [line for line in out.splitlines() if line.startswith("{")]
+        return self.process.returncode, json.loads(lines[-1]) if lines else None, err
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def logs(self):
+        return "\n".join(f"== {path}\n{path.read_text(errors='replace')}"
+                         for path in sorted(self.work_dir.glob("logs/**/*.log")))
+
+    def trainers(self, pod=None, replica=None):
+        """Process ids of the run's trainer processes: of one pod, replicas or supervisors only."""
+        found = []
+        for pid in descendants(self.process.pid):
+            args = cmdline(pid)
+            if not args or not args[0].endswith("lockstep-trainer"):
+                continue
+            if replica is not None and (("replica" in args) != replica):
+                continue
+            if pod is not None and environment(pid).get("LOCKSTEP_INDEX") != str(pod):
+                continue
+            found.append(pid)
+        return found
+
+    def wait_for_checkpoint(self, timeout=60):
+        """The training is under way: at least one checkpoint is on the disk."""
+        self.wait_for(lambda: list(self.work_dir.glob("volumes/checkpoints/*/manifest.json")),
+                      "a first checkpoint", timeout)
+
+    def wait_for(self, condition, what, timeout=60):
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if condition():
+                return
+            if self.process.poll() is not None:
+                raise AssertionError(f"lockstep run ended before {what}\n{self.logs()[-4000:]}")
+            time.sleep(0.01)
+        raise AssertionError(f"no {what} within {timeout} s\n{self.logs()[-4000:]}")
+
+
+def descendants(pid):
+    children = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text()
+        except OSError:
+            continue
+        children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry.name))
+    found, todo = [], [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def cmdline(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def environment(pid):
+    try:
+        pairs = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pids, timeout=15):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        left = [pid for pid in pids if alive(pid)]
+        if not left:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"processes left behind: {[(pid, cmdline(pid)) for pid in left]}")
+
+
+def kill9(pid):
+    os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,190 @@
+#include "trainer/train/reporter.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "api/base/log.h"
+#include "trainer/optim/schedule.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
+constexpr auto kMetricsPeriod = std::chrono::seconds(1);
+
+double UnixSeconds(Time time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, int metrics_fd)
+    : session_(session),
+      rendezvous_(rendezvous),
+      clock_(clock),
+      metrics_fd_(metrics_fd),
+      meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()) {}
+
+void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
+                                 const RunState& state) {
+  rank_ = membership.rank;
+  metrics_.rank = rank_;
+  metrics_.world = membership.world();
+  metrics_.generations += 1;
+  generation_ = membership.generation;
+  first_step_of_generation_ = true;
+  meter_.ExcludeTimeSinceLastMark();
+  meter_.Restore(state.step, state.sums);
+  LogInfo("the generation has started", {{"generation", generation_},
+                                         {"rank", rank_},
+                                         {"world", membership.world()},
+                                         {"communicator", strategy.CommunicatorName()},
+                                         {"step", state.step},
+                                         {"totalSteps", session_.total_steps()}});
+  if (IsRankZero() && summaries_ == nullptr) OpenSummaries();
+}
+
+void Reporter::OpenSummaries() {
+  const std::string& directory = session_.training().summaries.directory;
+  if (directory.empty()) return;
+  auto opened = SummaryWriter::Open(directory);
+  if (opened.ok()) {
+    summaries_ = *std::move(opened);
+  } else {  // summaries are for people to look at: training does not stop for them
+    LogWarning("no TensorBoard summaries", {{"reason", opened.status().message()}});
+  }
+}
+
+void Reporter::StepDone(const StepTotals& totals, const RunState& state,
+                        const PhaseSeconds& seconds) {
+  meter_.AddStep({.examples = static_cast<std::int64_t>(totals.examples),
+                  .loss = totals.loss,
+                  .correct = totals.correct});
+  metrics_.steps_total += 1;
+  metrics_.examples_total += static_cast<std::int64_t>(totals.examples);
+  if (first_step_of_generation_) {
+    first_step_of_generation_ = false;
+    LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
+  }
+  if (summaries_ != nullptr && IsRankZero()) WriteSummaries(totals, state);
+  const SteadyTime now = clock_.SteadyNow();
+  if (now >= next_progress_) {
+    next_progress_ = now + kProgressPeriod;
+    SendProgress();
+  }
+  if (now >= next_metrics_) {
+    next_metrics_ = now + kMetricsPeriod;
+    SendMetrics(state, seconds);
+  }
+}
+
+void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {
+  const std::int64_t every = session_.training().summaries.every_steps;
+  if (state.step % every != 0 && state.step != session_.total_steps()) return;
+  summaries_->Scalar("train/loss", totals.loss / totals.examples, state.step);
+  summaries_->Scalar("train/accuracy", totals.correct / totals.examples, state.step);
+  summaries_->Scalar("train/learning_rate", Rate(state.step - 1), state.step);
+  summaries_->Scalar("train/examples_per_second", meter_.RecentExamplesPerSecond(), state.step);
+}
+
+double Reporter::Rate(std::int64_t step) const {
+  const api::TrainingSpec& training = session_.training();
+  return static_cast<double>(LearningRate(training.learning_rate_schedule,
+                                          training.optimizer.learning_rate, step,
+                                          session_.total_steps()));
+}
+
+void Reporter::EpochDone(const RunState& state) {
+  if (!IsRankZero()) return;
+  const auto examples = static_cast<double>(state.sums.examples);
+  LogInfo("epoch done", {{"epoch", session_.plan().Epoch(state.step)},
+                         {"step", state.step},
+                         {"loss", state.sums.loss / examples},
+                         {"accuracy", state.sums.correct / examples},
+                         {"samples", state.sums.examples},
+                         {"samplesLost", state.ledger.lost_total()},
+                         {"samplesDuplicated", state.ledger.duplicated_total()}});
+}
+
+void Reporter::Evaluated(const RunState& state) {
+  meter_.ExcludeTimeSinceLastMark();
+  meter_.SetEvaluation(state.test_loss, state.test_accuracy);
+  if (!IsRankZero()) return;
+  LogInfo("evaluated", {{"step", state.step},
+                        {"testLoss", state.test_loss},
+                        {"testAccuracy", state.test_accuracy}});
+  if (summaries_ != nullptr) {
+    summaries_->Scalar("test/loss", state.test_loss, state.step);
+    summaries_->Scalar("test/accuracy", state.test_accuracy, state.step);
+  }
+  SendProgress();
+}
+
+void Reporter::Restored(const RunState& state) {
+  LogInfo("restored a checkpoint", {{"step", state.step}});
+  meter_.SetCheckpoint(state.step);
+  metrics_.last_checkpoint_step = state.step;
+}
+
+void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
+  if (outcome.failures > failures_logged_) {
+    failures_logged_ = outcome.failures;
+    LogError("a checkpoint could not be saved", {{"reason", outcome.status.message()},
+                                                 {"lastSavedStep", outcome.last_saved_step}});
+  }
+  if (outcome.last_saved_step <= metrics_.last_checkpoint_step) return;
+  metrics_.last_checkpoint_step = outcome.last_saved_step;
+  metrics_.last_checkpoint_time = UnixSeconds(clock_.Now());
+  meter_.SetCheckpoint(outcome.last_saved_step);
+  LogInfo("saved a checkpoint",
+          {{"step", outcome.last_saved_step}, {"folder", outcome.last_saved_folder}});
+}
+
+void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
+  SendMetrics(state, seconds);
+  if (!IsRankZero()) return;
+  SendProgress();
+  if (summaries_ == nullptr) return;
+  if (const absl::Status status = summaries_->Flush(); !status.ok()) {
+    LogWarning("TensorBoard summaries are incomplete", {{"reason", status.message()}});
+  }
+}
+
+void Reporter::SendProgress() {
+  if (IsRankZero()) rendezvous_.Report(meter_.Get());
+}
+
+void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
+  if (metrics_fd_ < 0) return;
+  const auto examples = static_cast<double>(state.sums.examples);
+  metrics_.step = state.step;
+  metrics_.epoch = static_cast<double>(state.step) /
+                   static_cast<double>(session_.plan().StepsPerEpoch());
+  metrics_.loss = examples > 0 ? state.sums.loss / examples : 0;
+  metrics_.accuracy = examples > 0 ? state.sums.correct / examples : 0;
+  metrics_.learning_rate = Rate(state.step);
+  metrics_.examples_per_second = meter_.RecentExamplesPerSecond();
+  metrics_.input_seconds = seconds.input;
+  metrics_.compute_seconds = seconds.forward + seconds.backward;
+  metrics_.communication_seconds = seconds.communication;
+  metrics_.optimizer_seconds = seconds.optimizer;
+  metrics_.checkpoint_seconds = seconds.checkpoint;
+  metrics_.evaluation_seconds = seconds.evaluation;
+  metrics_.rendezvous_seconds = seconds.rendezvous;
+  metrics_.all_reduce_bytes = metrics_.world < 2
+                                  ? 0
+                                  : metrics_.steps_total *
+                                        static_cast<std::int64_t>(session_.buffer().size() *
+                                                                  sizeof(float));
+  metrics_.samples_lost = state.ledger.lost_total();
+  metrics_.samples_duplicated = state.ledger.duplicated_total();
+  const std::string line = EncodeMetrics(metrics_) + "\n";
+  // A supervisor that does not read costs a metric, never a step: the pipe does not block.
+  if (::write(metrics_fd_, line.data(), line.size()) < 0) ++metric_lines_dropped_;
+}
+
+}  // namespace lockstep::train
