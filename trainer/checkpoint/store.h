@@ -12,22 +12,16 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/file_system.h"
-#include "trainer/core/shape.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace lockstep::train {
 
-struct NamedTensor {
-  std::string name;
-  Shape shape;
-  std::vector<float> data;               // dense, row-major
-};
-
 struct Snapshot {
-  std::int64_t step = 0;                 // steps done
-  nlohmann::json state;                  // sampler, ledger, optimizer step, seed, …
-  std::vector<NamedTensor> model;        // parameters and states: model.safetensors
-  std::vector<NamedTensor> optimizer;    // slots: optimizer.safetensors
-  std::string model_hash;                // of names and shapes; a checkpoint of another model is refused
+  std::int64_t step = 0;               // steps done
+  nlohmann::json state;                // sampler, ledger, optimizer step, seed, …
+  std::vector<NamedTensor> model;      // parameters and states: model.safetensors
+  std::vector<NamedTensor> optimizer;  // slots: optimizer.safetensors
+  std::string model_hash;  // of names and shapes; a checkpoint of another model is refused
 };
 
 // One thread at a time.

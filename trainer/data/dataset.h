@@ -20,14 +20,17 @@ class Dataset {
   virtual std::int64_t classes() const = 0;
   // Copies sample `index` (< size()) into `pixels` and returns its label. DataLoss names file and
   // sample if it cannot be read.
-  virtual absl::StatusOr<std::int32_t> Read(std::int64_t index, std::span<std::uint8_t> pixels) const = 0;
+  virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                            std::span<std::uint8_t> pixels) const = 0;
   // True if Read costs no more than a copy: then a loader needs no thread.
   virtual bool InMemory() const = 0;
 };
 
 enum class Split { kTrain, kTest };
 
-// NotFound / DataLoss name the file, what was found and what is expected.
+// spec.cache = false: samples are read (or made) when needed, ahead by a thread if spec.prefetch >
+// 0. NotFound / DataLoss name the file, what was found and what is expected; InvalidArgument the
+// field.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
                                                      std::uint64_t seed);
 

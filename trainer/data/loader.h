@@ -7,32 +7,28 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/sample_hash.h"
 #include "trainer/data/sampler.h"
 
 namespace lockstep::train {
 
 struct Batch {
   std::int64_t step = 0;
-  std::int64_t valid = 0;                // leading rows that are real samples
-  std::int64_t first_position = 0;       // of row 0 in the epoch
-  std::vector<std::uint8_t> pixels;      // LocalBatch() * C*H*W
-  std::vector<std::int32_t> labels;      // LocalBatch()
-  std::vector<float> weights;            // 1 for real rows, 0 for padding
+  std::int64_t valid = 0;            // leading rows that are real samples
+  std::int64_t first_position = 0;   // of row 0 in the epoch
+  std::vector<std::uint8_t> pixels;  // LocalBatch() * C*H*W
+  std::vector<std::int32_t> labels;  // LocalBatch()
+  std::vector<float> weights;        // 1 for real rows, 0 for padding
   // Sum of SampleHash(index) over the real rows, modulo 2^64: the ledger's proof.
   std::uint64_t hash_sum = 0;
 };
-
-// A hash of a sample's index (SplitMix64). The sum over an epoch is a function of n alone if and
-// (but for a 2^-64 chance) only if every sample was counted exactly once.
-std::uint64_t SampleHash(std::int64_t index);
-std::uint64_t ExpectedHashSum(std::int64_t n);
 
 struct LoaderOptions {
   StepPlan plan;
   int rank = 0;
   std::uint64_t seed = 1;
   bool shuffle = true;
-  int prefetch = 2;                      // batches ahead; 0, or data in memory: no thread
+  int prefetch = 2;  // batches ahead; 0, or data in memory: no thread
 };
 
 // Used by one thread. Seek() after every change of membership.

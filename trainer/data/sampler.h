@@ -23,12 +23,12 @@ class Permutation {
 
 // Steps never cross an epoch: the last one of an epoch is short, and padded with weight 0.
 struct StepPlan {
-  std::int64_t examples = 0;             // of the data set
+  std::int64_t examples = 0;  // of the data set
   std::int64_t global_batch = 0;
   int world = 1;
 
-  std::int64_t StepsPerEpoch() const;    // ceil(examples / global_batch)
-  std::int64_t LocalBatch() const;       // ceil(global_batch / world): rows of every rank's batch
+  std::int64_t StepsPerEpoch() const;  // ceil(examples / global_batch)
+  std::int64_t LocalBatch() const;     // ceil(global_batch / world): rows of every rank's batch
   std::int64_t Epoch(std::int64_t step) const;
   std::int64_t StepInEpoch(std::int64_t step) const;
   std::int64_t GlobalExamples(std::int64_t step) const;  // real samples of all ranks in that step

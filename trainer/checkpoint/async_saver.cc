@@ -1,0 +1,67 @@
+#include "trainer/checkpoint/async_saver.h"
+
+#include <chrono>
+#include <utility>
+
+#include "api/base/log.h"
+
+namespace lockstep::train {
+
+AsyncSaver::AsyncSaver(CheckpointStore& store) : store_(store), thread_([this] { Run(); }) {}
+
+AsyncSaver::~AsyncSaver() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void AsyncSaver::Save(Snapshot snapshot) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !pending_; });
+  pending_ = std::move(snapshot);
+  changed_.notify_all();
+}
+
+absl::Status AsyncSaver::Wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !pending_; });
+  return outcome_.status;
+}
+
+AsyncSaver::Outcome AsyncSaver::outcome() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_;
+}
+
+void AsyncSaver::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return pending_ || stopping_; });
+    if (!pending_) return;
+    // Nobody touches pending_ while it is set, so the save needs no lock.
+    lock.unlock();
+    const auto begin = std::chrono::steady_clock::now();
+    const absl::StatusOr<std::string> folder = store_.Save(*pending_);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    if (!folder.ok()) {
+      LogError("a checkpoint could not be saved",
+               {{"step", pending_->step}, {"error", std::string(folder.status().message())}});
+    }
+    lock.lock();
+    outcome_.status = folder.status();
+    outcome_.save_seconds += spent.count();
+    if (folder.ok()) {
+      outcome_.last_saved_step = pending_->step;
+      outcome_.last_saved_folder = *folder;
+    } else {
+      ++outcome_.failures;
+    }
+    pending_.reset();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,170 @@
+#include "trainer/checkpoint/file_system.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status SystemError(int error, const char* action, const std::string& path) {
+  const std::string message =
+      fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error));
+  switch (error) {
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return absl::ResourceExhaustedError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+// Repeats a call that a signal has interrupted.
+template <typename Call>
+auto Retry(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : fd_(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+  // Network file systems report failed writes here. Linux closes even when interrupted.
+  int Close() {
+    const int result = ::close(std::exchange(fd_, -1));
+    return result < 0 && errno != EINTR ? errno : 0;
+  }
+
+ private:
+  int fd_;
+};
+
+absl::Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = Retry([&] { return ::write(fd, bytes.data(), bytes.size()); });
+    if (written < 0) return SystemError(errno, "write", path);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  absl::Status CreateDirectories(const std::string& path) override {
+    const fs::path folder(path);
+    std::error_code error;
+    if (fs::is_directory(folder, error)) return absl::OkStatus();
+    const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+    if (parent != folder) LOCKSTEP_RETURN_IF_ERROR(CreateDirectories(parent.string()));
+    if (!folder.has_filename()) return absl::OkStatus();  // "a/b/" is "a/b"
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+      return SystemError(errno, "create the folder", path);
+    }
+    if (!fs::is_directory(folder, error)) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: is a file, expected a folder or nothing", path));
+    }
+    return SyncDirectory(parent.string());
+  }
+
+  absl::Status WriteFile(const std::string& path,
+                         const std::vector<std::span<const std::byte>>& pieces) override {
+    Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    if (file.get() < 0) return SystemError(errno, "create", path);
+    for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.get(), piece, path));
+    if (Retry([&] { return ::fsync(file.get()); }) != 0) return SystemError(errno, "sync", path);
+    if (const int error = file.Close(); error != 0) return SystemError(error, "close", path);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> ReadFile(const std::string& path) override {
+    const Descriptor file(path, O_RDONLY);
+    if (file.get() < 0) return SystemError(errno, "open", path);
+    struct stat info{};
+    if (::fstat(file.get(), &info) != 0) return SystemError(errno, "stat", path);
+    if (!S_ISREG(info.st_mode)) {
+      return absl::FailedPreconditionError(fmt::format("{}: is not a regular file", path));
+    }
+    std::string content(static_cast<std::size_t>(info.st_size), '\0');
+    std::size_t filled = 0;
+    while (filled < content.size()) {
+      const ssize_t got = Retry(
+          [&] { return ::read(file.get(), content.data() + filled, content.size() - filled); });
+      if (got < 0) return SystemError(errno, "read", path);
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
+    }
+    content.resize(filled);
+    return content;
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      return SystemError(errno, fmt::format("rename to {}", to).c_str(), from);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override {
+    const Descriptor folder(path, O_RDONLY | O_DIRECTORY);
+    if (folder.get() < 0) return SystemError(errno, "open the folder", path);
+    if (Retry([&] { return ::fsync(folder.get()); }) == 0) return absl::OkStatus();
+    // Object-store mounts know no folders that could be synced.
+    if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return absl::OkStatus();
+    return SystemError(errno, "sync the folder", path);
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    fs::directory_iterator entry(path, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      names.push_back(entry->path().filename().string());
+    }
+    if (error) return SystemError(error.value(), "list the folder", path);
+    return names;
+  }
+
+  absl::Status RemoveRecursively(const std::string& path) override {
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error) return SystemError(error.value(), "remove", path);
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+FileSystem& RealFileSystem() {
+  static PosixFileSystem files;
+  return files;
+}
+
+}  // namespace lockstep::train

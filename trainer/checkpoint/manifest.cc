@@ -1,0 +1,115 @@
+#include "trainer/checkpoint/manifest.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "api/base/status.h"
+#include "trainer/core/crc32c.h"
+
+namespace lockstep::train {
+namespace {
+
+using Json = nlohmann::json;
+
+// The one text of a JSON value: keys sorted, no white space, foreign bytes replaced.
+std::string Canonical(const Json& json) {
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+// Values nested deeper than any state's are dropped, so that printing one cannot end the stack.
+bool IsShallow(int depth, Json::parse_event_t, Json&) {
+  return depth < 64;
+}
+
+std::string Hex(std::uint32_t value) {
+  return fmt::format("{:08x}", value);
+}
+
+std::optional<std::uint32_t> FromHex(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto& text = value.get_ref<const std::string&>();
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+absl::Status Damaged(const std::string& path, const std::string& message) {
+  return absl::DataLossError(fmt::format("{}: {}", path, message));
+}
+
+// The field if it is there and `is` holds, else null.
+const Json* Field(const Json& object, const char* key, bool (Json::*is)() const noexcept) {
+  const auto found = object.find(key);
+  return found != object.end() && ((*found).*is)() ? &*found : nullptr;
+}
+
+absl::StatusOr<ManifestFile> DecodeFile(const Json& json, const std::string& path) {
+  if (json.is_object()) {
+    const Json* name = Field(json, "name", &Json::is_string);
+    const Json* bytes = Field(json, "bytes", &Json::is_number_unsigned);
+    const auto crc32c = FromHex(json.value("crc32c", Json()));
+    if (name != nullptr && bytes != nullptr && crc32c) {
+      return ManifestFile{name->get<std::string>(), bytes->get<std::uint64_t>(), *crc32c};
+    }
+  }
+  return Damaged(path, fmt::format("files: found {}, expected name, bytes and crc32c",
+                                   Canonical(json).substr(0, 80)));
+}
+
+}  // namespace
+
+std::string EncodeManifest(const Manifest& manifest) {
+  Json json = {{"formatVersion", kCheckpointFormat},
+               {"step", manifest.step},
+               {"state", manifest.state},
+               {"modelHash", manifest.model_hash},
+               {"files", Json::array()}};
+  for (const ManifestFile& file : manifest.files) {
+    json["files"].push_back(
+        {{"name", file.name}, {"bytes", file.bytes}, {"crc32c", Hex(file.crc32c)}});
+  }
+  // Through text once, so that the checksum is of what a reader will see (a NaN becomes null).
+  json = Json::parse(Canonical(json));
+  json["checksum"] = Hex(Crc32c(Canonical(json)));
+  return json.dump(2) + "\n";
+}
+
+absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::string& path) {
+  Json json = Json::parse(text, IsShallow, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return Damaged(path, fmt::format("{} bytes that are not a JSON object", text.size()));
+  }
+  const Json* version = Field(json, "formatVersion", &Json::is_number_unsigned);
+  if (version == nullptr) return Damaged(path, "there is no formatVersion");
+  if (*version > kCheckpointFormat) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: formatVersion is {}, this program reads up to {}: use a newer one, or "
+                    "another checkpoint directory",
+                    path, Canonical(*version), kCheckpointFormat));
+  }
+  const Json checksum = json.value("checksum", Json());
+  json.erase("checksum");
+  const std::string expected = Hex(Crc32c(Canonical(json)));
+  if (checksum != expected) {
+    return Damaged(path, fmt::format("checksum is {}, expected \"{}\"",
+                                     Canonical(checksum).substr(0, 80), expected));
+  }
+  const Json* step = Field(json, "step", &Json::is_number_integer);
+  const Json* model_hash = Field(json, "modelHash", &Json::is_string);
+  const Json* files = Field(json, "files", &Json::is_array);
+  if (step == nullptr || model_hash == nullptr || files == nullptr || !json.contains("state")) {
+    return Damaged(path, "a field is missing, expected step, state, modelHash and files");
+  }
+  Manifest manifest{step->get<std::int64_t>(), json["state"], model_hash->get<std::string>(), {}};
+  for (const Json& file : *files) {
+    LOCKSTEP_ASSIGN_OR_RETURN(ManifestFile decoded, DecodeFile(file, path));
+    manifest.files.push_back(std::move(decoded));
+  }
+  return manifest;
+}
+
+}  // namespace lockstep::train

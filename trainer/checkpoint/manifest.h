@@ -1,0 +1,36 @@
+// manifest.json: the list of a checkpoint's files, and its commit.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep::train {
+
+inline constexpr std::int64_t kCheckpointFormat = 1;
+
+struct ManifestFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32c = 0;
+  bool operator==(const ManifestFile&) const = default;
+};
+
+struct Manifest {
+  std::int64_t step = 0;
+  nlohmann::json state;
+  std::string model_hash;
+  std::vector<ManifestFile> files;
+  bool operator==(const Manifest&) const = default;
+};
+
+// JSON text with a checksum of its own.
+std::string EncodeManifest(const Manifest& manifest);
+
+// FailedPrecondition: of a newer format, naming both. DataLoss: anything else that is wrong.
+absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::string& path);
+
+}  // namespace lockstep::train

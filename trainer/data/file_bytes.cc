@@ -1,0 +1,147 @@
+#include "trainer/data/file_bytes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+// No deflate stream is more than this many times longer when inflated (zlib's "technical details").
+constexpr std::uint64_t kMaxInflation = 1032;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status SystemError(const std::string& path, const char* action) {
+  const int error = errno;
+  const std::string message = fmt::format("{}: cannot {}: {}", path, action, std::strerror(error));
+  if (error == ENOENT) return absl::NotFoundError(message);
+  if (error == EACCES) return absl::PermissionDeniedError(message);
+  return absl::DataLossError(message);
+}
+
+// Appends up to `count` inflated bytes; fewer at the end of the stream.
+absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& path,
+                          std::vector<std::uint8_t>& out) {
+  while (count > 0) {
+    const auto chunk = static_cast<unsigned>(std::min<std::size_t>(count, 1u << 20));
+    const std::size_t begin = out.size();
+    out.resize(begin + chunk);
+    const int got = gzread(file, out.data() + begin, chunk);
+    out.resize(begin + static_cast<std::size_t>(std::max(got, 0)));
+    int code = Z_OK;
+    const char* reason = gzerror(file, &code);
+    if (got < 0 || code == Z_BUF_ERROR) {
+      return absl::DataLossError(
+          fmt::format("{}: damaged gzip data after {} inflated bytes: {}", path, out.size(),
+                      code == Z_BUF_ERROR ? "the file is cut short" : reason));
+    }
+    if (got == 0) break;
+    count -= static_cast<std::size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
+                                          SizeOf size_of) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError(path, "open");
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0) return SystemError(path, "stat");
+  if (!S_ISREG(info.st_mode)) {
+    return absl::DataLossError(fmt::format("{}: not a regular file", path));
+  }
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  std::array<std::uint8_t, 2> magic{};
+  if (::pread(file.get(), magic.data(), magic.size(), 0) == 2 && magic[0] == 0x1F &&
+      magic[1] == 0x8B) {
+    return Inflate(path, size, header_bytes, size_of);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result,
+                            Map(file.get(), static_cast<std::size_t>(size), path));
+  const auto header = result.bytes_.first(std::min(header_bytes, result.bytes_.size()));
+  LOCKSTEP_RETURN_IF_ERROR(size_of(header, path).status());
+  return result;
+}
+
+absl::StatusOr<FileBytes> FileBytes::Map(int fd, std::size_t size, const std::string& path) {
+  FileBytes result;
+  if (size == 0) return result;  // an empty range cannot be mapped
+  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (mapping == MAP_FAILED) return SystemError(path, "map");
+  result.mapping_ = mapping;
+  result.bytes_ = {static_cast<const std::uint8_t*>(mapping), size};
+  return result;
+}
+
+absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint64_t file_size,
+                                             std::size_t header_bytes, SizeOf size_of) {
+  const auto close = [](gzFile file) { gzclose(file); };
+  const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rbe"), close);
+  if (file == nullptr) return SystemError(path, "open");
+  gzbuffer(file.get(), 1 << 17);
+  FileBytes result;
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.inflated_));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(result.inflated_, path));
+  if (expected / kMaxInflation > file_size) {
+    return absl::DataLossError(
+        fmt::format("{}: {} bytes of gzip data cannot hold the {} bytes that its header announces",
+                    path, file_size, expected));
+  }
+  // One byte more than expected shows that there is more, and reaching the end checks gzip's CRC.
+  const std::size_t rest = static_cast<std::size_t>(expected) + 1 -
+                           std::min(result.inflated_.size(), static_cast<std::size_t>(expected));
+  result.inflated_.reserve(static_cast<std::size_t>(expected) + 1);
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), rest, path, result.inflated_));
+  result.bytes_ = result.inflated_;
+  return result;
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept
+    : mapping_(std::exchange(other.mapping_, nullptr)),
+      inflated_(std::move(other.inflated_)),
+      bytes_(std::exchange(other.bytes_, {})) {}
+
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  std::swap(mapping_, other.mapping_);
+  std::swap(inflated_, other.inflated_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+FileBytes::~FileBytes() {
+  if (mapping_ != nullptr) ::munmap(mapping_, bytes_.size());
+}
+
+void FileBytes::Prefetch() const {
+  // Advice only: if it is refused, pages are read as they are touched.
+  if (mapping_ != nullptr) ::madvise(mapping_, bytes_.size(), MADV_WILLNEED);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,20 @@
+// Fills one rank's batch of one step from a data set.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/loader.h"
+
+namespace lockstep::train {
+
+// A batch with room for every row, so that Gather allocates nothing.
+Batch MakeBatch(const Dataset& dataset, const StepPlan& plan);
+
+// Overwrites all of `batch` with the rows of `step`. Pure: the same arguments, the same batch.
+// DataLoss if a sample cannot be read or its label is not one of the data set's classes.
+absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::int64_t step,
+                    Batch& batch);
+
+}  // namespace lockstep::train

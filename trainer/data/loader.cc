@@ -1,0 +1,48 @@
+#include "trainer/data/loader.h"
+
+#include "api/base/check.h"
+#include "api/base/status.h"
+#include "trainer/data/gather.h"
+#include "trainer/data/prefetch_loader.h"
+
+namespace lockstep::train {
+namespace {
+
+// Reads a batch when it is asked for. A copy of 128 MNIST images takes about 10 us, and handing a
+// batch from one thread to another takes longer.
+class DirectLoader final : public Loader {
+ public:
+  DirectLoader(const Dataset& dataset, const LoaderOptions& options)
+      : dataset_(dataset), options_(options), batch_(MakeBatch(dataset, options.plan)) {}
+
+  void Seek(std::int64_t step) override { next_step_ = step; }
+
+  absl::StatusOr<const Batch*> Next() override {
+    LOCKSTEP_RETURN_IF_ERROR(Gather(dataset_, options_, next_step_, batch_));
+    ++next_step_;
+    return &batch_;
+  }
+
+ private:
+  const Dataset& dataset_;
+  const LoaderOptions options_;
+  Batch batch_;
+  std::int64_t next_step_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptions& options) {
+  const StepPlan& plan = options.plan;
+  LOCKSTEP_CHECK(plan.examples >= 1 && plan.examples <= dataset.size(),
+                 "a plan of {} samples over a data set of {}", plan.examples, dataset.size());
+  LOCKSTEP_CHECK(plan.global_batch >= 1, "global batch is {}", plan.global_batch);
+  LOCKSTEP_CHECK(options.rank >= 0 && options.rank < plan.world, "rank {} of {}", options.rank,
+                 plan.world);
+  if (options.prefetch > 0 && !dataset.InMemory()) {
+    return std::make_unique<PrefetchLoader>(dataset, options);
+  }
+  return std::make_unique<DirectLoader>(dataset, options);
+}
+
+}  // namespace lockstep::train

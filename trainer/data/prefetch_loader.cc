@@ -1,0 +1,95 @@
+#include "trainer/data/prefetch_loader.h"
+
+#include <algorithm>
+
+#include "api/base/check.h"
+#include "trainer/data/gather.h"
+
+namespace lockstep::train {
+
+PrefetchLoader::PrefetchLoader(const Dataset& dataset, const LoaderOptions& options)
+    : dataset_(dataset), options_(options) {
+  LOCKSTEP_CHECK(options.prefetch >= 1, "prefetch is {}", options.prefetch);
+  slots_.resize(static_cast<std::size_t>(options.prefetch) + 1);
+  for (Slot& slot : slots_) slot.batch = MakeBatch(dataset, options.plan);
+  thread_ = std::thread([this] { Run(); });
+}
+
+PrefetchLoader::~PrefetchLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  slot_freed_.notify_all();
+  thread_.join();
+}
+
+void PrefetchLoader::Seek(std::int64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++course_;  // what is being filled right now is thrown away when it is done
+    fill_step_ = next_step_ = step;
+    failed_ = false;
+    Release(SlotState::kReady);
+    Release(SlotState::kHeld);
+  }
+  slot_freed_.notify_all();
+}
+
+absl::StatusOr<const Batch*> PrefetchLoader::Next() {
+  std::unique_lock lock(mutex_);
+  Release(SlotState::kHeld);
+  slot_freed_.notify_all();
+  Slot* slot = nullptr;
+  slot_ready_.wait(lock, [&] { return (slot = FindReady(next_step_)) != nullptr; });
+  if (!slot->status.ok()) return slot->status;  // stays ready: the error repeats until a Seek
+  slot->state = SlotState::kHeld;
+  ++next_step_;
+  return &slot->batch;
+}
+
+void PrefetchLoader::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    Slot* slot = nullptr;
+    slot_freed_.wait(lock, [&] {
+      return stopping_ || (!failed_ && (slot = Find(SlotState::kFree)) != nullptr);
+    });
+    if (stopping_) return;
+    const std::int64_t step = fill_step_++;
+    slot->state = SlotState::kFilling;
+    slot->course = course_;
+    lock.unlock();
+    absl::Status status = Gather(dataset_, options_, step, slot->batch);
+    lock.lock();
+    if (slot->course != course_) {
+      slot->state = SlotState::kFree;
+      continue;
+    }
+    failed_ = !status.ok();
+    slot->status = std::move(status);
+    slot->state = SlotState::kReady;
+    slot_ready_.notify_all();
+  }
+}
+
+PrefetchLoader::Slot* PrefetchLoader::Find(SlotState state) {
+  const auto found = std::find_if(slots_.begin(), slots_.end(),
+                                  [&](const Slot& slot) { return slot.state == state; });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+PrefetchLoader::Slot* PrefetchLoader::FindReady(std::int64_t step) {
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.state == SlotState::kReady && slot.batch.step == step;
+  });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+void PrefetchLoader::Release(SlotState state) {
+  for (Slot& slot : slots_) {
+    if (slot.state == state) slot.state = SlotState::kFree;
+  }
+}
+
+}  // namespace lockstep::train
