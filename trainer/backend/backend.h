@@ -23,7 +23,7 @@ enum class Padding { kValid, kSame };  // Keras' meaning: same = ceil(in / strid
 enum class Activation { kNone, kRelu };
 
 // How a parameter starts. Fans are those of Keras: receptive field x channels.
-enum class Init { kZeros, kOnes, kGlorotUniform, kHeNormal };
+enum class Init { kZeros, kOnes, kGlorotUniform };
 
 struct ParameterDesc {
   std::string name;    // "weight", "bias", "gamma", "beta"; the layer's name is put before it
@@ -100,14 +100,14 @@ struct OptimizerMemory {
   std::vector<float*> slots;             // SGD: momentum (if any); Adam: m, v
   std::int64_t size = 0;
 };
-struct SgdSpec {
-  float momentum = 0;
+struct SgdSpec {  // Keras' form: v = momentum * v - lr * g; w += v (nesterov: momentum * v - lr * g)
+  float momentum = 0;                    // 0: no slot
   bool nesterov = false;
-  float weight_decay = 0;
+  float weight_decay = 0;                // decoupled, before the update: w -= lr * decay * w
 };
 struct AdamSpec {  // Kingma & Ba 2015, Keras' form: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t), epsilon outside
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
-  float weight_decay = 0;                // decoupled (AdamW): w -= lr * decay * w
+  float weight_decay = 0;                // decoupled (AdamW), before the update, as in SGD
 };
 class OptimizerOp {
  public:
@@ -141,12 +141,19 @@ struct Pool2dSpec {                      // average leaves padding out of its co
   Padding padding = Padding::kValid;
   Activation activation = Activation::kNone;  // max pool only: relu before (= after) the pool
 };
-struct BatchNormSpec {                   // over N,H,W (or N); biased variance in the step,
-  TensorDesc x;                          // moving averages with momentum, Keras' defaults
+// Over the valid rows' N,H,W (or N): biased variance in the step and in the moving averages
+// (moving = momentum * moving + (1 - momentum) * step's), as Keras has it. Padding rows of y are
+// finite but mean nothing, those of dx are 0. Without valid rows, or in evaluation, the moving
+// averages serve and stay as they are. Parameters: gamma, beta (C); states: mean, variance (C).
+struct BatchNormSpec {
+  TensorDesc x;                          // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
 };
-struct DropoutSpec {                     // inverted dropout; element e of the row at global position p
-  TensorDesc x;                          // is kept by Philox(DeriveKey(seed, layer), p, step, e / 4)
+// Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of the
+// row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
+//   word = Philox(DeriveKey(seed, layer), p, step << 32 | e / 4)[e % 4].
+struct DropoutSpec {
+  TensorDesc x;                          // N,…
   float rate = 0.5f;
   std::uint64_t layer = 0;
 };

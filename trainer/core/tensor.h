@@ -25,7 +25,7 @@ class Layout {
 struct TensorDesc {
   Shape shape;
   DType dtype = DType::kFloat32;
-  std::shared_ptr<const Layout> layout;
+  std::shared_ptr<const Layout> layout = nullptr;
 
   std::size_t bytes() const {
     return layout ? layout->Bytes()
