@@ -23,11 +23,11 @@ enum class Padding { kValid, kSame };  // Keras' meaning: same = ceil(in / strid
 enum class Activation { kNone, kRelu };
 
 // How a parameter starts. Fans are those of Keras: receptive field x channels.
-enum class Init { kZeros, kOnes, kGlorotUniform, kHeNormal };
+enum class Init { kZeros, kOnes, kGlorotUniform };
 
 struct ParameterDesc {
-  std::string name;    // "weight", "bias", "gamma", "beta"; the layer's name is put before it
-  TensorDesc desc;     // conv weight: K,C,R,S   dense weight: out,in   bias: K
+  std::string name;      // "weight", "bias", "gamma", "beta"; the layer's name is put before it
+  TensorDesc desc = {};  // conv weight: K,C,R,S   dense weight: out,in   bias: K
   Init init = Init::kZeros;
   std::int64_t fan_in = 1, fan_out = 1;
 };
@@ -35,10 +35,10 @@ struct ParameterDesc {
 // What changes from step to step.
 struct StepContext {
   bool training = true;
-  std::int64_t valid = 0;           // leading rows of the batch that are real; the rest is padding
+  std::int64_t valid = 0;  // leading rows of the batch that are real; the rest is padding
   std::uint64_t step = 0;
   std::uint64_t seed = 0;
-  std::uint64_t first_position = 0; // global position of row 0, for dropout's counters
+  std::uint64_t first_position = 0;  // global position of row 0, for dropout's counters
 };
 
 // Where an op's data lives, fixed for its life. Pointers are aligned to kArenaAlignment; parameters
@@ -46,11 +46,11 @@ struct StepContext {
 struct OpMemory {
   const void* x = nullptr;
   void* y = nullptr;
-  void* dy = nullptr;               // may be overwritten by Backward
-  void* dx = nullptr;               // null: not wanted
+  void* dy = nullptr;  // may be overwritten by Backward
+  void* dx = nullptr;  // null: not wanted
   std::vector<float*> parameters, gradients, states;
-  void* workspace = nullptr;        // kept from Forward to Backward
-  void* scratch = nullptr;          // shared by all ops, not kept between calls
+  void* workspace = nullptr;  // kept from Forward to Backward
+  void* scratch = nullptr;    // shared by all ops, not kept between calls
 };
 
 // One differentiable operation x -> y.
@@ -78,15 +78,15 @@ class Op {
 class LossOp {
  public:
   struct Memory {
-    const float* logits = nullptr;       // N,K dense
-    float* dlogits = nullptr;            // N,K dense; null: loss only
+    const float* logits = nullptr;         // N,K dense
+    float* dlogits = nullptr;              // N,K dense; null: loss only
     const std::int32_t* labels = nullptr;  // N; null with one_hot
-    const float* one_hot = nullptr;      // N,K; may be soft; null with labels
-    const float* weights = nullptr;      // N; 0 for padding
+    const float* one_hot = nullptr;        // N,K; may be soft; null with labels
+    const float* weights = nullptr;        // N; 0 for padding
   };
   struct Result {
-    double loss = 0;                     // weighted sum
-    double correct = 0;                  // weighted count of argmax == label (argmax of one_hot)
+    double loss = 0;     // weighted sum
+    double correct = 0;  // weighted count of argmax == label (argmax of one_hot)
   };
   virtual ~LossOp() = default;
   virtual void Bind(const Memory& memory) = 0;
@@ -97,17 +97,19 @@ class LossOp {
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
-  std::vector<float*> slots;             // SGD: momentum (if any); Adam: m, v
+  std::vector<float*> slots;  // SGD: momentum (if any); Adam: m, v
   std::int64_t size = 0;
 };
-struct SgdSpec {
-  float momentum = 0;
+struct SgdSpec {  // Keras' form: v = momentum * v - lr * g; w += v (nesterov: momentum * v - lr *
+                  // g)
+  float momentum = 0;  // 0: no slot
   bool nesterov = false;
-  float weight_decay = 0;
+  float weight_decay = 0;  // decoupled, before the update: w -= lr * decay * w
 };
-struct AdamSpec {  // Kingma & Ba 2015, Keras' form: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t), epsilon outside
+struct AdamSpec {  // Kingma & Ba 2015, Keras' form: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t),
+                   // epsilon outside
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
-  float weight_decay = 0;                // decoupled (AdamW): w -= lr * decay * w
+  float weight_decay = 0;  // decoupled (AdamW), before the update, as in SGD
 };
 class OptimizerOp {
  public:
@@ -119,34 +121,41 @@ class OptimizerOp {
 };
 
 struct Conv2dSpec {
-  TensorDesc x;                          // N,C,H,W
+  TensorDesc x = {};  // N,C,H,W
   std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
   Padding padding = Padding::kValid;
   bool bias = true;
   Activation activation = Activation::kNone;
-  bool input_gradient = true;            // false for the first layer: dx is not computed
+  bool input_gradient = true;  // false for the first layer: dx is not computed
 };
 struct DenseSpec {
-  TensorDesc x;                          // N,… : all but N are flattened in logical (C,H,W) order
+  TensorDesc x = {};  // N,… : all but N are flattened in logical (C,H,W) order
   std::int64_t units = 0;
   bool bias = true;
   Activation activation = Activation::kNone;
   bool input_gradient = true;
 };
 enum class PoolKind { kMax, kAverage };
-struct Pool2dSpec {                      // average leaves padding out of its count, as Keras does
-  TensorDesc x;                          // N,C,H,W
+struct Pool2dSpec {   // average leaves padding out of its count, as Keras does
+  TensorDesc x = {};  // N,C,H,W
   PoolKind kind = PoolKind::kMax;
   std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
   Padding padding = Padding::kValid;
   Activation activation = Activation::kNone;  // max pool only: relu before (= after) the pool
 };
-struct BatchNormSpec {                   // over N,H,W (or N); biased variance in the step,
-  TensorDesc x;                          // moving averages with momentum, Keras' defaults
+// Over the valid rows' N,H,W (or N): biased variance in the step and in the moving averages
+// (moving = momentum * moving + (1 - momentum) * step's), as Keras has it. Padding rows of y are
+// finite but mean nothing, those of dx are 0. Without valid rows, or in evaluation, the moving
+// averages serve and stay as they are. Parameters: gamma, beta (C); states: mean, variance (C).
+struct BatchNormSpec {
+  TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
 };
-struct DropoutSpec {                     // inverted dropout; element e of the row at global position p
-  TensorDesc x;                          // is kept by Philox(DeriveKey(seed, layer), p, step, e / 4)
+// Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of
+// the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
+//   word = Philox(DeriveKey(seed, layer), p, step << 32 | e / 4)[e % 4].
+struct DropoutSpec {
+  TensorDesc x = {};  // N,…
   float rate = 0.5f;
   std::uint64_t layer = 0;
 };
@@ -162,7 +171,8 @@ class Backend {
   virtual std::unique_ptr<Op> MakeBatchNorm(const BatchNormSpec& spec) = 0;
   virtual std::unique_ptr<Op> MakeRelu(const TensorDesc& x) = 0;
   virtual std::unique_ptr<Op> MakeDropout(const DropoutSpec& spec) = 0;
-  virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) = 0;
+  virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
+                                                          std::int64_t classes) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) = 0;
   // y[i] = scale * x[i]: raw bytes of a batch to the model's float input.
@@ -174,7 +184,7 @@ class Backend {
 };
 
 struct BackendOptions {
-  std::string name = "cpu";              // reference | cpu
+  std::string name = "cpu";  // reference | cpu
   int threads = 1;
 };
 // InvalidArgument names are refused by validation before; an unknown one throws CheckFailure.

@@ -23,13 +23,12 @@ class Layout {
 
 // Logical shape, element type and physical layout; no layout means dense row-major.
 struct TensorDesc {
-  Shape shape;
+  Shape shape = {};
   DType dtype = DType::kFloat32;
-  std::shared_ptr<const Layout> layout;
+  std::shared_ptr<const Layout> layout = nullptr;
 
   std::size_t bytes() const {
-    return layout ? layout->Bytes()
-                  : static_cast<std::size_t>(shape.elements()) * SizeOf(dtype);
+    return layout ? layout->Bytes() : static_cast<std::size_t>(shape.elements()) * SizeOf(dtype);
   }
   bool dense() const { return layout == nullptr; }
 };

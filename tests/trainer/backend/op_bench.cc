@@ -1,0 +1,137 @@
+#include "tests/trainer/backend/op_bench.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "api/base/check.h"
+#include "trainer/core/arena.h"
+#include "trainer/core/rng.h"
+
+namespace lockstep::train {
+namespace {
+
+// One tensor in the back end's layout, in memory of its own.
+class DeviceTensor {
+ public:
+  DeviceTensor(Backend& backend, TensorDesc desc) : backend_(backend), desc_(std::move(desc)) {
+    arena_.Reserve(desc_.bytes());
+    arena_.Allocate();
+    std::fill_n(data(), desc_.bytes() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+  }
+  DeviceTensor(Backend& backend, const TensorDesc& desc, const std::vector<float>& values)
+      : DeviceTensor(backend, desc) {
+    LOCKSTEP_CHECK(static_cast<std::int64_t>(values.size()) == desc_.shape.elements(),
+                   "op bench: {} values for shape {}", values.size(), desc_.shape.ToString());
+    backend_.FromDense(values.data(), desc_, data());
+  }
+  float* data() const { return arena_.At<float>(0); }
+  std::vector<float> Dense() const {
+    std::vector<float> values(static_cast<std::size_t>(desc_.shape.elements()));
+    backend_.ToDense(desc_, data(), values.data());
+    return values;
+  }
+
+ private:
+  Backend& backend_;
+  TensorDesc desc_;
+  Arena arena_;
+};
+
+using Tensors = std::vector<std::unique_ptr<DeviceTensor>>;
+
+std::vector<float*> Pointers(const Tensors& tensors) {
+  std::vector<float*> pointers;
+  for (const auto& tensor : tensors) pointers.push_back(tensor->data());
+  return pointers;
+}
+
+Tensors Upload(Backend& backend, const std::vector<ParameterDesc>& descs,
+               const std::vector<std::vector<float>>& values) {
+  Tensors tensors;
+  for (std::size_t i = 0; i < descs.size(); ++i) {
+    tensors.push_back(std::make_unique<DeviceTensor>(backend, descs[i].desc, values.at(i)));
+  }
+  return tensors;
+}
+
+Tensors Unwritten(Backend& backend, const std::vector<ParameterDesc>& descs) {
+  Tensors tensors;
+  for (const ParameterDesc& desc : descs) {
+    tensors.push_back(std::make_unique<DeviceTensor>(backend, desc.desc));
+  }
+  return tensors;
+}
+
+std::vector<std::vector<float>> Download(const Tensors& tensors) {
+  std::vector<std::vector<float>> values;
+  for (const auto& tensor : tensors) values.push_back(tensor->Dense());
+  return values;
+}
+
+TensorDesc Bytes(std::size_t bytes) {
+  return {.shape = {static_cast<std::int64_t>((bytes + 3) / 4)}};
+}
+
+}  // namespace
+
+std::vector<float> RandomValues(std::int64_t size, std::uint64_t stream) {
+  std::vector<float> values(static_cast<std::size_t>(size));
+  const std::uint64_t key = DeriveKey(2026, stream);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 2 * UniformFloat(Philox(key, i, 0)[0]) - 1;
+  }
+  return values;
+}
+
+OpInputs RandomInputs(const Op& op, std::uint64_t stream) {
+  OpInputs inputs;
+  std::uint64_t next = stream * 100;
+  inputs.x = RandomValues(op.input().shape.elements(), next++);
+  inputs.dy = RandomValues(op.output().shape.elements(), next++);
+  for (const ParameterDesc& parameter : op.Parameters()) {
+    inputs.parameters.push_back(RandomValues(parameter.desc.shape.elements(), next++));
+  }
+  for (const ParameterDesc& state : op.States()) {
+    inputs.states.push_back(RandomValues(state.desc.shape.elements(), next++));
+    for (float& value : inputs.states.back()) value = 1 + value / 2;
+  }
+  return inputs;
+}
+
+OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepContext& step,
+                bool want_dx) {
+  const DeviceTensor x(backend, op.input(), inputs.x), dy(backend, op.output(), inputs.dy);
+  const DeviceTensor y(backend, op.output()), dx(backend, op.input());
+  const DeviceTensor workspace(backend, Bytes(op.WorkspaceBytes()));
+  const DeviceTensor scratch(backend, Bytes(op.ScratchBytes()));
+  const Tensors parameters = Upload(backend, op.Parameters(), inputs.parameters);
+  const Tensors gradients = Unwritten(backend, op.Parameters());
+  const Tensors states = Upload(backend, op.States(), inputs.states);
+
+  OpMemory memory;
+  memory.x = x.data();
+  memory.y = y.data();
+  memory.dy = dy.data();
+  memory.dx = want_dx ? dx.data() : nullptr;
+  memory.parameters = Pointers(parameters);
+  memory.gradients = Pointers(gradients);
+  memory.states = Pointers(states);
+  memory.workspace = workspace.data();
+  memory.scratch = scratch.data();
+  op.Bind(memory);
+
+  OpOutputs outputs;
+  op.Forward(step);
+  backend.Synchronize();
+  outputs.y = y.Dense();
+  outputs.states = Download(states);
+  if (!step.training) return outputs;
+  op.Backward(step);
+  backend.Synchronize();
+  if (want_dx) outputs.dx = dx.Dense();
+  outputs.gradients = Download(gradients);
+  return outputs;
+}
+
+}  // namespace lockstep::train

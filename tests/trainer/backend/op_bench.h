@@ -1,0 +1,34 @@
+// Runs one op on any back end from dense inputs to dense outputs, so that tests compare numbers and
+// never see a layout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train {
+
+struct OpInputs {
+  std::vector<float> x, dy;
+  std::vector<std::vector<float>> parameters, states;
+};
+
+struct OpOutputs {
+  std::vector<float> y, dx;
+  std::vector<std::vector<float>> gradients, states;  // states as Forward left them
+};
+
+// Values in [-1, 1), the same for the same stream.
+std::vector<float> RandomValues(std::int64_t size, std::uint64_t stream);
+
+// Random x, dy and parameters of the op's shapes; states (variances among them) are in [0.5, 1.5).
+OpInputs RandomInputs(const Op& op, std::uint64_t stream);
+
+// Converts, binds, runs Forward and, if step.training, Backward. Every buffer that the op writes
+// starts as NaN, so that what it forgets to write shows.
+OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepContext& step,
+                bool want_dx = true);
+
+}  // namespace lockstep::train

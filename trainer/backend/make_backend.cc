@@ -1,0 +1,16 @@
+// The one place that knows which back ends exist.
+#include "api/base/check.h"
+#include "trainer/backend/backend.h"
+#include "trainer/backend/reference/reference.h"
+
+namespace lockstep::train {
+
+std::unique_ptr<Backend> MakeBackend(const BackendOptions& options) {
+  LOCKSTEP_CHECK(options.threads >= 1, "back end {}: found {} threads, expected at least 1",
+                 options.name, options.threads);
+  if (options.name == "reference") return MakeReferenceBackend();
+  LOCKSTEP_CHECK(false, "back end: found \"{}\", expected \"reference\"", options.name);
+  return nullptr;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,51 @@
+// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in the form before section 2.1
+// ends ("the efficiency … can be improved"), which is the one Keras has: epsilon is added to
+// sqrt(v) without bias correction.
+#include <cmath>
+
+#include "api/base/check.h"
+#include "trainer/backend/reference/ops.h"
+
+namespace lockstep::train::reference {
+namespace {
+
+class Adam final : public OptimizerOp {
+ public:
+  explicit Adam(const AdamSpec& spec) : spec_(spec) {}
+  int Slots() const override { return 2; }
+  void Bind(const OptimizerMemory& memory) override {
+    LOCKSTEP_CHECK(memory.slots.size() == 2, "adam: found {} slots, expected 2",
+                   memory.slots.size());
+    memory_ = memory;
+  }
+
+  // m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= lr_t * m / (sqrt(v) + epsilon)
+  void Step(float learning_rate, std::int64_t step) override {
+    const double t = static_cast<double>(step);
+    const float rate =
+        static_cast<float>(learning_rate * std::sqrt(1 - std::pow(double{spec_.beta2}, t)) /
+                           (1 - std::pow(double{spec_.beta1}, t)));
+    for (std::int64_t i = 0; i < memory_.size; ++i) {
+      const float g = memory_.gradients[i];
+      float& value = memory_.values[i];
+      float& m = memory_.slots[0][i];
+      float& v = memory_.slots[1][i];
+      value -= learning_rate * spec_.weight_decay * value;
+      m += (1 - spec_.beta1) * (g - m);
+      v += (1 - spec_.beta2) * (g * g - v);
+      value -= rate * m / (std::sqrt(v) + spec_.epsilon);
+    }
+  }
+
+ private:
+  AdamSpec spec_;
+  OptimizerMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) {
+  return std::make_unique<Adam>(spec);
+}
+
+}  // namespace lockstep::train::reference

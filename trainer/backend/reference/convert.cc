@@ -1,0 +1,19 @@
+#include <cstring>
+
+#include "api/base/check.h"
+#include "trainer/backend/reference/ops.h"
+
+namespace lockstep::train::reference {
+
+void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
+  for (std::int64_t i = 0; i < size; ++i) y[i] = scale * static_cast<float>(x[i]);
+}
+
+// This back end has no layout but the dense one, so both directions are a copy.
+void CopyDense(const TensorDesc& desc, const void* source, void* target) {
+  LOCKSTEP_CHECK(desc.dense(), "reference: a tensor of shape {} has another back end's layout",
+                 desc.shape.ToString());
+  std::memcpy(target, source, desc.bytes());
+}
+
+}  // namespace lockstep::train::reference

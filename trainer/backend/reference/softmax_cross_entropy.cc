@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cmath>
+
+#include "api/base/check.h"
+#include "trainer/backend/reference/ops.h"
+
+namespace lockstep::train::reference {
+namespace {
+
+// CE(logits, t) = sum over k of t_k * (log(sum_j exp(logits_j)) - logits_k), shifted by the largest
+// logit so that no exp overflows. Rows of weight 0 are not looked at: padding may hold anything.
+class SoftmaxCrossEntropy final : public LossOp {
+ public:
+  SoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) : rows_(rows), classes_(classes) {}
+
+  void Bind(const Memory& memory) override {
+    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
+                   "softmax_cross_entropy: expected exactly one of labels and one_hot");
+    memory_ = memory;
+  }
+
+  Result Run(float scale) override {
+    Result result;
+    for (std::int64_t n = 0; n < rows_; ++n) {
+      const float weight = memory_.weights[n];
+      if (weight == 0) {
+        if (memory_.dlogits != nullptr) {
+          std::fill_n(memory_.dlogits + n * classes_, classes_, 0.0f);
+        }
+        continue;
+      }
+      AddRow(n, weight, scale, result);
+    }
+    return result;
+  }
+
+ private:
+  void AddRow(std::int64_t n, float weight, float scale, Result& result) const {
+    const float* logits = memory_.logits + n * classes_;
+    const float* best = std::max_element(logits, logits + classes_);
+    double sum = 0;
+    for (std::int64_t k = 0; k < classes_; ++k) sum += std::exp(double{logits[k]} - *best);
+    const double log_sum = *best + std::log(sum);
+    for (std::int64_t k = 0; k < classes_; ++k) {
+      const double target = Target(n, k);
+      if (target != 0) result.loss += weight * target * (log_sum - logits[k]);
+      if (memory_.dlogits == nullptr) continue;
+      const double difference = std::exp(logits[k] - log_sum) - target;
+      memory_.dlogits[n * classes_ + k] = static_cast<float>(scale * weight * difference);
+    }
+    if (best - logits == Label(n)) result.correct += weight;
+  }
+
+  double Target(std::int64_t n, std::int64_t k) const {
+    if (memory_.one_hot != nullptr) return memory_.one_hot[n * classes_ + k];
+    return memory_.labels[n] == k ? 1 : 0;
+  }
+
+  std::int64_t Label(std::int64_t n) const {
+    if (memory_.labels != nullptr) return memory_.labels[n];
+    const float* row = memory_.one_hot + n * classes_;
+    return std::max_element(row, row + classes_) - row;
+  }
+
+  std::int64_t rows_, classes_;
+  Memory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) {
+  LOCKSTEP_CHECK(rows > 0 && classes > 0, "softmax_cross_entropy: {} rows of {} classes", rows,
+                 classes);
+  return std::make_unique<SoftmaxCrossEntropy>(rows, classes);
+}
+
+}  // namespace lockstep::train::reference

@@ -1,0 +1,40 @@
+// Where a sliding window falls along one axis of an image: shared by convolution and pooling.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train {
+
+struct WindowAxis {
+  std::int64_t in = 0, size = 0, stride = 1;
+  std::int64_t out = 0;        // number of positions; below 1 if the window does not fit
+  std::int64_t pad_begin = 0;  // the window at `o` covers [o * stride - pad_begin, … + size)
+  std::int64_t pad_end = 0;
+
+  // The part of the window at `o` that lies inside the image, as offsets into the window.
+  std::int64_t First(std::int64_t o) const {
+    return std::max<std::int64_t>(0, pad_begin - o * stride);
+  }
+  std::int64_t Last(std::int64_t o) const { return std::min(size, in + pad_begin - o * stride); }
+};
+
+// Keras' rule: valid leaves out what does not fit, same gives ceil(in / stride) and puts the odd
+// element of padding at the end.
+inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t stride,
+                              Padding padding) {
+  WindowAxis axis{.in = in, .size = size, .stride = stride};
+  if (padding == Padding::kValid) {
+    axis.out = in < size ? 0 : (in - size) / stride + 1;
+    return axis;
+  }
+  axis.out = (in + stride - 1) / stride;
+  const std::int64_t total = std::max<std::int64_t>(0, (axis.out - 1) * stride + size - in);
+  axis.pad_begin = total / 2;
+  axis.pad_end = total - axis.pad_begin;
+  return axis;
+}
+
+}  // namespace lockstep::train
