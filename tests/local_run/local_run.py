@@ -26,7 +26,7 @@ spec:
       - {{type: Dropout, rate: 0.2}}
       - {{type: Dense, units: 10}}
     dataset:
-      format: Synthetic
+      format: synthetic
       synthetic: {{trainExamples: 4000, testExamples: 500}}
     batchSize: {{global: 64}}
     epochs: {epochs}
