@@ -6,19 +6,30 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace lockstep::train {
 
+class SharedSegment;
+
+// Not thread-safe.
 class GradientBuffer {
  public:
-  // Zeroed; in /dev/shm if there is room, else private memory (then name() is empty and same-host
-  // ranks fall back to sockets).
+  // Zeroed; in shared memory if there is room, else private (then name() is empty and same-host
+  // ranks fall back to sockets). ResourceExhausted if there is no room for that either.
   static absl::StatusOr<std::unique_ptr<GradientBuffer>> Create(std::size_t floats);
   virtual ~GradientBuffer() = default;
-  virtual float* data() = 0;
+  virtual float* data() = 0;                // never changes
   virtual std::size_t size() const = 0;     // floats
-  virtual const std::string& name() const = 0;
+  // Where peers of this host find the memory (SharedSegment::Locator); empty: private.
+  virtual std::string name() const = 0;
+
+  // For communicators. Moves data(), at the same address and with the same content, to memory that
+  // no process of an earlier generation can reach: one that was given up for dead and wakes up
+  // would otherwise write its late sums into the live ranks' gradients.
+  virtual absl::Status Renew() = 0;
+  virtual SharedSegment* segment() = 0;     // null: private
 };
 
 }  // namespace lockstep::train

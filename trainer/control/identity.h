@@ -19,9 +19,14 @@ struct ClusterSpec {
 };
 
 // InvalidArgument names the field: malformed JSON, no cluster, unknown role, a task out of range,
-// two equal addresses, an address without a port. Accepts lists and sparse maps {"2": "host:port"},
-// an index as a string, IPv6 in brackets.
+// two equal addresses, an address without a port. Accepts lists and sparse maps {"2": "host:port"}
+// (a place that a map leaves out is an empty string), an index as a string, IPv6 in brackets.
 absl::StatusOr<ClusterSpec> ParseTfConfig(const std::string& text);
+
+// What the supervisor tells its replicas, beside the pod's own environment.
+inline constexpr char kEnvLocalRank[] = "LOCKSTEP_LOCAL_RANK";
+// Where the rendezvous listens, if the pod itself hosts it: saves its replicas the DNS.
+inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 
 struct Identity {
   std::string job, job_uid, namespace_name;
@@ -31,23 +36,26 @@ struct Identity {
   int processes_per_pod = 1;
   int local_rank = 0;                    // within the pod
   std::string pod_ip;                    // empty: bind all addresses
+  std::string rendezvous_address;        // kEnvRendezvousAddress; empty: LeaderAddress()
   ClusterSpec cluster;
   api::TrainingSpec training;
   api::StrategySpec strategy;
 
   int Pods() const;                      // that take part in collectives: chief and workers
   int World() const;                     // Pods() * processes_per_pod
-  int PodRank() const;                   // chief first, then workers
+  int PodRank() const;                   // chief first, then workers; -1: takes no part
   std::string LeaderAddress() const;     // host:port of the chief, else of worker 0
   bool IsLeader() const;
   // Equal for processes that may train together: job uid, attempt, roles and counts, `training`.
+  // Readable up to the digest of `training`, so that two that differ show where.
   std::string ClusterHash() const;
 };
 
 using GetEnv = std::function<std::optional<std::string>(const std::string&)>;
 std::optional<std::string> ProcessEnv(const std::string& name);
 
-// Without TF_CONFIG: an error if LOCKSTEP_* says that there are peers, else a world of one pod.
+// InvalidArgument names the variable. Without TF_CONFIG: an error if LOCKSTEP_ROLE or LOCKSTEP_INDEX
+// says that this is one replica of several, else a world of one pod at 127.0.0.1, any port.
 absl::StatusOr<Identity> ReadIdentity(const GetEnv& env);
 
 }  // namespace lockstep::train

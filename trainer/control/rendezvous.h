@@ -37,25 +37,31 @@ struct Membership {
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
-  // Blocks until everybody is there. `step`: see Member. `layout`: Model::LayoutFingerprint, must
-  // be equal on all. DeadlineExceeded names the missing; FailedPrecondition: this process does not
-  // belong (another cluster hash, job or layout), naming both sides.
+  // Blocks until everybody is there; in the middle of a generation it ends that one for all.
+  // `step`: see Member. `layout`: Model::LayoutFingerprint, must be equal on all.
+  //   DeadlineExceeded: names the missing and the leader's address.
+  //   FailedPrecondition: this process does not belong (another cluster hash, slot or layout, or a
+  //     newer process has its place), naming both sides.
+  //   Cancelled: this pod was asked to stop while it waited; save what is in memory and leave.
+  //   AlreadyExists: every member has finished: the result is saved, leave with 0.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) = 0;
   // Called from another thread, at most once a generation, when it has ended: abort the
   // communicator. Set before Join.
   virtual void OnGenerationEnd(std::function<void(const std::string& reason)> callback) = 0;
-  // The store of the current generation.
+  // The store of the current generation; its calls are Cancelled once that has ended.
   virtual KeyValueStore& store() = 0;
   // Latest progress, sent with the next heartbeat.
   virtual void Report(const api::Progress& progress) = 0;
-  // True once this pod has been asked to stop (SIGTERM to its supervisor, or to any peer's): save
-  // and leave with kExitPreempted at `step`, which is the same on every rank; -1: go on.
-  virtual std::int64_t StopAtStep() const = 0;
-  // Blocks until every member has called it (or the generation ends: Aborted), then all may exit.
+  // True once this pod has been asked to stop (SIGTERM to its supervisor, which passes it on).
+  // Ranks agree by summing this flag in the all-reduce of a step, so that all see it at the same
+  // one: rank 0 saves, ranks with the flag leave with kExitPreempted, the others Join again.
+  virtual bool StopRequested() const = 0;
+  // Blocks until every member has called it, then all may exit. Aborted: the generation ended first,
+  // Join again. DeadlineExceeded: as Join.
   virtual absl::Status Finish() = 0;
 };
 
-// The gRPC client of the leading pod's supervisor.
+// The gRPC client of the leading pod's supervisor. StopRequested() is StopSignalled().
 std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock);
 
 }  // namespace lockstep::train

@@ -22,7 +22,7 @@ struct ReplicaMetrics {
   std::int64_t all_reduce_bytes = 0, generations = 0;
   std::int64_t samples_lost = 0, samples_duplicated = 0;
   std::int64_t last_checkpoint_step = -1;
-  double last_checkpoint_time = 0;       // Unix seconds
+  double last_checkpoint_time = 0;  // Unix seconds
 };
 
 // One line of JSON and back; Decode: InvalidArgument.

@@ -1,0 +1,78 @@
+// Makes the world match one TrainingJob: observe (caches, clock) -> MakePlan (pure) -> apply.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/base/clock.h"
+#include "operator/controller/addresses.h"
+#include "operator/controller/observed.h"
+#include "operator/controller/plan.h"
+#include "operator/controller/progress_source.h"
+#include "operator/controller/settings.h"
+#include "operator/kube/client.h"
+#include "operator/kube/event_recorder.h"
+#include "operator/kube/store.h"
+
+namespace lockstep::controller {
+
+inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "TrainingJob",
+                                         "trainingjobs"};
+
+// Informers keep these; a reconcile reads nothing else of the cluster.
+struct Stores {
+  const kube::Store& jobs;
+  const kube::Store& pods;
+  const kube::Store& services;
+};
+
+// Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
+// Everything passed by reference outlives it.
+class Reconciler {
+ public:
+  Reconciler(kube::Client& client, const Stores& stores, const Addresses& addresses,
+             ProgressSource& progress, kube::EventRecorder& events, const Clock& clock,
+             Settings settings = {});
+
+  // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
+  // Writes nothing before the caches have seen what earlier calls wrote.
+  absl::StatusOr<std::optional<Duration>> Reconcile(const kube::Key& key);
+
+ private:
+  // What this process knows of a job beyond the caches; lost at a restart without harm.
+  struct Memory {
+    std::string job_version;                      // of our last status write
+    std::map<std::string, std::string> created;   // uid of a pod or service -> its version
+    std::vector<std::string> deleted;             // uids of pods
+    std::map<std::string, SteadyTime> conflicts;  // name taken by another owner -> seen when
+    std::optional<Time> last_status_write;
+  };
+
+  std::optional<Observed> Observe(const kube::Key& key, Memory& memory);
+  std::optional<api::Progress> LatestProgress(const Observed& observed);
+  bool CachesAreBehind(const kube::Key& key, Memory& memory) const;
+  absl::Status Apply(const Observed& observed, const Plan& plan, Memory& memory);
+  absl::Status ApplyAction(const Observed& observed, const Action& action, Memory& memory);
+  absl::Status Create(const Observed& observed, const kube::Kind& kind, const kube::Object& object,
+                      Memory& memory);
+  absl::Status WriteStatus(const Observed& observed, const api::TrainingJobStatus& status,
+                           Memory& memory);
+  Memory TakeMemory(const kube::Key& key);
+  void PutMemory(const kube::Key& key, Memory memory);
+
+  kube::Client& client_;
+  const Stores stores_;
+  const Addresses& addresses_;
+  ProgressSource& progress_;
+  kube::EventRecorder& events_;
+  const Clock& clock_;
+  const Settings settings_;
+  std::mutex mutex_;
+  std::map<kube::Key, Memory> memories_;  // guarded by mutex_
+};
+
+}  // namespace lockstep::controller

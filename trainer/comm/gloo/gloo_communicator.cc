@@ -1,0 +1,177 @@
+#include "trainer/comm/gloo/gloo_communicator.h"
+
+#include <fmt/format.h>
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/base/check.h"
+#include "api/base/status.h"
+#include "trainer/comm/gloo/gloo_transport.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr char kAborted[] = "aborted by this process";
+
+// Carries the store's error through Gloo's code, back into this file.
+struct StoreFailure {
+  absl::Status status;
+};
+
+class GlooStore final : public gloo::rendezvous::Store {
+ public:
+  GlooStore(KeyValueStore& store, Duration timeout) : store_(store), timeout_(timeout) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    if (auto status = store_.Set(Key(key), {data.begin(), data.end()}); !status.ok())
+      throw StoreFailure{std::move(status)};
+  }
+  std::vector<char> get(const std::string& key) override {
+    auto value = store_.Get(Key(key), timeout_);
+    if (!value.ok()) throw StoreFailure{std::move(value).status()};
+    return {value->begin(), value->end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) get(key);
+  }
+
+ private:
+  static std::string Key(const std::string& key) { return "gloo/" + key; }
+  KeyValueStore& store_;
+  const Duration timeout_;
+};
+
+// Runs `call`; Gloo's exceptions end here.
+template <typename Call>
+absl::Status Catching(int rank, Call&& call) {
+  try {
+    call();
+    return absl::OkStatus();
+  } catch (const StoreFailure& failure) {
+    return failure.status;
+  } catch (const std::exception& error) {  // IoException, EnforceNotMet, system_error: no base
+    return absl::UnavailableError(fmt::format("gloo: rank {}: {}", rank, error.what()));
+  }
+}
+
+std::chrono::milliseconds Milliseconds(Duration duration) {
+  // Gloo reads 0 as "no timeout".
+  return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(duration),
+                  std::chrono::milliseconds(1));
+}
+
+void IgnoreBrokenPipes() {
+  struct sigaction current {};
+  if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(const CommunicatorOptions& options, std::shared_ptr<AbortableDevice> device)
+      : device_(std::move(device)),
+        context_(std::make_shared<gloo::rendezvous::Context>(options.rank, options.size)),
+        on_cancel_(options.cancel, [this] { Abort(); }) {
+    context_->setTimeout(Milliseconds(options.timeout));
+  }
+
+  absl::Status Connect(KeyValueStore& store, Duration timeout) {
+    GlooStore gloo_store(store, timeout);
+    std::shared_ptr<gloo::transport::Device> device = device_;
+    return Run([&] { context_->connectFullMesh(gloo_store, device); });
+  }
+
+  int rank() const override { return context_->rank; }
+  int size() const override { return context_->size; }
+  std::string Name() const override { return "gloo"; }
+
+  absl::Status AllReduceSum(std::span<float> data) override {
+    return Run([&] {
+      if (data.empty()) return;
+      gloo::AllreduceOptions options(context_);
+      options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+      options.setOutput(data.data(), data.size());
+      options.setReduceFunction([](void* sum, const void* a, const void* b, std::size_t count) {
+        gloo::sum<float>(sum, a, b, count);
+      });
+      gloo::allreduce(options);
+    });
+  }
+
+  absl::Status Broadcast(std::span<std::byte> data, int root) override {
+    LOCKSTEP_CHECK(root >= 0 && root < size(), "broadcast: root is {}, expected a rank below {}",
+                   root, size());
+    return Run([&] {
+      if (data.empty()) return;
+      gloo::BroadcastOptions options(context_);
+      options.setOutput(data.data(), data.size());
+      options.setRoot(root);
+      gloo::broadcast(options);
+    });
+  }
+
+  absl::Status Barrier() override {
+    return Run([&] {
+      gloo::BarrierOptions options(context_);
+      gloo::barrier(options);
+    });
+  }
+
+  void Abort() override {
+    if (!aborted_.exchange(true)) device_->Abort(kAborted);
+  }
+
+ private:
+  template <typename Call>
+  absl::Status Run(Call&& call) {
+    if (!failure_.ok()) return Explain(failure_);
+    if (aborted_.load()) return Explain(absl::OkStatus());
+    failure_ = Catching(rank(), call);
+    // Only neighbours of a lost rank see its connection break. Closing ours passes the news on.
+    if (!failure_.ok()) device_->Abort("a peer was lost");
+    return Explain(failure_);
+  }
+
+  absl::Status Explain(const absl::Status& status) const {
+    if (aborted_.load())
+      return absl::CancelledError(fmt::format("gloo: rank {}: {}", rank(), kAborted));
+    return status;
+  }
+
+  const std::shared_ptr<AbortableDevice> device_;
+  const std::shared_ptr<gloo::rendezvous::Context> context_;
+  absl::Status failure_;
+  std::atomic<bool> aborted_{false};
+  std::stop_callback<std::function<void()>> on_cancel_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
+    const CommunicatorOptions& options, KeyValueStore& store) {
+  IgnoreBrokenPipes();
+  std::shared_ptr<AbortableDevice> device;
+  if (auto made = Catching(options.rank,
+                           [&] { device = AbortableDevice::Create(options.bind_address); });
+      !made.ok())
+    return absl::UnavailableError(
+        fmt::format("{} (bind address '{}')", std::string(made.message()), options.bind_address));
+  auto communicator = std::make_unique<GlooCommunicator>(options, std::move(device));
+  LOCKSTEP_RETURN_IF_ERROR(communicator->Connect(store, options.timeout));
+  return communicator;
+}
+
+}  // namespace lockstep::train

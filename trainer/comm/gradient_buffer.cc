@@ -1,0 +1,77 @@
+#include "trainer/comm/gradient_buffer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "api/base/log.h"
+#include "api/base/status.h"
+#include "trainer/comm/shm/shared_segment.h"
+
+namespace lockstep::train {
+namespace {
+
+class SharedBuffer final : public GradientBuffer {
+ public:
+  SharedBuffer(std::unique_ptr<SharedSegment> segment, std::size_t floats)
+      : segment_(std::move(segment)), floats_(floats) {}
+
+  float* data() override { return reinterpret_cast<float*>(segment_->data()); }
+  std::size_t size() const override { return floats_; }
+  std::string name() const override { return segment_->locator().ToString(); }
+  absl::Status Renew() override {
+    if (!std::exchange(seen_, true)) return absl::OkStatus();  // nobody can have it yet
+    return segment_->Replace();
+  }
+  SharedSegment* segment() override { return segment_.get(); }
+
+ private:
+  bool seen_ = false;                       // by a generation of peers
+  std::unique_ptr<SharedSegment> segment_;
+  std::size_t floats_;
+};
+
+class PrivateBuffer final : public GradientBuffer {
+ public:
+  struct Free {
+    void operator()(float* data) const { std::free(data); }
+  };
+  PrivateBuffer(std::unique_ptr<float, Free> data, std::size_t floats)
+      : data_(std::move(data)), floats_(floats) {}
+
+  float* data() override { return data_.get(); }
+  std::size_t size() const override { return floats_; }
+  std::string name() const override { return ""; }
+  absl::Status Renew() override { return absl::OkStatus(); }
+  SharedSegment* segment() override { return nullptr; }
+
+ private:
+  std::unique_ptr<float, Free> data_;
+  std::size_t floats_;
+};
+
+absl::StatusOr<std::unique_ptr<GradientBuffer>> CreatePrivate(std::size_t floats) {
+  constexpr std::size_t kAlignment = 4096;
+  const std::size_t bytes = (floats * sizeof(float) + kAlignment) / kAlignment * kAlignment;
+  auto* data = static_cast<float*>(std::aligned_alloc(kAlignment, bytes));
+  if (data == nullptr)
+    return absl::ResourceExhaustedError(
+        fmt::format("gradient buffer: no memory for {} floats", floats));
+  std::fill_n(data, bytes / sizeof(float), 0.0f);
+  return std::make_unique<PrivateBuffer>(std::unique_ptr<float, PrivateBuffer::Free>(data), floats);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GradientBuffer>> GradientBuffer::Create(std::size_t floats) {
+  auto segment = SharedSegment::Create(floats * sizeof(float));
+  if (segment.ok()) return std::make_unique<SharedBuffer>(*std::move(segment), floats);
+  LogWarning("gradient buffer: no shared memory, ranks of this host will talk over sockets",
+             {{"reason", std::string(segment.status().message())}});
+  return CreatePrivate(floats);
+}
+
+}  // namespace lockstep::train

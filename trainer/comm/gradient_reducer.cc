@@ -1,0 +1,148 @@
+#include "trainer/comm/gradient_reducer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "api/base/check.h"
+
+namespace lockstep::train {
+namespace {
+
+// Nothing to do, and no thread to do it.
+class IdleReducer final : public GradientReducer {
+ public:
+  void Ready(std::int64_t) override {}
+  absl::Status Wait() override { return absl::OkStatus(); }
+  double ExposedSeconds() const override { return 0; }
+};
+
+class ThreadedReducer final : public GradientReducer {
+ public:
+  ThreadedReducer(Communicator& communicator, std::span<float> buffer, std::vector<Bucket> buckets)
+      : communicator_(communicator),
+        buffer_(buffer),
+        buckets_(std::move(buckets)),
+        ready_begin_(static_cast<std::int64_t>(buffer.size())),
+        thread_([this] { Run(); }) {}
+
+  ~ThreadedReducer() override {
+    bool busy = false;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      busy = started_ && done_ < buckets_.size() && failure_.ok();
+    }
+    if (busy) communicator_.Abort();  // its peers may never come
+    work_.notify_one();
+    thread_.join();
+  }
+
+  void Ready(std::int64_t begin) override {
+    {
+      const std::lock_guard lock(mutex_);
+      LOCKSTEP_CHECK(begin >= 0 && begin <= ready_begin_,
+                     "gradient reducer: ready from {}, expected 0 to {}", begin, ready_begin_);
+      ready_begin_ = begin;
+      // A wake-up costs the training thread, so there is none before a bucket is full.
+      if (!BucketReady()) return;
+      started_ = true;
+    }
+    work_.notify_one();
+  }
+
+  absl::Status Wait() override {
+    Ready(0);
+    const auto start = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, [&] { return done_ == buckets_.size() || !failure_.ok(); });
+    exposed_ += std::chrono::steady_clock::now() - start;
+    if (!failure_.ok()) return failure_;
+    done_ = 0;
+    started_ = false;
+    ready_begin_ = static_cast<std::int64_t>(buffer_.size());
+    return absl::OkStatus();
+  }
+
+  double ExposedSeconds() const override {
+    const std::lock_guard lock(mutex_);
+    return std::chrono::duration<double>(exposed_).count();
+  }
+
+ private:
+  bool BucketReady() const {
+    return done_ < buckets_.size() && ready_begin_ <= buckets_[done_].begin;
+  }
+
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [&] { return stopping_ || BucketReady(); });
+      if (stopping_) return;
+      const Bucket bucket = buckets_[done_];
+      lock.unlock();
+      const absl::Status status = communicator_.AllReduceSum(
+          buffer_.subspan(static_cast<std::size_t>(bucket.begin),
+                          static_cast<std::size_t>(bucket.end - bucket.begin)));
+      lock.lock();
+      if (!status.ok()) {
+        failure_ = status;
+        finished_.notify_one();
+        return;
+      }
+      if (++done_ == buckets_.size()) finished_.notify_one();
+    }
+  }
+
+  Communicator& communicator_;
+  const std::span<float> buffer_;
+  const std::vector<Bucket> buckets_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, finished_;
+  std::int64_t ready_begin_;                // gradients from here on are complete
+  std::size_t done_ = 0;                    // buckets of this step that are summed
+  bool started_ = false, stopping_ = false;
+  absl::Status failure_;                    // for good: the communicator is broken
+  std::chrono::steady_clock::duration exposed_{};
+  std::thread thread_;                      // last: it uses all of the above
+};
+
+}  // namespace
+
+std::vector<GradientReducer::Bucket> GradientReducer::PlanBuckets(
+    std::span<const std::int64_t> layer_starts, std::int64_t size, std::int64_t bucket_floats) {
+  LOCKSTEP_CHECK(std::is_sorted(layer_starts.begin(), layer_starts.end()),
+                 "gradient buckets: the layers' starts must ascend");
+  std::vector<Bucket> buckets;
+  std::int64_t end = size;
+  for (std::size_t layer = layer_starts.size(); layer-- > 0;) {
+    const std::int64_t start = layer_starts[layer];
+    LOCKSTEP_CHECK(start >= 0 && start <= size, "gradient buckets: a layer starts at {} of {}", start,
+                   size);
+    if (start < end && end - start >= bucket_floats) {
+      buckets.push_back({start, end});
+      end = start;
+    }
+  }
+  if (end > 0) buckets.push_back({0, end});
+  return buckets;
+}
+
+std::unique_ptr<GradientReducer> GradientReducer::Create(Communicator& communicator,
+                                                         std::span<float> buffer,
+                                                         std::vector<Bucket> buckets) {
+  auto end = static_cast<std::int64_t>(buffer.size());
+  for (const Bucket& bucket : buckets) {
+    LOCKSTEP_CHECK(bucket.end == end && bucket.begin >= 0 && bucket.begin < end,
+                   "gradient buckets: [{}, {}) cannot follow {}", bucket.begin, bucket.end, end);
+    end = bucket.begin;
+  }
+  LOCKSTEP_CHECK(end == 0, "gradient buckets: [0, {}) is in none", end);
+  if (communicator.size() == 1) return std::make_unique<IdleReducer>();
+  return std::make_unique<ThreadedReducer>(communicator, buffer, std::move(buckets));
+}
+
+}  // namespace lockstep::train

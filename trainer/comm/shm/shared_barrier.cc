@@ -1,0 +1,188 @@
+#include "trainer/comm/shm/shared_barrier.h"
+
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "api/base/check.h"
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::uint32_t kBroken = 1;
+constexpr std::uint32_t kOneBarrier = 2;
+// How soon a dead peer is noticed by those who wait for it.
+constexpr Duration kLivenessPeriod = std::chrono::milliseconds(100);
+// About the price of going to sleep and being woken.
+constexpr int kSpins = 200;
+
+// Not FUTEX_PRIVATE_FLAG: the waiters are other processes.
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec relative{seconds.count(), (timeout - seconds).count()};
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &relative, nullptr, 0);
+}
+
+void FutexWakeAll(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void Relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Spinning helps only if the peer that is waited for can run meanwhile. A process bound to one
+// core shares it with its own training thread, which would be the one held up.
+int SpinsFor(int ranks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 0;
+  return CPU_COUNT(&cores) > 1 && CPU_COUNT(&cores) >= ranks ? kSpins : 0;
+}
+
+}  // namespace
+
+std::string CollectiveId::ToString() const {
+  switch (kind) {
+    case CollectiveKind::kNone: return "nothing";
+    case CollectiveKind::kAllReduce: return fmt::format("AllReduceSum of {} at {}", count, offset);
+    case CollectiveKind::kBroadcast: return fmt::format("Broadcast of {} from {}", count, root);
+    case CollectiveKind::kBarrier: return "Barrier";
+  }
+  return "an unknown collective";
+}
+
+SharedBarrier::SharedBarrier(BarrierMemory& memory, Options options)
+    : memory_(memory), options_(std::move(options)), spins_(SpinsFor(options_.size)) {
+  LOCKSTEP_CHECK(options_.size <= kMaxSharedRanks, "shared barrier: {} ranks, at most {}",
+                 options_.size, kMaxSharedRanks);
+}
+
+absl::Status SharedBarrier::Announce(const CollectiveId& id) {
+  const std::size_t turn = collectives_++ % 2;
+  memory_.ranks[static_cast<std::size_t>(options_.rank)].announced[turn] = id;
+  LOCKSTEP_RETURN_IF_ERROR(Arrive());
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const CollectiveId& other = memory_.ranks[static_cast<std::size_t>(rank)].announced[turn];
+    if (other == id) continue;
+    Break(Reason::kMismatch, rank);
+    return absl::FailedPreconditionError(
+        fmt::format("collective: rank {} calls {}, rank {} calls {}", options_.rank, id.ToString(),
+                    rank, other.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SharedBarrier::Arrive() {
+  LOCKSTEP_RETURN_IF_ERROR(Health());
+  ++barriers_;
+  auto& own = memory_.ranks[static_cast<std::size_t>(options_.rank)];
+  own.arrived.store(barriers_, std::memory_order_release);
+  // acq_rel: the last one in has seen what all before it wrote, and hands it on through `word`.
+  const std::uint32_t total = memory_.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (total == barriers_ * static_cast<std::uint32_t>(options_.size)) {
+    memory_.word.fetch_add(kOneBarrier, std::memory_order_acq_rel);
+    FutexWakeAll(memory_.word);
+    return absl::OkStatus();
+  }
+  return Wait();
+}
+
+absl::Status SharedBarrier::Wait() {
+  for (int i = 0; i < spins_; ++i) {
+    if (Reached(memory_.word.load(std::memory_order_acquire))) return absl::OkStatus();
+    Relax();
+  }
+  const SteadyTime start = std::chrono::steady_clock::now();
+  SteadyTime next_look = start + kLivenessPeriod;
+  for (;;) {
+    const std::uint32_t word = memory_.word.load(std::memory_order_acquire);
+    if (Reached(word)) return absl::OkStatus();  // even if broken since: its data is whole
+    if ((word & kBroken) != 0) return Health();
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (now >= next_look) {
+      LookForTheDead();
+      next_look = now + kLivenessPeriod;
+    }
+    if (now - start >= options_.timeout) {
+      // A barrier that completes just now wins over the late verdict above, at the loop's head.
+      Break(Reason::kTimedOut, FirstMissing());
+      continue;
+    }
+    // Completion and breaking both change the word, so neither can slip in before the sleep.
+    FutexWait(memory_.word, word, std::min<Duration>(next_look - now, kLivenessPeriod));
+  }
+}
+
+bool SharedBarrier::Reached(std::uint32_t word) const {
+  return static_cast<std::int32_t>((word & ~kBroken) - barriers_ * kOneBarrier) >= 0;
+}
+
+void SharedBarrier::LookForTheDead() {
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const auto& peer = memory_.ranks[static_cast<std::size_t>(rank)];
+    if (peer.arrived.load(std::memory_order_acquire) == barriers_ || options_.alive(rank)) continue;
+    // It may have arrived and died since the load; then the barrier completes all the same.
+    if (peer.arrived.load(std::memory_order_acquire) != barriers_) Break(Reason::kDied, rank);
+  }
+}
+
+int SharedBarrier::FirstMissing() const {
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const auto& peer = memory_.ranks[static_cast<std::size_t>(rank)];
+    if (peer.arrived.load(std::memory_order_acquire) != barriers_) return rank;
+  }
+  return options_.rank;  // all came in just now
+}
+
+void SharedBarrier::Break(Reason reason, int culprit) {
+  std::uint64_t none = 0;
+  memory_.blame.compare_exchange_strong(none, static_cast<std::uint64_t>(reason) << 32 |
+                                                  static_cast<std::uint32_t>(culprit));
+  memory_.word.fetch_or(kBroken, std::memory_order_acq_rel);
+  FutexWakeAll(memory_.word);
+}
+
+void SharedBarrier::Abort() {
+  aborted_.store(true);
+  Break(Reason::kAborted, options_.rank);
+}
+
+absl::Status SharedBarrier::Health() const {
+  if (aborted_.load()) return absl::CancelledError("collective: aborted by this process");
+  if ((memory_.word.load(std::memory_order_acquire) & kBroken) == 0) return absl::OkStatus();
+  const std::uint64_t blame = memory_.blame.load();
+  const auto rank = static_cast<std::uint32_t>(blame);
+  switch (static_cast<Reason>(blame >> 32)) {
+    case Reason::kNone: break;
+    case Reason::kAborted:
+      return absl::UnavailableError(fmt::format("collective: rank {} has aborted it", rank));
+    case Reason::kLeft:
+      return absl::UnavailableError(fmt::format("collective: rank {} has left the group", rank));
+    case Reason::kDied:
+      return absl::UnavailableError(fmt::format("collective: the process of rank {} is dead", rank));
+    case Reason::kTimedOut:
+      return absl::UnavailableError(
+          fmt::format("collective: rank {} did not come within {} ms", rank,
+                      std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout)
+                          .count()));
+    case Reason::kMismatch:
+      return absl::FailedPreconditionError(
+          fmt::format("collective: rank {} called another collective than the others", rank));
+  }
+  return absl::UnavailableError("collective: the group is broken");
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,152 @@
+#include "trainer/comm/shm/shared_segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kHeaderBytes = 4096;
+constexpr std::size_t kTokenChars = 32;
+// A peer relies on these: without them the creator could truncate the file under the peer's feet.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::string ErrnoText() { return std::strerror(errno); }
+
+absl::StatusOr<std::string> RandomToken() {
+  std::array<unsigned char, kTokenChars / 2> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return absl::InternalError(fmt::format("shared memory: getrandom: {}", ErrnoText()));
+  std::string token;
+  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+bool ParseInt(std::string_view text, int& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+absl::Status CheckPeerFile(int fd, std::size_t bytes, const std::string& path) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0)
+    return absl::NotFoundError(fmt::format("shared memory {}: {}", path, ErrnoText()));
+  if (info.st_size != static_cast<off_t>(kHeaderBytes + bytes))
+    return absl::FailedPreconditionError(
+        fmt::format("shared memory {}: it has {} bytes, expected {}", path, info.st_size,
+                    kHeaderBytes + bytes));
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals)
+    return absl::FailedPreconditionError(
+        fmt::format("shared memory {}: its size is not sealed", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string SharedSegment::Locator::ToString() const {
+  return fmt::format("{}:{}:{}", pid, fd, token);
+}
+
+absl::StatusOr<SharedSegment::Locator> SharedSegment::Locator::Parse(const std::string& text) {
+  const std::string_view view = text;
+  const std::size_t first = view.find(':');
+  const std::size_t second = first == view.npos ? first : view.find(':', first + 1);
+  Locator locator;
+  if (second == view.npos || !ParseInt(view.substr(0, first), locator.pid) ||
+      !ParseInt(view.substr(first + 1, second - first - 1), locator.fd) || locator.pid <= 0 ||
+      locator.fd < 0 || view.size() - second - 1 != kTokenChars)
+    return absl::InvalidArgumentError(
+        fmt::format("shared memory: locator is '{}', expected pid:fd:token", text));
+  locator.token = std::string(view.substr(second + 1));
+  return locator;
+}
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(std::size_t bytes) {
+  std::unique_ptr<SharedSegment> segment(new SharedSegment);
+  LOCKSTEP_RETURN_IF_ERROR(segment->Allocate(bytes));
+  LOCKSTEP_RETURN_IF_ERROR(segment->Map(nullptr));
+  std::memcpy(segment->base_, segment->locator_.token.data(), kTokenChars);
+  return segment;
+}
+
+absl::Status SharedSegment::Allocate(std::size_t bytes) {
+  LOCKSTEP_ASSIGN_OR_RETURN(locator_.token, RandomToken());
+  size_ = bytes;
+  fd_ = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd_ < 0)
+    return absl::UnimplementedError(fmt::format("shared memory: memfd_create: {}", ErrnoText()));
+  locator_.pid = getpid();
+  locator_.fd = fd_;
+  const int error = posix_fallocate(fd_, 0, static_cast<off_t>(kHeaderBytes + bytes));
+  if (error != 0)
+    return absl::ResourceExhaustedError(
+        fmt::format("shared memory: no room for {} bytes: {}", bytes, std::strerror(error)));
+  // Owner only: /proc/<pid>/fd/<n> checks the file's own mode as well.
+  if (fchmod(fd_, 0600) != 0 || fcntl(fd_, F_ADD_SEALS, kSeals) != 0)
+    return absl::InternalError(fmt::format("shared memory: cannot seal it: {}", ErrnoText()));
+  return absl::OkStatus();
+}
+
+absl::Status SharedSegment::Map(void* at) {
+  void* mapped = mmap(at, kHeaderBytes + size_, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | (at == nullptr ? 0 : MAP_FIXED), fd_, 0);
+  if (mapped == MAP_FAILED)
+    return absl::ResourceExhaustedError(
+        fmt::format("shared memory: cannot map {} bytes: {}", size_, ErrnoText()));
+  base_ = static_cast<std::byte*>(mapped);
+  data_ = base_ + kHeaderBytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Attach(const Locator& locator,
+                                                                     std::size_t bytes) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", locator.pid, locator.fd);
+  std::unique_ptr<SharedSegment> segment(new SharedSegment);
+  segment->locator_ = locator;
+  segment->size_ = bytes;
+  segment->fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (segment->fd_ < 0)
+    return absl::NotFoundError(fmt::format("shared memory {}: {}", path, ErrnoText()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckPeerFile(segment->fd_, bytes, path));
+  LOCKSTEP_RETURN_IF_ERROR(segment->Map(nullptr));
+  if (std::memcmp(segment->base_, locator.token.data(), kTokenChars) != 0)
+    return absl::FailedPreconditionError(
+        fmt::format("shared memory {}: it is another segment than the one offered", path));
+  close(std::exchange(segment->fd_, -1));  // the mapping stays
+  return segment;
+}
+
+absl::Status SharedSegment::Replace() {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> fresh, Create(size_));
+  std::memcpy(fresh->data_, data_, size_);
+  const int old_fd = std::exchange(fd_, fresh->fd_);
+  if (const absl::Status mapped = Map(base_); !mapped.ok()) {
+    fd_ = old_fd;
+    return mapped;
+  }
+  fresh->fd_ = old_fd;  // closed with `fresh`
+  locator_ = fresh->locator_;
+  return absl::OkStatus();
+}
+
+SharedSegment::~SharedSegment() {
+  if (base_ != nullptr) munmap(base_, kHeaderBytes + size_);
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace lockstep::train

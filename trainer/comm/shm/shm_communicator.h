@@ -1,0 +1,56 @@
+// Collectives among processes of one host that have each other's gradient buffers mapped. A sum
+// over the buffer moves every byte once: each rank adds up its share of all buffers and writes the
+// result into all of them, between two barriers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "api/base/clock.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/comm/shm/shared_barrier.h"
+
+namespace lockstep::train {
+
+// Memory outside the gradient buffers goes through these, one a rank, two halves each.
+inline constexpr std::size_t kBounceBytes = 512 * 1024;
+
+// The group's memory as this rank sees it.
+struct ShmView {
+  int rank = 0, size = 1;
+  BarrierMemory* barrier = nullptr;
+  std::vector<std::byte*> bounces;          // by rank
+  std::vector<float*> gradients;            // by rank; [rank] is this process's GradientBuffer
+  std::size_t floats = 0;                   // of each gradient buffer
+  std::function<bool(int rank)> alive;
+  std::shared_ptr<const void> owner;        // keeps the mappings and what `alive` needs
+};
+
+class ShmCommunicator final : public Communicator {
+ public:
+  ShmCommunicator(ShmView view, Duration timeout, std::stop_token cancel);
+  ~ShmCommunicator() override;
+
+  int rank() const override { return view_.rank; }
+  int size() const override { return view_.size; }
+  std::string Name() const override { return "shm"; }
+  absl::Status AllReduceSum(std::span<float> data) override;
+  absl::Status Broadcast(std::span<std::byte> data, int root) override;
+  absl::Status Barrier() override;
+  void Abort() override { barrier_.Abort(); }
+
+ private:
+  absl::Status SumInPlace(std::size_t offset, std::size_t count);
+  absl::Status SumThroughBounces(std::span<float> data);
+
+  const ShmView view_;
+  SharedBarrier barrier_;
+  std::vector<float*> addends_;             // scratch: where each rank's addend is
+  std::stop_callback<std::function<void()>> on_cancel_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,202 @@
+#include "trainer/control/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/base/log.h"
+
+namespace lockstep::train {
+
+SessionStream::SessionStream(Coordinator& coordinator, SessionId id)
+    : coordinator_(coordinator), id_(id) {}
+
+void SessionStream::Send(const proto::CoordinatorMessage& message) {
+  if (ending_) return;
+  outgoing_.push_back(message);
+  if (!writing_) Next();
+}
+
+void SessionStream::End() {
+  ending_ = true;
+  if (!writing_) Next();
+}
+
+void SessionStream::Written(bool ok) {
+  writing_ = false;
+  outgoing_.pop_front();
+  if (!ok) outgoing_.clear();
+  Next();
+}
+
+// After Finish() another thread may delete this object: nothing of it is touched any more.
+void SessionStream::Next() {
+  if (!outgoing_.empty()) {
+    writing_ = true;
+    StartWrite(&outgoing_.front());
+  } else if (ending_ && !finished_) {
+    finished_ = true;
+    Finish(grpc::Status::OK);
+  }
+}
+
+void SessionStream::OnReadDone(bool ok) {
+  if (!ok) return coordinator_.HungUp(id_, *this);
+  coordinator_.Received(id_, incoming_);
+  StartRead(&incoming_);
+}
+
+void SessionStream::OnWriteDone(bool ok) { coordinator_.WriteDone(*this, ok); }
+
+void SessionStream::OnDone() {
+  Coordinator& coordinator = coordinator_;
+  delete this;
+  coordinator.ReactorGone();
+}
+
+void PendingGet::Answer(const std::string& value) {
+  response_->set_value(value);
+  Finish(grpc::Status::OK);
+}
+
+void PendingGet::OnCancel() { coordinator_.Cancel(*this); }
+
+void PendingGet::OnDone() {
+  Coordinator& coordinator = coordinator_;
+  delete this;
+  coordinator.ReactorGone();
+}
+
+Coordinator::Coordinator(RosterConfig config, const Clock& clock)
+    : job_(config.job), job_uid_(config.job_uid), clock_(clock), roster_(std::move(config)) {}
+
+SessionStream* Coordinator::Open() {
+  const std::lock_guard lock(mutex_);
+  const SessionId id = next_session_++;
+  auto* stream = new SessionStream(*this, id);  // deletes itself in OnDone
+  ++reactors_;
+  streams_.emplace(id, stream);
+  roster_.Connect(id, clock_.SteadyNow());
+  stream->StartReading();
+  return stream;
+}
+
+void Coordinator::Received(SessionId id, const proto::ReplicaMessage& message) {
+  const std::lock_guard lock(mutex_);
+  Deliver(roster_.Receive(id, message, clock_.SteadyNow()));
+}
+
+void Coordinator::HungUp(SessionId id, SessionStream& stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(id);
+  Deliver(roster_.Disconnect(id, "its connection closed"));
+  stream.End();
+}
+
+void Coordinator::WriteDone(SessionStream& stream, bool ok) {
+  const std::lock_guard lock(mutex_);
+  stream.Written(ok);
+}
+
+void Coordinator::Tick() {
+  const std::lock_guard lock(mutex_);
+  Deliver(roster_.Tick(clock_.SteadyNow()));
+}
+
+void Coordinator::Deliver(const Outbox& outbox) {
+  for (const Outgoing& out : outbox) {
+    const auto at = streams_.find(out.to);
+    if (at == streams_.end()) continue;
+    if (out.message) at->second->Send(*out.message);
+    if (!out.close) continue;
+    at->second->End();
+    streams_.erase(at);
+  }
+  SyncStore();
+  changed_.notify_all();
+}
+
+// The store lives exactly as long as its generation.
+void Coordinator::SyncStore() {
+  const std::uint64_t current = roster_.active() ? roster_.generation() : 0;
+  if (current == store_generation_) return;
+  if (store_generation_ == 0) {
+    LogInfo("all members are here", {{"generation", current}});
+  } else {
+    LogInfo("the generation has ended", {{"generation", store_generation_}});
+  }
+  const grpc::Status ended(grpc::StatusCode::FAILED_PRECONDITION,
+                           fmt::format("generation {} has ended", store_generation_));
+  for (const auto& [key, get] : gets_) get->Finish(ended);
+  gets_.clear();
+  store_.clear();
+  store_generation_ = current;
+}
+
+grpc::Status Coordinator::CheckGeneration(std::uint64_t generation) const {
+  if (generation != 0 && generation == store_generation_) return grpc::Status::OK;
+  return {grpc::StatusCode::FAILED_PRECONDITION,
+          fmt::format("generation {} is not the current one ({})", generation, store_generation_)};
+}
+
+grpc::Status Coordinator::Put(const proto::PutRequest& request) {
+  const std::lock_guard lock(mutex_);
+  if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
+  store_[request.key()] = request.value();
+  const auto [first, last] = gets_.equal_range(request.key());
+  for (auto at = first; at != last; ++at) at->second->Answer(request.value());
+  gets_.erase(first, last);
+  return grpc::Status::OK;
+}
+
+PendingGet* Coordinator::Get(const proto::GetRequest& request, proto::GetResponse* response) {
+  const std::lock_guard lock(mutex_);
+  auto* get = new PendingGet(*this, response);  // deletes itself in OnDone
+  ++reactors_;
+  const auto at = store_.find(request.key());
+  if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) {
+    get->Finish(current);
+  } else if (at != store_.end()) {
+    get->Answer(at->second);
+  } else {
+    gets_.emplace(request.key(), get);
+  }
+  return get;
+}
+
+void Coordinator::Cancel(PendingGet& get) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = gets_.begin(); at != gets_.end(); ++at) {
+    if (at->second != &get) continue;
+    gets_.erase(at);
+    get.Finish(grpc::Status::CANCELLED);
+    return;
+  }
+}
+
+void Coordinator::Describe(proto::GetStatusResponse& response) const {
+  const std::lock_guard lock(mutex_);
+  response.set_job(job_);
+  response.set_job_uid(job_uid_);
+  response.set_generation(roster_.generation());
+  for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
+  if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
+}
+
+bool Coordinator::WaitUntilDrained(Duration timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return roster_.done() && roster_.empty(); });
+}
+
+void Coordinator::WaitUntilIdle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return reactors_ == 0; });
+}
+
+void Coordinator::ReactorGone() {
+  const std::lock_guard lock(mutex_);
+  --reactors_;
+  changed_.notify_all();
+}
+
+}  // namespace lockstep::train

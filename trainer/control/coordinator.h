@@ -1,0 +1,99 @@
+// The roster with its streams and its store: what the gRPC handlers call. See rendezvous_service.h.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "api/base/clock.h"
+#include "api/proto/rendezvous.pb.h"
+#include "api/proto/trainer_status.pb.h"
+#include "trainer/control/membership.h"
+
+namespace lockstep::train {
+
+class Coordinator;
+
+// One replica's stream. Deletes itself when gRPC is done with it. Its write state is guarded by the
+// coordinator's mutex, since that outlives it.
+class SessionStream final
+    : public grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage> {
+ public:
+  SessionStream(Coordinator& coordinator, SessionId id);
+  // Call these three with the coordinator's mutex held.
+  void Send(const proto::CoordinatorMessage& message);
+  void End();      // after what was sent
+  void Written(bool ok);
+
+  void StartReading() { StartRead(&incoming_); }
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+ private:
+  void Next();
+
+  Coordinator& coordinator_;
+  const SessionId id_;
+  proto::ReplicaMessage incoming_;
+  std::deque<proto::CoordinatorMessage> outgoing_;
+  bool writing_ = false, ending_ = false, finished_ = false;
+};
+
+// A Get that waits for its key. Deletes itself as above.
+class PendingGet final : public grpc::ServerUnaryReactor {
+ public:
+  PendingGet(Coordinator& coordinator, proto::GetResponse* response)
+      : coordinator_(coordinator), response_(response) {}
+  void Answer(const std::string& value);
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  Coordinator& coordinator_;
+  proto::GetResponse* const response_;
+};
+
+// Thread-safe.
+class Coordinator {
+ public:
+  Coordinator(RosterConfig config, const Clock& clock);
+
+  SessionStream* Open();
+  grpc::Status Put(const proto::PutRequest& request);
+  PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
+  void Describe(proto::GetStatusResponse& response) const;
+  void Tick();
+  bool WaitUntilDrained(Duration timeout);
+  void WaitUntilIdle();  // no stream and no Get is left
+
+  // For the reactors.
+  void Received(SessionId id, const proto::ReplicaMessage& message);
+  void HungUp(SessionId id, SessionStream& stream);
+  void WriteDone(SessionStream& stream, bool ok);
+  void Cancel(PendingGet& get);
+  void ReactorGone();
+
+ private:
+  void Deliver(const Outbox& outbox);
+  void SyncStore();
+  grpc::Status CheckGeneration(std::uint64_t generation) const;
+
+  const std::string job_, job_uid_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Roster roster_;
+  std::map<SessionId, SessionStream*> streams_;  // those that may still be written to
+  SessionId next_session_ = 1;
+  std::uint64_t store_generation_ = 0;           // 0: closed
+  std::map<std::string, std::string> store_;
+  std::multimap<std::string, PendingGet*> gets_;
+  int reactors_ = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,270 @@
+#include "trainer/control/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/base/check.h"
+
+namespace lockstep::train {
+namespace {
+
+Outgoing Reject(SessionId id, const std::string& reason) {
+  Outgoing out{id, proto::CoordinatorMessage(), true};
+  out.message->mutable_rejected()->set_reason(reason);
+  return out;
+}
+
+Outgoing Release(SessionId id, std::uint64_t generation) {
+  Outgoing out{id, proto::CoordinatorMessage(), false};
+  out.message->mutable_released()->set_generation(generation);
+  return out;
+}
+
+}  // namespace
+
+std::string ToString(const Slot& slot) {
+  const std::string pod = fmt::format("{} {}", slot.role, slot.index);
+  return slot.local_rank == 0 ? pod : fmt::format("{} process {}", pod, slot.local_rank);
+}
+
+Roster::Roster(RosterConfig config) : config_(std::move(config)) {
+  LOCKSTEP_CHECK(!config_.slots.empty(), "a roster of job {} without slots", config_.job);
+}
+
+void Roster::Connect(SessionId id, SteadyTime now) {
+  const auto [at, fresh] = sessions_.emplace(id, Session());
+  LOCKSTEP_CHECK(fresh, "session {} connected twice", id);
+  at->second.last_heard = now;
+}
+
+Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now) {
+  const auto at = sessions_.find(id);
+  if (at == sessions_.end()) return {};  // replaced or declared dead, its last words on the way
+  at->second.last_heard = now;
+  switch (message.message_case()) {
+    case proto::ReplicaMessage::kJoin:
+      return Join(id, message.join());
+    case proto::ReplicaMessage::kHeartbeat:
+      TakeHeartbeat(at->second, message.heartbeat());
+      return {};
+    case proto::ReplicaMessage::kFinished:
+      return Finish(id, message.finished().generation());
+    case proto::ReplicaMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return {};  // of a newer protocol: the cluster hash is there to refuse those
+}
+
+Outbox Roster::Join(SessionId id, const proto::Join& join) {
+  if (done_) return {Release(id, generation_)};
+  const int rank = RankOf(join);
+  if (const absl::Status fits = Check(join, rank); !fits.ok()) {
+    return {Reject(id, std::string(fits.message()))};
+  }
+  Outbox out;
+  Session& session = sessions_.at(id);
+  if (InGeneration(session)) {
+    const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
+    EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
+  }
+  const std::optional<SessionId> holder = Holder(rank);
+  if (holder && *holder != id) Replace(*holder, join.incarnation(), out);
+  session.state = State::kWaiting;
+  session.rank = rank;
+  session.incarnation = join.incarnation();
+  session.layout = join.layout();
+  session.step = join.step();
+  session.last_generation = join.last_generation();
+  StartIfComplete(out);
+  if (session.state == State::kWaiting) out.push_back(WaitingFor(id));
+  return out;
+}
+
+int Roster::RankOf(const proto::Join& join) const {
+  const Slot slot{join.role(), join.index(), join.local_rank()};
+  const auto at = std::find(config_.slots.begin(), config_.slots.end(), slot);
+  return at == config_.slots.end() ? -1 : static_cast<int>(at - config_.slots.begin());
+}
+
+absl::Status Roster::Check(const proto::Join& join, int rank) const {
+  const std::string who = ToString(Slot{join.role(), join.index(), join.local_rank()});
+  if (join.job() != config_.job) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} is of job \"{}\", but this rendezvous is of job \"{}\"", who, join.job(), config_.job));
+  }
+  if (join.cluster_hash() != config_.cluster_hash) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has the cluster hash \"{}\", but the leader has \"{}\"", who,
+                    join.cluster_hash(), config_.cluster_hash));
+  }
+  if (rank < 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is not one of the {} members of job \"{}\", which are {} to {}", who,
+                    config_.slots.size(), config_.job, ToString(config_.slots.front()),
+                    ToString(config_.slots.back())));
+  }
+  for (const auto& [id, session] : sessions_) {
+    if (session.rank < 0 || session.rank == rank || session.layout == join.layout()) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "{} has the parameter layout \"{}\", but {} has \"{}\"", who, join.layout(),
+        ToString(config_.slots[static_cast<std::size_t>(session.rank)]), session.layout));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<SessionId> Roster::Holder(int rank) const {
+  for (const auto& [id, session] : sessions_) {
+    if (session.rank == rank) return id;
+  }
+  return std::nullopt;
+}
+
+bool Roster::InGeneration(const Session& session) const {
+  return session.state == State::kActive || session.state == State::kFinished;
+}
+
+// A process that lives on although a newer one has its place is told so; a new stream of the same
+// process only means that the old one broke.
+void Roster::Replace(SessionId old_id, const std::string& incarnation, Outbox& out) {
+  const Session old = sessions_.at(old_id);
+  const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
+  sessions_.erase(old_id);
+  if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
+  if (old.incarnation == incarnation) {
+    out.push_back({old_id, std::nullopt, true});
+  } else {
+    out.push_back(Reject(old_id, fmt::format("process {} of {} was replaced by process {}",
+                                             old.incarnation, slot, incarnation)));
+  }
+}
+
+void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox& out) {
+  active_ = false;
+  for (auto& [id, session] : sessions_) {
+    if (!InGeneration(session)) continue;
+    session.state = State::kLapsed;
+    if (id == culprit) continue;
+    Outgoing ended{id, proto::CoordinatorMessage(), false};
+    ended.message->mutable_generation_ended()->set_generation(generation_);
+    ended.message->mutable_generation_ended()->set_reason(reason);
+    out.push_back(std::move(ended));
+  }
+}
+
+void Roster::StartIfComplete(Outbox& out) {
+  std::map<int, SessionId> by_rank;
+  std::uint64_t highest = generation_;
+  for (const auto& [id, session] : sessions_) {
+    if (session.state != State::kWaiting) continue;
+    by_rank.emplace(session.rank, id);
+    highest = std::max(highest, session.last_generation);
+  }
+  if (by_rank.size() < config_.slots.size()) return;
+  generation_ = highest + 1;
+  active_ = true;
+  proto::CoordinatorMessage message;
+  proto::Membership& membership = *message.mutable_membership();
+  membership.set_generation(generation_);
+  for (const auto& [rank, id] : by_rank) {
+    const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
+    Session& session = sessions_.at(id);
+    session.state = State::kActive;
+    session.last_generation = generation_;
+    proto::Member& member = *membership.add_members();
+    member.set_role(slot.role);
+    member.set_index(slot.index);
+    member.set_local_rank(slot.local_rank);
+    member.set_step(session.step);
+  }
+  for (const auto& [rank, id] : by_rank) {
+    membership.set_rank(rank);
+    out.push_back({id, message, false});
+  }
+}
+
+void Roster::TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat) {
+  const bool leads = session.rank == 0 && InGeneration(session);
+  if (!leads || heartbeat.generation() != generation_ || !heartbeat.has_progress()) return;
+  progress_ = heartbeat.progress();
+}
+
+Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
+  Session& finished = sessions_.at(id);
+  if (finished.state != State::kActive || generation != generation_) return {};
+  finished.state = State::kFinished;
+  for (const auto& [other, session] : sessions_) {
+    if (session.state == State::kActive) return {};
+  }
+  active_ = false;
+  done_ = true;
+  Outbox out;
+  for (auto& [other, session] : sessions_) {
+    if (session.state != State::kFinished) continue;
+    session.state = State::kReleased;
+    out.push_back(Release(other, generation_));
+  }
+  return out;
+}
+
+Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
+  const auto at = sessions_.find(id);
+  if (at == sessions_.end()) return {};
+  const Session lost = at->second;
+  sessions_.erase(at);
+  Outbox out;
+  if (InGeneration(lost)) {
+    const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
+    EndGeneration(id, fmt::format("lost {}: {}", slot, reason), out);
+  }
+  return out;
+}
+
+Outbox Roster::Tick(SteadyTime now) {
+  // Heartbeats may lie unread after a pause of this process itself: that proves nobody dead.
+  const bool was_away = now - last_tick_ > config_.dead_after / 2;
+  last_tick_ = now;
+  std::vector<SessionId> dead;
+  for (auto& [id, session] : sessions_) {
+    if (was_away) session.last_heard = now;
+  }
+  for (const auto& [id, session] : sessions_) {
+    if (now - session.last_heard >= config_.dead_after) dead.push_back(id);
+  }
+  Outbox out;
+  for (const SessionId id : dead) {
+    const double seconds = std::chrono::duration<double>(config_.dead_after).count();
+    Outbox more = Disconnect(id, fmt::format("no heartbeat for {} s", seconds));
+    out.insert(out.end(), more.begin(), more.end());
+    out.push_back({id, std::nullopt, true});
+  }
+  if (now - last_waiting_ < config_.waiting_every) return out;
+  last_waiting_ = now;
+  for (const auto& [id, session] : sessions_) {
+    if (session.state == State::kWaiting) out.push_back(WaitingFor(id));
+  }
+  return out;
+}
+
+std::vector<std::string> Roster::Missing() const {
+  std::vector<std::string> missing;
+  if (active_ || done_) return missing;
+  std::vector<bool> present(config_.slots.size());
+  for (const auto& [id, session] : sessions_) {
+    if (session.state == State::kWaiting) present[static_cast<std::size_t>(session.rank)] = true;
+  }
+  for (std::size_t rank = 0; rank < present.size(); ++rank) {
+    if (!present[rank]) missing.push_back(ToString(config_.slots[rank]));
+  }
+  return missing;
+}
+
+Outgoing Roster::WaitingFor(SessionId id) const {
+  Outgoing out{id, proto::CoordinatorMessage(), false};
+  proto::Waiting& waiting = *out.message->mutable_waiting();
+  for (const std::string& slot : Missing()) waiting.add_missing(slot);
+  return out;
+}
+
+}  // namespace lockstep::train

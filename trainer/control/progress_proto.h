@@ -1,0 +1,12 @@
+// Progress as TrainerStatus carries it, and back.
+#pragma once
+
+#include "api/proto/trainer_status.pb.h"
+#include "api/v1/training_job.h"
+
+namespace lockstep::train {
+
+proto::TrainerProgress ToProto(const api::Progress& progress);
+api::Progress FromProto(const proto::TrainerProgress& message);
+
+}  // namespace lockstep::train

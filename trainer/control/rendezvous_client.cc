@@ -1,0 +1,352 @@
+#include "trainer/control/rendezvous_client.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "api/base/check.h"
+#include "api/base/log.h"
+#include "api/base/status.h"
+#include "trainer/control/generation_store.h"
+#include "trainer/control/grpc_options.h"
+#include "trainer/control/progress_proto.h"
+#include "trainer/control/rendezvous_stream.h"
+#include "trainer/control/stop_signal.h"
+
+namespace lockstep::train {
+namespace {
+
+// A signal handler cannot notify a condition variable: waits look at the stop flag this often.
+constexpr auto kStopPoll = std::chrono::milliseconds(50);
+
+Membership FromProto(const proto::Membership& message) {
+  Membership membership;
+  membership.generation = message.generation();
+  membership.rank = message.rank();
+  for (const proto::Member& member : message.members()) {
+    membership.members.push_back(
+        {member.role(), member.index(), member.local_rank(), member.step()});
+  }
+  return membership;
+}
+
+class RendezvousClient final : public Rendezvous {
+ public:
+  RendezvousClient(const Identity& identity, const Clock& clock, RendezvousClientOptions options);
+  ~RendezvousClient() override;
+
+  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
+  void OnGenerationEnd(std::function<void(const std::string&)> callback) override;
+  KeyValueStore& store() override { return store_; }
+  void Report(const api::Progress& progress) override;
+  bool StopRequested() const override { return options_.stop_requested(); }
+  absl::Status Finish() override;
+
+ private:
+  enum class Phase { kIdle, kJoining, kMember, kReleased };
+
+  std::shared_ptr<RendezvousStream> Connected();
+  void Disconnect();
+  void Received(int connection, const proto::CoordinatorMessage& message);
+  void Broken(int connection, const std::string& reason);
+  void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
+  std::optional<absl::StatusOr<Membership>> Answer();
+  absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until,
+                             SteadyTime deadline);
+  void LogWaiting();
+  std::string WaitingFor() const;
+  void BeatUntil(const std::stop_token& stop);
+
+  const std::string address_;
+  const Clock& clock_;
+  const RendezvousClientOptions options_;
+  proto::Join join_;                              // what does not change, and the latest of the rest
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::shared_ptr<RendezvousStream> stream_;      // null: not connected
+  int connection_ = 0;                            // its number: late words of older ones are dropped
+  bool broken_ = false;                           // stream_ is
+  std::string broken_reason_ = "not reached yet";
+  Phase phase_ = Phase::kIdle;
+  Membership membership_;
+  std::string ended_reason_;
+  std::optional<std::string> rejected_;
+  std::vector<std::string> missing_;
+  std::optional<proto::TrainerProgress> progress_;
+  std::function<void(const std::string&)> on_generation_end_ = [](const std::string&) {};
+  bool telling_end_ = false;                      // on_generation_end_ is being called
+  SteadyTime last_log_;
+
+  GenerationStore store_;
+  std::jthread heart_;
+};
+
+RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
+                                   RendezvousClientOptions options)
+    : address_(identity.rendezvous_address.empty() ? identity.LeaderAddress()
+                                                   : identity.rendezvous_address),
+      clock_(clock),
+      options_(std::move(options)),
+      last_log_(clock.SteadyNow()),
+      store_([this] {
+        const std::lock_guard lock(mutex_);
+        if (phase_ != Phase::kMember || broken_) return GenerationStore::Target{};
+        return GenerationStore::Target{stream_, membership_.generation};
+      }) {
+  RouteGrpcLog();
+  join_.set_cluster_hash(identity.ClusterHash());
+  join_.set_job(identity.job);
+  join_.set_role(std::string(api::RoleName(identity.role)));
+  join_.set_index(identity.index);
+  join_.set_local_rank(identity.local_rank);
+  join_.set_incarnation(
+      fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
+  heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
+}
+
+RendezvousClient::~RendezvousClient() {
+  heart_ = {};  // asks it to stop and joins
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = Phase::kIdle;  // nobody is told of an end that we make ourselves
+  }
+  Disconnect();
+}
+
+absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::string& layout) {
+  const SteadyTime deadline = clock_.SteadyNow() + options_.timeout;
+  Duration retry = options_.first_retry;
+  std::unique_lock lock(mutex_);
+  if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
+  if (auto answer = Answer()) return *std::move(answer);
+  // The end of the last generation must not be taken for that of the next.
+  while (telling_end_) changed_.wait(lock);
+  join_.set_step(step);
+  join_.set_layout(layout);
+  join_.set_last_generation(membership_.generation);
+  while (true) {
+    lock.unlock();
+    const std::shared_ptr<RendezvousStream> stream = Connected();
+    proto::ReplicaMessage message;
+    *message.mutable_join() = join_;
+    stream->Send(message);  // a broken stream also says so itself
+    lock.lock();
+    while (true) {
+      if (auto answer = Answer()) return *std::move(answer);
+      if (broken_) break;
+      retry = options_.first_retry;  // it is there: should it go away, look again at once
+      LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, deadline, deadline));
+    }
+    const SteadyTime again = clock_.SteadyNow() + retry;
+    while (clock_.SteadyNow() < again) {
+      LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again, deadline));
+    }
+    retry = std::min(retry * 3 / 2, options_.longest_retry);
+  }
+}
+
+// What has been decided about the Join under way, if anything has.
+std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
+  if (phase_ == Phase::kMember) return membership_;
+  if (phase_ == Phase::kReleased) {
+    return absl::AlreadyExistsError(fmt::format("training is done, says {}", address_));
+  }
+  if (!rejected_) return std::nullopt;
+  return absl::FailedPreconditionError(
+      fmt::format("refused by the rendezvous at {}: {}", address_, *rejected_));
+}
+
+// Waits for a message, a break or `until`; not Ok at the deadline or on a stop.
+absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until,
+                                             SteadyTime deadline) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (now >= deadline) {
+    const double seconds = std::chrono::duration<double>(options_.timeout).count();
+    return absl::DeadlineExceededError(fmt::format("rendezvous at {}: not complete after {:.3g} s: {}",
+                                                   address_, seconds, WaitingFor()));
+  }
+  if (StopRequested()) {
+    return absl::CancelledError(
+        fmt::format("asked to stop while in the rendezvous at {}: {}", address_, WaitingFor()));
+  }
+  if (now - last_log_ >= options_.log_every) LogWaiting();
+  changed_.wait_for(lock, std::min<Duration>(until - now, kStopPoll));
+  return absl::OkStatus();
+}
+
+std::string RendezvousClient::WaitingFor() const {
+  if (broken_ || !stream_) return fmt::format("its leader is not reachable ({})", broken_reason_);
+  if (missing_.empty()) return "waiting for the leader's answer";
+  return fmt::format("waiting for {}", fmt::join(missing_, ", "));
+}
+
+void RendezvousClient::LogWaiting() {
+  last_log_ = clock_.SteadyNow();
+  LogInfo(fmt::format("in the rendezvous: {}", WaitingFor()), {{"leader", address_}});
+}
+
+// The stream, a new one if there is none or it broke.
+std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stream_ && !broken_) return stream_;
+  }
+  Disconnect();
+  int number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++connection_;
+  }
+  RendezvousStream::Events events;
+  events.received = [this, number](const auto& message) { Received(number, message); };
+  events.broken = [this, number](const std::string& reason) { Broken(number, reason); };
+  auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
+  const std::lock_guard lock(mutex_);
+  stream_ = stream;
+  return stream;
+}
+
+void RendezvousClient::Disconnect() {
+  std::shared_ptr<RendezvousStream> old;
+  {
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(stream_, nullptr);
+    ++connection_;
+    broken_ = false;
+    missing_.clear();
+  }
+  // Without the lock: the last owner waits for the stream's thread, which may want it.
+}
+
+void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
+  std::unique_lock lock(mutex_);
+  if (connection != connection_) return;
+  switch (message.message_case()) {
+    case proto::CoordinatorMessage::kMembership:
+      if (phase_ != Phase::kJoining) break;
+      membership_ = FromProto(message.membership());
+      phase_ = Phase::kMember;
+      missing_.clear();
+      break;
+    case proto::CoordinatorMessage::kGenerationEnded:
+      if (message.generation_ended().generation() != membership_.generation) break;
+      EndGeneration(lock, message.generation_ended().reason());
+      break;
+    case proto::CoordinatorMessage::kRejected:
+      rejected_ = message.rejected().reason();
+      EndGeneration(lock, message.rejected().reason());
+      break;
+    case proto::CoordinatorMessage::kWaiting:
+      missing_.assign(message.waiting().missing().begin(), message.waiting().missing().end());
+      break;
+    case proto::CoordinatorMessage::kReleased:
+      phase_ = Phase::kReleased;
+      break;
+    case proto::CoordinatorMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  changed_.notify_all();
+}
+
+void RendezvousClient::Broken(int connection, const std::string& reason) {
+  std::unique_lock lock(mutex_);
+  if (connection != connection_) return;
+  broken_ = true;
+  broken_reason_ = reason;
+  EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
+  changed_.notify_all();
+}
+
+// Tells the owner, without the lock, if there was a generation to end.
+void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
+                                     const std::string& reason) {
+  if (phase_ != Phase::kMember) return;
+  phase_ = Phase::kIdle;
+  ended_reason_ = reason;
+  telling_end_ = true;
+  const auto callback = on_generation_end_;
+  lock.unlock();
+  callback(reason);
+  lock.lock();
+  telling_end_ = false;
+}
+
+void RendezvousClient::OnGenerationEnd(std::function<void(const std::string&)> callback) {
+  const std::lock_guard lock(mutex_);
+  on_generation_end_ = std::move(callback);
+}
+
+void RendezvousClient::Report(const api::Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = ToProto(progress);
+}
+
+absl::Status RendezvousClient::Finish() {
+  const SteadyTime deadline = clock_.SteadyNow() + options_.timeout;
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<RendezvousStream> stream = stream_;
+  proto::ReplicaMessage message;
+  message.mutable_finished()->set_generation(membership_.generation);
+  lock.unlock();
+  if (stream) stream->Send(message);
+  lock.lock();
+  while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
+    changed_.wait_for(lock, deadline - clock_.SteadyNow());
+  }
+  if (phase_ == Phase::kMember) {
+    return absl::DeadlineExceededError(
+        fmt::format("rendezvous at {}: the other members have not finished after {:.3g} s",
+                    address_, std::chrono::duration<double>(options_.timeout).count()));
+  }
+  if (phase_ != Phase::kReleased) {
+    return absl::AbortedError(fmt::format("generation {} ended before all had finished: {}",
+                                          membership_.generation, ended_reason_));
+  }
+  lock.unlock();
+  if (stream) stream->HangUp();
+  return absl::OkStatus();
+}
+
+void RendezvousClient::BeatUntil(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  SteadyTime next = clock_.SteadyNow();
+  while (!stop.stop_requested()) {
+    if (clock_.SteadyNow() >= next) {
+      next = clock_.SteadyNow() + options_.heartbeat_every;
+      const std::shared_ptr<RendezvousStream> stream = stream_;
+      proto::ReplicaMessage message;
+      proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
+      heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
+      if (progress_) *heartbeat.mutable_progress() = *progress_;
+      lock.unlock();
+      if (stream) stream->Send(message);
+      lock.lock();
+    }
+    changed_.wait_for(lock, stop, next - clock_.SteadyNow(), [] { return false; });
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock,
+                                                 RendezvousClientOptions options) {
+  LOCKSTEP_CHECK(options.stop_requested, "a rendezvous client without a stop flag");
+  return std::make_unique<RendezvousClient>(identity, clock, std::move(options));
+}
+
+std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock) {
+  RendezvousClientOptions options;
+  options.timeout = std::chrono::seconds(identity.training.rendezvous_timeout_seconds);
+  options.stop_requested = &StopSignalled;
+  return MakeRendezvousClient(identity, clock, std::move(options));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,160 @@
+#include "trainer/control/rendezvous_service.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "api/base/log.h"
+#include "api/proto/rendezvous.grpc.pb.h"
+#include "api/proto/trainer_status.grpc.pb.h"
+#include "trainer/control/coordinator.h"
+#include "trainer/control/grpc_options.h"
+#include "trainer/control/listen_probe.h"
+
+namespace lockstep::train {
+namespace {
+
+class GrpcRendezvousService final : public RendezvousService {
+ public:
+  GrpcRendezvousService(RosterConfig config, const Clock& clock)
+      : tick_every_(std::min<Duration>(config.dead_after / 10, std::chrono::milliseconds(250))),
+        coordinator_(std::move(config), clock),
+        rendezvous_(coordinator_),
+        status_(coordinator_) {}
+
+  absl::Status Listen(const std::string& address) {
+    grpc::ServerBuilder builder;
+    SetServerOptions(builder);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&rendezvous_);
+    builder.RegisterService(&status_);
+    server_ = builder.BuildAndStart();
+    if (!server_ || port_ == 0) {
+      return absl::UnavailableError(
+          fmt::format("cannot listen at {}: {}", address, WhyNoListener(address)));
+    }
+    ticker_ = std::jthread([this](const std::stop_token& stop) { TickUntil(stop); });
+    return absl::OkStatus();
+  }
+
+  ~GrpcRendezvousService() override {
+    ticker_ = {};  // asks it to stop and joins
+    if (server_) {
+      server_->Shutdown(std::chrono::system_clock::now());  // cancels what is still open
+      server_->Wait();
+    }
+    coordinator_.WaitUntilIdle();
+  }
+
+  int port() const override { return port_; }
+
+  bool WaitUntilDrained(Duration timeout) override {
+    return coordinator_.WaitUntilDrained(timeout);
+  }
+
+ private:
+  class RendezvousCalls final : public proto::Rendezvous::CallbackService {
+   public:
+    explicit RendezvousCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
+    grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage>* Session(
+        grpc::CallbackServerContext*) override {
+      return coordinator_.Open();
+    }
+    grpc::ServerUnaryReactor* Put(grpc::CallbackServerContext* context,
+                                  const proto::PutRequest* request, proto::PutResponse*) override {
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(coordinator_.Put(*request));
+      return reactor;
+    }
+    grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext*, const proto::GetRequest* request,
+                                  proto::GetResponse* response) override {
+      return coordinator_.Get(*request, response);
+    }
+
+   private:
+    Coordinator& coordinator_;
+  };
+
+  class StatusCalls final : public proto::TrainerStatus::CallbackService {
+   public:
+    explicit StatusCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
+    grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                        const proto::GetStatusRequest*,
+                                        proto::GetStatusResponse* response) override {
+      coordinator_.Describe(*response);
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(grpc::Status::OK);
+      return reactor;
+    }
+
+   private:
+    Coordinator& coordinator_;
+  };
+
+  void TickUntil(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      wake.wait_for(lock, stop, tick_every_, [] { return false; });
+      coordinator_.Tick();
+    }
+  }
+
+  const Duration tick_every_;
+  Coordinator coordinator_;
+  RendezvousCalls rendezvous_;
+  StatusCalls status_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::jthread ticker_;
+};
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RendezvousService>> RendezvousService::Start(
+    RosterConfig config, const std::string& address, const Clock& clock) {
+  RouteGrpcLog();
+  auto service = std::make_unique<GrpcRendezvousService>(std::move(config), clock);
+  if (const absl::Status listening = service->Listen(address); !listening.ok()) return listening;
+  return service;
+}
+
+RosterConfig RosterFor(const Identity& identity) {
+  RosterConfig config;
+  config.job = identity.job;
+  config.job_uid = identity.job_uid;
+  config.cluster_hash = identity.ClusterHash();
+  const auto add = [&](api::Role role, std::size_t pods) {
+    for (int index = 0; index < static_cast<int>(pods); ++index) {
+      for (int process = 0; process < identity.processes_per_pod; ++process) {
+        config.slots.push_back({std::string(api::RoleName(role)), index, process});
+      }
+    }
+  };
+  add(api::Role::kChief, identity.cluster.chief.size());
+  add(api::Role::kWorker, identity.cluster.worker.size());
+  return config;
+}
+
+std::string ListenAddress(const Identity& identity) {
+  const std::string leader = identity.LeaderAddress();
+  const std::size_t colon = leader.rfind(':');
+  const std::string host = leader.substr(0, colon), port = leader.substr(colon + 1);
+  if (!identity.pod_ip.empty()) {
+    const bool bare_ipv6 = identity.pod_ip.find(':') != std::string::npos;
+    return fmt::format("{}:{}", bare_ipv6 ? "[" + identity.pod_ip + "]" : identity.pod_ip, port);
+  }
+  return IsLoopback(host) ? leader : "0.0.0.0:" + port;
+}
+
+}  // namespace lockstep::train

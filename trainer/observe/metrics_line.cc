@@ -1,0 +1,123 @@
+// The line that a replica sends to its supervisor.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "api/base/status.h"
+#include "trainer/observe/metrics.h"
+
+namespace lockstep::train {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Field {
+  const char* name;
+  std::variant<int ReplicaMetrics::*, std::int64_t ReplicaMetrics::*, double ReplicaMetrics::*>
+      member;
+};
+
+constexpr std::array kFields = {
+    Field{"rank", &ReplicaMetrics::rank},
+    Field{"world", &ReplicaMetrics::world},
+    Field{"step", &ReplicaMetrics::step},
+    Field{"epoch", &ReplicaMetrics::epoch},
+    Field{"loss", &ReplicaMetrics::loss},
+    Field{"accuracy", &ReplicaMetrics::accuracy},
+    Field{"learningRate", &ReplicaMetrics::learning_rate},
+    Field{"examplesPerSecond", &ReplicaMetrics::examples_per_second},
+    Field{"stepsTotal", &ReplicaMetrics::steps_total},
+    Field{"examplesTotal", &ReplicaMetrics::examples_total},
+    Field{"inputSeconds", &ReplicaMetrics::input_seconds},
+    Field{"computeSeconds", &ReplicaMetrics::compute_seconds},
+    Field{"communicationSeconds", &ReplicaMetrics::communication_seconds},
+    Field{"optimizerSeconds", &ReplicaMetrics::optimizer_seconds},
+    Field{"checkpointSeconds", &ReplicaMetrics::checkpoint_seconds},
+    Field{"evaluationSeconds", &ReplicaMetrics::evaluation_seconds},
+    Field{"rendezvousSeconds", &ReplicaMetrics::rendezvous_seconds},
+    Field{"allReduceBytes", &ReplicaMetrics::all_reduce_bytes},
+    Field{"generations", &ReplicaMetrics::generations},
+    Field{"samplesLost", &ReplicaMetrics::samples_lost},
+    Field{"samplesDuplicated", &ReplicaMetrics::samples_duplicated},
+    Field{"lastCheckpointStep", &ReplicaMetrics::last_checkpoint_step},
+    Field{"lastCheckpointTime", &ReplicaMetrics::last_checkpoint_time},
+};
+
+// JSON has no NaN and no infinity: a diverged loss travels as null and arrives as NaN.
+Json ToJson(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+Json ToJson(std::int64_t value) {
+  return value;
+}
+Json ToJson(int value) {
+  return value;
+}
+
+bool FromJson(const Json& json, double& value) {
+  if (!json.is_number() && !json.is_null()) return false;
+  value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+  return true;
+}
+
+bool FromJson(const Json& json, std::int64_t& value) {
+  if (!json.is_number_integer()) return false;
+  // A number beyond int64's range is kept as unsigned by the parser.
+  if (json.is_number_unsigned() &&
+      json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
+    return false;
+  }
+  value = json.get<std::int64_t>();
+  return true;
+}
+
+bool FromJson(const Json& json, int& value) {
+  std::int64_t wide = 0;
+  if (!FromJson(json, wide) || wide < 0 || wide > std::numeric_limits<int>::max()) return false;
+  value = static_cast<int>(wide);
+  return true;
+}
+
+}  // namespace
+
+std::string EncodeMetrics(const ReplicaMetrics& metrics) {
+  Json json = Json::object();
+  for (const Field& field : kFields) {
+    std::visit([&](auto member) { json[field.name] = ToJson(metrics.*member); }, field.member);
+  }
+  return json.dump();
+}
+
+absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line) {
+  const auto is_flat = [](int depth, Json::parse_event_t, Json&) { return depth < 4; };
+  const Json json = Json::parse(line, is_flat, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(
+        fmt::format("metrics: found {} bytes that are not a JSON object", line.size()));
+  }
+  ReplicaMetrics metrics;
+  for (const Field& field : kFields) {
+    const auto found = json.find(field.name);
+    if (found == json.end()) {
+      return absl::InvalidArgumentError(fmt::format("metrics.{}: is missing", field.name));
+    }
+    const bool ok =
+        std::visit([&](auto member) { return FromJson(*found, metrics.*member); }, field.member);
+    if (!ok) {
+      return absl::InvalidArgumentError(
+          fmt::format("metrics.{}: found {}, expected a number in range", field.name,
+                      found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40)));
+    }
+  }
+  if (json.size() != kFields.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("metrics: found {} fields, expected {}", json.size(), kFields.size()));
+  }
+  return metrics;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,108 @@
+#include "trainer/observe/progress.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "api/base/check.h"
+
+namespace lockstep::train {
+namespace {
+
+double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::optional<double> IfFinite(double value) {
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+ProgressMeter::ProgressMeter(const Clock& clock, std::int64_t total_steps,
+                             std::int64_t steps_per_epoch, std::int64_t first_step)
+    : clock_(clock),
+      total_steps_(total_steps),
+      steps_per_epoch_(steps_per_epoch),
+      start_(clock.SteadyNow()),
+      last_mark_(start_),
+      step_(first_step) {
+  LOCKSTEP_CHECK(steps_per_epoch >= 1, "{} steps an epoch", steps_per_epoch);
+}
+
+void ProgressMeter::AddStep(const EpochSums& step_sums) {
+  if (step_ % steps_per_epoch_ == 0) sums_ = {};
+  sums_.examples += step_sums.examples;
+  sums_.loss += step_sums.loss;
+  sums_.correct += step_sums.correct;
+  ++step_;
+  last_mark_ = clock_.SteadyNow();
+  const std::size_t size = marks_.size();
+  const std::int64_t before = marks_[static_cast<std::size_t>(steps_done_) % size].examples;
+  ++steps_done_;
+  marks_[static_cast<std::size_t>(steps_done_) % size] = {TrainingTime(),
+                                                          before + step_sums.examples};
+}
+
+void ProgressMeter::Restore(std::int64_t step, const EpochSums& sums) {
+  step_ = step;
+  sums_ = sums;
+}
+
+void ProgressMeter::ExcludeTimeSinceLastMark() {
+  const SteadyTime now = clock_.SteadyNow();
+  excluded_ += now - last_mark_;
+  last_mark_ = now;
+}
+
+void ProgressMeter::SetEvaluation(double loss, double accuracy) {
+  test_loss_ = IfFinite(loss);
+  test_accuracy_ = IfFinite(accuracy);
+}
+
+double ProgressMeter::RecentExamplesPerSecond() const {
+  const std::size_t size = marks_.size();
+  const std::int64_t first = std::max<std::int64_t>(0, steps_done_ - std::int64_t{kWindow});
+  const Mark& begin = marks_[static_cast<std::size_t>(first) % size];
+  const Mark& end = marks_[static_cast<std::size_t>(steps_done_) % size];
+  const double seconds = Seconds(end.time - begin.time);
+  return seconds > 0 ? static_cast<double>(end.examples - begin.examples) / seconds : 0.0;
+}
+
+double ProgressMeter::OverallExamplesPerSecond() const {
+  const Mark& end = marks_[static_cast<std::size_t>(steps_done_) % marks_.size()];
+  const double seconds = Seconds(end.time);
+  return seconds > 0 ? static_cast<double>(end.examples) / seconds : 0.0;
+}
+
+api::Progress ProgressMeter::Get() const {
+  api::Progress progress;
+  progress.step = step_;
+  progress.total_steps = total_steps_;
+  progress.epoch = static_cast<double>(step_) / static_cast<double>(steps_per_epoch_);
+  if (sums_.examples > 0) {
+    const auto examples = static_cast<double>(sums_.examples);
+    progress.loss = IfFinite(sums_.loss / examples);
+    progress.accuracy = IfFinite(sums_.correct / examples);
+  }
+  progress.test_loss = test_loss_;
+  progress.test_accuracy = test_accuracy_;
+  progress.examples_per_second = RecentExamplesPerSecond();
+  progress.last_checkpoint_step = last_checkpoint_step_;
+  progress.update_time = clock_.Now();
+  const double elapsed = Seconds(clock_.SteadyNow() - start_);
+  if (elapsed > 0) progress.goodput = Seconds(TrainingTime()) / elapsed;
+  const std::int64_t window = std::min<std::int64_t>(steps_done_, std::int64_t{kWindow});
+  if (window > 0) {
+    // In steps rather than samples: an epoch's last step is short and takes as long.
+    const std::size_t size = marks_.size();
+    const Duration spent = marks_[static_cast<std::size_t>(steps_done_) % size].time -
+                           marks_[static_cast<std::size_t>(steps_done_ - window) % size].time;
+    const std::int64_t left = std::max<std::int64_t>(0, total_steps_ - step_);
+    progress.estimated_remaining_seconds =
+        Seconds(spent) / static_cast<double>(window) * static_cast<double>(left);
+  }
+  return progress;
+}
+
+}  // namespace lockstep::train

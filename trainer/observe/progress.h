@@ -1,0 +1,71 @@
+// How far training is and how fast it goes, from what the train loop tells after every step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "api/base/clock.h"
+#include "api/v1/training_job.h"
+
+namespace lockstep::train {
+
+// Over the real samples of all ranks since the epoch's start. Belongs into a checkpoint, so that a
+// resumed epoch ends with the mean of all of it.
+struct EpochSums {
+  std::int64_t examples = 0;
+  double loss = 0;     // sum of the samples' losses
+  double correct = 0;  // samples classified rightly
+  bool operator==(const EpochSums&) const = default;
+};
+
+// Used by one thread. Allocates nothing after construction.
+class ProgressMeter {
+ public:
+  // Counts time from now. Steps begin at `first_step` (0, or that of a checkpoint).
+  ProgressMeter(const Clock& clock, std::int64_t total_steps, std::int64_t steps_per_epoch,
+                std::int64_t first_step = 0);
+
+  // A step is done: sums over all ranks' samples of that step. A new epoch starts new sums.
+  void AddStep(const EpochSums& step_sums);
+  // Training goes on at `step` with these sums of its epoch: after a resume or a regrouping.
+  void Restore(std::int64_t step, const EpochSums& sums);
+  // Time since the last step, or the last call, was not spent on training (evaluation, waiting for
+  // peers): it counts for goodput, not for speed.
+  void ExcludeTimeSinceLastMark();
+  void SetCheckpoint(std::int64_t step) { last_checkpoint_step_ = step; }
+  void SetEvaluation(double loss, double accuracy);
+
+  const EpochSums& epoch_sums() const { return sums_; }
+  std::int64_t step() const { return step_; }
+  // Over the last kWindow steps at most.
+  double RecentExamplesPerSecond() const;
+  // Since the start.
+  double OverallExamplesPerSecond() const;
+  api::Progress Get() const;
+
+ private:
+  // Wall time without what was excluded.
+  Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
+
+  static constexpr std::size_t kWindow = 128;
+  struct Mark {
+    Duration time{};            // TrainingTime() when the step was done
+    std::int64_t examples = 0;  // since the start
+  };
+
+  const Clock& clock_;
+  const std::int64_t total_steps_, steps_per_epoch_;
+  const SteadyTime start_;
+  SteadyTime last_mark_;
+  Duration excluded_{};
+  std::int64_t step_ = 0;
+  std::int64_t steps_done_ = 0;  // by this process
+  EpochSums sums_;
+  std::array<Mark, kWindow + 1> marks_{};  // a ring: mark i % size is that after i steps
+  std::int64_t last_checkpoint_step_ = -1;
+  std::optional<double> test_loss_, test_accuracy_;
+};
+
+}  // namespace lockstep::train

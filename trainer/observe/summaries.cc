@@ -1,0 +1,104 @@
+#include "trainer/observe/summaries.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "api/base/status.h"
+#include "trainer/observe/event_record.h"
+
+namespace lockstep::train {
+namespace {
+
+double WallTime() {
+  const std::chrono::duration<double> since_epoch =
+      std::chrono::system_clock::now().time_since_epoch();
+  return since_epoch.count();
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+absl::Status SystemError(int error, const char* action, const std::string& path) {
+  const std::string message =
+      fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error));
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  if (error == EACCES || error == EROFS) return absl::PermissionDeniedError(message);
+  return absl::UnavailableError(message);
+}
+
+class EventFile final : public SummaryWriter {
+ public:
+  EventFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {
+    buffer_ = FrameRecord(EncodeVersionEvent(WallTime()));
+  }
+  ~EventFile() override {
+    Flush().IgnoreError();  // the caller who cares has flushed
+    ::close(fd_);
+  }
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  void Scalar(const std::string& tag, double value, std::int64_t step) override {
+    buffer_ += FrameRecord(EncodeScalarEvent(WallTime(), step, tag, static_cast<float>(value)));
+  }
+
+  absl::Status Flush() override {
+    std::string_view rest = buffer_;
+    while (!rest.empty()) {
+      const ssize_t written = ::write(fd_, rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return Drop(errno);
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    size_ += static_cast<off_t>(buffer_.size());
+    buffer_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  // Takes back a record that was written in part: a reader would stop there for good.
+  absl::Status Drop(int error) {
+    buffer_.clear();
+    if (::ftruncate(fd_, size_) != 0) return SystemError(errno, "truncate", path_);
+    ::lseek(fd_, size_, SEEK_SET);
+    if (size_ == 0) buffer_ = FrameRecord(EncodeVersionEvent(WallTime()));
+    return SystemError(error, "write", path_);
+  }
+
+  const int fd_;
+  const std::string path_;
+  std::string buffer_;
+  off_t size_ = 0;  // of the file, whole records only
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Open(const std::string& directory) {
+  static std::atomic<int> sequence{0};
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return SystemError(error.value(), "create the folder", directory);
+  // TensorBoard knows event files by "tfevents"; the rest keeps writers of one second apart.
+  const std::string path =
+      fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", directory,
+                  static_cast<std::int64_t>(WallTime()), HostName(), ::getpid(), sequence++);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return SystemError(errno, "create", path);
+  auto writer = std::make_unique<EventFile>(fd, path);
+  LOCKSTEP_RETURN_IF_ERROR(writer->Flush());
+  return writer;
+}
+
+}  // namespace lockstep::train
