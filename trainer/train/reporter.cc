@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "api/base/log.h"
-#include "trainer/optim/schedule.h"
+#include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
 namespace {
@@ -93,9 +93,8 @@ void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {
 
 double Reporter::Rate(std::int64_t step) const {
   const api::TrainingSpec& training = session_.training();
-  return static_cast<double>(LearningRate(training.learning_rate_schedule,
-                                          training.optimizer.learning_rate, step,
-                                          session_.total_steps()));
+  return LearningRateAt(training.learning_rate_schedule, training.optimizer.learning_rate, step,
+                        session_.total_steps());
 }
 
 void Reporter::EpochDone(const RunState& state) {

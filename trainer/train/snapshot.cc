@@ -61,10 +61,10 @@ std::vector<SavedTensor> ModelTensors(Session& session) {
 std::vector<SavedTensor> OptimizerTensors(Session& session) {
   std::vector<SavedTensor> tensors;
   Optimizer& optimizer = session.optimizer();
-  for (std::size_t i = 0; i < optimizer.slots().size(); ++i) {
+  for (int i = 0; i < optimizer.slots(); ++i) {
+    const std::string& prefix = optimizer.slot_names()[static_cast<std::size_t>(i)];
     for (const TensorSlot& slot : session.model().parameter_slots()) {
-      tensors.push_back({fmt::format("{}/{}", optimizer.slot_names()[i], slot.name), &slot,
-                         optimizer.slots()[i].data()});
+      tensors.push_back({fmt::format("{}/{}", prefix, slot.name), &slot, optimizer.slot(i).data()});
     }
   }
   return tensors;

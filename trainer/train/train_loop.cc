@@ -92,7 +92,9 @@ absl::Status TrainLoop::ShareState(const Membership& membership) {
 // or there was nothing to lose.
 absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
   std::vector<std::span<float>> ranges = {session.model().parameters(), session.model().states()};
-  for (const std::span<float> slot : session.optimizer().slots()) ranges.push_back(slot);
+  for (int i = 0; i < session.optimizer().slots(); ++i) {
+    ranges.push_back(session.optimizer().slot(i));
+  }
   const bool stage = state.step >= 0 && state.step < step;
   std::vector<std::vector<float>> staged;
   for (const std::span<float> range : ranges) {

@@ -4,7 +4,7 @@
 
 #include "api/base/check.h"
 #include "api/base/status.h"
-#include "trainer/optim/schedule.h"
+#include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
 namespace {
@@ -91,9 +91,9 @@ absl::StatusOr<StepTotals> TrainStep(Session& session, Strategy& strategy, Loade
   }
   const PhaseTimer timer(seconds.optimizer);
   TakeStates(session);
-  const float rate = LearningRate(session.training().learning_rate_schedule,
+  const double rate = LearningRateAt(session.training().learning_rate_schedule,
                                   session.training().optimizer.learning_rate, step,
-                                  session.total_steps());
+                                     session.total_steps());
   session.optimizer().Step(rate, step + 1);
   return TotalsOf(session.tail());
 }
