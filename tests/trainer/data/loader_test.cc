@@ -1,0 +1,191 @@
+#include "trainer/data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "trainer/data/prefetch_loader.h"
+
+namespace lockstep::train {
+namespace {
+
+// Sample i is one pixel of value i and has label i % 10.
+class CountingDataset final : public Dataset {
+ public:
+  explicit CountingDataset(std::int64_t size, bool in_memory = false)
+      : size_(size), in_memory_(in_memory) {}
+  std::int64_t size() const override { return size_; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t classes() const override { return 10; }
+  bool InMemory() const override { return in_memory_; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> pixels) const override {
+    ++reads;
+    if (gate) gate->wait();
+    if (index == bad_sample) return absl::DataLossError("sample " + std::to_string(index));
+    pixels[0] = static_cast<std::uint8_t>(index);
+    return bad_label == index ? 10 : static_cast<std::int32_t>(index % 10);
+  }
+
+  std::int64_t bad_sample = -1, bad_label = -1;
+  std::optional<std::shared_future<void>> gate;  // reads wait for it
+  mutable std::atomic<int> reads{0};
+
+ private:
+  std::int64_t size_;
+  bool in_memory_;
+  Shape shape_{1, 1, 1};
+};
+
+LoaderOptions Options(std::int64_t examples, std::int64_t batch, int world = 1, int rank = 0) {
+  LoaderOptions options;
+  options.plan = {.examples = examples, .global_batch = batch, .world = world};
+  options.rank = rank;
+  return options;
+}
+
+bool SameContent(const Batch& a, const Batch& b) {
+  return a.step == b.step && a.valid == b.valid && a.first_position == b.first_position &&
+         a.pixels == b.pixels && a.labels == b.labels && a.weights == b.weights &&
+         a.hash_sum == b.hash_sum;
+}
+
+TEST(LoaderTest, TailBatchIsPaddedWithWeightZero) {
+  const CountingDataset dataset(10, true);
+  LoaderOptions options = Options(10, 4);
+  options.shuffle = false;
+  const auto loader = Loader::Create(dataset, options);
+  loader->Seek(2);
+  const Batch* batch = *loader->Next();
+  EXPECT_EQ(batch->step, 2);
+  EXPECT_EQ(batch->valid, 2);
+  EXPECT_EQ(batch->first_position, 8);
+  EXPECT_THAT(batch->pixels, testing::ElementsAre(8, 9, 0, 0));
+  EXPECT_THAT(batch->labels, testing::ElementsAre(8, 9, 0, 0));
+  EXPECT_THAT(batch->weights, testing::ElementsAre(1, 1, 0, 0));
+  EXPECT_EQ(batch->hash_sum, SampleHash(8) + SampleHash(9));
+}
+
+TEST(LoaderTest, EpochOverAllRanksHasEverySampleOnce) {
+  const CountingDataset dataset(101, true);
+  std::uint64_t hash_sum = 0;
+  std::int64_t count = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto loader = Loader::Create(dataset, Options(101, 8, 3, rank));
+    for (int step = 0; step < 13; ++step) {
+      const Batch* batch = *loader->Next();
+      hash_sum += batch->hash_sum;
+      count += batch->valid;
+    }
+  }
+  EXPECT_EQ(count, 101);
+  EXPECT_EQ(hash_sum, ExpectedHashSum(101));
+}
+
+TEST(LoaderTest, ReadAheadGivesTheSameBatchesAsDirect) {
+  const CountingDataset slow(57), quick(57, true);
+  for (const int prefetch : {1, 2, 5}) {
+    LoaderOptions options = Options(57, 8, 2, 1);
+    options.prefetch = prefetch;
+    const auto ahead = Loader::Create(slow, options), direct = Loader::Create(quick, options);
+    for (int step = 0; step < 30; ++step) {
+      ASSERT_TRUE(SameContent(**ahead->Next(), **direct->Next())) << step;
+    }
+  }
+}
+
+TEST(LoaderTest, SeekIsExactAtAnyMoment) {
+  const CountingDataset slow(57), quick(57, true);
+  const auto ahead = Loader::Create(slow, Options(57, 8)),
+             direct = Loader::Create(quick, Options(57, 8));
+  for (std::uint64_t trial = 0; trial < 200; ++trial) {
+    const auto step = static_cast<std::int64_t>(SampleHash(static_cast<std::int64_t>(trial)) % 40);
+    ahead->Seek(step);
+    direct->Seek(step);
+    for (std::uint64_t i = 0; i < trial % 4; ++i) {
+      const Batch* batch = *ahead->Next();
+      ASSERT_EQ(batch->step, step + static_cast<std::int64_t>(i));
+      ASSERT_TRUE(SameContent(*batch, **direct->Next()));
+    }
+  }
+}
+
+TEST(LoaderTest, SeekWhileABatchIsBeingReadDropsThatBatch) {
+  CountingDataset dataset(8);
+  std::promise<void> open;
+  dataset.gate = open.get_future().share();
+  LoaderOptions options = Options(8, 4);
+  options.shuffle = false;
+  const auto loader = Loader::Create(dataset, options);
+  while (dataset.reads == 0) std::this_thread::yield();  // step 0 is being read
+  loader->Seek(1);
+  open.set_value();
+  const Batch* batch = *loader->Next();
+  EXPECT_EQ(batch->step, 1);
+  EXPECT_THAT(batch->pixels, testing::ElementsAre(4, 5, 6, 7));
+}
+
+TEST(LoaderTest, DataInMemoryIsReadOnlyWhenAskedFor) {
+  const CountingDataset dataset(8, true);
+  const auto loader = Loader::Create(dataset, Options(8, 4));
+  EXPECT_EQ(dataset.reads, 0);
+  ASSERT_TRUE(loader->Next().ok());
+  EXPECT_EQ(dataset.reads, 4);
+}
+
+TEST(LoaderTest, BatchIsValidUntilTheNextCall) {
+  const CountingDataset dataset(64);
+  const auto loader = Loader::Create(dataset, Options(64, 4));
+  const Batch* batch = *loader->Next();
+  const Batch copy = *batch;
+  // Every slot but the held one is filled and filled again while the caller looks at its own.
+  while (dataset.reads < 12) std::this_thread::yield();
+  EXPECT_TRUE(SameContent(*batch, copy));
+}
+
+void ExpectErrorAtStepTwoUntilSeek(Loader& loader) {
+  EXPECT_TRUE(loader.Next().ok());
+  EXPECT_TRUE(loader.Next().ok());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto batch = loader.Next();
+    ASSERT_TRUE(absl::IsDataLoss(batch.status()));
+    EXPECT_EQ(batch.status().message(), "sample 9");
+  }
+  loader.Seek(3);
+  EXPECT_TRUE(loader.Next().ok());
+}
+
+TEST(LoaderTest, ErrorComesAtItsStepAndStays) {
+  for (const bool in_memory : {true, false}) {
+    CountingDataset dataset(20, in_memory);
+    dataset.bad_sample = 9;
+    LoaderOptions options = Options(20, 4);
+    options.shuffle = false;
+    ExpectErrorAtStepTwoUntilSeek(*Loader::Create(dataset, options));
+  }
+}
+
+TEST(LoaderTest, LabelBeyondTheClassesIsAnError) {
+  CountingDataset dataset(4, true);
+  dataset.bad_label = 2;
+  const auto batch = Loader::Create(dataset, Options(4, 4))->Next();
+  EXPECT_TRUE(absl::IsDataLoss(batch.status()));
+  EXPECT_EQ(batch.status().message(), "sample 2: label 10, expected 0 to 9");
+}
+
+TEST(PrefetchLoaderTest, CanBeDestroyedAtAnyMoment) {
+  const CountingDataset dataset(64);
+  for (int i = 0; i < 50; ++i) {
+    PrefetchLoader loader(dataset, Options(64, 4));
+    if (i % 2 == 0) {
+      ASSERT_TRUE(loader.Next().ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
