@@ -2,6 +2,8 @@
 
 namespace lockstep::api {
 
-bool IsRetryableExitCode(int exit_code) { return exit_code >= 128; }
+bool IsRetryableExitCode(int exit_code) {
+  return exit_code >= 128;
+}
 
 }  // namespace lockstep::api

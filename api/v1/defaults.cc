@@ -1,0 +1,99 @@
+#include "api/v1/defaults.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+namespace lockstep::api {
+namespace {
+
+constexpr int kMostGpus = 256;  // of one pod
+
+StrategyType DefaultStrategy(const TrainingJob& job) {
+  return job.spec.replica_specs.contains(Role::kParameterServer)
+             ? StrategyType::kParameterServer
+             : StrategyType::kMultiWorkerMirrored;
+}
+
+// The bundled trainer's supervisors restart in place. Other programs usually cannot take a member
+// back, so the whole gang starts anew, unless parameter servers hold the state.
+RestartScope DefaultRestartScope(const TrainingJob& job) {
+  if (UsesBundledTrainer(job)) return RestartScope::kInPlace;
+  const auto& strategy = job.spec.strategy;
+  const bool parameter_servers = strategy ? strategy->type == StrategyType::kParameterServer
+                                          : job.spec.replica_specs.contains(Role::kParameterServer);
+  return parameter_servers ? RestartScope::kPod : RestartScope::kGang;
+}
+
+SuccessPolicy DefaultSuccessPolicy(const TrainingJob& job) {
+  const auto& strategy = job.spec.strategy;
+  return strategy && strategy->type == StrategyType::kIndependent ? SuccessPolicy::kAllWorkers
+                                                                  : SuccessPolicy::kChiefOrWorker0;
+}
+
+// Kubernetes takes quantities as numbers and as strings.
+int GpusOf(const Json& container) {
+  const Json* value = &container;
+  for (const char* name : {"resources", "limits", "nvidia.com/gpu"}) {
+    if (!value->is_object() || !value->contains(name)) return 0;
+    value = &value->at(name);
+  }
+  if (value->is_number_integer()) return std::clamp(value->get<int>(), 0, kMostGpus);
+  int gpus = 0;
+  if (value->is_string()) {
+    const auto& text = value->get_ref<const std::string&>();
+    std::from_chars(text.data(), text.data() + text.size(), gpus);
+  }
+  return std::clamp(gpus, 0, kMostGpus);
+}
+
+// One process for each GPU of a worker's pod; without GPUs, one.
+int DefaultProcessesPerPod(const TrainingJobSpec& spec) {
+  int processes = 1;
+  for (const Role role : {Role::kWorker, Role::kChief}) {
+    const auto replicas = spec.replica_specs.find(role);
+    if (replicas == spec.replica_specs.end()) continue;
+    const Json::json_pointer containers("/spec/containers");
+    const Json& pod = replicas->second.tmpl;
+    if (!pod.contains(containers)) continue;
+    for (const Json& container : pod.at(containers)) {
+      processes = std::max(processes, GpusOf(container));
+    }
+  }
+  return processes;
+}
+
+}  // namespace
+
+bool UsesBundledTrainer(const TrainingJob& job) {
+  return job.spec.training.has_value();
+}
+
+TrainingJob WithDefaults(TrainingJob job) {
+  TrainingJobSpec& spec = job.spec;
+  if (!spec.strategy && spec.training) {
+    spec.strategy.emplace();
+    spec.strategy->type = DefaultStrategy(job);
+  }
+  if (spec.strategy) {
+    StrategySpec& strategy = *spec.strategy;
+    if (!strategy.processes_per_pod) strategy.processes_per_pod = DefaultProcessesPerPod(spec);
+    if (strategy.type == StrategyType::kParameterServer && !strategy.parameter_server) {
+      strategy.parameter_server.emplace();
+    }
+  }
+  if (!spec.restart_scope) spec.restart_scope = DefaultRestartScope(job);
+  if (!spec.success_policy) spec.success_policy = DefaultSuccessPolicy(job);
+  // ExitCode everywhere: a program's own failure (1-127) is not retried, as TFJob's Never would
+  // have it, while signals, preemption and lost peers are.
+  for (auto& [role, replicas] : spec.replica_specs) {
+    if (!replicas.restart_policy) replicas.restart_policy = RestartPolicy::kExitCode;
+  }
+  if (spec.training && spec.training->dataset.format == DatasetFormat::kSynthetic &&
+      !spec.training->dataset.synthetic) {
+    spec.training->dataset.synthetic.emplace();
+  }
+  return job;
+}
+
+}  // namespace lockstep::api

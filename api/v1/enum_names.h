@@ -1,0 +1,88 @@
+// How each enum of TrainingJob is spelled in JSON.
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include "api/v1/training_job.h"
+
+namespace lockstep::api {
+
+template <class E>
+using EnumName = std::pair<E, std::string_view>;
+
+template <class E>
+inline constexpr EnumName<E> kEnumNames[] = {};
+
+template <>
+inline constexpr EnumName<Role> kEnumNames<Role>[] = {{Role::kChief, "Chief"},
+                                                      {Role::kWorker, "Worker"},
+                                                      {Role::kParameterServer, "PS"},
+                                                      {Role::kEvaluator, "Evaluator"}};
+template <>
+inline constexpr EnumName<StrategyType> kEnumNames<StrategyType>[] = {
+    {StrategyType::kMirrored, "Mirrored"},
+    {StrategyType::kMultiWorkerMirrored, "MultiWorkerMirrored"},
+    {StrategyType::kParameterServer, "ParameterServer"},
+    {StrategyType::kCentralStorage, "CentralStorage"},
+    {StrategyType::kIndependent, "Independent"}};
+template <>
+inline constexpr EnumName<Communication> kEnumNames<Communication>[] = {
+    {Communication::kAuto, "Auto"}, {Communication::kRing, "Ring"}, {Communication::kNccl, "NCCL"}};
+template <>
+inline constexpr EnumName<ParameterServerMode> kEnumNames<ParameterServerMode>[] = {
+    {ParameterServerMode::kAsync, "Async"}, {ParameterServerMode::kSync, "Sync"}};
+template <>
+inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
+    {DatasetFormat::kIdx, "idx"}, {DatasetFormat::kSynthetic, "synthetic"}};
+template <>
+inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
+    {ScheduleType::kConstant, "Constant"}, {ScheduleType::kCosine, "Cosine"}};
+template <>
+inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
+                                                                {Precision::kTF32, "TF32"},
+                                                                {Precision::kBFloat16, "BFloat16"},
+                                                                {Precision::kFloat16, "Float16"}};
+template <>
+inline constexpr EnumName<RestartPolicy> kEnumNames<RestartPolicy>[] = {
+    {RestartPolicy::kAlways, "Always"},
+    {RestartPolicy::kOnFailure, "OnFailure"},
+    {RestartPolicy::kNever, "Never"},
+    {RestartPolicy::kExitCode, "ExitCode"}};
+template <>
+inline constexpr EnumName<RestartScope> kEnumNames<RestartScope>[] = {
+    {RestartScope::kInPlace, "InPlace"},
+    {RestartScope::kGang, "Gang"},
+    {RestartScope::kPod, "Pod"}};
+template <>
+inline constexpr EnumName<SuccessPolicy> kEnumNames<SuccessPolicy>[] = {
+    {SuccessPolicy::kChiefOrWorker0, "ChiefOrWorker0"}, {SuccessPolicy::kAllWorkers, "AllWorkers"}};
+template <>
+inline constexpr EnumName<CleanPodPolicy> kEnumNames<CleanPodPolicy>[] = {
+    {CleanPodPolicy::kRunning, "Running"},
+    {CleanPodPolicy::kAll, "All"},
+    {CleanPodPolicy::kNone, "None"}};
+template <>
+inline constexpr EnumName<ConditionStatus> kEnumNames<ConditionStatus>[] = {
+    {ConditionStatus::kTrue, "True"},
+    {ConditionStatus::kFalse, "False"},
+    {ConditionStatus::kUnknown, "Unknown"}};
+
+// The name of a value; "" for one that is not in the enum.
+template <class E>
+constexpr std::string_view NameOf(E value) {
+  for (const auto& [candidate, name] : kEnumNames<E>) {
+    if (candidate == value) return name;
+  }
+  return "";
+}
+
+template <class E>
+constexpr const E* FindByName(std::string_view name) {
+  for (const auto& entry : kEnumNames<E>) {
+    if (entry.second == name) return &entry.first;
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep::api

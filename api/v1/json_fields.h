@@ -1,0 +1,264 @@
+// Reads and writes structs as JSON from one description of their fields.
+//
+// A struct is described once, by a function that both visitors walk:
+//   void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
+//     visit.Field("directory", checkpoint.directory);
+//     visit.Field("keep", checkpoint.keep, AtLeast(1));
+//   }
+// FieldReader fills a struct and collects every fault; FieldWriter makes the JSON.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "api/v1/enum_names.h"
+#include "api/v1/field_error.h"
+#include "api/v1/training_job.h"
+
+namespace lockstep::api {
+
+// S is T or const T.
+template <class S, class T>
+concept Like = std::same_as<std::remove_const_t<S>, T>;
+
+template <class E>
+concept Enum = std::is_enum_v<E>;
+template <class T>
+concept Integer = std::same_as<T, int> || std::same_as<T, std::int64_t>;
+
+// The largest integer that every JSON reader holds exactly (2^53 - 1).
+inline constexpr std::int64_t kMaxJsonInteger = 9'007'199'254'740'991;
+
+struct IntegerRange {
+  std::int64_t min = -kMaxJsonInteger, max = kMaxJsonInteger;
+};
+constexpr IntegerRange AtLeast(std::int64_t min) {
+  return {min, kMaxJsonInteger};
+}
+
+struct RealRange {
+  double min = std::numeric_limits<double>::lowest(), max = std::numeric_limits<double>::max();
+  bool min_excluded = false, max_excluded = false;
+};
+constexpr RealRange Above(double min) {
+  return {min, std::numeric_limits<double>::max(), true, false};
+}
+constexpr RealRange NotBelow(double min) {
+  return {min, std::numeric_limits<double>::max()};
+}
+
+enum class UnknownFields { kRefuse, kIgnore };
+
+// One object of the input. A field that is absent or null keeps the struct's value, as in
+// Kubernetes.
+class FieldReader {
+ public:
+  // `json` and `errors` outlive the reader. `path` is empty at the root.
+  FieldReader(const Json& json, std::string path, UnknownFields unknown,
+              std::vector<FieldError>* errors);
+
+  template <class T, class... Bounds>
+  void Field(std::string_view name, T& value, const Bounds&... bounds) {
+    if (const Json* json = Find(name)) Read(*json, Child(name), value, bounds...);
+  }
+  // Like Field, where what is unknown below `name` is not ours to refuse.
+  template <class T>
+  void LenientField(std::string_view name, T& value) {
+    if (const Json* json = Find(name))
+      ReadStruct(*json, Child(name), value, UnknownFields::kIgnore);
+  }
+  // A string that can only be `expected`.
+  void Constant(std::string_view name, std::string_view expected);
+  // Call after the last field: reports those that were not asked for.
+  void Finish();
+
+ private:
+  const Json* Find(std::string_view name);
+  std::string Child(std::string_view name) const;
+  void Fault(std::string path, const Json& found, std::string_view expected);
+
+  void Read(const Json& json, const std::string& path, bool& value);
+  void Read(const Json& json, const std::string& path, std::string& value);
+  void Read(const Json& json, const std::string& path, double& value, RealRange range = {});
+  void Read(const Json& json, const std::string& path, Time& value);
+  void Read(const Json& json, const std::string& path, Json& value);  // any object
+  void Read(const Json& json, const std::string& path, std::map<std::string, std::string>& value);
+  std::optional<std::int64_t> ReadInteger(const Json& json, const std::string& path,
+                                          IntegerRange range);
+  void EnumFault(const std::string& path, const Json& found,
+                 const std::vector<std::string_view>& names);
+
+  template <Integer T>
+  void Read(const Json& json, const std::string& path, T& value, IntegerRange range = {}) {
+    range.min = std::max<std::int64_t>(range.min, std::numeric_limits<T>::min());
+    range.max = std::min<std::int64_t>(range.max, std::numeric_limits<T>::max());
+    if (const auto read = ReadInteger(json, path, range)) value = static_cast<T>(*read);
+  }
+
+  template <Enum E>
+  void Read(const Json& json, const std::string& path, E& value) {
+    if (json.is_string()) {
+      if (const E* found = FindByName<E>(json.get_ref<const std::string&>())) {
+        value = *found;
+        return;
+      }
+    }
+    std::vector<std::string_view> names;
+    for (const auto& entry : kEnumNames<E>) names.push_back(entry.second);
+    EnumFault(path, json, names);
+  }
+
+  template <class T, class... Bounds>
+  void Read(const Json& json, const std::string& path, std::optional<T>& value,
+            const Bounds&... bounds) {
+    T read{};
+    const std::size_t before = errors_->size();
+    Read(json, path, read, bounds...);
+    if (errors_->size() == before) value = std::move(read);
+  }
+
+  template <class T, class... Bounds>
+  void Read(const Json& json, const std::string& path, std::vector<T>& value,
+            const Bounds&... bounds) {
+    if (!json.is_array()) return Fault(path, json, "a list");
+    value.clear();
+    for (std::size_t i = 0; i < json.size(); ++i) {
+      T element{};
+      Read(json[i], path + "[" + std::to_string(i) + "]", element, bounds...);
+      value.push_back(std::move(element));
+    }
+  }
+
+  // An object whose keys are the names of an enum.
+  template <Enum E, class T>
+  void Read(const Json& json, const std::string& path, std::map<E, T>& value) {
+    FieldReader entries(json, path, unknown_, errors_);
+    for (const auto& [key, name] : kEnumNames<E>) {
+      T entry{};
+      if (const Json* found = entries.Find(name)) {
+        Read(*found, entries.Child(name), entry);
+        value[key] = std::move(entry);
+      }
+    }
+    entries.Finish();
+  }
+
+  template <class T>
+    requires std::is_class_v<T>
+  void Read(const Json& json, const std::string& path, T& value) {
+    ReadStruct(json, path, value, unknown_);
+  }
+
+  template <class T>
+  void ReadStruct(const Json& json, const std::string& path, T& value, UnknownFields unknown) {
+    FieldReader nested(json, path, unknown, errors_);
+    Fields(nested, value);
+    nested.Finish();
+  }
+
+  const Json* object_;  // null if the input is not an object
+  std::string path_;
+  UnknownFields unknown_;
+  std::vector<FieldError>* errors_;
+  std::vector<std::string_view> known_;
+};
+
+// Leaves out what is empty, what JSON cannot hold (NaN) and structs equal to a default-constructed
+// one.
+class FieldWriter {
+ public:
+  template <class T, class... Bounds>
+  void Field(std::string_view name, const T& value, const Bounds&...) {
+    if (IsOmitted(value)) return;
+    Json json = Write(value);
+    if (!json.is_null()) json_[std::string(name)] = std::move(json);
+  }
+  template <class T>
+  void LenientField(std::string_view name, const T& value) {
+    Field(name, value);
+  }
+  void Constant(std::string_view name, std::string_view value) {
+    json_[std::string(name)] = std::string(value);
+  }
+
+  template <class T>
+  static Json WriteStruct(const T& value) {
+    FieldWriter writer;
+    Fields(writer, value);
+    return std::move(writer.json_);
+  }
+
+ private:
+  template <class T>
+  static bool IsOmitted(const T& value) {
+    if constexpr (requires { value.has_value(); }) {
+      return !value.has_value();
+    } else if constexpr (requires { value.empty(); }) {
+      return value.empty();
+    } else if constexpr (std::is_class_v<T> && !std::same_as<T, Time>) {
+      return value == T{};
+    } else {
+      return false;
+    }
+  }
+
+  static Json Write(const Json& value) { return value; }
+  static Json Write(const std::string& value) { return value; }
+  static Json Write(const std::map<std::string, std::string>& value) { return value; }
+  static Json Write(const Time& value);
+  // Null if JSON cannot hold the value.
+  static Json Write(double value);
+  static Json Write(bool value) { return value; }
+  template <Integer T>
+  static Json Write(T value) {
+    return value;
+  }
+  template <Enum E>
+  static Json Write(E value) {
+    return std::string(NameOf(value));
+  }
+  template <class T>
+  static Json Write(const std::optional<T>& value) {
+    return Write(*value);
+  }
+  template <class T>
+  static Json Write(const std::vector<T>& value) {
+    Json list = Json::array();
+    for (const T& element : value) list.push_back(Write(element));
+    return list;
+  }
+  template <Enum E, class T>
+  static Json Write(const std::map<E, T>& value) {
+    Json object = Json::object();
+    for (const auto& [key, entry] : value) object[std::string(NameOf(key))] = Write(entry);
+    return object;
+  }
+  template <class T>
+    requires std::is_class_v<T>
+  static Json Write(const T& value) {
+    return WriteStruct(value);
+  }
+
+  Json json_ = Json::object();
+};
+
+// A whole document: its faults, each with its path, or the struct.
+template <class T>
+absl::StatusOr<T> ReadDocument(const Json& json, const std::string& path) {
+  std::vector<FieldError> errors;
+  T value{};
+  FieldReader reader(json, path, UnknownFields::kRefuse, &errors);
+  Fields(reader, value);
+  reader.Finish();
+  if (!errors.empty()) return ToStatus(errors);
+  return value;
+}
+
+}  // namespace lockstep::api

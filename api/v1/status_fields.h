@@ -1,0 +1,72 @@
+// The fields of `status`: what the operator answers.
+#pragma once
+
+#include "api/v1/json_fields.h"
+
+namespace lockstep::api {
+
+void Fields(auto& visit, Like<Condition> auto& condition) {
+  visit.Field("type", condition.type);
+  visit.Field("status", condition.status);
+  visit.Field("observedGeneration", condition.observed_generation);
+  visit.Field("lastTransitionTime", condition.last_transition_time);
+  visit.Field("reason", condition.reason);
+  visit.Field("message", condition.message);
+}
+
+void Fields(auto& visit, Like<ReplicaStatus> auto& replicas) {
+  visit.Field("desired", replicas.desired);
+  visit.Field("active", replicas.active);
+  visit.Field("ready", replicas.ready);
+  visit.Field("succeeded", replicas.succeeded);
+  visit.Field("failed", replicas.failed);
+}
+
+void Fields(auto& visit, Like<RestartCounts> auto& restarts) {
+  visit.Field("application", restarts.application);
+  visit.Field("disruption", restarts.disruption);
+}
+
+void Fields(auto& visit, Like<Progress> auto& progress) {
+  visit.Field("step", progress.step);
+  visit.Field("totalSteps", progress.total_steps);
+  visit.Field("epoch", progress.epoch);
+  visit.Field("loss", progress.loss);
+  visit.Field("accuracy", progress.accuracy);
+  visit.Field("testAccuracy", progress.test_accuracy);
+  visit.Field("testLoss", progress.test_loss);
+  visit.Field("examplesPerSecond", progress.examples_per_second);
+  visit.Field("goodput", progress.goodput);
+  visit.Field("estimatedRemainingSeconds", progress.estimated_remaining_seconds);
+  visit.Field("lastCheckpointStep", progress.last_checkpoint_step);
+  visit.Field("updateTime", progress.update_time);
+}
+
+void Fields(auto& visit, Like<Failure> auto& failure) {
+  visit.Field("role", failure.role);
+  visit.Field("index", failure.index);
+  visit.Field("node", failure.node);
+  visit.Field("exitCode", failure.exit_code);
+  visit.Field("reason", failure.reason);
+  visit.Field("message", failure.message);
+}
+
+void Fields(auto& visit, Like<TrainingJobStatus> auto& status) {
+  visit.Field("state", status.state);
+  visit.Field("conditions", status.conditions);
+  visit.Field("observedGeneration", status.observed_generation);
+  visit.Field("startTime", status.start_time);
+  visit.Field("completionTime", status.completion_time);
+  visit.Field("nextRetryTime", status.next_retry_time);
+  visit.Field("attempt", status.attempt);
+  visit.Field("completedIndexes", status.completed_indexes);
+  visit.Field("selector", status.selector);
+  visit.Field("readyReplicas", status.ready_replicas);
+  visit.Field("restartCount", status.restart_count);
+  visit.Field("replicaStatuses", status.replica_statuses);
+  visit.Field("restarts", status.restarts);
+  visit.Field("progress", status.progress);
+  visit.Field("failure", status.failure);
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,101 @@
+// The fields of `strategy` and `training`: names and bounds, for FieldReader and FieldWriter.
+#pragma once
+
+#include "api/v1/json_fields.h"
+
+namespace lockstep::api {
+
+inline constexpr int kMaxReplicas = 10'000;              // of one role
+inline constexpr std::int64_t kMaxSeconds = 31'536'000;  // a year
+
+void Fields(auto& visit, Like<ParameterServerSpec> auto& server) {
+  visit.Field("mode", server.mode);
+  visit.Field("maxStaleness", server.max_staleness, AtLeast(0));
+  visit.Field("backupWorkers", server.backup_workers, IntegerRange{0, kMaxReplicas});
+}
+
+void Fields(auto& visit, Like<StrategySpec> auto& strategy) {
+  visit.Field("type", strategy.type);
+  visit.Field("processesPerPod", strategy.processes_per_pod, IntegerRange{1, 256});
+  visit.Field("communication", strategy.communication);
+  visit.Field("parameterServer", strategy.parameter_server);
+}
+
+void Fields(auto& visit, Like<ModelSpec> auto& model) {
+  visit.Field("name", model.name);
+  visit.Field("layers", model.layers);
+}
+
+void Fields(auto& visit, Like<SyntheticSpec> auto& synthetic) {
+  visit.Field("trainExamples", synthetic.train_examples, IntegerRange{1, 1'000'000'000});
+  visit.Field("testExamples", synthetic.test_examples, IntegerRange{1, 1'000'000'000});
+  visit.Field("shape", synthetic.shape, IntegerRange{1, 65'536});
+  visit.Field("classes", synthetic.classes, IntegerRange{2, 1'000'000});
+}
+
+void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
+  visit.Field("format", dataset.format);
+  visit.Field("path", dataset.path);
+  visit.Field("shuffle", dataset.shuffle);
+  visit.Field("cache", dataset.cache);
+  visit.Field("prefetch", dataset.prefetch, IntegerRange{0, 1024});
+  visit.Field("synthetic", dataset.synthetic);
+}
+
+void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {
+  visit.Field("global", batch_size.global, IntegerRange{1, 1'000'000'000});
+  visit.Field("perReplica", batch_size.per_replica, IntegerRange{1, 1'000'000'000});
+}
+
+void Fields(auto& visit, Like<LearningRateScheduleSpec> auto& schedule) {
+  visit.Field("type", schedule.type);
+  visit.Field("warmupSteps", schedule.warmup_steps, AtLeast(0));
+  visit.Field("finalFraction", schedule.final_fraction, RealRange{0, 1});
+}
+
+void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
+  const RealRange below_one{0, 1, false, true};
+  visit.Field("name", optimizer.name);
+  visit.Field("learningRate", optimizer.learning_rate, Above(0));
+  visit.Field("momentum", optimizer.momentum, below_one);
+  visit.Field("nesterov", optimizer.nesterov);
+  visit.Field("beta1", optimizer.beta1, below_one);
+  visit.Field("beta2", optimizer.beta2, below_one);
+  visit.Field("epsilon", optimizer.epsilon, Above(0));
+  visit.Field("weightDecay", optimizer.weight_decay, NotBelow(0));
+}
+
+void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
+  visit.Field("directory", checkpoint.directory);
+  visit.Field("everySteps", checkpoint.every_steps, AtLeast(0));
+  visit.Field("keep", checkpoint.keep, IntegerRange{1, 10'000});
+}
+
+void Fields(auto& visit, Like<SummariesSpec> auto& summaries) {
+  visit.Field("directory", summaries.directory);
+  visit.Field("everySteps", summaries.every_steps, AtLeast(1));
+}
+
+void Fields(auto& visit, Like<EvaluationSpec> auto& evaluation) {
+  visit.Field("enabled", evaluation.enabled);
+  visit.Field("everyEpochs", evaluation.every_epochs, AtLeast(1));
+}
+
+void Fields(auto& visit, Like<TrainingSpec> auto& training) {
+  visit.Field("model", training.model);
+  visit.Field("dataset", training.dataset);
+  visit.Field("batchSize", training.batch_size);
+  visit.Field("epochs", training.epochs, AtLeast(1));
+  visit.Field("steps", training.steps, AtLeast(1));
+  visit.Field("seed", training.seed, AtLeast(0));
+  visit.Field("optimizer", training.optimizer);
+  visit.Field("learningRateSchedule", training.learning_rate_schedule);
+  visit.Field("precision", training.precision);
+  visit.Field("checkpoint", training.checkpoint);
+  visit.Field("summaries", training.summaries);
+  visit.Field("evaluation", training.evaluation);
+  visit.Field("rendezvousTimeoutSeconds", training.rendezvous_timeout_seconds,
+              IntegerRange{1, kMaxSeconds});
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,37 @@
+#include "api/v1/training_job.h"
+
+#include "api/v1/enum_names.h"
+
+namespace lockstep::api {
+
+std::string_view RoleKey(Role role) {
+  return NameOf(role);
+}
+
+std::string_view RoleName(Role role) {
+  switch (role) {
+    case Role::kChief:
+      return "chief";
+    case Role::kWorker:
+      return "worker";
+    case Role::kParameterServer:
+      return "ps";
+    case Role::kEvaluator:
+      return "evaluator";
+  }
+  return "";
+}
+
+std::optional<Role> RoleFromKey(std::string_view key) {
+  const Role* role = FindByName<Role>(key);
+  return role == nullptr ? std::nullopt : std::optional(*role);
+}
+
+std::optional<Role> RoleFromName(std::string_view name) {
+  for (const auto& [role, key] : kEnumNames<Role>) {
+    if (RoleName(role) == name) return role;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::api

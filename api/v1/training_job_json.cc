@@ -1,0 +1,86 @@
+// TrainingJob as JSON: metadata, spec and status.
+#include "api/v1/names.h"
+#include "api/v1/status_fields.h"
+#include "api/v1/training_fields.h"
+
+namespace lockstep::api {
+
+void Fields(auto& visit, Like<OwnerReference> auto& owner) {
+  visit.Field("apiVersion", owner.api_version);
+  visit.Field("kind", owner.kind);
+  visit.Field("name", owner.name);
+  visit.Field("uid", owner.uid);
+  visit.Field("controller", owner.controller);
+}
+
+void Fields(auto& visit, Like<ObjectMeta> auto& metadata) {
+  visit.Field("name", metadata.name);
+  visit.Field("namespace", metadata.namespace_name);
+  visit.Field("uid", metadata.uid);
+  visit.Field("resourceVersion", metadata.resource_version);
+  visit.Field("generation", metadata.generation);
+  visit.Field("labels", metadata.labels);
+  visit.Field("annotations", metadata.annotations);
+  visit.Field("ownerReferences", metadata.owner_references);
+  visit.Field("creationTimestamp", metadata.creation_time);
+  visit.Field("deletionTimestamp", metadata.deletion_time);
+}
+
+void Fields(auto& visit, Like<ReplicaSpec> auto& replica) {
+  visit.Field("replicas", replica.replicas, IntegerRange{0, kMaxReplicas});
+  visit.Field("restartPolicy", replica.restart_policy);
+  visit.Field("template", replica.tmpl);
+}
+
+void Fields(auto& visit, Like<ElasticSpec> auto& elastic) {
+  visit.Field("minReplicas", elastic.min_replicas, IntegerRange{1, kMaxReplicas});
+  visit.Field("maxReplicas", elastic.max_replicas, IntegerRange{1, kMaxReplicas});
+}
+
+void Fields(auto& visit, Like<SchedulingPolicySpec> auto& scheduling) {
+  visit.Field("minAvailable", scheduling.min_available, IntegerRange{0, 4 * kMaxReplicas});
+  visit.Field("queue", scheduling.queue);
+  visit.Field("priorityClass", scheduling.priority_class);
+}
+
+void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
+  visit.Field("cleanPodPolicy", policy.clean_pod_policy);
+  visit.Field("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished, AtLeast(0));
+  visit.Field("activeDeadlineSeconds", policy.active_deadline_seconds, AtLeast(1));
+  visit.Field("backoffLimit", policy.backoff_limit, AtLeast(0));
+  visit.Field("schedulingPolicy", policy.scheduling_policy);
+}
+
+void Fields(auto& visit, Like<TrainingJobSpec> auto& spec) {
+  visit.Field("suspend", spec.suspend);
+  visit.Field("managedBy", spec.managed_by);
+  visit.Field("strategy", spec.strategy);
+  visit.Field("training", spec.training);
+  visit.Field("replicaSpecs", spec.replica_specs);
+  visit.Field("elastic", spec.elastic);
+  visit.Field("restartScope", spec.restart_scope);
+  visit.Field("successPolicy", spec.success_policy);
+  visit.Field("runPolicy", spec.run_policy);
+}
+
+void Fields(auto& visit, Like<TrainingJob> auto& job) {
+  visit.Constant("apiVersion", kApiVersion);
+  visit.Constant("kind", kKind);
+  visit.LenientField("metadata", job.metadata);
+  visit.Field("spec", job.spec);
+  visit.LenientField("status", job.status);
+}
+
+absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json) {
+  return ReadDocument<TrainingJob>(json, "");
+}
+
+Json TrainingJobToJson(const TrainingJob& job) {
+  return FieldWriter::WriteStruct(job);
+}
+
+Json StatusToJson(const TrainingJobStatus& status) {
+  return FieldWriter::WriteStruct(status);
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,22 @@
+// `training` and `strategy` as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry them.
+#include "api/v1/training_fields.h"
+
+namespace lockstep::api {
+
+absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json) {
+  return ReadDocument<TrainingSpec>(json, "training");
+}
+
+Json TrainingSpecToJson(const TrainingSpec& training) {
+  return FieldWriter::WriteStruct(training);
+}
+
+absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json) {
+  return ReadDocument<StrategySpec>(json, "strategy");
+}
+
+Json StrategySpecToJson(const StrategySpec& strategy) {
+  return FieldWriter::WriteStruct(strategy);
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,104 @@
+#include "api/v1/validate.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "api/v1/defaults.h"
+#include "api/v1/enum_names.h"
+#include "api/v1/validate_replicas.h"
+
+namespace lockstep::api {
+namespace {
+
+using Errors = std::vector<FieldError>;
+
+void ValidateElastic(const TrainingJobSpec& spec, Errors& errors) {
+  if (!spec.elastic) return;
+  errors.push_back({"spec.elastic", "elastic jobs are not supported yet; leave it out"});
+}
+
+void ValidateRunPolicy(const TrainingJobSpec& spec, Errors& errors) {
+  if (!spec.run_policy.scheduling_policy) return;
+  errors.push_back(
+      {"spec.runPolicy.schedulingPolicy", "gang scheduling is not supported yet; leave it out"});
+}
+
+void ValidateStrategy(const TrainingJobSpec& spec, Errors& errors) {
+  if (!spec.strategy) return;
+  const StrategySpec& strategy = *spec.strategy;
+  if (strategy.parameter_server && strategy.type != StrategyType::kParameterServer) {
+    errors.push_back({"spec.strategy.parameterServer",
+                      fmt::format("found with strategy {}, expected only with ParameterServer",
+                                  NameOf(strategy.type))});
+  }
+}
+
+void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
+  if (job.spec.restart_scope != RestartScope::kInPlace || UsesBundledTrainer(job)) return;
+  errors.push_back({"spec.restartScope",
+                    "found InPlace without training, expected Gang or Pod: only the bundled "
+                    "trainer takes a restarted member back"});
+}
+
+// What the schema allows already and the trainer will learn: refused rather than ignored.
+void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
+  if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
+  const StrategySpec& strategy = *job.spec.strategy;
+  if (strategy.type != StrategyType::kMultiWorkerMirrored &&
+      strategy.type != StrategyType::kMirrored) {
+    errors.push_back({"spec.strategy.type",
+                      fmt::format("{} is not supported yet by the bundled trainer; it runs "
+                                  "MultiWorkerMirrored and Mirrored",
+                                  NameOf(strategy.type))});
+  }
+  if (strategy.communication == Communication::kNccl) {
+    errors.push_back({"spec.strategy.communication",
+                      "NCCL is not supported yet by the bundled trainer; it runs Auto and Ring"});
+  }
+  if (job.spec.replica_specs.contains(Role::kEvaluator)) {
+    errors.push_back({"spec.replicaSpecs.Evaluator",
+                      "an Evaluator is not supported yet by the bundled trainer; its workers "
+                      "evaluate, see spec.training.evaluation"});
+  }
+}
+
+// Every process of the job takes a share of each batch.
+void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
+  if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
+  std::int64_t processes = 0;
+  for (const Role role : {Role::kChief, Role::kWorker}) {
+    const auto replicas = job.spec.replica_specs.find(role);
+    if (replicas != job.spec.replica_specs.end()) processes += replicas->second.replicas;
+  }
+  if (job.spec.strategy) processes *= job.spec.strategy->processes_per_pod.value_or(1);
+  const std::int64_t global = *job.spec.training->batch_size.global;
+  if (global >= processes) return;
+  errors.push_back({"spec.training.batchSize.global",
+                    fmt::format("found {}, expected at least {}: one sample for each process",
+                                global, processes)});
+}
+
+}  // namespace
+
+std::vector<FieldError> Validate(const TrainingJob& job) {
+  Errors errors;
+  ValidateNames(job, errors);
+  ValidateReplicas(job, errors);
+  ValidateTemplates(job, errors);
+  ValidateStrategy(job.spec, errors);
+  ValidateRestartScope(job, errors);
+  ValidateElastic(job.spec, errors);
+  ValidateRunPolicy(job.spec, errors);
+  ValidateSupportedByTrainer(job, errors);
+  ValidateBatchSplit(job, errors);
+  if (job.spec.training) {
+    for (FieldError& error : ValidateTraining(*job.spec.training, "spec.training")) {
+      errors.push_back(std::move(error));
+    }
+  }
+  return errors;
+}
+
+}  // namespace lockstep::api

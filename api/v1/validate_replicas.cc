@@ -1,0 +1,176 @@
+#include "api/v1/validate_replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "api/v1/defaults.h"
+#include "api/v1/enum_names.h"
+
+namespace lockstep::api {
+namespace {
+
+using Errors = std::vector<FieldError>;
+
+constexpr std::size_t kLongestLabel = 63;  // of a DNS name, and so of a pod's hostname
+
+bool IsLowerOrDigit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+// RFC 1123; with `letter_first`, RFC 1035.
+bool IsDnsLabel(std::string_view name, bool letter_first) {
+  if (name.empty() || name.size() > kLongestLabel) return false;
+  if (!IsLowerOrDigit(name.front()) || !IsLowerOrDigit(name.back())) return false;
+  if (letter_first && name.front() >= '0' && name.front() <= '9') return false;
+  return std::ranges::all_of(name, [](char c) { return IsLowerOrDigit(c) || c == '-'; });
+}
+
+// What follows the job's name in the longest pod name: "-worker-11".
+std::string LongestSuffix(const TrainingJob& job) {
+  std::string longest;
+  for (const auto& [role, replicas] : job.spec.replica_specs) {
+    const std::string suffix =
+        fmt::format("-{}-{}", RoleName(role), std::max(0, replicas.replicas - 1));
+    if (suffix.size() > longest.size()) longest = suffix;
+  }
+  return longest;
+}
+
+int ReplicasOf(const TrainingJobSpec& spec, Role role) {
+  const auto found = spec.replica_specs.find(role);
+  return found == spec.replica_specs.end() ? 0 : found->second.replicas;
+}
+
+std::string RolePath(Role role) {
+  return fmt::format("spec.replicaSpecs.{}", RoleKey(role));
+}
+
+bool RoleFitsStrategy(Role role, StrategyType strategy) {
+  switch (strategy) {
+    case StrategyType::kMirrored:
+    case StrategyType::kMultiWorkerMirrored:
+    case StrategyType::kCentralStorage:
+      return role != Role::kParameterServer;
+    case StrategyType::kParameterServer:
+      return true;
+    case StrategyType::kIndependent:
+      return role == Role::kWorker;
+  }
+  return false;
+}
+
+void ValidateStrategyRoles(const TrainingJobSpec& spec, StrategyType strategy, Errors& errors) {
+  for (const auto& [role, replicas] : spec.replica_specs) {
+    if (RoleFitsStrategy(role, strategy)) continue;
+    errors.push_back({RolePath(role), fmt::format("found with strategy {}, which has no such role",
+                                                  NameOf(strategy))});
+  }
+  const int trainers = ReplicasOf(spec, Role::kChief) + ReplicasOf(spec, Role::kWorker);
+  const bool one_pod =
+      strategy == StrategyType::kMirrored || strategy == StrategyType::kCentralStorage;
+  if (one_pod && trainers > 1) {
+    errors.push_back({"spec.replicaSpecs",
+                      fmt::format("found {} training replicas with strategy {}, expected 1; "
+                                  "MultiWorkerMirrored trains on several",
+                                  trainers, NameOf(strategy))});
+  }
+  if (strategy == StrategyType::kParameterServer && ReplicasOf(spec, Role::kParameterServer) == 0) {
+    errors.push_back({"spec.replicaSpecs",
+                      "found no PS replica, expected at least 1 with strategy ParameterServer"});
+  }
+}
+
+void ValidateContainer(const Json& container, const std::string& path, std::set<std::string>& names,
+                       Errors& errors) {
+  if (!container.is_object()) {
+    errors.push_back({path, "expected a container, an object"});
+    return;
+  }
+  const auto name = container.find("name");
+  if (name == container.end() || !name->is_string() ||
+      name->get_ref<const std::string&>().empty()) {
+    errors.push_back({path + ".name", "found none, expected a container name"});
+  } else if (!names.insert(name->get<std::string>()).second) {
+    errors.push_back({path + ".name", fmt::format("found \"{}\" a second time, expected names to "
+                                                  "differ",
+                                                  name->get<std::string>())});
+  }
+}
+
+void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_containers,
+                      Errors& errors) {
+  const auto spec = tmpl.find("spec");
+  const bool has_spec = spec != tmpl.end() && !spec->is_null();
+  if (has_spec && !spec->is_object()) {
+    errors.push_back({path + ".spec", "expected a pod spec, an object"});
+    return;
+  }
+  const std::string containers_path = path + ".spec.containers";
+  if (!has_spec || !spec->contains("containers")) {
+    if (may_lack_containers) return;
+    errors.push_back({containers_path,
+                      "found none, expected at least 1: a job without `training` brings its own"});
+    return;
+  }
+  const Json& containers = (*spec)["containers"];
+  if (!containers.is_array() || containers.empty()) {
+    errors.push_back({containers_path, "expected a list of at least 1 container"});
+    return;
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < containers.size(); ++i) {
+    ValidateContainer(containers[i], fmt::format("{}[{}]", containers_path, i), names, errors);
+  }
+}
+
+}  // namespace
+
+void ValidateNames(const TrainingJob& job, Errors& errors) {
+  const std::string& name = job.metadata.name;
+  const std::size_t longest = kLongestLabel - LongestSuffix(job).size();
+  if (!IsDnsLabel(name.substr(0, kLongestLabel), true)) {
+    errors.push_back({"metadata.name",
+                      fmt::format("found \"{}\", expected lower-case letters, digits and '-', a "
+                                  "letter first and no '-' last",
+                                  name)});
+  } else if (name.size() > longest) {
+    errors.push_back({"metadata.name",
+                      fmt::format("found {} characters, expected at most {}, so that the pod name "
+                                  "<job>{} fits {}",
+                                  name.size(), longest, LongestSuffix(job), kLongestLabel)});
+  }
+  if (!IsDnsLabel(job.metadata.namespace_name, false)) {
+    errors.push_back({"metadata.namespace",
+                      fmt::format("found \"{}\", expected at most {} lower-case letters, digits "
+                                  "and '-'",
+                                  job.metadata.namespace_name, kLongestLabel)});
+  }
+}
+
+void ValidateReplicas(const TrainingJob& job, Errors& errors) {
+  const TrainingJobSpec& spec = job.spec;
+  for (const Role role : {Role::kChief, Role::kEvaluator}) {
+    if (const int replicas = ReplicasOf(spec, role); replicas > 1) {
+      errors.push_back(
+          {RolePath(role) + ".replicas", fmt::format("found {}, expected at most 1", replicas)});
+    }
+  }
+  if (ReplicasOf(spec, Role::kChief) + ReplicasOf(spec, Role::kWorker) == 0) {
+    errors.push_back(
+        {"spec.replicaSpecs", "found no Worker and no Chief replica, expected at least 1 in all"});
+  }
+  if (spec.strategy) ValidateStrategyRoles(spec, spec.strategy->type, errors);
+}
+
+void ValidateTemplates(const TrainingJob& job, Errors& errors) {
+  for (const auto& [role, replicas] : job.spec.replica_specs) {
+    ValidateTemplate(replicas.tmpl, RolePath(role) + ".template", UsesBundledTrainer(job), errors);
+  }
+}
+
+}  // namespace lockstep::api

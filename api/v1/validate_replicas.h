@@ -1,0 +1,15 @@
+// The parts of Validate that concern names, roles and pod templates.
+#pragma once
+
+#include <vector>
+
+#include "api/v1/field_error.h"
+#include "api/v1/training_job.h"
+
+namespace lockstep::api {
+
+void ValidateNames(const TrainingJob& job, std::vector<FieldError>& errors);
+void ValidateReplicas(const TrainingJob& job, std::vector<FieldError>& errors);
+void ValidateTemplates(const TrainingJob& job, std::vector<FieldError>& errors);
+
+}  // namespace lockstep::api

@@ -1,0 +1,149 @@
+// The parts of Validate that concern the `training` section.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "api/v1/enum_names.h"
+#include "api/v1/suggest.h"
+#include "api/v1/validate.h"
+
+namespace lockstep::api {
+namespace {
+
+constexpr std::string_view kModelNames[] = {"mlp", "simple-cnn", "core-cnn"};
+constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD"};
+
+// Collects errors below one path.
+class Section {
+ public:
+  Section(std::string path, std::vector<FieldError>* errors)
+      : path_(std::move(path)), errors_(errors) {}
+
+  void Fault(std::string_view field, std::string message) {
+    errors_->push_back({fmt::format("{}.{}", path_, field), std::move(message)});
+  }
+
+  void OneOf(std::string_view field, std::string_view value,
+             std::span<const std::string_view> known) {
+    if (std::ranges::find(known, value) != known.end()) return;
+    Fault(field, fmt::format("found \"{}\"; {}", value, SuggestName(value, known)));
+  }
+
+  // `name_a` and `name_b` are fields below `field`, or of the section itself if it is empty.
+  void ExactlyOne(std::string_view field, std::string_view name_a, bool has_a,
+                  std::string_view name_b, bool has_b) {
+    if (has_a != has_b) return;
+    errors_->push_back(
+        {field.empty() ? path_ : fmt::format("{}.{}", path_, field),
+         fmt::format("found {} {} {} {}, expected exactly one", has_a ? "both" : "neither", name_a,
+                     has_a ? "and" : "nor", name_b)});
+  }
+
+  // The trainer's working directory is nobody's promise.
+  void Absolute(std::string_view field, const std::string& path) {
+    if (path.empty() || path.starts_with('/')) return;
+    Fault(field, fmt::format("found \"{}\", expected an absolute path in the container", path));
+  }
+
+ private:
+  std::string path_;
+  std::vector<FieldError>* errors_;
+};
+
+void ValidateModel(const ModelSpec& model, Section& section) {
+  section.ExactlyOne("model", "name", !model.name.empty(), "layers", !model.layers.empty());
+  if (!model.name.empty()) section.OneOf("model.name", model.name, kModelNames);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Json& layer = model.layers[i];
+    const auto type = layer.find("type");
+    if (type != layer.end() && type->is_string()) continue;
+    section.Fault(fmt::format("model.layers[{}].type", i),
+                  "found none, expected a layer's name, such as \"Dense\"");
+  }
+}
+
+void ValidateDataset(const DatasetSpec& dataset, Section& section) {
+  section.Absolute("dataset.path", dataset.path);
+  if (dataset.format != DatasetFormat::kSynthetic) {
+    if (dataset.path.empty()) {
+      section.Fault("dataset.path", fmt::format("found none, expected the folder of the {} files",
+                                                NameOf(dataset.format)));
+    }
+    if (dataset.synthetic) {
+      section.Fault("dataset.synthetic",
+                    fmt::format("found with format {}, expected only with format synthetic",
+                                NameOf(dataset.format)));
+    }
+    return;
+  }
+  if (!dataset.path.empty()) {
+    section.Fault("dataset.path", "found with format synthetic, which reads no files");
+  }
+  if (dataset.synthetic && dataset.synthetic->shape.size() != 3) {
+    section.Fault("dataset.synthetic.shape",
+                  fmt::format("found {} dimensions, expected 3: channels, height, width",
+                              dataset.synthetic->shape.size()));
+  }
+}
+
+// A setting that the chosen optimizer would ignore is a mistake.
+void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
+  section.OneOf("optimizer.name", optimizer.name, kOptimizerNames);
+  const OptimizerSpec defaults;
+  const auto only_with = [&](std::string_view name, std::string_view field, bool is_set) {
+    if (!is_set || optimizer.name == name) return;
+    section.Fault(fmt::format("optimizer.{}", field),
+                  fmt::format("found with {}, expected only with {}", optimizer.name, name));
+  };
+  only_with("SGD", "momentum", optimizer.momentum != defaults.momentum);
+  only_with("SGD", "nesterov", optimizer.nesterov);
+  only_with("Adam", "beta1", optimizer.beta1 != defaults.beta1);
+  only_with("Adam", "beta2", optimizer.beta2 != defaults.beta2);
+  only_with("Adam", "epsilon", optimizer.epsilon != defaults.epsilon);
+  if (optimizer.name == "SGD" && optimizer.nesterov && optimizer.momentum == 0) {
+    section.Fault("optimizer.nesterov", "found without momentum, expected momentum above 0");
+  }
+}
+
+void ValidateSchedule(const TrainingSpec& training, Section& section) {
+  const LearningRateScheduleSpec& schedule = training.learning_rate_schedule;
+  if (schedule.type == ScheduleType::kConstant && schedule.final_fraction != 0) {
+    section.Fault("learningRateSchedule.finalFraction",
+                  "found with type Constant, expected only with Cosine");
+  }
+  if (training.steps && schedule.warmup_steps > *training.steps) {
+    section.Fault("learningRateSchedule.warmupSteps",
+                  fmt::format("found {}, expected at most steps, {}", schedule.warmup_steps,
+                              *training.steps));
+  }
+}
+
+}  // namespace
+
+std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std::string& path) {
+  std::vector<FieldError> errors;
+  Section section(path, &errors);
+  ValidateModel(training.model, section);
+  ValidateDataset(training.dataset, section);
+  section.ExactlyOne("batchSize", "global", training.batch_size.global.has_value(), "perReplica",
+                     training.batch_size.per_replica.has_value());
+  section.ExactlyOne("", "epochs", training.epochs.has_value(), "steps",
+                     training.steps.has_value());
+  ValidateOptimizer(training.optimizer, section);
+  ValidateSchedule(training, section);
+  if (training.precision != Precision::kFloat32) {
+    section.Fault("precision", fmt::format("{} is not supported yet by the bundled trainer; it "
+                                           "trains in Float32",
+                                           NameOf(training.precision)));
+  }
+  section.Absolute("checkpoint.directory", training.checkpoint.directory);
+  section.Absolute("summaries.directory", training.summaries.directory);
+  return errors;
+}
+
+}  // namespace lockstep::api

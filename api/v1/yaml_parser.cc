@@ -1,0 +1,195 @@
+// ParseYaml: yaml-cpp's events become JSON. Parsing by events keeps line and column at hand, and
+// lets aliases be counted before they are copied.
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "api/v1/yaml.h"
+#include "api/v1/yaml_scalar.h"
+
+namespace lockstep::api {
+namespace {
+
+constexpr std::size_t kLongestText = 4U << 20;  // bytes; the API server's own limit is 3 MiB
+constexpr int kDeepest = 100;                   // collections in collections
+// What a stream may grow to once aliases are copied (a "billion laughs" stops here).
+constexpr std::size_t kLargestResult = 16U << 20;
+constexpr std::size_t kNodeWeight = 64;  // bytes charged for a node besides its text
+
+// A value with what copying it would cost.
+struct Node {
+  Json json;
+  std::size_t weight = kNodeWeight;
+  int height = 0;  // 0: a scalar
+};
+
+// yaml-cpp has no other way out of an event handler; ParseYaml catches it.
+[[noreturn]] void Refuse(const YAML::Mark& mark, const std::string& message) {
+  throw YAML::ParserException(mark, message);
+}
+
+class JsonBuilder final : public YAML::EventHandler {
+ public:
+  std::vector<Json> Take() { return std::move(documents_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {
+    anchors_.clear();
+    stack_.clear();
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    // An empty key, or one that is spelled null or ~.
+    if (ExpectsKey()) Refuse(mark, "found a null key, expected a name");
+    Add(anchor, Node{nullptr});
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) Refuse(mark, "found an alias inside what it stands for");
+    if (ExpectsKey()) Refuse(mark, "found an alias as a key, expected a name");
+    Charge(mark, found->second.weight);
+    if (static_cast<int>(stack_.size()) + found->second.height > kDeepest) RefuseDepth(mark);
+    Add(YAML::NullAnchor, found->second);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    if (ExpectsKey()) {
+      SetKey(mark, text);
+      return;
+    }
+    Node node{Resolve(mark, tag, text)};
+    node.weight += text.size();
+    Charge(mark, node.weight);
+    Add(anchor, std::move(node));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(mark, tag, "seq", anchor, Json::array());
+  }
+  void OnSequenceEnd() override { Close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    Open(mark, tag, "map", anchor, Json::object());
+  }
+  void OnMapEnd() override { Close(); }
+
+ private:
+  struct OpenNode {
+    Node node;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    bool has_key = false;
+    std::string key;
+  };
+
+  bool ExpectsKey() const {
+    return !stack_.empty() && stack_.back().node.json.is_object() && !stack_.back().has_key;
+  }
+
+  [[noreturn]] static void RefuseDepth(const YAML::Mark& mark) {
+    Refuse(mark, fmt::format("nested deeper than {} levels", kDeepest));
+  }
+
+  void Charge(const YAML::Mark& mark, std::size_t weight) {
+    total_ += weight;
+    if (total_ > kLargestResult) Refuse(mark, "too large once its aliases are expanded");
+  }
+
+  void SetKey(const YAML::Mark& mark, const std::string& key) {
+    OpenNode& map = stack_.back();
+    if (key == "<<") Refuse(mark, "merge keys (<<) are not supported");
+    if (map.node.json.contains(key)) Refuse(mark, fmt::format("duplicate key \"{}\"", key));
+    Charge(mark, key.size());
+    map.node.weight += key.size();
+    map.key = key;
+    map.has_key = true;
+  }
+
+  static Json Resolve(const YAML::Mark& mark, const std::string& tag, const std::string& text) {
+    constexpr char kPrefix[] = "tag:yaml.org,2002:";
+    if (tag == "!" || tag == fmt::format("{}str", kPrefix)) return text;  // quoted, or !!str
+    const std::optional<Json> value = ResolvePlainScalar(text);
+    if (!value) Refuse(mark, fmt::format("found {}, which JSON cannot hold", text));
+    if (tag == "?" || tag.empty()) return *value;
+    if (tag == fmt::format("{}int", kPrefix) && value->is_number_integer()) return *value;
+    if (tag == fmt::format("{}float", kPrefix) && value->is_number()) return value->get<double>();
+    if (tag == fmt::format("{}bool", kPrefix) && value->is_boolean()) return *value;
+    Refuse(mark, fmt::format("found tag {} on \"{}\", which it does not fit", tag, text));
+  }
+
+  void Open(const YAML::Mark& mark, const std::string& tag, const char* kind, YAML::anchor_t anchor,
+            Json empty) {
+    const bool plain = tag.empty() || tag == "?" || tag == "!";
+    if (!plain && tag != fmt::format("tag:yaml.org,2002:{}", kind)) {
+      Refuse(mark, fmt::format("found tag {}, expected none", tag));
+    }
+    if (ExpectsKey()) Refuse(mark, "found a collection as a key, expected a name");
+    if (static_cast<int>(stack_.size()) >= kDeepest) RefuseDepth(mark);
+    Charge(mark, kNodeWeight);
+    OpenNode open;
+    open.node = Node{std::move(empty), kNodeWeight, 1};
+    open.anchor = anchor;
+    stack_.push_back(std::move(open));
+  }
+
+  void Close() {
+    OpenNode closed = std::move(stack_.back());
+    stack_.pop_back();
+    Add(closed.anchor, std::move(closed.node));
+  }
+
+  void Add(YAML::anchor_t anchor, Node node) {
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+    if (stack_.empty()) {
+      if (!node.json.is_null()) documents_.push_back(std::move(node.json));
+      return;
+    }
+    OpenNode& parent = stack_.back();
+    parent.node.weight += node.weight;
+    parent.node.height = std::max(parent.node.height, node.height + 1);
+    if (parent.node.json.is_array()) {
+      parent.node.json.push_back(std::move(node.json));
+    } else {
+      parent.node.json[parent.key] = std::move(node.json);
+      parent.has_key = false;
+    }
+  }
+
+  std::vector<Json> documents_;
+  std::vector<OpenNode> stack_;
+  std::map<YAML::anchor_t, Node> anchors_;
+  std::size_t total_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Json>> ParseYaml(std::string_view text, std::string_view source) {
+  if (text.size() > kLongestText) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: found {} bytes, expected at most {}", source, text.size(), kLongestText));
+  }
+  std::istringstream stream{std::string(text)};
+  JsonBuilder builder;
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}:{}:{}: {}", source, error.mark.line + 1, error.mark.column + 1, error.msg));
+  }
+  return builder.Take();
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,130 @@
+// Jobs for tests, said in one line: Job("mnist").Workers(2).Training().Build().
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "api/v1/defaults.h"
+#include "api/v1/training_job.h"
+
+namespace lockstep::testing {
+
+// A pod template with one container, as a user with an own image writes it.
+inline api::Json Template(const std::string& container = "tensorflow",
+                          const std::string& image = "example.com/train:1") {
+  return {{"spec", {{"containers", {{{"name", container}, {"image", image}}}}}}};
+}
+
+// A training section that validates: core-cnn on MNIST, two epochs of 128.
+inline api::TrainingSpec MnistTraining() {
+  api::TrainingSpec training;
+  training.model.name = "core-cnn";
+  training.dataset.path = "/data/mnist";
+  training.batch_size.global = 128;
+  training.epochs = 2;
+  return training;
+}
+
+// A valid job unless told otherwise. Roles get a one-container template; with Training() none.
+class JobBuilder {
+ public:
+  explicit JobBuilder(std::string name) {
+    job_.metadata.name = std::move(name);
+    job_.metadata.uid = job_.metadata.name + "-uid";
+    job_.metadata.generation = 1;
+  }
+
+  JobBuilder& Namespace(std::string name) {
+    job_.metadata.namespace_name = std::move(name);
+    return *this;
+  }
+  JobBuilder& Uid(std::string uid) {
+    job_.metadata.uid = std::move(uid);
+    return *this;
+  }
+  JobBuilder& Chief(int replicas = 1) { return Replicas(api::Role::kChief, replicas); }
+  JobBuilder& Workers(int replicas) { return Replicas(api::Role::kWorker, replicas); }
+  JobBuilder& ParameterServers(int replicas) {
+    return Replicas(api::Role::kParameterServer, replicas);
+  }
+  JobBuilder& Evaluator(int replicas = 1) { return Replicas(api::Role::kEvaluator, replicas); }
+  JobBuilder& Replicas(api::Role role, int replicas) {
+    api::ReplicaSpec& spec = job_.spec.replica_specs[role];
+    spec.replicas = replicas;
+    if (!job_.spec.training && spec.tmpl.empty()) spec.tmpl = Template();
+    return *this;
+  }
+  JobBuilder& PodTemplate(api::Role role, api::Json tmpl) {
+    job_.spec.replica_specs[role].tmpl = std::move(tmpl);
+    return *this;
+  }
+  JobBuilder& RestartPolicy(api::Role role, api::RestartPolicy policy) {
+    job_.spec.replica_specs[role].restart_policy = policy;
+    return *this;
+  }
+  // The bundled trainer; templates that Workers() and the like made are dropped.
+  JobBuilder& Training(api::TrainingSpec training = MnistTraining()) {
+    job_.spec.training = std::move(training);
+    for (auto& [role, replicas] : job_.spec.replica_specs) {
+      if (replicas.tmpl == Template()) replicas.tmpl = api::Json::object();
+    }
+    return *this;
+  }
+  JobBuilder& Strategy(api::StrategyType type) {
+    if (!job_.spec.strategy) job_.spec.strategy.emplace();
+    job_.spec.strategy->type = type;
+    return *this;
+  }
+  JobBuilder& ProcessesPerPod(int processes) {
+    if (!job_.spec.strategy) job_.spec.strategy.emplace();
+    job_.spec.strategy->processes_per_pod = processes;
+    return *this;
+  }
+  JobBuilder& RestartScope(api::RestartScope scope) {
+    job_.spec.restart_scope = scope;
+    return *this;
+  }
+  JobBuilder& SuccessPolicy(api::SuccessPolicy policy) {
+    job_.spec.success_policy = policy;
+    return *this;
+  }
+  JobBuilder& CleanPodPolicy(api::CleanPodPolicy policy) {
+    job_.spec.run_policy.clean_pod_policy = policy;
+    return *this;
+  }
+  JobBuilder& BackoffLimit(int limit) {
+    job_.spec.run_policy.backoff_limit = limit;
+    return *this;
+  }
+  JobBuilder& ActiveDeadlineSeconds(std::int64_t seconds) {
+    job_.spec.run_policy.active_deadline_seconds = seconds;
+    return *this;
+  }
+  JobBuilder& TtlSecondsAfterFinished(std::int64_t seconds) {
+    job_.spec.run_policy.ttl_seconds_after_finished = seconds;
+    return *this;
+  }
+  JobBuilder& Suspended(bool suspend = true) {
+    job_.spec.suspend = suspend;
+    return *this;
+  }
+  // Anything without a verb of its own.
+  JobBuilder& With(const std::function<void(api::TrainingJob&)>& change) {
+    change(job_);
+    return *this;
+  }
+
+  api::TrainingJob Build() const { return job_; }
+  // What the operator's rules see.
+  api::TrainingJob BuildWithDefaults() const { return api::WithDefaults(job_); }
+
+ private:
+  api::TrainingJob job_;
+};
+
+inline JobBuilder Job(std::string name) {
+  return JobBuilder(std::move(name));
+}
+
+}  // namespace lockstep::testing
