@@ -29,7 +29,7 @@ class SharedBuffer final : public GradientBuffer {
   SharedSegment* segment() override { return segment_.get(); }
 
  private:
-  bool seen_ = false;                       // by a generation of peers
+  bool seen_ = false;  // by a generation of peers
   std::unique_ptr<SharedSegment> segment_;
   std::size_t floats_;
 };

@@ -25,7 +25,9 @@ constexpr std::size_t kTokenChars = 32;
 // A peer relies on these: without them the creator could truncate the file under the peer's feet.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-std::string ErrnoText() { return std::strerror(errno); }
+std::string ErrnoText() {
+  return std::strerror(errno);
+}
 
 absl::StatusOr<std::string> RandomToken() {
   std::array<unsigned char, kTokenChars / 2> bytes{};
@@ -42,7 +44,7 @@ bool ParseInt(std::string_view text, int& value) {
 }
 
 absl::Status CheckPeerFile(int fd, std::size_t bytes, const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0)
     return absl::NotFoundError(fmt::format("shared memory {}: {}", path, ErrnoText()));
   if (info.st_size != static_cast<off_t>(kHeaderBytes + bytes))
