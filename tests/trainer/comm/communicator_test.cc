@@ -93,6 +93,7 @@ TEST_P(CommunicatorTest, SumsAreTheSameBitsOnAllRanks) {
         const auto status = rank.communicator.AllReduceSum(data);
         EXPECT_TRUE(status.ok()) << status;
         sums[static_cast<std::size_t>(r)].assign(data.begin(), data.end());
+        EXPECT_TRUE(rank.communicator.Barrier().ok());  // a sum of nothing waits for nobody
       });
       for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]) << count << " floats";
       for (std::size_t i = 0; i < count; ++i) {
@@ -124,7 +125,8 @@ TEST_P(CommunicatorTest, BroadcastsGoFromAnyRootToAll) {
 
 TEST_P(CommunicatorTest, ManyCollectivesInARowStayInStep) {
   OnAllRanks([&](Rank rank) {
-    for (int step = 0; step < 300; ++step) {
+    const int steps = GetParam().kind == "gloo" ? 40 : 300;  // Gloo takes milliseconds for each
+    for (int step = 0; step < steps; ++step) {
       const auto data = rank.gradients.subspan(static_cast<std::size_t>(step), 64);
       std::fill(data.begin(), data.end(), static_cast<float>(step + rank.communicator.rank()));
       ASSERT_TRUE(rank.communicator.AllReduceSum(data).ok());
@@ -173,11 +175,11 @@ class SeveralRanksTest : public CommunicatorTest {};
 class SeeingTest : public CommunicatorTest {};
 
 TEST_P(SeveralRanksTest, AbortFromAnotherThreadEndsAWait) {
-  std::atomic<int> ended{0};
+  std::atomic<bool> ended{false};
   OnAllRanks([&](Rank rank) {
     if (rank.communicator.rank() == 0) {
-      // Stays in the group without taking part until all others have been aborted.
-      while (ended.load() < size() - 1) std::this_thread::yield();
+      // In the group, but not in the sum, until rank 1 has been woken.
+      while (!ended.load()) std::this_thread::yield();
       return;
     }
     const bool aborts = rank.communicator.rank() == 1;
@@ -187,7 +189,7 @@ TEST_P(SeveralRanksTest, AbortFromAnotherThreadEndsAWait) {
     EXPECT_EQ(rank.communicator.AllReduceSum(rank.gradients).code(),
               aborts ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
-    ++ended;
+    if (aborts) ended = true;
   });
 }
 
