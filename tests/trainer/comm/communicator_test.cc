@@ -74,6 +74,7 @@ class CommunicatorTest : public testing::TestWithParam<Case> {
       }
       EXPECT_EQ(communicator->rank(), rank);
       EXPECT_EQ(communicator->size(), size());
+      ASSERT_TRUE(communicator->Barrier().ok());  // all are connected
       body({*communicator, {(*buffer)->data(), (*buffer)->size()}});
     });
   }

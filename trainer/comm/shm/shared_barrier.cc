@@ -69,7 +69,10 @@ std::string CollectiveId::ToString() const {
 }
 
 SharedBarrier::SharedBarrier(BarrierMemory& memory, Options options)
-    : memory_(memory), options_(std::move(options)), spins_(SpinsFor(options_.size)) {
+    : memory_(memory),
+      options_(std::move(options)),
+      spins_(SpinsFor(options_.size)),
+      barriers_(memory.word.load(std::memory_order_acquire) / kOneBarrier) {
   LOCKSTEP_CHECK(options_.size <= kMaxSharedRanks, "shared barrier: {} ranks, at most {}",
                  options_.size, kMaxSharedRanks);
 }

@@ -74,7 +74,7 @@ class SharedBarrier {
   BarrierMemory& memory_;
   const Options options_;
   const int spins_;
-  std::uint32_t barriers_ = 0;  // this rank has arrived at
+  std::uint32_t barriers_;  // this rank has arrived at
   std::uint32_t collectives_ = 0;
   std::atomic<bool> aborted_{false};
 };
