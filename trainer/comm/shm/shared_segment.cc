@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "api/base/status.h"
+#include "trainer/comm/available_memory.h"
 
 namespace lockstep::train {
 namespace {
@@ -87,6 +88,10 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(std::size_t
 }
 
 absl::Status SharedSegment::Allocate(std::size_t bytes) {
+  // posix_fallocate would go on until the kernel kills someone.
+  if (const std::uint64_t available = AvailableMemory(); bytes > available)
+    return absl::ResourceExhaustedError(
+        fmt::format("shared memory: {} bytes are wanted, {} are available", bytes, available));
   LOCKSTEP_ASSIGN_OR_RETURN(locator_.token, RandomToken());
   size_ = bytes;
   fd_ = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
