@@ -30,6 +30,12 @@ constexpr auto kPatience = 20s;
 
 using Settings = std::map<std::string, std::string>;  // environment variables
 
+// Never to a pid of 0 or -1, which stand for many processes.
+void Send(pid_t pid, int signal) {
+  ASSERT_GT(pid, 0) << "the process never told its pid";
+  kill(pid, signal);
+}
+
 struct Joined {
   pid_t pid = -1;
   int rank = -1, generation = -1;
@@ -62,7 +68,7 @@ class Pod {
   Pod(const Pod&) = delete;
   Pod& operator=(const Pod&) = delete;
 
-  void Signal(int signal) { kill(pid_, signal); }
+  void Signal(int signal) { Send(pid_, signal); }
 
   // The next event that starts with `verb`, without it; absent if all processes are gone.
   std::optional<std::string> Next(const std::string& verb) {
@@ -142,7 +148,7 @@ TEST(SupervisorTest, AKilledReplicaIsStartedAgainWithin200Milliseconds) {
   EXPECT_EQ(first.generation, 1);
   pod.NextJoined();
   const auto start = std::chrono::steady_clock::now();
-  kill(first.pid, SIGKILL);
+  Send(first.pid, SIGKILL);
   const pid_t successor = pod.NextStarted();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 200ms);
   EXPECT_NE(successor, first.pid);
@@ -153,7 +159,7 @@ TEST(SupervisorTest, AKilledReplicaIsStartedAgainWithin200Milliseconds) {
 
 TEST(SupervisorTest, AllReplicasDoneIsZeroAndNothingIsLeft) {
   Pod pod(Settings{{api::kEnvProcessesPerPod, "2"}});
-  for (int i = 0; i < 2; ++i) kill(pod.NextJoined().pid, SIGUSR1);
+  for (int i = 0; i < 2; ++i) Send(pod.NextJoined().pid, SIGUSR1);
   EXPECT_EQ(pod.Wait(), 0);
   EXPECT_TRUE(pod.LeavesNothing());
 }
@@ -193,7 +199,7 @@ TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
 
 TEST(SupervisorTest, OutsideTheInPlaceScopeAReplicasEndIsThePods) {
   Pod pod(Settings{{"TEST_IN_PLACE", "0"}});
-  kill(pod.NextJoined().pid, SIGKILL);
+  Send(pod.NextJoined().pid, SIGKILL);
   EXPECT_EQ(pod.Wait(), 128 + SIGKILL);
   EXPECT_TRUE(pod.LeavesNothing());
 }
@@ -244,8 +250,8 @@ TEST(SupervisorTest, TwoPodsTrainTogetherAndTheLeaderIsTheLastToGo) {
   const Joined first = leader->NextJoined(), second = follower->NextJoined();
   EXPECT_EQ(first.rank, 0);
   EXPECT_EQ(second.rank, 1);
-  kill(first.pid, SIGUSR1);
-  kill(second.pid, SIGUSR1);
+  Send(first.pid, SIGUSR1);
+  Send(second.pid, SIGUSR1);
   EXPECT_EQ(follower->Wait(), 0);
   EXPECT_EQ(leader->Wait(), 0);
 }
@@ -263,8 +269,8 @@ TEST(SupervisorTest, AWholeLeadingPodIsKilledAndItsSuccessorMeetsTheSurvivor) {
   const Joined after = follower->NextJoined();
   EXPECT_EQ(after.pid, before.pid);  // no healthy process restarts
   EXPECT_EQ(after.generation, before.generation + 1);
-  kill(leader->NextJoined().pid, SIGUSR1);
-  kill(after.pid, SIGUSR1);
+  Send(leader->NextJoined().pid, SIGUSR1);
+  Send(after.pid, SIGUSR1);
   EXPECT_EQ(follower->Wait(), 0);
   EXPECT_EQ(leader->Wait(), 0);
 }
