@@ -17,18 +17,19 @@
 namespace lockstep::train {
 
 struct ModelOptions {
-  std::int64_t batch = 0;                // rows of every step, padding included
-  Shape input;                           // C,H,W of one sample
-  std::int64_t classes = 0;              // the last layer must give N,classes
-  std::uint64_t seed = 1;                // of the initial parameters and of dropout
+  std::int64_t batch = 0;    // rows of every step, padding included
+  Shape input;               // C,H,W of one sample
+  std::int64_t classes = 0;  // the last layer must give N,classes
+  std::uint64_t seed = 1;    // of the initial parameters and of dropout: the model
+                             // puts it into every StepContext that it hands on
 };
 
 // A named tensor inside one of the model's flat ranges. Ranges are aligned to kArenaAlignment, so
 // there may be unused floats between two tensors; they stay zero.
 struct TensorSlot {
-  std::string name;                      // "conv2d_1/weight"
+  std::string name;  // "conv2d_1/weight"
   TensorDesc desc;
-  std::int64_t offset = 0, size = 0;     // floats, within the flat range
+  std::int64_t offset = 0, size = 0;  // floats, within the flat range
 };
 
 class Model {
@@ -56,9 +57,9 @@ class Model {
   // Equal on ranks whose flat ranges mean the same: names, shapes and layouts.
   virtual std::string LayoutFingerprint() const = 0;
 
-  virtual float* input() = 0;            // batch,C,H,W dense; written by the caller before Forward
+  virtual float* input() = 0;  // batch,C,H,W dense; written by the caller before Forward
   virtual const float* logits() const = 0;  // batch,classes dense
-  virtual float* logits_gradient() = 0;  // written by the loss before Backward
+  virtual float* logits_gradient() = 0;     // written by the loss before Backward
 
   virtual void Forward(const StepContext& step) = 0;
   // Calls `on_ready(offset, size)` as the gradients of a layer are complete: last layer first,

@@ -1,0 +1,123 @@
+#include "trainer/nn/layer_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kMaxCount = 1 << 20;  // far above any use, far below overflow
+const std::string kCountText = fmt::format("an integer in [1, {}]", kMaxCount);
+const std::string kExtentText = fmt::format("{} or a pair [height, width] of them", kCountText);
+
+}  // namespace
+
+const nlohmann::json* LayerFields::Find(const std::string& field) {
+  known_.insert(field);
+  const auto it = json_.find(field);
+  return it == json_.end() || it->is_null() ? nullptr : &*it;
+}
+
+void LayerFields::Fault(const std::string& field, const std::string& expected) {
+  const nlohmann::json* value = Find(field);
+  errors_.push_back(fmt::format("{}.{}: found {}, expected {}", path_, field,
+                                value == nullptr ? "nothing" : value->dump(), expected));
+}
+
+bool LayerFields::IsCount(const nlohmann::json& value) const {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned()) {
+    const auto count = value.get<std::uint64_t>();
+    return count >= 1 && count <= static_cast<std::uint64_t>(kMaxCount);
+  }
+  const auto count = value.get<std::int64_t>();
+  return count >= 1 && count <= kMaxCount;
+}
+
+std::int64_t LayerFields::Count(const std::string& field) {
+  const nlohmann::json* value = Find(field);
+  if (value != nullptr && IsCount(*value)) return value->get<std::int64_t>();
+  Fault(field, kCountText);
+  return 0;
+}
+
+Extent2d LayerFields::Extent(const std::string& field) {
+  if (Find(field) == nullptr) Fault(field, kExtentText);
+  return Extent(field, {});
+}
+
+Extent2d LayerFields::Extent(const std::string& field, Extent2d fallback) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return fallback;
+  if (IsCount(*value)) return {value->get<std::int64_t>(), value->get<std::int64_t>()};
+  if (value->is_array() && value->size() == 2 && IsCount((*value)[0]) && IsCount((*value)[1])) {
+    return {(*value)[0].get<std::int64_t>(), (*value)[1].get<std::int64_t>()};
+  }
+  Fault(field, kExtentText);
+  return fallback;
+}
+
+double LayerFields::Number(const std::string& field, double fallback, double low, double below) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return fallback;
+  if (value->is_number()) {
+    const double number = value->get<double>();
+    if (number >= low && number < below) return number;
+  }
+  Fault(field, fmt::format("a number in [{}, {})", low, below));
+  return fallback;
+}
+
+bool LayerFields::Flag(const std::string& field, bool fallback) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return fallback;
+  if (value->is_boolean()) return value->get<bool>();
+  Fault(field, "true or false");
+  return fallback;
+}
+
+std::size_t LayerFields::Choice(const std::string& field, const std::vector<std::string>& choices,
+                                std::size_t fallback) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return fallback;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (*value == choices[i]) return i;
+  }
+  Fault(field, fmt::format("one of {}", fmt::join(choices, ", ")));
+  return fallback;
+}
+
+std::string LayerFields::Text(const std::string& field) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return "";
+  if (value->is_string() && !value->get_ref<const std::string&>().empty()) {
+    return value->get<std::string>();
+  }
+  Fault(field, "a text that is not empty");
+  return "";
+}
+
+Padding LayerFields::PaddingField() {
+  return Choice("padding", {"valid", "same"}, 0) == 1 ? Padding::kSame : Padding::kValid;
+}
+
+Activation LayerFields::ActivationField() {
+  const nlohmann::json* value = Find("activation");
+  if (value != nullptr && *value == "softmax") {
+    Fault("activation", "relu or linear (the loss applies the softmax itself)");
+    return Activation::kNone;
+  }
+  return Choice("activation", {"linear", "relu"}, 0) == 1 ? Activation::kRelu : Activation::kNone;
+}
+
+void LayerFields::RefuseOthers() {
+  for (const auto& item : json_.items()) {
+    if (known_.contains(item.key())) continue;
+    errors_.push_back(fmt::format("{}.{}: unknown field, expected one of {}", path_, item.key(),
+                                  fmt::join(known_, ", ")));
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+
+#include "trainer/nn/layer.h"
+#include "trainer/nn/layer_fields.h"
+
+namespace lockstep::train {
+namespace {
+
+LayerSpec ParseDense(LayerFields& fields) {
+  return DenseSpec{.units = fields.Count("units"),
+                   .bias = fields.Flag("useBias", true),
+                   .activation = fields.ActivationField()};
+}
+
+LayerSpec ParseConv2d(LayerFields& fields) {
+  const Extent2d kernel = fields.Extent("kernelSize");
+  const Extent2d strides = fields.Extent("strides", {1, 1});
+  return Conv2dSpec{.filters = fields.Count("filters"),
+                    .kernel_h = kernel.h,
+                    .kernel_w = kernel.w,
+                    .stride_h = strides.h,
+                    .stride_w = strides.w,
+                    .padding = fields.PaddingField(),
+                    .bias = fields.Flag("useBias", true),
+                    .activation = fields.ActivationField()};
+}
+
+LayerSpec ParsePool2d(LayerFields& fields, PoolKind kind) {
+  const Extent2d window = fields.Extent("poolSize", {2, 2});
+  const Extent2d strides = fields.Extent("strides", window);  // Keras: the window's own size
+  return Pool2dSpec{.kind = kind,
+                    .window_h = window.h,
+                    .window_w = window.w,
+                    .stride_h = strides.h,
+                    .stride_w = strides.w,
+                    .padding = fields.PaddingField()};
+}
+
+LayerSpec ParseActivation(LayerFields& fields) {
+  if (fields.ActivationField() != Activation::kRelu) {
+    fields.Fault("activation", "relu, the only activation that is a layer");
+  }
+  return ReluSpec{};
+}
+
+LayerSpec ParseBatchNorm(LayerFields& fields) {
+  return BatchNormSpec{.momentum = static_cast<float>(fields.Number("momentum", 0.99, 0, 1)),
+                       .epsilon = static_cast<float>(fields.Number("epsilon", 1e-3, 1e-12, 1))};
+}
+
+LayerSpec ParseDropout(LayerFields& fields) {
+  if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
+  return DropoutSpec{.rate = static_cast<float>(fields.Number("rate", 0, 0, 1))};
+}
+
+struct LayerType {
+  const char* type;
+  const char* default_name;  // Keras'
+  LayerSpec (*parse)(LayerFields& fields);
+};
+const LayerType kLayerTypes[] = {
+    {"Activation", "activation", ParseActivation},
+    {"AveragePooling2D", "average_pooling2d",
+     [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kAverage); }},
+    {"BatchNormalization", "batch_normalization", ParseBatchNorm},
+    {"Conv2D", "conv2d", ParseConv2d},
+    {"Dense", "dense", ParseDense},
+    {"Dropout", "dropout", ParseDropout},
+    {"Flatten", "flatten", [](LayerFields&) { return LayerSpec(FlattenSpec{}); }},
+    {"GlobalAveragePooling2D", "global_average_pooling2d",
+     [](LayerFields&) { return LayerSpec(GlobalAveragePool2dSpec{}); }},
+    {"MaxPool2D", "max_pooling2d",
+     [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
+    {"MaxPooling2D", "max_pooling2d",
+     [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
+    {"ReLU", "re_lu", [](LayerFields&) { return LayerSpec(ReluSpec{}); }},
+};
+
+const LayerType* FindType(LayerFields& fields) {
+  const std::string type = fields.Text("type");
+  std::vector<std::string> known;
+  for (const LayerType& entry : kLayerTypes) {
+    if (type == entry.type) return &entry;
+    known.push_back(entry.type);
+  }
+  fields.Fault("type", fmt::format("one of {}", fmt::join(known, ", ")));
+  return nullptr;
+}
+
+// "conv2d", "conv2d_1", …; a name that a user gave elsewhere is passed over.
+std::string DefaultName(const std::string& base, const std::set<std::string>& given,
+                        std::map<std::string, int>& used) {
+  while (true) {
+    const int count = used[base]++;
+    std::string name = count == 0 ? base : fmt::format("{}_{}", base, count);
+    if (!given.contains(name)) return name;
+  }
+}
+
+// Reports names that are taken or that would not do in a checkpoint's "<name>/weight".
+std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
+                                 std::vector<std::string>& errors) {
+  std::set<std::string> given;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].is_object() || !layers[i].contains("name")) continue;
+    if (!layers[i]["name"].is_string()) continue;  // reported with the layer's other fields
+    LayerFields fields(layers[i], fmt::format("layers[{}]", i), errors);
+    const std::string name = layers[i]["name"];
+    if (name.find('/') != std::string::npos) {
+      fields.Fault("name", "a text without a slash");
+    }
+    if (!given.insert(name).second) {
+      fields.Fault("name", "a name that no earlier layer has");
+    }
+  }
+  return given;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers) {
+  std::vector<std::string> errors;
+  std::vector<Layer> parsed;
+  if (layers.empty()) errors.push_back("layers: found an empty list, expected at least one layer");
+  const std::set<std::string> given = GivenNames(layers, errors);
+  std::map<std::string, int> used;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string path = fmt::format("layers[{}]", i);
+    if (!layers[i].is_object()) {
+      errors.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
+                                   layers[i].dump(), R"({"type": "Flatten"})"));
+      continue;
+    }
+    LayerFields fields(layers[i], path, errors);
+    const LayerType* type = FindType(fields);
+    if (type == nullptr) continue;
+    LayerSpec spec = type->parse(fields);
+    const std::string name = fields.Text("name");
+    fields.RefuseOthers();
+    parsed.push_back({.index = i,
+                      .name = name.empty() ? DefaultName(type->default_name, given, used) : name,
+                      .spec = std::move(spec)});
+  }
+  if (errors.empty()) return parsed;
+  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors, "\n")));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,89 @@
+#include "trainer/optim/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+struct Rule {
+  std::unique_ptr<OptimizerOp> op;
+  std::vector<std::string> slot_names;
+};
+
+absl::Status OutOfRange(const char* field, double found, const char* expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("optimizer.{}: found {}, expected {}", field, found, expected));
+}
+
+bool IsFraction(double value) {
+  return value >= 0 && value < 1;
+}
+
+absl::StatusOr<Rule> MakeRule(const api::OptimizerSpec& spec, Backend& backend) {
+  const float weight_decay = static_cast<float>(spec.weight_decay);
+  if (!(spec.weight_decay >= 0)) return OutOfRange("weightDecay", spec.weight_decay, "at least 0");
+  if (spec.name == "SGD") {
+    if (!IsFraction(spec.momentum)) return OutOfRange("momentum", spec.momentum, "[0, 1)");
+    Rule rule{.op = backend.MakeSgd({.momentum = static_cast<float>(spec.momentum),
+                                     .nesterov = spec.nesterov,
+                                     .weight_decay = weight_decay}),
+              .slot_names = {}};
+    if (spec.momentum != 0) rule.slot_names = {"momentum"};
+    return rule;
+  }
+  if (spec.name == "Adam") {
+    if (!IsFraction(spec.beta1)) return OutOfRange("beta1", spec.beta1, "[0, 1)");
+    if (!IsFraction(spec.beta2)) return OutOfRange("beta2", spec.beta2, "[0, 1)");
+    if (!(spec.epsilon > 0)) return OutOfRange("epsilon", spec.epsilon, "above 0");
+    return Rule{.op = backend.MakeAdam({.beta1 = static_cast<float>(spec.beta1),
+                                        .beta2 = static_cast<float>(spec.beta2),
+                                        .epsilon = static_cast<float>(spec.epsilon),
+                                        .weight_decay = weight_decay}),
+                .slot_names = {"m", "v"}};
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("optimizer.name: found \"{}\", expected \"Adam\" or \"SGD\"", spec.name));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::OptimizerSpec& spec,
+                                                             Model& model, Backend& backend) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Rule rule, MakeRule(spec, backend));
+  return std::unique_ptr<Optimizer>(
+      new Optimizer(std::move(rule.op), std::move(rule.slot_names), model));
+}
+
+Optimizer::Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
+                     Model& model)
+    : model_(model), op_(std::move(op)), slot_names_(std::move(slot_names)) {
+  for (std::size_t i = 0; i < slot_names_.size(); ++i) {
+    slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
+  }
+  arena_.Allocate();
+  Rebind();
+}
+
+void Optimizer::Rebind() {
+  OptimizerMemory memory{.values = model_.parameters().data(),
+                         .gradients = model_.gradients().data(),
+                         .slots = {},
+                         .size = static_cast<std::int64_t>(model_.parameters().size())};
+  for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
+  op_->Bind(memory);
+}
+
+void Optimizer::Step(double learning_rate, std::int64_t step) {
+  op_->Step(static_cast<float>(learning_rate), step);
+}
+
+std::span<float> Optimizer::slot(int index) {
+  return {arena_.At<float>(slot_offsets_.at(static_cast<std::size_t>(index))),
+          model_.parameters().size()};
+}
+
+}  // namespace lockstep::train

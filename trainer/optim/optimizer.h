@@ -1,0 +1,50 @@
+// A model's optimizer: the update rule of the back end over the model's flat ranges, and its slots.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "trainer/backend/backend.h"
+#include "trainer/core/arena.h"
+#include "trainer/nn/model.h"
+
+namespace lockstep::train {
+
+// Not thread-safe. Bound to the model's memory: call Rebind() after Model::BindGradients.
+class Optimizer {
+ public:
+  // InvalidArgument: an unknown name or a value out of its range, by field path. `model` and
+  // `backend` outlive the optimizer.
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const api::OptimizerSpec& spec,
+                                                           Model& model, Backend& backend);
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // values <- update(values, gradients). `step` counts from 1 over the whole training.
+  void Step(double learning_rate, std::int64_t step);
+  void Rebind();
+
+  // Slots lie parallel to model.parameters(): same length, same offsets, same layouts, so a slot's
+  // tensors are those of model.parameter_slots(). Zero at the start.
+  int slots() const { return static_cast<int>(slot_names_.size()); }
+  std::span<float> slot(int index);
+  // "momentum" (SGD with momentum), "m" and "v" (Adam): before "/<parameter>" in a checkpoint.
+  const std::vector<std::string>& slot_names() const { return slot_names_; }
+  std::size_t MemoryBytes() const { return arena_.bytes(); }
+
+ private:
+  Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names, Model& model);
+
+  Model& model_;
+  std::unique_ptr<OptimizerOp> op_;
+  std::vector<std::string> slot_names_;
+  Arena arena_;
+  std::vector<std::size_t> slot_offsets_;  // bytes in arena_
+};
+
+}  // namespace lockstep::train
