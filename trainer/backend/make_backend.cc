@@ -1,6 +1,7 @@
 // The one place that knows which back ends exist.
 #include "api/base/check.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/cpu.h"
 #include "trainer/backend/reference/reference.h"
 
 namespace lockstep::train {
@@ -9,7 +10,8 @@ std::unique_ptr<Backend> MakeBackend(const BackendOptions& options) {
   LOCKSTEP_CHECK(options.threads >= 1, "back end {}: found {} threads, expected at least 1",
                  options.name, options.threads);
   if (options.name == "reference") return MakeReferenceBackend();
-  LOCKSTEP_CHECK(false, "back end: found \"{}\", expected \"reference\"", options.name);
+  if (options.name == "cpu") return MakeCpuBackend(options.threads);
+  LOCKSTEP_CHECK(false, "back end: found \"{}\", expected \"reference\" or \"cpu\"", options.name);
   return nullptr;
 }
 

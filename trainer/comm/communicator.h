@@ -11,11 +11,11 @@
 
 namespace lockstep::train {
 
-// Collectives are called by one thread at a time; Abort() by any. The loss of a peer, a peer's Abort()
-// or a peer that is late by more than the group's timeout fails the collective with Unavailable (the
-// message names what is known of the peer); ranks that call different collectives get
-// FailedPrecondition where that can be seen (local, shm). After a failure every collective fails.
-// A group of one is valid: every collective is the identity.
+// Collectives are called by one thread at a time; Abort() by any. The loss of a peer, a peer's
+// Abort() or a peer that is late by more than the group's timeout fails the collective with
+// Unavailable (the message names what is known of the peer); ranks that call different collectives
+// get FailedPrecondition where that can be seen (local, shm). After a failure every collective
+// fails. A group of one is valid: every collective is the identity.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "api/base/log.h"
 #include "api/base/status.h"
+#include "trainer/comm/available_memory.h"
 #include "trainer/comm/shm/shared_segment.h"
 
 namespace lockstep::train {
@@ -29,7 +31,7 @@ class SharedBuffer final : public GradientBuffer {
   SharedSegment* segment() override { return segment_.get(); }
 
  private:
-  bool seen_ = false;                       // by a generation of peers
+  bool seen_ = false;  // by a generation of peers
   std::unique_ptr<SharedSegment> segment_;
   std::size_t floats_;
 };
@@ -67,6 +69,10 @@ absl::StatusOr<std::unique_ptr<GradientBuffer>> CreatePrivate(std::size_t floats
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GradientBuffer>> GradientBuffer::Create(std::size_t floats) {
+  if (const std::uint64_t available = AvailableMemory(); floats > available / sizeof(float))
+    return absl::ResourceExhaustedError(
+        fmt::format("gradient buffer: {} floats are wanted, {} bytes of memory are available",
+                    floats, available));
   auto segment = SharedSegment::Create(floats * sizeof(float));
   if (segment.ok()) return std::make_unique<SharedBuffer>(*std::move(segment), floats);
   LogWarning("gradient buffer: no shared memory, ranks of this host will talk over sockets",

@@ -20,8 +20,8 @@ class GradientBuffer {
   // ranks fall back to sockets). ResourceExhausted if there is no room for that either.
   static absl::StatusOr<std::unique_ptr<GradientBuffer>> Create(std::size_t floats);
   virtual ~GradientBuffer() = default;
-  virtual float* data() = 0;                // never changes
-  virtual std::size_t size() const = 0;     // floats
+  virtual float* data() = 0;             // never changes
+  virtual std::size_t size() const = 0;  // floats
   // Where peers of this host find the memory (SharedSegment::Locator); empty: private.
   virtual std::string name() const = 0;
 
@@ -29,7 +29,7 @@ class GradientBuffer {
   // no process of an earlier generation can reach: one that was given up for dead and wakes up
   // would otherwise write its late sums into the live ranks' gradients.
   virtual absl::Status Renew() = 0;
-  virtual SharedSegment* segment() = 0;     // null: private
+  virtual SharedSegment* segment() = 0;  // null: private
 };
 
 }  // namespace lockstep::train

@@ -102,12 +102,12 @@ class ThreadedReducer final : public GradientReducer {
   const std::vector<Bucket> buckets_;
   mutable std::mutex mutex_;
   std::condition_variable work_, finished_;
-  std::int64_t ready_begin_;                // gradients from here on are complete
-  std::size_t done_ = 0;                    // buckets of this step that are summed
+  std::int64_t ready_begin_;  // gradients from here on are complete
+  std::size_t done_ = 0;      // buckets of this step that are summed
   bool started_ = false, stopping_ = false;
-  absl::Status failure_;                    // for good: the communicator is broken
+  absl::Status failure_;  // for good: the communicator is broken
   std::chrono::steady_clock::duration exposed_{};
-  std::thread thread_;                      // last: it uses all of the above
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace
@@ -120,8 +120,8 @@ std::vector<GradientReducer::Bucket> GradientReducer::PlanBuckets(
   std::int64_t end = size;
   for (std::size_t layer = layer_starts.size(); layer-- > 0;) {
     const std::int64_t start = layer_starts[layer];
-    LOCKSTEP_CHECK(start >= 0 && start <= size, "gradient buckets: a layer starts at {} of {}", start,
-                   size);
+    LOCKSTEP_CHECK(start >= 0 && start <= size, "gradient buckets: a layer starts at {} of {}",
+                   start, size);
     if (start < end && end - start >= bucket_floats) {
       buckets.push_back({start, end});
       end = start;

@@ -17,7 +17,7 @@ namespace lockstep::train {
 class GradientReducer {
  public:
   struct Bucket {
-    std::int64_t begin = 0, end = 0;     // floats
+    std::int64_t begin = 0, end = 0;  // floats
     bool operator==(const Bucket&) const = default;
   };
   // Pure: cuts [0, size) at layer starts (ascending), from the end, into buckets of at least
@@ -27,8 +27,8 @@ class GradientReducer {
                                          std::int64_t size, std::int64_t bucket_floats);
 
   // `communicator` and `buffer` outlive the reducer, and nothing else uses the communicator between
-  // the first Ready() of a step and its Wait(). A communicator of size one makes every call a no-op.
-  // Destroyed in the middle of a step, the reducer aborts the communicator.
+  // the first Ready() of a step and its Wait(). A communicator of size one makes every call a
+  // no-op. Destroyed in the middle of a step, the reducer aborts the communicator.
   static std::unique_ptr<GradientReducer> Create(Communicator& communicator,
                                                  std::span<float> buffer,
                                                  std::vector<Bucket> buckets);

@@ -16,7 +16,7 @@ namespace lockstep::train {
 
 struct CommunicatorOptions {
   int rank = 0, size = 1;
-  std::string bind_address;              // this pod's own IP, for gloo
+  std::string bind_address;                     // this pod's own IP, for gloo
   Duration timeout = std::chrono::seconds(30);  // of every wait for a peer
   bool allow_shm = true;
   // Stopping it is Abort(), also while the communicator is still being made.
@@ -25,8 +25,8 @@ struct CommunicatorOptions {
 
 // Collective: every member calls it, after it has destroyed the communicator of the generation
 // before. `buffer` is the memory later given to AllReduceSum (any other memory works too, with a
-// copy) and outlives the result. Cancelled: the generation ended; Unavailable or DeadlineExceeded: a
-// peer did not take part.
+// copy) and outlives the result. Cancelled: the generation ended; Unavailable or DeadlineExceeded:
+// a peer did not take part.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions& options,
                                                                KeyValueStore& store,
                                                                GradientBuffer& buffer);

@@ -47,8 +47,10 @@ std::vector<std::string> MergedEnvironment(const std::map<std::string, std::stri
 }  // namespace
 
 absl::StatusOr<pid_t> StartChild(const ChildSpec& spec) {
-  LOCKSTEP_CHECK(getpid() == gettid(), "children are bound to the thread that starts them: "
-                 "start {} on the main thread", spec.argv.front());
+  LOCKSTEP_CHECK(getpid() == gettid(),
+                 "children are bound to the thread that starts them: "
+                 "start {} on the main thread",
+                 spec.argv.front());
   std::vector<std::string> arguments = spec.argv;
   std::vector<std::string> environment = MergedEnvironment(spec.env);
   const std::vector<char*> argv = Pointers(arguments), envp = Pointers(environment);

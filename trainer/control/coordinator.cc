@@ -46,7 +46,9 @@ void SessionStream::OnReadDone(bool ok) {
   StartRead(&incoming_);
 }
 
-void SessionStream::OnWriteDone(bool ok) { coordinator_.WriteDone(*this, ok); }
+void SessionStream::OnWriteDone(bool ok) {
+  coordinator_.WriteDone(*this, ok);
+}
 
 void SessionStream::OnDone() {
   Coordinator& coordinator = coordinator_;
@@ -59,7 +61,9 @@ void PendingGet::Answer(const std::string& value) {
   Finish(grpc::Status::OK);
 }
 
-void PendingGet::OnCancel() { coordinator_.Cancel(*this); }
+void PendingGet::OnCancel() {
+  coordinator_.Cancel(*this);
+}
 
 void PendingGet::OnDone() {
   Coordinator& coordinator = coordinator_;
@@ -123,7 +127,8 @@ void Coordinator::SyncStore() {
   if (store_generation_ == 0) {
     LogInfo("all members are here", {{"generation", current}});
   } else {
-    LogInfo("the generation has ended", {{"generation", store_generation_}});
+    LogInfo(roster_.done() ? "all members have finished" : "the generation has ended",
+            {{"generation", store_generation_}});
   }
   const grpc::Status ended(grpc::StatusCode::FAILED_PRECONDITION,
                            fmt::format("generation {} has ended", store_generation_));

@@ -26,7 +26,7 @@ class SessionStream final
   SessionStream(Coordinator& coordinator, SessionId id);
   // Call these three with the coordinator's mutex held.
   void Send(const proto::CoordinatorMessage& message);
-  void End();      // after what was sent
+  void End();  // after what was sent
   void Written(bool ok);
 
   void StartReading() { StartRead(&incoming_); }
@@ -90,7 +90,7 @@ class Coordinator {
   Roster roster_;
   std::map<SessionId, SessionStream*> streams_;  // those that may still be written to
   SessionId next_session_ = 1;
-  std::uint64_t store_generation_ = 0;           // 0: closed
+  std::uint64_t store_generation_ = 0;  // 0: closed
   std::map<std::string, std::string> store_;
   std::multimap<std::string, PendingGet*> gets_;
   int reactors_ = 0;

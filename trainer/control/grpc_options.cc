@@ -34,7 +34,8 @@ grpc::ChannelArguments ChannelOptions() {
   options.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   options.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   options.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Peers are in the cluster: neither a proxy of the environment nor service configs from DNS apply.
+  // Peers are in the cluster: neither a proxy of the environment nor service configs from DNS
+  // apply.
   options.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   options.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   return options;

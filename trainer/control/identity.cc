@@ -20,7 +20,9 @@ using nlohmann::json;
 constexpr int kMaxIndex = 100'000;
 constexpr int kMaxProcessesPerPod = 1024;
 
-absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
+absl::Status Invalid(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
 
 std::optional<int> ParseInt(std::string_view text) {
   int value = 0;
@@ -60,9 +62,10 @@ absl::Status CheckAddress(const std::string& field, const std::string& address) 
   const bool has_port = colon != std::string::npos;
   const std::optional<int> port = has_port ? ParseInt(text.substr(colon + 1)) : std::nullopt;
   if (!port || *port < 1 || *port > 65535 || !IsHost(text.substr(0, colon))) {
-    return Invalid(fmt::format("TF_CONFIG: {}: found \"{}\", expected host:port with a port of 1 to "
-                               "65535 (IPv6 in brackets)",
-                               field, address));
+    return Invalid(
+        fmt::format("TF_CONFIG: {}: found \"{}\", expected host:port with a port of 1 to "
+                    "65535 (IPv6 in brackets)",
+                    field, address));
   }
   return absl::OkStatus();
 }
@@ -88,8 +91,9 @@ absl::StatusOr<std::vector<std::string>> ParseAddresses(const std::string& field
   for (const auto& [key, item] : value.items()) {
     const std::optional<int> index = ParseInt(key);
     if (!index || *index < 0 || *index > kMaxIndex) {
-      return Invalid(fmt::format("TF_CONFIG: {}: found the key \"{}\", expected an index of 0 to {}",
-                                 field, key, kMaxIndex));
+      return Invalid(
+          fmt::format("TF_CONFIG: {}: found the key \"{}\", expected an index of 0 to {}", field,
+                      key, kMaxIndex));
     }
     const auto at = static_cast<std::size_t>(*index);
     if (addresses.size() <= at) addresses.resize(at + 1);
@@ -117,17 +121,18 @@ absl::Status ParseCluster(const json& config, ClusterSpec& spec) {
   if (!config.contains("cluster")) return Invalid("TF_CONFIG: cluster is missing");
   const json& cluster = config["cluster"];
   if (!cluster.is_object() || cluster.empty()) {
-    return Invalid(fmt::format("TF_CONFIG: cluster: found {}, expected an object with one list of "
-                               "addresses for each of chief, worker, ps, evaluator",
-                               cluster.dump()));
+    return Invalid(
+        fmt::format("TF_CONFIG: cluster: found {}, expected an object with one list of "
+                    "addresses for each of chief, worker, ps, evaluator",
+                    cluster.dump()));
   }
   std::map<std::string, std::string> seen;  // address -> field
   for (const auto& [name, value] : cluster.items()) {
     const std::string field = "cluster." + name;
     const std::optional<api::Role> role = api::RoleFromName(name);
     if (!role) {
-      return Invalid(fmt::format("TF_CONFIG: {}: unknown role, expected chief, worker, ps or evaluator",
-                                 field));
+      return Invalid(fmt::format(
+          "TF_CONFIG: {}: unknown role, expected chief, worker, ps or evaluator", field));
     }
     LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, ParseAddresses(field, value));
     for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -166,9 +171,10 @@ absl::Status ParseTask(const json& config, ClusterSpec& spec) {
   const std::vector<std::string>& peers = *AddressesOf(spec, *role);
   if (!index || *index < 0 || static_cast<std::size_t>(*index) >= peers.size() ||
       peers[static_cast<std::size_t>(*index)].empty()) {
-    return Invalid(fmt::format(
-        "TF_CONFIG: task.index: found {}, expected the index of one of the {} addresses of cluster.{}",
-        index_value.dump(), peers.size(), api::RoleName(*role)));
+    return Invalid(
+        fmt::format("TF_CONFIG: task.index: found {}, expected the index of one of the {} "
+                    "addresses of cluster.{}",
+                    index_value.dump(), peers.size(), api::RoleName(*role)));
   }
   spec.task_role = *role;
   spec.task_index = *index;
@@ -180,8 +186,8 @@ absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, i
   if (!text) return absl::OkStatus();
   const std::optional<int> number = ParseInt(*text);
   if (!number || *number < least || *number > most) {
-    return Invalid(fmt::format("{}: found \"{}\", expected an integer of {} to {}", name, *text,
-                               least, most));
+    return Invalid(
+        fmt::format("{}: found \"{}\", expected an integer of {} to {}", name, *text, least, most));
   }
   value = *number;
   return absl::OkStatus();
@@ -235,8 +241,8 @@ absl::Status ReadTask(const GetEnv& env, Identity& id) {
   int told = id.index;
   LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, api::kEnvIndex, 0, kMaxIndex, told));
   if (told != id.index) {
-    return Invalid(fmt::format("{} is {}, but TF_CONFIG's task.index is {}", api::kEnvIndex, told,
-                               id.index));
+    return Invalid(
+        fmt::format("{} is {}, but TF_CONFIG's task.index is {}", api::kEnvIndex, told, id.index));
   }
   return absl::OkStatus();
 }
@@ -278,7 +284,9 @@ int Identity::Pods() const {
   return static_cast<int>(cluster.chief.size() + cluster.worker.size());
 }
 
-int Identity::World() const { return Pods() * processes_per_pod; }
+int Identity::World() const {
+  return Pods() * processes_per_pod;
+}
 
 int Identity::PodRank() const {
   if (role == api::Role::kChief) return 0;
@@ -290,13 +298,15 @@ std::string Identity::LeaderAddress() const {
   return cluster.chief.empty() ? cluster.worker.front() : cluster.chief.front();
 }
 
-bool Identity::IsLeader() const { return PodRank() == 0; }
+bool Identity::IsLeader() const {
+  return PodRank() == 0;
+}
 
 std::string Identity::ClusterHash() const {
-  return fmt::format("uid={} attempt={} chief={} worker={} ps={} processesPerPod={} training={:016x}",
-                     job_uid, attempt, cluster.chief.size(), cluster.worker.size(),
-                     cluster.ps.size(), processes_per_pod,
-                     Digest(api::TrainingSpecToJson(training).dump()));
+  return fmt::format(
+      "uid={} attempt={} chief={} worker={} ps={} processesPerPod={} training={:016x}", job_uid,
+      attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(), processes_per_pod,
+      Digest(api::TrainingSpecToJson(training).dump()));
 }
 
 std::optional<std::string> ProcessEnv(const std::string& name) {
@@ -318,8 +328,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   id.processes_per_pod = id.strategy.processes_per_pod.value_or(1);
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvProcessesPerPod, 1, kMaxProcessesPerPod, id.processes_per_pod));
-  LOCKSTEP_RETURN_IF_ERROR(
-      ReadInt(env, kEnvLocalRank, 0, id.processes_per_pod - 1, id.local_rank));
+  LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, kEnvLocalRank, 0, id.processes_per_pod - 1, id.local_rank));
   return id;
 }
 

@@ -31,20 +31,20 @@ inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 struct Identity {
   std::string job, job_uid, namespace_name;
   api::Role role = api::Role::kWorker;
-  int index = 0;                         // within the role
+  int index = 0;  // within the role
   int attempt = 0;
   int processes_per_pod = 1;
-  int local_rank = 0;                    // within the pod
-  std::string pod_ip;                    // empty: bind all addresses
-  std::string rendezvous_address;        // kEnvRendezvousAddress; empty: LeaderAddress()
+  int local_rank = 0;              // within the pod
+  std::string pod_ip;              // empty: bind all addresses
+  std::string rendezvous_address;  // kEnvRendezvousAddress; empty: LeaderAddress()
   ClusterSpec cluster;
   api::TrainingSpec training;
   api::StrategySpec strategy;
 
-  int Pods() const;                      // that take part in collectives: chief and workers
-  int World() const;                     // Pods() * processes_per_pod
-  int PodRank() const;                   // chief first, then workers; -1: takes no part
-  std::string LeaderAddress() const;     // host:port of the chief, else of worker 0
+  int Pods() const;                   // that take part in collectives: chief and workers
+  int World() const;                  // Pods() * processes_per_pod
+  int PodRank() const;                // chief first, then workers; -1: takes no part
+  std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
   bool IsLeader() const;
   // Equal for processes that may train together: job uid, attempt, roles and counts, `training`.
   // Readable up to the digest of `training`, so that two that differ show where.
@@ -54,8 +54,9 @@ struct Identity {
 using GetEnv = std::function<std::optional<std::string>(const std::string&)>;
 std::optional<std::string> ProcessEnv(const std::string& name);
 
-// InvalidArgument names the variable. Without TF_CONFIG: an error if LOCKSTEP_ROLE or LOCKSTEP_INDEX
-// says that this is one replica of several, else a world of one pod at 127.0.0.1, any port.
+// InvalidArgument names the variable. Without TF_CONFIG: an error if LOCKSTEP_ROLE or
+// LOCKSTEP_INDEX says that this is one replica of several, else a world of one pod at 127.0.0.1,
+// any port.
 absl::StatusOr<Identity> ReadIdentity(const GetEnv& env);
 
 }  // namespace lockstep::train

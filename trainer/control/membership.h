@@ -1,5 +1,5 @@
-// Who is in: the rendezvous's rules as a pure state machine. No threads, sockets or clock; each call
-// returns what is to be sent. The service around it owns the streams.
+// Who is in: the rendezvous's rules as a pure state machine. No threads, sockets or clock; each
+// call returns what is to be sent. The service around it owns the streams.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::string ToString(const Slot& slot);  // "worker 1", "worker 1 process 2"
 
 struct RosterConfig {
   std::string job, job_uid, cluster_hash;
-  std::vector<Slot> slots;               // by rank
+  std::vector<Slot> slots;  // by rank
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);
 };
@@ -35,7 +35,7 @@ struct RosterConfig {
 struct Outgoing {
   SessionId to = 0;
   std::optional<proto::CoordinatorMessage> message;
-  bool close = false;                    // end the stream after the message
+  bool close = false;  // end the stream after the message
 };
 using Outbox = std::vector<Outgoing>;
 
@@ -50,13 +50,13 @@ class Roster {
   Outbox Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now);
   // The stream is gone. A loss, unless training is done or the process was only waiting.
   Outbox Disconnect(SessionId id, const std::string& reason);
-  // Drops sessions that have been silent for dead_after; tells those who wait who is missing. Call it
-  // at least every dead_after / 2.
+  // Drops sessions that have been silent for dead_after; tells those who wait who is missing. Call
+  // it at least every dead_after / 2.
   Outbox Tick(SteadyTime now);
 
   std::uint64_t generation() const { return generation_; }  // the latest; 0: none yet
   bool active() const { return active_; }
-  bool done() const { return done_; }                        // every member was released
+  bool done() const { return done_; }  // every member was released
   bool empty() const { return sessions_.empty(); }
   // Slots that a new generation waits for; empty while one is active or training is done.
   std::vector<std::string> Missing() const;

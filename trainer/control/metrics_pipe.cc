@@ -28,7 +28,9 @@ void MetricsPipeWriter::Write(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(fd_, text.data(), text.size());
 }
 
-MetricsPipeReader::~MetricsPipeReader() { close(fd_); }
+MetricsPipeReader::~MetricsPipeReader() {
+  close(fd_);
+}
 
 std::vector<std::string> MetricsPipeReader::Lines() {
   std::vector<std::string> lines;

@@ -33,8 +33,8 @@ class MetricsPipeReader {
   MetricsPipeReader& operator=(const MetricsPipeReader&) = delete;
 
   int fd() const { return fd_; }
-  bool open() const { return open_; }              // false once the writer is gone
-  std::vector<std::string> Lines();                // complete ones that have come since
+  bool open() const { return open_; }  // false once the writer is gone
+  std::vector<std::string> Lines();    // complete ones that have come since
  private:
   const int fd_;
   bool open_ = true;

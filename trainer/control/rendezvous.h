@@ -20,14 +20,14 @@ namespace lockstep::train {
 struct Member {
   std::string role;
   int index = 0, local_rank = 0;
-  std::int64_t step = -1;                // steps done in memory; -1: no state yet
+  std::int64_t step = -1;  // steps done in memory; -1: no state yet
   bool operator==(const Member&) const = default;
 };
 
 struct Membership {
   std::uint64_t generation = 0;
   int rank = 0;
-  std::vector<Member> members;           // by rank: pod rank * processes_per_pod + local rank
+  std::vector<Member> members;  // by rank: pod rank * processes_per_pod + local rank
   int world() const { return static_cast<int>(members.size()); }
   // The rank whose state all others take: the furthest, and of those the lowest. -1: none has any.
   int FurthestRank() const;
@@ -56,8 +56,8 @@ class Rendezvous {
   // Ranks agree by summing this flag in the all-reduce of a step, so that all see it at the same
   // one: rank 0 saves, ranks with the flag leave with kExitPreempted, the others Join again.
   virtual bool StopRequested() const = 0;
-  // Blocks until every member has called it, then all may exit. Aborted: the generation ended first,
-  // Join again. DeadlineExceeded: as Join.
+  // Blocks until every member has called it, then all may exit. Aborted: the generation ended
+  // first, Join again. DeadlineExceeded: as Join.
   virtual absl::Status Finish() = 0;
 };
 

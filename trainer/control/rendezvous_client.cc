@@ -67,13 +67,13 @@ class RendezvousClient final : public Rendezvous {
   const std::string address_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
-  proto::Join join_;                              // what does not change, and the latest of the rest
+  proto::Join join_;  // what does not change, and the latest of the rest
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::shared_ptr<RendezvousStream> stream_;      // null: not connected
-  int connection_ = 0;                            // its number: late words of older ones are dropped
-  bool broken_ = false;                           // stream_ is
+  std::shared_ptr<RendezvousStream> stream_;  // null: not connected
+  int connection_ = 0;                        // its number: late words of older ones are dropped
+  bool broken_ = false;                       // stream_ is
   std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
   Membership membership_;
@@ -82,7 +82,7 @@ class RendezvousClient final : public Rendezvous {
   std::vector<std::string> missing_;
   std::optional<proto::TrainerProgress> progress_;
   std::function<void(const std::string&)> on_generation_end_ = [](const std::string&) {};
-  bool telling_end_ = false;                      // on_generation_end_ is being called
+  bool telling_end_ = false;  // on_generation_end_ is being called
   SteadyTime last_log_;
 
   GenerationStore store_;
@@ -107,8 +107,7 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
   join_.set_role(std::string(api::RoleName(identity.role)));
   join_.set_index(identity.index);
   join_.set_local_rank(identity.local_rank);
-  join_.set_incarnation(
-      fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
+  join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
   heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
 }
 
@@ -170,8 +169,8 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
   const SteadyTime now = clock_.SteadyNow();
   if (now >= deadline) {
     const double seconds = std::chrono::duration<double>(options_.timeout).count();
-    return absl::DeadlineExceededError(fmt::format("rendezvous at {}: not complete after {:.3g} s: {}",
-                                                   address_, seconds, WaitingFor()));
+    return absl::DeadlineExceededError(fmt::format(
+        "rendezvous at {}: not complete after {:.3g} s: {}", address_, seconds, WaitingFor()));
   }
   if (StopRequested()) {
     return absl::CancelledError(

@@ -9,13 +9,13 @@
 namespace lockstep::train {
 
 struct RendezvousClientOptions {
-  Duration timeout = std::chrono::minutes(5);            // of Join and Finish
+  Duration timeout = std::chrono::minutes(5);  // of Join and Finish
   Duration heartbeat_every = std::chrono::seconds(1);
-  Duration log_every = std::chrono::seconds(1);          // who is missing, at most this often
+  Duration log_every = std::chrono::seconds(1);  // who is missing, at most this often
   // Between attempts to reach the leader: quick at first, since it is most often just starting.
   Duration first_retry = std::chrono::milliseconds(20);
   Duration longest_retry = std::chrono::milliseconds(500);
-  std::function<bool()> stop_requested;                  // any thread
+  std::function<bool()> stop_requested;  // any thread
 };
 
 std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock,

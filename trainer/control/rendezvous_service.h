@@ -1,5 +1,5 @@
-// The rendezvous's server: sessions, the generation's key-value store and TrainerStatus, on one port.
-// Run by the leading pod's supervisor.
+// The rendezvous's server: sessions, the generation's key-value store and TrainerStatus, on one
+// port. Run by the leading pod's supervisor.
 #pragma once
 
 #include <memory>

@@ -39,7 +39,8 @@ class RendezvousStream {
   const Events events_;
   std::unique_ptr<proto::Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<proto::ReplicaMessage, proto::CoordinatorMessage>> stream_;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::ReplicaMessage, proto::CoordinatorMessage>>
+      stream_;
   std::mutex write_mutex_;
   bool writable_ = true;
   std::thread reader_;

@@ -9,7 +9,7 @@
 namespace lockstep::train {
 
 struct RestartBudgetOptions {
-  int restarts = 10;                     // without a step of progress between them
+  int restarts = 10;                               // without a step of progress between them
   Duration first_delay = std::chrono::seconds(1);  // of the second restart; doubles each time
   Duration longest_delay = std::chrono::seconds(30);
 };

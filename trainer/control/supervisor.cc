@@ -28,10 +28,10 @@ constexpr Duration kFailureGrace = std::chrono::seconds(10);
 
 struct Replica {
   int local_rank = 0;
-  pid_t pid = -1;                               // -1: not running
+  pid_t pid = -1;  // -1: not running
   std::unique_ptr<MetricsPipeReader> metrics;
   std::optional<SteadyTime> restart_at;
-  int exit_code = 0;                            // the last
+  int exit_code = 0;  // the last
 };
 
 // Blocks the signals that are read from a descriptor, for this thread and those it starts.
@@ -89,13 +89,13 @@ class Supervisor {
   const Identity& identity_;
   const Clock& clock_;
   const SupervisorOptions& options_;
-  SignalFd signals_;                            // first: before any thread
+  SignalFd signals_;  // first: before any thread
   RestartBudget budget_;
   std::unique_ptr<RendezvousService> rendezvous_;
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
-  std::optional<int> failure_;                  // the first permanent one
-  std::optional<SteadyTime> kill_at_;           // set: stopping
+  std::optional<int> failure_;         // the first permanent one
+  std::optional<SteadyTime> kill_at_;  // set: stopping
 };
 
 absl::StatusOr<int> Supervisor::Run() {
@@ -125,9 +125,9 @@ absl::StatusOr<int> Supervisor::Run() {
 
 absl::Status Supervisor::StartServers() {
   if (identity_.IsLeader()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(rendezvous_,
-                              RendezvousService::Start(RosterFor(identity_),
-                                                       ListenAddress(identity_), clock_));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        rendezvous_,
+        RendezvousService::Start(RosterFor(identity_), ListenAddress(identity_), clock_));
   }
   if (options_.start_metrics) {
     LOCKSTEP_ASSIGN_OR_RETURN(metrics_, options_.start_metrics());
@@ -173,8 +173,8 @@ void Supervisor::Wait() {
   }
   int timeout_ms = -1;
   if (due) {
-    const Duration left = std::clamp<Duration>(*due - clock_.SteadyNow(), Duration::zero(),
-                                               std::chrono::minutes(1));
+    const Duration left =
+        std::clamp<Duration>(*due - clock_.SteadyNow(), Duration::zero(), std::chrono::minutes(1));
     timeout_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
   }
   poll(fds.data(), fds.size(), timeout_ms);

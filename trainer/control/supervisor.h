@@ -15,14 +15,14 @@
 namespace lockstep::train {
 
 struct SupervisorOptions {
-  // argv of a replica; argv[0] is a path, "/proc/self/exe" is this program. Each gets kEnvLocalRank,
-  // kEnvMetricsFd and, in the leading pod, kEnvRendezvousAddress.
+  // argv of a replica; argv[0] is a path, "/proc/self/exe" is this program. Each gets
+  // kEnvLocalRank, kEnvMetricsFd and, in the leading pod, kEnvRendezvousAddress.
   std::vector<std::string> replica_command;
   // False: a replica's end is the pod's (restart scopes Gang and Pod).
   bool restart_in_place = true;
   RestartBudgetOptions restart_budget;
-  Duration stop_grace = std::chrono::seconds(25);        // from SIGTERM to SIGKILL of the replicas
-  Duration drain_deadline = std::chrono::seconds(10);    // the leader's wait for the last goodbyes
+  Duration stop_grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL of the replicas
+  Duration drain_deadline = std::chrono::seconds(10);  // the leader's wait for the last goodbyes
   // Both or none; called once the signals are blocked, so that its threads do not take them.
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
   std::function<absl::StatusOr<ReplicaMetrics>(const std::string& line)> decode_metrics;

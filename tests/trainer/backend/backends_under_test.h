@@ -6,6 +6,6 @@
 
 namespace lockstep::train {
 
-inline const std::vector<std::string> kBackendsUnderTest = {"reference"};
+inline const std::vector<std::string> kBackendsUnderTest = {"reference", "cpu"};
 
 }  // namespace lockstep::train

@@ -156,7 +156,7 @@ TEST(IdxTest, NoDamageCrashes) {
   IdxFolder folder;
   const std::string plain = ImageFile(4), compressed = Compress(plain);
   int opened = 0;
-  for (std::uint64_t n = 0; n < 600; ++n) {
+  for (std::uint64_t n = 0; n < 300; ++n) {
     folder.Write("train-images-idx3-ubyte", Mutate(n % 2 == 0 ? plain : compressed, n / 2));
     const auto dataset = OpenIdx(folder.path(), Split::kTrain, true);
     if (!dataset.ok()) continue;  // a flipped pixel is no error
@@ -166,8 +166,8 @@ TEST(IdxTest, NoDamageCrashes) {
     for (std::int64_t i = 0; i < (*dataset)->size(); ++i)
       EXPECT_TRUE((*dataset)->Read(i, pixels).ok());
   }
-  EXPECT_GT(opened, 20);
-  EXPECT_LT(opened, 580);
+  EXPECT_GT(opened, 10);
+  EXPECT_LT(opened, 290);
 }
 
 TEST(IdxTest, OpensMnistAtOnce) {

@@ -74,7 +74,7 @@ std::chrono::milliseconds Milliseconds(Duration duration) {
 }
 
 void IgnoreBrokenPipes() {
-  struct sigaction current {};
+  struct sigaction current{};
   if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
     std::signal(SIGPIPE, SIG_IGN);
 }
@@ -131,7 +131,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   void Abort() override {
-    if (!aborted_.exchange(true)) device_->Abort(kAborted);
+    if (!aborted_.exchange(true)) device_->Abort();
   }
 
  private:
@@ -141,7 +141,7 @@ class GlooCommunicator final : public Communicator {
     if (aborted_.load()) return Explain(absl::OkStatus());
     failure_ = Catching(rank(), call);
     // Only neighbours of a lost rank see its connection break. Closing ours passes the news on.
-    if (!failure_.ok()) device_->Abort("a peer was lost");
+    if (!failure_.ok()) device_->Abort();
     return Explain(failure_);
   }
 
@@ -165,7 +165,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
   IgnoreBrokenPipes();
   std::shared_ptr<AbortableDevice> device;
   if (auto made = Catching(options.rank,
-                           [&] { device = AbortableDevice::Create(options.bind_address); });
+                           [&] {
+                             device = std::make_shared<AbortableDevice>(
+                                 options.bind_address, Milliseconds(options.timeout));
+                           });
       !made.ok())
     return absl::UnavailableError(
         fmt::format("{} (bind address '{}')", std::string(made.message()), options.bind_address));

@@ -1,43 +1,114 @@
 #include "trainer/comm/gloo/gloo_transport.h"
 
 #include <gloo/common/error.h>
+#include <gloo/transport/tcp/attr.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <utility>
 
 namespace lockstep::train {
+namespace {
 
-std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int rank) {
-  const std::lock_guard lock(mutex_);
-  if (!abort_reason_.empty()) throw gloo::IoException(abort_reason_);
-  return Context::createPair(rank);
+[[noreturn]] void ThrowAborted() {
+  throw gloo::IoException("connections closed");
 }
 
-void AbortableContext::Abort(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  abort_reason_ = reason;
-  signalException(reason);  // of pairs that have failed already: nothing
+}  // namespace
+
+// Known to its context while it lives, so that Abort can reach the thread that waits on it.
+class AbortableContext::Buffer final : public gloo::transport::UnboundBuffer {
+ public:
+  Buffer(AbortableContext& context, std::unique_ptr<gloo::transport::UnboundBuffer> tcp)
+      : UnboundBuffer(tcp->ptr, tcp->size), context_(context), tcp_(std::move(tcp)) {
+    const std::lock_guard lock(context_.abort_mutex_);
+    context_.buffers_.insert(tcp_.get());
+  }
+  ~Buffer() override {
+    const std::lock_guard lock(context_.abort_mutex_);
+    context_.buffers_.erase(tcp_.get());
+  }
+
+  // Gloo's collectives ignore the result `false` of an aborted wait, hence the exception.
+  bool waitRecv(int* rank, std::chrono::milliseconds timeout) override {
+    if (context_.aborted() || !tcp_->waitRecv(rank, timeout)) ThrowAborted();
+    return true;
+  }
+  bool waitSend(int* rank, std::chrono::milliseconds timeout) override {
+    if (context_.aborted() || !tcp_->waitSend(rank, timeout)) ThrowAborted();
+    return true;
+  }
+  void abortWaitRecv() override { tcp_->abortWaitRecv(); }
+  void abortWaitSend() override { tcp_->abortWaitSend(); }
+  void send(int rank, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    tcp_->send(rank, slot, offset, bytes);
+  }
+  void recv(int rank, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    tcp_->recv(rank, slot, offset, bytes);
+  }
+  void recv(std::vector<int> ranks, std::uint64_t slot, std::size_t offset,
+            std::size_t bytes) override {
+    tcp_->recv(std::move(ranks), slot, offset, bytes);
+  }
+
+ private:
+  AbortableContext& context_;
+  const std::unique_ptr<gloo::transport::UnboundBuffer> tcp_;
+};
+
+AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp)
+    : Context(tcp->rank, tcp->size), tcp_(std::move(tcp)) {}
+
+std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int peer) {
+  const std::lock_guard lock(abort_mutex_);
+  if (aborted_) ThrowAborted();
+  auto& pair = tcp_->createPair(peer);
+  pairs_made_.push_back(pair.get());
+  return pair;
 }
 
-std::shared_ptr<AbortableDevice> AbortableDevice::Create(const std::string& address) {
-  return std::make_shared<AbortableDevice>(
-      gloo::transport::tcp::CreateDeviceAttr(gloo::transport::tcp::attr(address.c_str())));
+std::unique_ptr<gloo::transport::UnboundBuffer> AbortableContext::createUnboundBuffer(
+    void* data, std::size_t bytes) {
+  return std::make_unique<Buffer>(*this, tcp_->createUnboundBuffer(data, bytes));
 }
+
+void AbortableContext::Abort() {
+  const std::lock_guard lock(abort_mutex_);
+  if (std::exchange(aborted_, true)) return;
+  // A wait that has not begun yet finds its flag set; one that begins later asks aborted() first.
+  for (gloo::transport::UnboundBuffer* buffer : buffers_) {
+    buffer->abortWaitRecv();
+    buffer->abortWaitSend();
+  }
+  for (gloo::transport::Pair* pair : pairs_made_) pair->close();
+}
+
+bool AbortableContext::aborted() {
+  const std::lock_guard lock(abort_mutex_);
+  return aborted_;
+}
+
+AbortableDevice::AbortableDevice(const std::string& address, std::chrono::milliseconds timeout)
+    : tcp_(gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()))),
+      timeout_(timeout) {}
 
 std::shared_ptr<gloo::transport::Context> AbortableDevice::createContext(int rank, int size) {
   const std::lock_guard lock(mutex_);
-  if (!abort_reason_.empty()) throw gloo::IoException(abort_reason_);
-  auto context = std::make_shared<AbortableContext>(
-      std::static_pointer_cast<gloo::transport::tcp::Device>(shared_from_this()), rank, size);
+  if (aborted_) ThrowAborted();
+  auto tcp = tcp_->createContext(rank, size);
+  tcp->setTimeout(timeout_);
+  auto context = std::make_shared<AbortableContext>(std::move(tcp));
   context_ = context;
   return context;
 }
 
-void AbortableDevice::Abort(const std::string& reason) {
+void AbortableDevice::Abort() {
   std::shared_ptr<AbortableContext> context;
   {
     const std::lock_guard lock(mutex_);
-    abort_reason_ = reason;
+    aborted_ = true;
     context = context_.lock();
   }
-  if (context) context->Abort(reason);
+  if (context) context->Abort();
 }
 
 }  // namespace lockstep::train

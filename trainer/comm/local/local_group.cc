@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -46,8 +47,8 @@ class LocalGroup {
           other.root == call.root)
         continue;
       const auto message =
-          fmt::format("collective: rank {} calls {} of {} bytes, rank {} calls {} of {} bytes", rank,
-                      call.name, call.bytes, peer, other.name, other.bytes);
+          fmt::format("collective: rank {} calls {} of {} bytes, rank {} calls {} of {} bytes",
+                      rank, call.name, call.bytes, peer, other.name, other.bytes);
       Break(absl::FailedPreconditionError(message));
       return absl::FailedPreconditionError(message);
     }
@@ -99,7 +100,7 @@ class LocalGroup {
 class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<LocalGroup> group, int rank)
-      : group_(std::move(group)), rank_(rank) {}
+      : group_(std::move(group)), rank_(rank), addends_(static_cast<std::size_t>(group_->size())) {}
   ~LocalCommunicator() override {
     group_->Break(
         absl::UnavailableError(fmt::format("collective: rank {} has left the group", rank_)));
@@ -114,10 +115,10 @@ class LocalCommunicator final : public Communicator {
     const auto bytes = std::as_writable_bytes(data);
     LOCKSTEP_RETURN_IF_ERROR(
         Explain(group_->Enter(rank_, {"AllReduceSum", bytes.data(), bytes.size(), 0})));
-    std::vector<float*> addends;
-    for (const auto& call : group_->calls()) addends.push_back(reinterpret_cast<float*>(call.data));
+    std::transform(group_->calls().begin(), group_->calls().end(), addends_.begin(),
+                   [](const auto& call) { return reinterpret_cast<float*>(call.data); });
     const auto [begin, end] = ShareOf(rank_, size(), data.size());
-    SumRanks(addends, begin, end);
+    SumRanks(addends_, begin, end);
     return Explain(group_->Leave());
   }
 
@@ -139,8 +140,7 @@ class LocalCommunicator final : public Communicator {
 
   void Abort() override {
     aborted_.store(true);
-    group_->Break(
-        absl::UnavailableError(fmt::format("collective: rank {} has aborted it", rank_)));
+    group_->Break(absl::UnavailableError(fmt::format("collective: rank {} has aborted it", rank_)));
   }
 
  private:
@@ -151,6 +151,7 @@ class LocalCommunicator final : public Communicator {
 
   const std::shared_ptr<LocalGroup> group_;
   const int rank_;
+  std::vector<float*> addends_;  // scratch: where each rank's addend is
   std::atomic<bool> aborted_{false};
 };
 

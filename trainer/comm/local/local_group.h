@@ -13,7 +13,7 @@ namespace lockstep::train {
 
 // One communicator a rank, by rank; each may outlive the others, whose end it sees as Unavailable.
 // A wait of more than `timeout` for a peer fails with Unavailable.
-std::vector<std::unique_ptr<Communicator>> MakeLocalGroup(int size,
-                                                          Duration timeout = std::chrono::seconds(30));
+std::vector<std::unique_ptr<Communicator>> MakeLocalGroup(
+    int size, Duration timeout = std::chrono::seconds(30));
 
 }  // namespace lockstep::train

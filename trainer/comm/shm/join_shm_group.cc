@@ -55,7 +55,7 @@ struct Offer {
 
 struct Mappings {
   std::vector<std::unique_ptr<SharedSegment>> segments;
-  std::vector<PeerProcess> processes;       // by rank, this one included
+  std::vector<PeerProcess> processes;  // by rank, this one included
 };
 
 class Joining {
@@ -84,7 +84,9 @@ class Joining {
   }
 
  private:
-  static std::string Key(const char* what, int rank) { return fmt::format("shm/{}/{}", what, rank); }
+  static std::string Key(const char* what, int rank) {
+    return fmt::format("shm/{}/{}", what, rank);
+  }
 
   absl::StatusOr<std::vector<std::string>> GetAll(const char* what) {
     std::vector<std::string> values;

@@ -56,16 +56,23 @@ int SpinsFor(int ranks) {
 
 std::string CollectiveId::ToString() const {
   switch (kind) {
-    case CollectiveKind::kNone: return "nothing";
-    case CollectiveKind::kAllReduce: return fmt::format("AllReduceSum of {} at {}", count, offset);
-    case CollectiveKind::kBroadcast: return fmt::format("Broadcast of {} from {}", count, root);
-    case CollectiveKind::kBarrier: return "Barrier";
+    case CollectiveKind::kNone:
+      return "nothing";
+    case CollectiveKind::kAllReduce:
+      return fmt::format("AllReduceSum of {} at {}", count, offset);
+    case CollectiveKind::kBroadcast:
+      return fmt::format("Broadcast of {} from {}", count, root);
+    case CollectiveKind::kBarrier:
+      return "Barrier";
   }
   return "an unknown collective";
 }
 
 SharedBarrier::SharedBarrier(BarrierMemory& memory, Options options)
-    : memory_(memory), options_(std::move(options)), spins_(SpinsFor(options_.size)) {
+    : memory_(memory),
+      options_(std::move(options)),
+      spins_(SpinsFor(options_.size)),
+      barriers_(memory.word.load(std::memory_order_acquire) / kOneBarrier) {
   LOCKSTEP_CHECK(options_.size <= kMaxSharedRanks, "shared barrier: {} ranks, at most {}",
                  options_.size, kMaxSharedRanks);
 }
@@ -149,8 +156,8 @@ int SharedBarrier::FirstMissing() const {
 
 void SharedBarrier::Break(Reason reason, int culprit) {
   std::uint64_t none = 0;
-  memory_.blame.compare_exchange_strong(none, static_cast<std::uint64_t>(reason) << 32 |
-                                                  static_cast<std::uint32_t>(culprit));
+  memory_.blame.compare_exchange_strong(
+      none, static_cast<std::uint64_t>(reason) << 32 | static_cast<std::uint32_t>(culprit));
   memory_.word.fetch_or(kBroken, std::memory_order_acq_rel);
   FutexWakeAll(memory_.word);
 }
@@ -166,18 +173,19 @@ absl::Status SharedBarrier::Health() const {
   const std::uint64_t blame = memory_.blame.load();
   const auto rank = static_cast<std::uint32_t>(blame);
   switch (static_cast<Reason>(blame >> 32)) {
-    case Reason::kNone: break;
+    case Reason::kNone:
+      break;
     case Reason::kAborted:
       return absl::UnavailableError(fmt::format("collective: rank {} has aborted it", rank));
     case Reason::kLeft:
       return absl::UnavailableError(fmt::format("collective: rank {} has left the group", rank));
     case Reason::kDied:
-      return absl::UnavailableError(fmt::format("collective: the process of rank {} is dead", rank));
-    case Reason::kTimedOut:
       return absl::UnavailableError(
-          fmt::format("collective: rank {} did not come within {} ms", rank,
-                      std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout)
-                          .count()));
+          fmt::format("collective: the process of rank {} is dead", rank));
+    case Reason::kTimedOut:
+      return absl::UnavailableError(fmt::format(
+          "collective: rank {} did not come within {} ms", rank,
+          std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count()));
     case Reason::kMismatch:
       return absl::FailedPreconditionError(
           fmt::format("collective: rank {} called another collective than the others", rank));

@@ -30,13 +30,13 @@ struct CollectiveId {
 // not write to each other's lines on their way in.
 struct BarrierMemory {
   struct alignas(64) Rank {
-    std::atomic<std::uint32_t> arrived;     // barriers this rank has reached
+    std::atomic<std::uint32_t> arrived;  // barriers this rank has reached
     // Of two collectives in turn: the next may be announced while a peer still reads this one.
     std::array<CollectiveId, 2> announced;
   };
   // What waiters sleep on. Bit 0: broken; above it, barriers completed (modulo 2^31).
   alignas(64) std::atomic<std::uint32_t> word;
-  std::atomic<std::uint64_t> blame;         // 0, else reason << 32 | rank; the first one stays
+  std::atomic<std::uint64_t> blame;  // 0, else reason << 32 | rank; the first one stays
   alignas(64) std::atomic<std::uint32_t> arrivals;  // of all ranks, ever (modulo 2^32)
   std::array<Rank, kMaxSharedRanks> ranks;
 };
@@ -49,8 +49,8 @@ class SharedBarrier {
   enum class Reason : std::uint32_t { kNone, kAborted, kLeft, kDied, kTimedOut, kMismatch };
   struct Options {
     int rank = 0, size = 1;
-    Duration timeout{};                     // of a wait
-    std::function<bool(int rank)> alive;    // asked about ranks that keep the others waiting
+    Duration timeout{};                   // of a wait
+    std::function<bool(int rank)> alive;  // asked about ranks that keep the others waiting
   };
   SharedBarrier(BarrierMemory& memory, Options options);
 
@@ -74,7 +74,7 @@ class SharedBarrier {
   BarrierMemory& memory_;
   const Options options_;
   const int spins_;
-  std::uint32_t barriers_ = 0;              // this rank has arrived at
+  std::uint32_t barriers_;  // this rank has arrived at
   std::uint32_t collectives_ = 0;
   std::atomic<bool> aborted_{false};
 };

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "api/base/status.h"
+#include "trainer/comm/available_memory.h"
 
 namespace lockstep::train {
 namespace {
@@ -25,7 +26,9 @@ constexpr std::size_t kTokenChars = 32;
 // A peer relies on these: without them the creator could truncate the file under the peer's feet.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-std::string ErrnoText() { return std::strerror(errno); }
+std::string ErrnoText() {
+  return std::strerror(errno);
+}
 
 absl::StatusOr<std::string> RandomToken() {
   std::array<unsigned char, kTokenChars / 2> bytes{};
@@ -42,7 +45,7 @@ bool ParseInt(std::string_view text, int& value) {
 }
 
 absl::Status CheckPeerFile(int fd, std::size_t bytes, const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0)
     return absl::NotFoundError(fmt::format("shared memory {}: {}", path, ErrnoText()));
   if (info.st_size != static_cast<off_t>(kHeaderBytes + bytes))
@@ -85,6 +88,10 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(std::size_t
 }
 
 absl::Status SharedSegment::Allocate(std::size_t bytes) {
+  // posix_fallocate would go on until the kernel kills someone.
+  if (const std::uint64_t available = AvailableMemory(); bytes > available)
+    return absl::ResourceExhaustedError(
+        fmt::format("shared memory: {} bytes are wanted, {} are available", bytes, available));
   LOCKSTEP_ASSIGN_OR_RETURN(locator_.token, RandomToken());
   size_ = bytes;
   fd_ = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -22,7 +22,7 @@ class SharedSegment {
     pid_t pid = 0;
     int fd = -1;
     std::string token;
-    std::string ToString() const;           // "pid:fd:token"
+    std::string ToString() const;  // "pid:fd:token"
     static absl::StatusOr<Locator> Parse(const std::string& text);
   };
 
@@ -50,8 +50,8 @@ class SharedSegment {
   absl::Status Allocate(std::size_t bytes);
   absl::Status Map(void* at);
 
-  int fd_ = -1;                             // kept open by the creator only
-  std::byte* base_ = nullptr;               // the page with the token
+  int fd_ = -1;                // kept open by the creator only
+  std::byte* base_ = nullptr;  // the page with the token
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   Locator locator_;

@@ -22,10 +22,8 @@ constexpr std::uint64_t kOutside = ~std::uint64_t{0};
 
 ShmCommunicator::ShmCommunicator(ShmView view, Duration timeout, std::stop_token cancel)
     : view_(std::move(view)),
-      barrier_(*view_.barrier, {.rank = view_.rank,
-                                .size = view_.size,
-                                .timeout = timeout,
-                                .alive = view_.alive}),
+      barrier_(*view_.barrier,
+               {.rank = view_.rank, .size = view_.size, .timeout = timeout, .alive = view_.alive}),
       addends_(static_cast<std::size_t>(view_.size)),
       on_cancel_(std::move(cancel), [this] { Abort(); }) {}
 
@@ -60,10 +58,8 @@ absl::Status ShmCommunicator::SumThroughBounces(std::span<float> data) {
   for (std::span<float> rest = data; !rest.empty();) {
     const std::span<float> piece = rest.first(std::min(rest.size(), kBounceFloats));
     std::memcpy(own, piece.data(), piece.size_bytes());
-    LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce({.kind = CollectiveKind::kAllReduce,
-                                                .root = 0,
-                                                .offset = kOutside,
-                                                .count = rest.size()}));
+    LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce(
+        {.kind = CollectiveKind::kAllReduce, .root = 0, .offset = kOutside, .count = rest.size()}));
     const auto [begin, end] = ShareOf(view_.rank, view_.size, piece.size());
     SumRanks(addends_, begin, end);
     LOCKSTEP_RETURN_IF_ERROR(barrier_.Arrive());
@@ -84,10 +80,8 @@ absl::Status ShmCommunicator::Broadcast(std::span<std::byte> data, int root) {
   for (std::span<std::byte> rest = data; !rest.empty(); half = kHalfBytes - half) {
     const std::span<std::byte> piece = rest.first(std::min(rest.size(), kHalfBytes));
     if (view_.rank == root) std::memcpy(bounce + half, piece.data(), piece.size());
-    LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce({.kind = CollectiveKind::kBroadcast,
-                                                .root = root,
-                                                .offset = 0,
-                                                .count = rest.size()}));
+    LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce(
+        {.kind = CollectiveKind::kBroadcast, .root = root, .offset = 0, .count = rest.size()}));
     if (view_.rank != root) std::memcpy(piece.data(), bounce + half, piece.size());
     rest = rest.subspan(piece.size());
   }
@@ -95,8 +89,7 @@ absl::Status ShmCommunicator::Broadcast(std::span<std::byte> data, int root) {
 }
 
 absl::Status ShmCommunicator::Barrier() {
-  return barrier_.Announce(
-      {.kind = CollectiveKind::kBarrier, .root = 0, .offset = 0, .count = 0});
+  return barrier_.Announce({.kind = CollectiveKind::kBarrier, .root = 0, .offset = 0, .count = 0});
 }
 
 }  // namespace lockstep::train

@@ -23,11 +23,11 @@ inline constexpr std::size_t kBounceBytes = 512 * 1024;
 struct ShmView {
   int rank = 0, size = 1;
   BarrierMemory* barrier = nullptr;
-  std::vector<std::byte*> bounces;          // by rank
-  std::vector<float*> gradients;            // by rank; [rank] is this process's GradientBuffer
-  std::size_t floats = 0;                   // of each gradient buffer
+  std::vector<std::byte*> bounces;  // by rank
+  std::vector<float*> gradients;    // by rank; [rank] is this process's GradientBuffer
+  std::size_t floats = 0;           // of each gradient buffer
   std::function<bool(int rank)> alive;
-  std::shared_ptr<const void> owner;        // keeps the mappings and what `alive` needs
+  std::shared_ptr<const void> owner;  // keeps the mappings and what `alive` needs
 };
 
 class ShmCommunicator final : public Communicator {
@@ -49,7 +49,7 @@ class ShmCommunicator final : public Communicator {
 
   const ShmView view_;
   SharedBarrier barrier_;
-  std::vector<float*> addends_;             // scratch: where each rank's addend is
+  std::vector<float*> addends_;  // scratch: where each rank's addend is
   std::stop_callback<std::function<void()>> on_cancel_;
 };
 

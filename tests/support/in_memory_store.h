@@ -1,0 +1,49 @@
+// A KeyValueStore for ranks that are threads of one process.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "trainer/comm/key_value_store.h"
+
+namespace lockstep::train {
+
+class InMemoryStore final : public KeyValueStore {
+ public:
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return absl::CancelledError("store: the generation has ended");
+    values_[key] = value;
+    changed_.notify_all();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, timeout, [&] { return ended_ || values_.count(key) > 0; });
+    if (ended_) return absl::CancelledError("store: the generation has ended");
+    const auto found = values_.find(key);
+    if (found == values_.end())
+      return absl::DeadlineExceededError(fmt::format("store: no key '{}' in time", key));
+    return found->second;
+  }
+
+  // What the end of a generation does to a store: all waits end with Cancelled.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+  bool ended_ = false;
+};
+
+}  // namespace lockstep::train

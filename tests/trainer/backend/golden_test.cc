@@ -1,0 +1,146 @@
+// Every back end, `reference` included, against what PyTorch computed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/backend/golden_file.h"
+#include "tests/trainer/backend/op_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+using nlohmann::json;
+
+Padding PaddingOf(const json& spec) {
+  return spec.at("padding") == "same" ? Padding::kSame : Padding::kValid;
+}
+Activation ActivationOf(const json& spec) {
+  return spec.at("relu") == true ? Activation::kRelu : Activation::kNone;
+}
+
+std::unique_ptr<Op> MakeOp(Backend& backend, const json& golden) {
+  const std::string op = golden.at("op");
+  const json& spec = golden.at("spec");
+  const TensorDesc x{.shape = GoldenShape(golden.at("x"))};
+  if (op == "conv2d") {
+    return backend.MakeConv2d({.x = x,
+                               .filters = spec.at("filters"),
+                               .kernel_h = spec.at("kernel")[0],
+                               .kernel_w = spec.at("kernel")[1],
+                               .stride_h = spec.at("strides")[0],
+                               .stride_w = spec.at("strides")[1],
+                               .padding = PaddingOf(spec),
+                               .activation = ActivationOf(spec)});
+  }
+  if (op == "dense") {
+    return backend.MakeDense({.x = x, .units = spec.at("units"), .activation = ActivationOf(spec)});
+  }
+  if (op == "pool2d") {
+    return backend.MakePool2d(
+        {.x = x,
+         .kind = spec.at("kind") == "max" ? PoolKind::kMax : PoolKind::kAverage,
+         .window_h = spec.at("window")[0],
+         .window_w = spec.at("window")[1],
+         .stride_h = spec.at("strides")[0],
+         .stride_w = spec.at("strides")[1],
+         .padding = PaddingOf(spec)});
+  }
+  if (op == "global_average_pool2d") return backend.MakeGlobalAveragePool2d(x);
+  if (op == "relu") return backend.MakeRelu(x);
+  LOCKSTEP_CHECK(op == "batch_norm", "golden file: unknown op {}", op);
+  return backend.MakeBatchNorm(
+      {.x = x, .momentum = spec.at("momentum"), .epsilon = spec.at("epsilon")});
+}
+
+void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
+                 const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 1e-5) << what << "[" << i << "]";
+  }
+}
+
+void ExpectClose(const std::vector<std::vector<float>>& found, const json& expected,
+                 const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ExpectClose(found[i], GoldenValues(expected[i]), what + " " + std::to_string(i));
+  }
+}
+
+class GoldenOpTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(GoldenOpTest, ForwardAndGradientsAreThoseOfPyTorch) {
+  const auto& [name, file] = GetParam();
+  const json golden = GoldenFile(file);
+  const auto backend = MakeBackend({.name = name});
+  const auto op = MakeOp(*backend, golden);
+  ASSERT_EQ(op->output().shape, GoldenShape(golden.at("y")));
+  const OpOutputs outputs = RunOp(*backend, *op,
+                                  {.x = GoldenValues(golden.at("x")),
+                                   .dy = GoldenValues(golden.at("dy")),
+                                   .parameters = GoldenTensors(golden.at("parameters")),
+                                   .states = GoldenTensors(golden.at("states"))},
+                                  {.training = true, .valid = op->input().shape[0]});
+  ExpectClose(outputs.y, GoldenValues(golden.at("y")), "y");
+  ExpectClose(outputs.dx, GoldenValues(golden.at("dx")), "dx");
+  ExpectClose(outputs.gradients, golden.at("gradients"), "gradient");
+  ExpectClose(outputs.states, golden.at("states_after"), "state");
+}
+
+class GoldenLossTest : public testing::TestWithParam<std::string> {
+ protected:
+  void Compare(const std::string& name, LossOp::Memory memory) {
+    const Shape shape = GoldenShape(golden_.at("logits"));
+    const std::vector<float> logits = GoldenValues(golden_.at("logits"));
+    const std::vector<float> weights = golden_.at("weights");
+    std::vector<float> dlogits(logits.size());
+    memory.logits = logits.data();
+    memory.dlogits = dlogits.data();
+    memory.weights = weights.data();
+    const auto backend = MakeBackend({.name = GetParam()});
+    const auto loss = backend->MakeSoftmaxCrossEntropy(shape[0], shape[1]);
+    loss->Bind(memory);
+    const LossOp::Result result = loss->Run(golden_.at("scale"));
+    const json& expected = golden_.at(name);
+    EXPECT_NEAR(result.loss, expected.at("loss"), 2e-5);
+    EXPECT_NEAR(result.correct, expected.at("correct"), 1e-6);
+    ExpectClose(dlogits, GoldenValues(expected.at("dlogits")), "dlogits");
+  }
+
+  json golden_ = GoldenFile("softmax_cross_entropy");
+};
+
+TEST_P(GoldenLossTest, OfLabels) {
+  const std::vector<std::int32_t> labels = golden_.at("labels");
+  Compare("with_labels", {.labels = labels.data()});
+}
+
+TEST_P(GoldenLossTest, OfSoftTargets) {
+  const std::vector<float> soft = GoldenValues(golden_.at("soft"));
+  Compare("with_soft", {.one_hot = soft.data()});
+}
+
+std::vector<std::string> AllBackends() {
+  std::set<std::string> names(kBackendsUnderTest.begin(), kBackendsUnderTest.end());
+  names.insert("reference");
+  return {names.begin(), names.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, GoldenOpTest,
+    testing::Combine(testing::ValuesIn(AllBackends()),
+                     testing::Values("conv2d_valid", "conv2d_same_relu", "conv2d_same_strided",
+                                     "dense", "dense_relu", "pool2d_max_valid", "pool2d_max_same",
+                                     "pool2d_average_valid", "pool2d_average_same",
+                                     "global_average_pool2d", "relu", "batch_norm_image",
+                                     "batch_norm_matrix")),
+    [](const auto& golden) { return std::get<0>(golden.param) + "_" + std::get<1>(golden.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, testing::ValuesIn(AllBackends()),
+                         [](const auto& backend) { return backend.param; });
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,22 @@
+#include <gtest/gtest.h>
+
+#include "api/base/check.h"
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train {
+namespace {
+
+TEST(MakeBackendTest, GivesTheBackendOfThatName) {
+  EXPECT_EQ(MakeBackend({.name = "reference"})->Name(), "reference");
+}
+
+TEST(MakeBackendTest, AnUnknownNameIsABrokenInvariant) {
+  EXPECT_THROW(MakeBackend({.name = "abacus"}), CheckFailure);
+}
+
+TEST(MakeBackendTest, NoThreadsIsABrokenInvariant) {
+  EXPECT_THROW(MakeBackend({.name = "reference", .threads = 0}), CheckFailure);
+}
+
+}  // namespace
+}  // namespace lockstep::train

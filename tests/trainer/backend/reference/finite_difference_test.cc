@@ -1,0 +1,151 @@
+// Backward of every reference op against the slope of its own Forward. The scalar is sum(dy * y).
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+
+#include "tests/trainer/backend/op_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+struct SlopeCase {
+  std::string name;
+  std::function<std::unique_ptr<Op>(Backend&)> make;
+  StepContext step{.training = true, .valid = 0};  // valid 0: all rows
+};
+
+class FiniteDifferenceTest : public testing::TestWithParam<SlopeCase> {
+ protected:
+  void SetUp() override {
+    op_ = GetParam().make(*backend_);
+    step_ = GetParam().step;
+    const std::int64_t rows = op_->input().shape[0];
+    if (step_.valid == 0) step_.valid = rows;
+    inputs_ = RandomInputs(*op_, 3);
+    const std::int64_t row = op_->output().shape.elements() / rows;
+    std::fill(inputs_.dy.begin() + step_.valid * row, inputs_.dy.end(), 0.0f);
+  }
+
+  double Scalar() {
+    const OpOutputs outputs = RunOp(*backend_, *op_, inputs_, step_);
+    return std::inner_product(outputs.y.begin(), outputs.y.end(), inputs_.dy.begin(), 0.0);
+  }
+
+  // `values` is a part of inputs_.
+  void ExpectSlope(std::vector<float>& values, const std::vector<float>& gradient) {
+    ASSERT_EQ(values.size(), gradient.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float kept = values[i], delta = 1.0f / 512;
+      values[i] = kept + delta;
+      const double above = Scalar();
+      values[i] = kept - delta;
+      const double below = Scalar();
+      values[i] = kept;
+      ASSERT_NEAR((above - below) / (2.0 * delta), gradient[i], 2e-3) << "[" << i << "]";
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeBackend({.name = "reference"});
+  std::unique_ptr<Op> op_;
+  StepContext step_;
+  OpInputs inputs_;
+};
+
+TEST_P(FiniteDifferenceTest, InputGradient) {
+  ExpectSlope(inputs_.x, RunOp(*backend_, *op_, inputs_, step_).dx);
+}
+
+TEST_P(FiniteDifferenceTest, ParameterGradients) {
+  const OpOutputs outputs = RunOp(*backend_, *op_, inputs_, step_);
+  for (std::size_t i = 0; i < inputs_.parameters.size(); ++i) {
+    ExpectSlope(inputs_.parameters[i], outputs.gradients[i]);
+  }
+}
+
+SlopeCase Conv(std::string name, Conv2dSpec spec) {
+  spec.x = {.shape = {2, 3, 6, 5}};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeConv2d(spec); }};
+}
+SlopeCase Pool(std::string name, Pool2dSpec spec) {
+  spec.x = {.shape = {2, 2, 6, 5}};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakePool2d(spec); }};
+}
+SlopeCase Dense(std::string name, DenseSpec spec) {
+  spec.x = {.shape = {3, 2, 2, 2}};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeDense(spec); }};
+}
+SlopeCase BatchNorm(std::string name, Shape shape, std::int64_t valid) {
+  return {std::move(name),
+          [shape](Backend& backend) { return backend.MakeBatchNorm({.x = {.shape = shape}}); },
+          {.training = true, .valid = valid}};
+}
+
+const TensorDesc kImage{.shape = {2, 3, 4, 3}};
+INSTANTIATE_TEST_SUITE_P(
+    Ops, FiniteDifferenceTest,
+    testing::Values(
+        Conv("ConvValid", {.filters = 2, .kernel_h = 3, .kernel_w = 2}),
+        Conv("ConvSameRelu", {.filters = 2,
+                              .kernel_h = 3,
+                              .kernel_w = 4,
+                              .padding = Padding::kSame,
+                              .activation = Activation::kRelu}),
+        Conv("ConvStridedWithoutBias", {.filters = 2,
+                                        .kernel_h = 2,
+                                        .kernel_w = 3,
+                                        .stride_h = 2,
+                                        .stride_w = 2,
+                                        .padding = Padding::kSame,
+                                        .bias = false}),
+        Dense("Dense", {.units = 3}),
+        Dense("DenseRelu", {.units = 3, .activation = Activation::kRelu}), Pool("MaxPool", {}),
+        Pool("MaxPoolRelu", {.activation = Activation::kRelu}),
+        Pool("MaxPoolSameOverlapping", {.window_h = 3,
+                                        .window_w = 3,
+                                        .stride_h = 1,
+                                        .stride_w = 2,
+                                        .padding = Padding::kSame}),
+        Pool("AveragePool", {.kind = PoolKind::kAverage}),
+        Pool("AveragePoolSame",
+             {.kind = PoolKind::kAverage, .window_h = 3, .window_w = 3, .padding = Padding::kSame}),
+        SlopeCase{"GlobalAveragePool",
+                  [](Backend& backend) { return backend.MakeGlobalAveragePool2d(kImage); }},
+        SlopeCase{"Relu", [](Backend& backend) { return backend.MakeRelu(kImage); }},
+        SlopeCase{"Dropout",
+                  [](Backend& backend) { return backend.MakeDropout({.x = kImage, .rate = 0.4f}); },
+                  {.training = true, .step = 5, .seed = 1}},
+        BatchNorm("BatchNormImage", {3, 2, 3, 2}, 0), BatchNorm("BatchNormMatrix", {6, 3}, 0),
+        BatchNorm("BatchNormPadded", {5, 2, 2, 2}, 3)),
+    [](const auto& slope) { return slope.param.name; });
+
+TEST(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
+  constexpr std::int64_t kRows = 4, kClasses = 3;
+  const auto backend = MakeBackend({.name = "reference"});
+  std::vector<float> logits = RandomValues(kRows * kClasses, 1);
+  std::vector<float> dlogits(logits.size()), unused(logits.size());
+  const std::vector<std::int32_t> labels = {2, 0, 1, 1};
+  const std::vector<float> weights = {1, 0.5f, 0, 2};
+  const auto run = [&](std::vector<float>& target) {
+    const auto loss = backend->MakeSoftmaxCrossEntropy(kRows, kClasses);
+    loss->Bind({.logits = logits.data(),
+                .dlogits = target.data(),
+                .labels = labels.data(),
+                .one_hot = nullptr,
+                .weights = weights.data()});
+    return loss->Run(0.5f).loss;
+  };
+  run(dlogits);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float kept = logits[i], delta = 1.0f / 512;
+    logits[i] = kept + delta;
+    const double above = run(unused);
+    logits[i] = kept - delta;
+    const double below = run(unused);
+    logits[i] = kept;
+    EXPECT_NEAR(0.5 * (above - below) / (2.0 * delta), dlogits[i], 1e-5) << i;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,117 @@
+#include "trainer/checkpoint/async_saver.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+#include "tests/trainer/checkpoint/snapshots.h"
+
+namespace lockstep::train {
+namespace {
+
+// Saves when the test says so, with the outcome it says.
+class GatedStore final : public CheckpointStore {
+ public:
+  absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    std::unique_lock lock(mutex_);
+    ++begun_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return permits_ > 0; });
+    --permits_;
+    if (!next_status_.ok()) return next_status_;
+    saved_.push_back(snapshot.step);
+    return "folder-" + std::to_string(snapshot.step);
+  }
+  absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
+    return std::optional<Snapshot>();
+  }
+
+  void Permit(int saves, absl::Status status = absl::OkStatus()) {
+    const std::lock_guard lock(mutex_);
+    permits_ += saves;
+    next_status_ = std::move(status);
+    changed_.notify_all();
+  }
+  void WaitUntilBegun(int saves) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ >= saves; });
+  }
+  std::vector<std::int64_t> saved() {
+    const std::lock_guard lock(mutex_);
+    return saved_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0, permits_ = 0;
+  absl::Status next_status_;
+  std::vector<std::int64_t> saved_;
+};
+
+TEST(AsyncSaverTest, SaveReturnsBeforeTheCheckpointIsWritten) {
+  GatedStore store;
+  AsyncSaver saver(store);
+  saver.Save(SnapshotOfStep(10));
+  store.WaitUntilBegun(1);
+  EXPECT_EQ(saver.outcome().last_saved_step, -1);
+  store.Permit(1);
+  EXPECT_TRUE(saver.Wait().ok());
+  EXPECT_EQ(saver.outcome().last_saved_step, 10);
+  EXPECT_EQ(saver.outcome().last_saved_folder, "folder-10");
+}
+
+TEST(AsyncSaverTest, SecondSaveWaitsForTheFirst) {
+  GatedStore store;
+  AsyncSaver saver(store);
+  saver.Save(SnapshotOfStep(10));
+  store.WaitUntilBegun(1);
+  std::promise<void> returned;
+  std::thread trainer([&] {
+    saver.Save(SnapshotOfStep(20));
+    returned.set_value();
+  });
+  EXPECT_EQ(returned.get_future().wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  store.Permit(2);
+  trainer.join();
+  EXPECT_TRUE(saver.Wait().ok());
+  EXPECT_EQ(store.saved(), (std::vector<std::int64_t>{10, 20}));
+}
+
+TEST(AsyncSaverTest, FailureIsReportedAndTheNextSaveStillRuns) {
+  GatedStore store;
+  AsyncSaver saver(store);
+  store.Permit(1);
+  saver.Save(SnapshotOfStep(10));
+  ASSERT_TRUE(saver.Wait().ok());
+  store.Permit(1, absl::ResourceExhaustedError("disk full"));
+  saver.Save(SnapshotOfStep(20));
+  EXPECT_TRUE(absl::IsResourceExhausted(saver.Wait()));
+  EXPECT_EQ(saver.outcome().last_saved_step, 10);
+  EXPECT_EQ(saver.outcome().failures, 1);
+  store.Permit(1);
+  saver.Save(SnapshotOfStep(30));
+  EXPECT_TRUE(saver.Wait().ok());
+  EXPECT_EQ(saver.outcome().last_saved_step, 30);
+}
+
+TEST(AsyncSaverTest, DestructorFinishesTheSaveUnderWay) {
+  GatedStore store;
+  {
+    AsyncSaver saver(store);
+    saver.Save(SnapshotOfStep(10));
+    store.Permit(1);
+  }
+  EXPECT_EQ(store.saved(), (std::vector<std::int64_t>{10}));
+}
+
+TEST(AsyncSaverTest, WaitWithoutASaveReturnsOk) {
+  GatedStore store;
+  AsyncSaver saver(store);
+  EXPECT_TRUE(saver.Wait().ok());
+}
+
+}  // namespace
+}  // namespace lockstep::train

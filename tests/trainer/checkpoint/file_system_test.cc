@@ -1,0 +1,64 @@
+#include "trainer/checkpoint/file_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::span<const std::byte> Bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(RealFileSystemTest, WritesPiecesAndReadsThemBack) {
+  const TempDirectory folder;
+  FileSystem& files = RealFileSystem();
+  ASSERT_TRUE(files.WriteFile(folder.At("a"), {Bytes("one "), Bytes(""), Bytes("two")}).ok());
+  EXPECT_EQ(*files.ReadFile(folder.At("a")), "one two");
+  ASSERT_TRUE(files.WriteFile(folder.At("a"), {Bytes("x")}).ok());
+  EXPECT_EQ(*files.ReadFile(folder.At("a")), "x");
+}
+
+TEST(RealFileSystemTest, FoldersAreMadeRenamedListedRemoved) {
+  const TempDirectory folder;
+  FileSystem& files = RealFileSystem();
+  ASSERT_TRUE(files.CreateDirectories(folder.At("a/b/c")).ok());
+  ASSERT_TRUE(files.CreateDirectories(folder.At("a/b/c/")).ok());
+  ASSERT_TRUE(files.Rename(folder.At("a/b"), folder.At("a/d")).ok());
+  ASSERT_TRUE(files.SyncDirectory(folder.At("a")).ok());
+  EXPECT_THAT(*files.ListDirectory(folder.At("a")), testing::ElementsAre("d"));
+  ASSERT_TRUE(files.RemoveRecursively(folder.At("a")).ok());
+  ASSERT_TRUE(files.RemoveRecursively(folder.At("a")).ok());  // already gone
+  EXPECT_FALSE(std::filesystem::exists(folder.At("a")));
+}
+
+TEST(RealFileSystemTest, ErrorsNamePathAndReason) {
+  const TempDirectory folder;
+  FileSystem& files = RealFileSystem();
+  const absl::Status missing = files.ReadFile(folder.At("nothing")).status();
+  EXPECT_TRUE(absl::IsNotFound(missing));
+  EXPECT_THAT(std::string(missing.message()), HasSubstr(folder.At("nothing") + ": cannot open"));
+  EXPECT_TRUE(absl::IsNotFound(files.ListDirectory(folder.At("nothing")).status()));
+  EXPECT_TRUE(absl::IsNotFound(files.SyncDirectory(folder.At("nothing"))));
+  EXPECT_TRUE(absl::IsNotFound(files.Rename(folder.At("nothing"), folder.At("b"))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(files.ReadFile(folder.path()).status()));
+  WriteTextFile(folder.At("file"), "x");
+  EXPECT_TRUE(absl::IsFailedPrecondition(files.CreateDirectories(folder.At("file"))));
+  EXPECT_FALSE(files.CreateDirectories(folder.At("file/below")).ok());
+}
+
+TEST(RealFileSystemTest, FullDiskIsResourceExhausted) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const absl::Status status = RealFileSystem().WriteFile("/dev/full", {Bytes("x")});
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/full: cannot write: No space left"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

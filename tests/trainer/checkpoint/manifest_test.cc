@@ -1,0 +1,78 @@
+#include "trainer/checkpoint/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/support/mutate.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+Manifest Sample() {
+  return {200,
+          {{"seed", 1}, {"learningRate", 0.1}, {"big", std::numeric_limits<std::int64_t>::min()}},
+          "abc123",
+          {{"model.safetensors", 1234, 0xDEADBEEF}, {"optimizer.safetensors", 0, 7}}};
+}
+
+absl::Status ErrorOf(const std::string& text) {
+  return DecodeManifest(text, "m.json").status();
+}
+
+TEST(ManifestTest, ReadsWhatItWrote) {
+  const auto decoded = DecodeManifest(EncodeManifest(Sample()), "m.json");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, Sample());
+}
+
+TEST(ManifestTest, ReaderSeesWhatJsonCannotHoldAsNull) {
+  Manifest manifest = Sample();
+  manifest.state = {{"loss", std::numeric_limits<double>::quiet_NaN()}, {"text", "\xFF"}};
+  const auto decoded = DecodeManifest(EncodeManifest(manifest), "m.json");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(decoded->state["loss"].is_null());
+}
+
+TEST(ManifestTest, NewerFormatIsNamed) {
+  std::string text = EncodeManifest(Sample());
+  text.replace(text.find("\"formatVersion\": 1"), 18, "\"formatVersion\": 2");
+  const absl::Status status = ErrorOf(text);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("m.json: formatVersion is 2, this program reads up to 1"));
+}
+
+TEST(ManifestTest, ChangedValueIsFoundByTheChecksum) {
+  std::string text = EncodeManifest(Sample());
+  text.replace(text.find("200"), 3, "201");
+  const absl::Status status = ErrorOf(text);
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
+}
+
+TEST(ManifestTest, TextThatIsNoManifestIsRefused) {
+  for (const char* text : {"", "{", "[]", "null", "{}", R"({"formatVersion":"1"})",
+                           R"({"formatVersion":1})", R"({"formatVersion":0,"checksum":1})"}) {
+    EXPECT_TRUE(absl::IsDataLoss(ErrorOf(text))) << text;
+  }
+}
+
+TEST(ManifestTest, DamageIsFoundOrHarmless) {
+  const std::string text = EncodeManifest(Sample());
+  int harmless = 0;
+  for (std::uint64_t n = 0; n < 20000; ++n) {
+    const auto decoded = DecodeManifest(Mutate(text, n), "m.json");
+    if (decoded.ok()) {
+      ++harmless;
+      EXPECT_EQ(*decoded, Sample()) << Mutate(text, n);  // white space was changed
+    }
+  }
+  EXPECT_LT(harmless, 4000);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,154 @@
+// Ranks as processes, killed in the middle of their work.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "tests/support/shared_memory.h"
+#include "tests/support/spawn_ranks.h"
+#include "trainer/comm/gradient_buffer.h"
+#include "trainer/comm/make_communicator.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kFloats = 200'003;
+constexpr int kMaxRanks = 5;
+
+// What the ranks tell the test.
+struct Report {
+  std::atomic<int> steps{0};
+  std::atomic<int> failure_code{-1};
+  std::atomic<std::int64_t> failed_at_ns{0};
+  std::array<char, 256> failure{};
+  std::atomic<bool> sums_right{true};
+  std::atomic<bool> regrouped{false};
+};
+using Reports = std::array<Report, kMaxRanks>;
+
+std::int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::set<std::string> SharedMemoryFiles() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    if (entry.path().filename().string().find("lockstep") != std::string::npos)
+      names.insert(entry.path().string());
+  return names;
+}
+
+struct Case {
+  std::string kind;
+  int ranks = 2, victim = 1;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.kind << c.ranks << "_" << c.victim;
+}
+
+class FaultTest : public testing::TestWithParam<Case> {
+ protected:
+  absl::StatusOr<std::unique_ptr<Communicator>> Make(int rank, int size, KeyValueStore& store,
+                                                     GradientBuffer& buffer) {
+    CommunicatorOptions options;
+    options.rank = rank;
+    options.size = size;
+    options.bind_address = "127.0.0.1";
+    options.allow_shm = GetParam().kind == "shm";
+    return MakeCommunicator(options, store, buffer);
+  }
+
+  // All-reduces until `steps` are done or the group fails. The sum of step s is that of s + rank.
+  static absl::Status Train(Communicator& communicator, GradientBuffer& buffer, int steps,
+                            Report& report) {
+    for (int step = 0; step < steps; ++step) {
+      const std::span<float> data(buffer.data(), buffer.size());
+      std::fill(data.begin(), data.end(), static_cast<float>(step % 1000 + communicator.rank()));
+      if (auto status = communicator.AllReduceSum(data); !status.ok()) return status;
+      const int n = communicator.size();
+      const auto expected = static_cast<float>(step % 1000 * n + n * (n - 1) / 2);
+      if (data.front() != expected || data.back() != expected) report.sums_right = false;
+      ++report.steps;
+    }
+    return absl::OkStatus();
+  }
+
+  // The first generation runs until it fails; the survivors then form the second.
+  int RunRank(int rank, KeyValueStore& first, KeyValueStore& second, Report& report) {
+    const auto& c = GetParam();
+    auto buffer = GradientBuffer::Create(kFloats);
+    if (!buffer.ok()) return 2;
+    {
+      auto communicator = Make(rank, c.ranks, first, **buffer);
+      if (!communicator.ok() || (*communicator)->Name() != c.kind) return 3;
+      const auto status = Train(**communicator, **buffer, 1'000'000, report);
+      report.failed_at_ns = NowNs();
+      std::string(status.message()).copy(report.failure.data(), report.failure.size() - 1);
+      report.failure_code = static_cast<int>(status.code());
+    }
+    auto communicator = Make(rank - (rank > c.victim ? 1 : 0), c.ranks - 1, second, **buffer);
+    if (!communicator.ok()) return 4;
+    if (c.ranks > 2 && (*communicator)->Name() != c.kind) return 5;
+    if (!Train(**communicator, **buffer, 20, report).ok()) return 6;
+    report.regrouped = true;
+    return 0;
+  }
+};
+
+TEST_P(FaultTest, KillingARankFailsTheOthersAtOnceAndTheyRegroup) {
+  const auto& c = GetParam();
+  const auto files_before = SharedMemoryFiles();
+  Shared<Reports> reports;
+  ForkedStore first, second;
+  ForkedRanks ranks(c.ranks, [&](int rank) {
+    return RunRank(rank, first, second, (*reports).at(static_cast<std::size_t>(rank)));
+  });
+  const Report& victim = reports->at(static_cast<std::size_t>(c.victim));
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (victim.steps < 200 && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::yield();
+  ASSERT_GE(victim.steps, 200) << "the group did not get going";
+  const std::int64_t killed_at = NowNs();
+  ranks.Signal(c.victim, SIGKILL);
+  for (int rank = 0; rank < c.ranks; ++rank) {
+    const Report& report = reports->at(static_cast<std::size_t>(rank));
+    if (rank == c.victim) {
+      EXPECT_EQ(ranks.Wait(rank), 128 + SIGKILL);
+      continue;
+    }
+    EXPECT_EQ(ranks.Wait(rank), 0) << "rank " << rank << ": " << report.failure.data();
+    EXPECT_TRUE(report.sums_right);
+    EXPECT_TRUE(report.regrouped);
+    EXPECT_EQ(report.failure_code, static_cast<int>(absl::StatusCode::kUnavailable))
+        << report.failure.data();
+    EXPECT_LT(report.failed_at_ns - killed_at, std::int64_t{1'000'000'000})
+        << "rank " << rank << ": " << report.failure.data();
+    if (c.kind == "shm") {
+      EXPECT_STREQ(report.failure.data(),
+                   fmt::format("collective: the process of rank {} is dead", c.victim).c_str());
+    }
+  }
+  EXPECT_EQ(SharedMemoryFiles(), files_before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, FaultTest,
+                         testing::Values(Case{"shm", 2, 0}, Case{"shm", 2, 1}, Case{"shm", 3, 1},
+                                         Case{"shm", 5, 4}, Case{"gloo", 2, 0}, Case{"gloo", 2, 1},
+                                         Case{"gloo", 3, 1}, Case{"gloo", 5, 2}),
+                         [](const auto& named) {
+                           return named.param.kind + std::to_string(named.param.ranks) + "Kills" +
+                                  std::to_string(named.param.victim);
+                         });
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,78 @@
+#include "trainer/comm/gradient_buffer.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "trainer/comm/available_memory.h"
+#include "trainer/comm/shm/shared_segment.h"
+
+namespace lockstep::train {
+namespace {
+
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{bytes, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limited), 0);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = SIG_DFL;
+};
+
+TEST(GradientBufferTest, IsZeroedAndAligned) {
+  const auto buffer = GradientBuffer::Create(1001);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ((*buffer)->size(), 1001u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>((*buffer)->data()) % 64, 0u);
+  const std::span<const float> data((*buffer)->data(), (*buffer)->size());
+  EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](float x) { return x == 0; }));
+}
+
+TEST(GradientBufferTest, TheFirstGenerationNeedsNoNewMemoryTheSecondDoes) {
+  const auto buffer = GradientBuffer::Create(100);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  (*buffer)->data()[99] = 7;
+  const float* const data = (*buffer)->data();
+  const std::string name = (*buffer)->name();
+  ASSERT_FALSE(name.empty());
+  ASSERT_TRUE((*buffer)->Renew().ok());
+  EXPECT_EQ((*buffer)->name(), name);
+  ASSERT_TRUE((*buffer)->Renew().ok());
+  EXPECT_NE((*buffer)->name(), name);
+  EXPECT_EQ((*buffer)->data(), data);
+  EXPECT_EQ(data[99], 7);
+}
+
+TEST(GradientBufferTest, MoreThanThereIsIsResourceExhausted) {
+  // If the check under test were missing, the kernel would hand out pages until it has to kill
+  // other processes of this machine. The file size limit stops that: posix_fallocate then fails at
+  // once.
+  ASSERT_LT(AvailableMemory(), std::numeric_limits<std::uint64_t>::max()) << "unsafe to go on";
+  const FileSizeLimit limit(64 << 20);
+  for (const std::size_t floats :
+       {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 62, std::size_t{1} << 50}) {
+    const auto buffer = GradientBuffer::Create(floats);
+    EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted) << buffer.status();
+  }
+  EXPECT_EQ(SharedSegment::Create(std::size_t{1} << 50).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace lockstep::train

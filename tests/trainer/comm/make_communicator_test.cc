@@ -1,0 +1,188 @@
+#include "trainer/comm/make_communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "tests/support/in_memory_store.h"
+#include "tests/support/spawn_ranks.h"
+
+namespace lockstep::train {
+namespace {
+
+// As on a machine without room for shared memory.
+class PrivateBuffer final : public GradientBuffer {
+ public:
+  float* data() override { return data_.data(); }
+  std::size_t size() const override { return data_.size(); }
+  std::string name() const override { return ""; }
+  absl::Status Renew() override { return absl::OkStatus(); }
+  SharedSegment* segment() override { return nullptr; }
+
+ private:
+  std::vector<float> data_ = std::vector<float>(100);
+};
+
+std::unique_ptr<GradientBuffer> SharedBuffer(std::size_t floats = 100) {
+  return *GradientBuffer::Create(floats);
+}
+
+CommunicatorOptions Options(int rank, int size) {
+  CommunicatorOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.bind_address = "127.0.0.1";
+  return options;
+}
+
+// Makes a group of as many ranks as there are buffers; all must choose `expected`, and it must
+// work.
+void ExpectChoice(std::vector<std::unique_ptr<GradientBuffer>> buffers, const std::string& expected,
+                  int without_shm = -1) {
+  InMemoryStore store;
+  const auto size = static_cast<int>(buffers.size());
+  SpawnThreads(size, [&](int rank) {
+    auto options = Options(rank, size);
+    options.allow_shm = rank != without_shm;
+    auto& buffer = *buffers[static_cast<std::size_t>(rank)];
+    const auto made = MakeCommunicator(options, store, buffer);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ((*made)->Name(), expected);
+    buffer.data()[0] = 1;
+    EXPECT_TRUE((*made)->AllReduceSum({buffer.data(), 1}).ok());
+    EXPECT_EQ(buffer.data()[0], static_cast<float>(size));
+  });
+}
+
+template <typename... Buffers>
+std::vector<std::unique_ptr<GradientBuffer>> List(Buffers... buffers) {
+  std::vector<std::unique_ptr<GradientBuffer>> list;
+  (list.push_back(std::move(buffers)), ...);
+  return list;
+}
+
+TEST(MakeCommunicatorTest, OneRankIsSingle) {
+  ExpectChoice(List(SharedBuffer()), "single");
+}
+
+TEST(MakeCommunicatorTest, RanksOfOneHostShareMemory) {
+  ExpectChoice(List(SharedBuffer(), SharedBuffer(), SharedBuffer()), "shm");
+}
+
+TEST(MakeCommunicatorTest, OneRankThatMayNotShareMakesAllUseSockets) {
+  ExpectChoice(List(SharedBuffer(), SharedBuffer(), SharedBuffer()), "gloo", 0);
+  ExpectChoice(List(SharedBuffer(), SharedBuffer(), SharedBuffer()), "gloo", 2);
+}
+
+TEST(MakeCommunicatorTest, OneRankInPrivateMemoryMakesAllUseSockets) {
+  ExpectChoice(List(SharedBuffer(), std::make_unique<PrivateBuffer>()), "gloo");
+}
+
+TEST(MakeCommunicatorTest, BuffersOfDifferentSizesAreNotShared) {
+  ExpectChoice(List(SharedBuffer(100), SharedBuffer(101)), "gloo");
+}
+
+TEST(MakeCommunicatorTest, APeerThatNeverComesEndsInDeadlineExceeded) {
+  InMemoryStore store;
+  auto options = Options(0, 2);
+  options.timeout = std::chrono::milliseconds(50);
+  const auto buffer = SharedBuffer();
+  EXPECT_EQ(MakeCommunicator(options, store, *buffer).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(MakeCommunicatorTest, AGenerationThatEndsMeanwhileIsCancelled) {
+  for (const bool votes_are_in : {false, true}) {
+    InMemoryStore store;
+    // Up to its vote the peer is there; its sockets never are.
+    if (votes_are_in) {
+      ASSERT_TRUE(store.Set("shm/offer/1", "elsewhere none none 100").ok());
+      ASSERT_TRUE(store.Set("shm/vote/1", "no").ok());
+    }
+    const auto buffer = SharedBuffer();
+    auto made = std::async(std::launch::async, [&] {
+      return MakeCommunicator(Options(0, 2), store, *buffer).status();
+    });
+    store.End();
+    EXPECT_EQ(made.get().code(), absl::StatusCode::kCancelled);
+  }
+}
+
+// Publishes its part of the connection, then waits for `release` instead of connecting.
+class StallingStore final : public KeyValueStore {
+ public:
+  explicit StallingStore(KeyValueStore& store) : store_(store) {}
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    const auto status = store_.Set(key, value);
+    if (key == "gloo/1") {
+      stalled.set_value();
+      release.get_future().wait();
+    }
+    return status;
+  }
+  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+    return store_.Get(key, timeout);
+  }
+  std::promise<void> stalled, release;
+
+ private:
+  KeyValueStore& store_;
+};
+
+TEST(MakeCommunicatorTest, AStopTokenEndsTheWaitForAConnection) {
+  InMemoryStore store;
+  StallingStore stalling(store);
+  std::stop_source source;
+  const auto first_buffer = SharedBuffer(), second_buffer = SharedBuffer();
+  auto first_options = Options(0, 2), second_options = Options(1, 2);
+  first_options.allow_shm = false;
+  first_options.cancel = source.get_token();
+  // Of two addresses the lower one listens: rank 0 waits for a connection that does not come.
+  second_options.bind_address = "127.0.0.2";
+  auto second = std::async(std::launch::async, [&] {
+    return MakeCommunicator(second_options, stalling, *second_buffer).status();
+  });
+  auto first = std::async(std::launch::async, [&] {
+    return MakeCommunicator(first_options, store, *first_buffer).status();
+  });
+  stalling.stalled.get_future().wait();
+  source.request_stop();
+  EXPECT_EQ(first.get().code(), absl::StatusCode::kCancelled);
+  stalling.release.set_value();
+  EXPECT_FALSE(second.get().ok());
+}
+
+TEST(MakeCommunicatorTest, AnAddressThatIsNotThisHostsIsNamed) {
+  InMemoryStore store;
+  auto options = Options(0, 2);
+  options.allow_shm = false;
+  options.bind_address = "192.0.2.1";  // reserved for documentation
+  ASSERT_TRUE(store.Set("shm/offer/1", "elsewhere none none 100").ok());
+  ASSERT_TRUE(store.Set("shm/vote/1", "no").ok());
+  const auto buffer = SharedBuffer();
+  const auto status = MakeCommunicator(options, store, *buffer).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(status.message()).find("192.0.2.1"), std::string::npos) << status;
+}
+
+TEST(MakeCommunicatorTest, AGarbledOfferIsAnObstacleNotACrash) {
+  InMemoryStore store;
+  auto options = Options(0, 2);
+  options.timeout = std::chrono::milliseconds(50);
+  ASSERT_TRUE(store.Set("shm/offer/1", "garbage").ok());
+  ASSERT_TRUE(store.Set("shm/vote/1", "yes").ok());
+  const auto buffer = SharedBuffer();
+  EXPECT_FALSE(MakeCommunicator(options, store, *buffer).ok());
+  const auto vote = store.Get("shm/vote/0", std::chrono::seconds(1));
+  ASSERT_TRUE(vote.ok()) << vote.status();
+  EXPECT_NE(vote->find("garbage"), std::string::npos) << *vote;
+}
+
+}  // namespace
+}  // namespace lockstep::train

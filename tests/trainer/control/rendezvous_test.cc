@@ -1,0 +1,376 @@
+// The client against the real service, over loopback.
+#include "trainer/control/rendezvous.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "api/proto/trainer_status.grpc.pb.h"
+#include "tests/trainer/control/identities.h"
+#include "trainer/control/rendezvous_client.h"
+#include "trainer/control/rendezvous_service.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kLayout[] = "layout";
+
+TEST(MembershipTest, TheFurthestIsTheLowestRankOfThoseWithTheMostSteps) {
+  Membership membership;
+  membership.members = {{"worker", 0, 0, 3}, {"worker", 1, 0, 4}, {"worker", 2, 0, 4}};
+  EXPECT_EQ(membership.FurthestRank(), 1);
+  membership.members = {{"worker", 0, 0, -1}, {"worker", 1, 0, 0}};
+  EXPECT_EQ(membership.FurthestRank(), 1);
+  membership.members = {{"worker", 0, 0, -1}};
+  EXPECT_EQ(membership.FurthestRank(), -1);
+}
+
+// What a test waits for; never longer than a stuck test should take.
+class Happening {
+ public:
+  void Now(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    what_ = what;
+    ++count_;
+    changed_.notify_all();
+  }
+  bool Wait(int count = 1) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 20s, [&] { return count_ >= count; });
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  std::string what() {
+    const std::lock_guard lock(mutex_);
+    return what_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+  std::string what_;
+};
+
+// A replica as a thread's object.
+struct Replica {
+  Replica(const Identity& identity, const Clock& clock, RendezvousClientOptions options) {
+    options.stop_requested = [this] { return stop.load(); };
+    rendezvous = MakeRendezvousClient(identity, clock, options);
+    rendezvous->OnGenerationEnd([this](const std::string& reason) { ended.Now(reason); });
+  }
+  std::future<absl::StatusOr<Membership>> JoinLater(std::int64_t step = -1,
+                                                    const std::string& layout = kLayout) {
+    return std::async(std::launch::async, [=, this] { return rendezvous->Join(step, layout); });
+  }
+
+  std::atomic<bool> stop{false};
+  Happening ended;
+  std::unique_ptr<Rendezvous> rendezvous;  // last: its thread calls the others
+};
+
+class RendezvousTest : public ::testing::Test {
+ protected:
+  static constexpr int kWorkers = 3;
+
+  Identity Member(int index) {
+    Identity identity = lockstep::testing::Worker(index, {"a:1", "b:1", "c:1"});
+    identity.rendezvous_address = address_;
+    return identity;
+  }
+  void StartLeader() {
+    auto started = RendezvousService::Start(roster_config_, address_, clock_);
+    ASSERT_TRUE(started.ok()) << started.status();
+    leader_ = *std::move(started);
+    address_ = fmt::format("127.0.0.1:{}", leader_->port());
+  }
+  std::unique_ptr<Replica> NewReplica(int index) {
+    return std::make_unique<Replica>(Member(index), clock_, options_);
+  }
+  std::vector<std::unique_ptr<Replica>> AllReplicas() {
+    std::vector<std::unique_ptr<Replica>> replicas;
+    for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(i));
+    return replicas;
+  }
+  static std::vector<Membership> JoinAll(std::vector<std::unique_ptr<Replica>>& replicas) {
+    std::vector<std::future<absl::StatusOr<Membership>>> joins;
+    for (auto& replica : replicas) joins.push_back(replica->JoinLater());
+    std::vector<Membership> memberships;
+    for (auto& join : joins) {
+      const auto membership = join.get();
+      EXPECT_TRUE(membership.ok()) << membership.status();
+      if (membership.ok()) memberships.push_back(*membership);
+    }
+    return memberships;
+  }
+  proto::GetStatusResponse Status() {
+    auto stub = proto::TrainerStatus::NewStub(
+        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    proto::GetStatusResponse response;
+    const grpc::Status status = stub->GetStatus(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  SystemClock clock_;
+  RosterConfig roster_config_ = RosterFor(lockstep::testing::Worker(0, {"a:1", "b:1", "c:1"}));
+  RendezvousClientOptions options_;
+  std::string address_ = "127.0.0.1:0";
+  std::unique_ptr<RendezvousService> leader_;
+};
+
+TEST_F(RendezvousTest, AllGetTheSameGenerationAndDifferentRanks) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  const std::vector<Membership> memberships = JoinAll(replicas);
+  ASSERT_EQ(memberships.size(), 3u);
+  for (int i = 0; i < kWorkers; ++i) {
+    EXPECT_EQ(memberships[static_cast<std::size_t>(i)].rank, i);
+    EXPECT_EQ(memberships[static_cast<std::size_t>(i)].generation, 1u);
+    EXPECT_EQ(memberships[static_cast<std::size_t>(i)].world(), 3);
+  }
+}
+
+TEST_F(RendezvousTest, TheStoreBringsAValueToAReaderThatCameFirst) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  auto value = std::async(std::launch::async,
+                          [&] { return replicas[1]->rendezvous->store().Get("rank 0", 20s); });
+  ASSERT_TRUE(replicas[0]->rendezvous->store().Set("rank 0", std::string("a\0b", 3)).ok());
+  const auto got = value.get();
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(*got, std::string("a\0b", 3));
+  const auto never = replicas[2]->rendezvous->store().Get("no such key", 20ms);
+  EXPECT_EQ(never.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(never.status().message()), HasSubstr("\"no such key\""));
+}
+
+TEST_F(RendezvousTest, TheStoreIsEmptyAgainInTheNextGenerationAndItsWaitersAreCancelled) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  ASSERT_TRUE(replicas[0]->rendezvous->store().Set("key", "old").ok());
+  auto waiter = std::async(std::launch::async,
+                           [&] { return replicas[0]->rendezvous->store().Get("other", 20s); });
+  replicas[2] = nullptr;  // a death
+  EXPECT_EQ(waiter.get().status().code(), absl::StatusCode::kCancelled);
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_EQ(replicas[0]->rendezvous->store().Set("key", "late").code(),
+            absl::StatusCode::kCancelled);
+  replicas[2] = NewReplica(2);
+  const auto memberships = JoinAll(replicas);
+  ASSERT_EQ(memberships.size(), 3u);
+  EXPECT_EQ(memberships[0].generation, 2u);
+  EXPECT_EQ(replicas[0]->rendezvous->store().Get("key", 20ms).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RendezvousTest, ALossIsHeardOnceByEverySurvivorAndNamesTheLost) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  replicas[1] = nullptr;
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  ASSERT_TRUE(replicas[2]->ended.Wait());
+  EXPECT_THAT(replicas[0]->ended.what(), HasSubstr("lost worker 1"));
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  EXPECT_EQ(replicas[0]->ended.count(), 1);
+  EXPECT_EQ(replicas[2]->ended.count(), 1);
+}
+
+TEST_F(RendezvousTest, SurvivorsOfTheLeaderAreTogetherAgainUnderItsSuccessorInASecond) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  leader_ = nullptr;
+  for (auto& replica : replicas) {
+    ASSERT_TRUE(replica->ended.Wait());
+    EXPECT_THAT(replica->ended.what(), HasSubstr("lost the rendezvous"));
+  }
+  std::vector<std::future<absl::StatusOr<Membership>>> joins;
+  for (auto& replica : replicas) joins.push_back(replica->JoinLater(12));
+  // Long enough without a leader that the clients' retries have reached their longest pause.
+  ASSERT_EQ(joins[0].wait_for(2s), std::future_status::timeout);
+  const auto start = std::chrono::steady_clock::now();
+  StartLeader();
+  for (auto& join : joins) {
+    const auto membership = join.get();
+    ASSERT_TRUE(membership.ok()) << membership.status();
+    EXPECT_EQ(membership->generation, 2u);  // the successor knows nothing, its members do
+    EXPECT_EQ(membership->FurthestRank(), 0);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
+}
+
+TEST_F(RendezvousTest, AClientMayComeBeforeTheLeaderAndIsThereSoonAfterIt) {
+  roster_config_.slots.resize(1);
+  StartLeader();
+  leader_ = nullptr;  // its address is known now
+  auto replica = NewReplica(0);
+  auto join = replica->JoinLater();
+  ASSERT_EQ(join.wait_for(100ms), std::future_status::timeout);
+  const auto start = std::chrono::steady_clock::now();
+  StartLeader();
+  ASSERT_TRUE(join.get().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 300ms);
+}
+
+TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
+  StartLeader();
+  options_.timeout = 300ms;
+  auto replica = NewReplica(1);
+  const auto membership = replica->rendezvous->Join(-1, kLayout);
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(membership.status().message()),
+              HasSubstr(fmt::format("rendezvous at {}: not complete after 0.3 s: waiting for "
+                                    "worker 0, worker 2",
+                                    address_)));
+}
+
+TEST_F(RendezvousTest, ALeaderThatNeverComesIsNamedAtTheDeadline) {
+  StartLeader();
+  leader_ = nullptr;
+  options_.timeout = 300ms;
+  auto replica = NewReplica(1);
+  const auto membership = replica->rendezvous->Join(-1, kLayout);
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(membership.status().message()),
+              HasSubstr(fmt::format("rendezvous at {}", address_)));
+  EXPECT_THAT(std::string(membership.status().message()), HasSubstr("leader is not reachable"));
+}
+
+TEST_F(RendezvousTest, AnotherClusterHashIsRefusedNamingBothForGood) {
+  StartLeader();
+  Identity stranger = Member(1);
+  stranger.training.seed = 99;
+  Replica replica(stranger, clock_, options_);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto membership = replica.rendezvous->Join(-1, kLayout);
+    EXPECT_EQ(membership.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(membership.status().message()), HasSubstr(stranger.ClusterHash()));
+    EXPECT_THAT(std::string(membership.status().message()), HasSubstr(Member(0).ClusterHash()));
+  }
+}
+
+TEST_F(RendezvousTest, AnotherLayoutIsRefusedNamingBoth) {
+  StartLeader();
+  auto first = NewReplica(0), second = NewReplica(1);
+  auto waiting = first->JoinLater();
+  // Refused once the first is in; until then it is itself the one that waits.
+  options_.timeout = 20s;
+  auto refused = second->JoinLater(-1, "other layout");
+  const bool second_is_refused = refused.wait_for(2s) == std::future_status::ready;
+  const auto answer = second_is_refused ? refused.get() : waiting.get();
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("\"other layout\""));
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("\"layout\""));
+  first->stop = second->stop = true;
+}
+
+TEST_F(RendezvousTest, AStopWhileWaitingIsCancelled) {
+  StartLeader();
+  auto replica = NewReplica(0);
+  auto join = replica->JoinLater();
+  replica->stop = true;
+  const auto membership = join.get();
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(RendezvousTest, FinishHoldsEveryoneUntilAllHaveFinishedAndDrainsTheLeader) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  std::vector<std::future<absl::Status>> finishes;
+  for (auto& replica : {replicas[0].get(), replicas[1].get()}) {
+    finishes.push_back(
+        std::async(std::launch::async, [replica] { return replica->rendezvous->Finish(); }));
+  }
+  EXPECT_EQ(finishes[0].wait_for(100ms), std::future_status::timeout);
+  EXPECT_FALSE(leader_->WaitUntilDrained(0ms));
+  EXPECT_TRUE(replicas[2]->rendezvous->Finish().ok());
+  for (auto& finish : finishes) EXPECT_TRUE(finish.get().ok());
+  EXPECT_TRUE(leader_->WaitUntilDrained(5s));
+  for (auto& replica : replicas) EXPECT_EQ(replica->ended.count(), 0);
+  auto late = NewReplica(1);
+  EXPECT_EQ(late->rendezvous->Join(-1, kLayout).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  auto finish = std::async(std::launch::async, [&] { return replicas[0]->rendezvous->Finish(); });
+  replicas[1] = nullptr;
+  const absl::Status aborted = finish.get();
+  EXPECT_EQ(aborted.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(aborted.message()), HasSubstr("lost worker 1"));
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  std::vector<std::future<absl::Status>> finishes;
+  for (auto& replica : replicas) {
+    finishes.push_back(
+        std::async(std::launch::async, [&replica] { return replica->rendezvous->Finish(); }));
+  }
+  for (auto& each : finishes) EXPECT_TRUE(each.get().ok());
+}
+
+TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReported) {
+  options_.heartbeat_every = 10ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  EXPECT_THAT(Status().missing(), ElementsAre("worker 0", "worker 1", "worker 2"));
+  JoinAll(replicas);
+  EXPECT_THAT(Status().missing(), IsEmpty());
+  EXPECT_EQ(Status().job(), "mnist");
+  EXPECT_EQ(Status().job_uid(), "mnist-uid");
+  EXPECT_EQ(Status().generation(), 1u);
+  api::Progress progress;
+  progress.step = 321;
+  progress.loss = 0.5;
+  replicas[0]->rendezvous->Report(progress);
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!Status().has_progress()) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  EXPECT_EQ(Status().progress().step(), 321);
+  EXPECT_EQ(Status().progress().loss(), 0.5);
+  EXPECT_FALSE(Status().progress().has_accuracy());
+}
+
+TEST_F(RendezvousTest, ASilentMemberIsLostThoughItsConnectionIsOpen) {
+  roster_config_.dead_after = 300ms;
+  options_.heartbeat_every = 50ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  options_.heartbeat_every = 1h;  // hangs from the start
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_THAT(replicas[0]->ended.what(), HasSubstr("lost worker 1: no heartbeat for 0.3 s"));
+}
+
+TEST_F(RendezvousTest, ATakenPortIsNamedWithTheReason) {
+  StartLeader();
+  const auto second = RendezvousService::Start(roster_config_, address_, clock_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(std::string(second.status().message()),
+            fmt::format("cannot listen at {}: Address already in use", address_));
+}
+
+}  // namespace
+}  // namespace lockstep::train

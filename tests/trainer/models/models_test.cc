@@ -1,0 +1,68 @@
+#include "trainer/models/models.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/trainer/nn/model_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+const Shape kMnist = {1, 28, 28};
+
+std::map<std::string, std::string> ParametersOf(const std::string& name, std::int64_t classes) {
+  const auto layers = BundledModel(name, classes);
+  EXPECT_TRUE(layers.ok()) << layers.status();
+  ModelBench bench(*layers, {.batch = 2, .input = kMnist, .classes = classes});
+  std::map<std::string, std::string> shapes;
+  for (const TensorSlot& slot : bench.model().parameter_slots()) {
+    shapes[slot.name] = slot.desc.shape.ToString();
+  }
+  return shapes;
+}
+
+using Shapes = std::map<std::string, std::string>;
+
+TEST(BundledModelTest, MlpHas128HiddenUnits) {
+  EXPECT_EQ(ParametersOf("mlp", 10), (Shapes{{"dense/weight", "[128,784]"},
+                                             {"dense/bias", "[128]"},
+                                             {"dense_1/weight", "[10,128]"},
+                                             {"dense_1/bias", "[10]"}}));
+}
+
+TEST(BundledModelTest, SimpleCnnIsOneConvolution) {
+  EXPECT_EQ(ParametersOf("simple-cnn", 10), (Shapes{{"conv2d/weight", "[32,1,3,3]"},
+                                                    {"conv2d/bias", "[32]"},
+                                                    {"dense/weight", "[10,5408]"},
+                                                    {"dense/bias", "[10]"}}));
+}
+
+TEST(BundledModelTest, CoreCnnIsTwoConvolutionsAndAWideLayer) {
+  EXPECT_EQ(ParametersOf("core-cnn", 10), (Shapes{{"conv2d/weight", "[32,1,5,5]"},
+                                                  {"conv2d/bias", "[32]"},
+                                                  {"conv2d_1/weight", "[64,32,5,5]"},
+                                                  {"conv2d_1/bias", "[64]"},
+                                                  {"dense/weight", "[1024,3136]"},
+                                                  {"dense/bias", "[1024]"},
+                                                  {"dense_1/weight", "[10,1024]"},
+                                                  {"dense_1/bias", "[10]"}}));
+}
+
+TEST(BundledModelTest, ClassesSizeTheLastLayer) {
+  EXPECT_EQ(ParametersOf("mlp", 7).at("dense_1/weight"), "[7,128]");
+}
+
+TEST(BundledModelTest, EveryListedNameBuilds) {
+  for (const std::string& name : BundledModelNames()) EXPECT_FALSE(ParametersOf(name, 3).empty());
+}
+
+TEST(BundledModelTest, UnknownNameListsTheKnownOnes) {
+  const auto layers = BundledModel("resnet", 10);
+  EXPECT_EQ(std::string(layers.status().message()),
+            "model.name: found \"resnet\", expected one of mlp, simple-cnn, core-cnn");
+}
+
+}  // namespace
+}  // namespace lockstep::train

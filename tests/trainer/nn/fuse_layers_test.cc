@@ -1,0 +1,56 @@
+#include <gtest/gtest.h>
+
+#include "tests/trainer/nn/model_bench.h"
+#include "trainer/nn/layer.h"
+
+namespace lockstep::train {
+namespace {
+
+const nlohmann::json kConv = LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 3}});
+const nlohmann::json kConvRelu =
+    LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 3}, {"activation", "relu"}});
+const nlohmann::json kRelu = LayerJson("ReLU");
+const nlohmann::json kMaxPool = LayerJson("MaxPooling2D");
+
+std::vector<Layer> Fused(const std::vector<nlohmann::json>& layers) {
+  return FuseLayers(ParseLayers(layers).value());
+}
+
+TEST(FuseLayersTest, ReluMovesFromConvolutionIntoTheMaxPool) {
+  for (const auto& layers :
+       {std::vector{kConvRelu, kMaxPool}, {kConv, kRelu, kMaxPool}, {kConv, kMaxPool, kRelu}}) {
+    const std::vector<Layer> fused = Fused(layers);
+    ASSERT_EQ(fused.size(), 2u);
+    EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kNone);
+    EXPECT_EQ(std::get<Pool2dSpec>(fused[1].spec).activation, Activation::kRelu);
+  }
+}
+
+TEST(FuseLayersTest, ReluBehindAConvolutionOrDenseLayerBecomesItsActivation) {
+  const std::vector<Layer> fused =
+      Fused({kConv, kRelu, LayerJson("Flatten"), LayerJson("Dense", {{"units", 3}}),
+             LayerJson("Activation", {{"activation", "relu"}})});
+  ASSERT_EQ(fused.size(), 3u);
+  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kRelu);
+  EXPECT_EQ(std::get<DenseSpec>(fused[2].spec).activation, Activation::kRelu);
+}
+
+TEST(FuseLayersTest, AveragePoolTakesNoRelu) {
+  const std::vector<Layer> fused = Fused({kConvRelu, LayerJson("AveragePooling2D"), kRelu});
+  ASSERT_EQ(fused.size(), 3u);
+  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kRelu);
+  EXPECT_EQ(std::get<Pool2dSpec>(fused[1].spec).activation, Activation::kNone);
+}
+
+TEST(FuseLayersTest, OtherLayersStandInBetweenAndKeepTheirIndex) {
+  const std::vector<Layer> fused =
+      Fused({kConvRelu, LayerJson("Dropout", {{"rate", 0.5}}), kRelu, kMaxPool});
+  ASSERT_EQ(fused.size(), 3u);
+  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kRelu);
+  EXPECT_EQ(std::get<Pool2dSpec>(fused[2].spec).activation, Activation::kRelu);
+  EXPECT_EQ(fused[1].index, 1u);
+  EXPECT_EQ(fused[2].index, 3u);
+}
+
+}  // namespace
+}  // namespace lockstep::train

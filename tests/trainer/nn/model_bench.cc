@@ -1,0 +1,97 @@
+#include "tests/trainer/nn/model_bench.h"
+
+#include <algorithm>
+
+#include "api/base/check.h"
+#include "trainer/core/rng.h"
+
+namespace lockstep::train {
+
+Batch RandomBatch(std::int64_t rows, const Shape& input, std::int64_t classes,
+                  std::uint64_t stream) {
+  const std::uint64_t key = DeriveKey(7, stream);
+  Batch batch{.x = std::vector<float>(static_cast<std::size_t>(rows * input.elements())),
+              .labels = std::vector<std::int32_t>(static_cast<std::size_t>(rows)),
+              .weights = std::vector<float>(static_cast<std::size_t>(rows), 1.0f)};
+  for (std::size_t i = 0; i < batch.x.size(); ++i) {
+    batch.x[i] = 2 * UniformFloat(Philox(key, i, 0)[0]) - 1;
+  }
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    batch.labels[i] =
+        static_cast<std::int32_t>(Philox(key, i, 1)[0] % static_cast<std::uint64_t>(classes));
+  }
+  return batch;
+}
+
+Batch Slice(const Batch& batch, std::int64_t begin, std::int64_t rows, std::int64_t size,
+            float padding) {
+  const std::int64_t row = static_cast<std::int64_t>(batch.x.size()) / batch.rows();
+  Batch slice;
+  slice.x.assign(batch.x.begin() + begin * row, batch.x.begin() + (begin + rows) * row);
+  slice.labels.assign(batch.labels.begin() + begin, batch.labels.begin() + begin + rows);
+  slice.weights.assign(batch.weights.begin() + begin, batch.weights.begin() + begin + rows);
+  slice.x.resize(static_cast<std::size_t>(size * row), padding);
+  slice.labels.resize(static_cast<std::size_t>(size), 0);
+  slice.weights.resize(static_cast<std::size_t>(size), 0.0f);
+  return slice;
+}
+
+ModelBench::ModelBench(const std::vector<nlohmann::json>& layers, const ModelOptions& options,
+                       const std::string& backend)
+    : options_(options), backend_(MakeBackend({.name = backend})) {
+  auto model = Model::Build(layers, options, *backend_);
+  LOCKSTEP_CHECK(model.ok(), "model bench: {}", std::string(model.status().message()));
+  model_ = std::move(*model);
+  loss_ = backend_->MakeSoftmaxCrossEntropy(options.batch, options.classes);
+}
+
+LossOp::Result ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {
+  loss_->Bind({.logits = model_->logits(),
+               .dlogits = dlogits,
+               .labels = batch.labels.data(),
+               .one_hot = nullptr,
+               .weights = batch.weights.data()});
+  return loss_->Run(scale);
+}
+
+LossOp::Result ModelBench::Step(const Batch& batch, StepContext step, float scale,
+                                const OnReady& on_ready) {
+  LOCKSTEP_CHECK(batch.rows() == options_.batch, "model bench: {} rows", batch.rows());
+  std::copy(batch.x.begin(), batch.x.end(), model_->input());
+  model_->Forward(step);
+  const LossOp::Result result = Loss(batch, model_->logits_gradient(), scale);
+  model_->Backward(step, on_ready);
+  backend_->Synchronize();
+  return result;
+}
+
+LossOp::Result ModelBench::Evaluate(const Batch& batch) {
+  std::copy(batch.x.begin(), batch.x.end(), model_->input());
+  model_->Forward({.training = false, .valid = batch.rows()});
+  return Loss(batch, nullptr, 1);
+}
+
+const TensorSlot& ModelBench::Slot(const std::string& name) const {
+  for (const TensorSlot& slot : model_->parameter_slots()) {
+    if (slot.name == name) return slot;
+  }
+  LOCKSTEP_CHECK(false, "model bench: no parameter \"{}\"", name);
+  return model_->parameter_slots().front();
+}
+
+std::vector<float> ModelBench::Find(std::span<float> range, const std::string& name) {
+  const TensorSlot& slot = Slot(name);
+  std::vector<float> dense(static_cast<std::size_t>(slot.desc.shape.elements()));
+  backend_->ToDense(slot.desc, range.data() + slot.offset, dense.data());
+  return dense;
+}
+
+void ModelBench::SetParameter(const std::string& name, const std::vector<float>& values) {
+  const TensorSlot& slot = Slot(name);
+  LOCKSTEP_CHECK(static_cast<std::int64_t>(values.size()) == slot.desc.shape.elements(),
+                 "model bench: {} values for {} {}", values.size(), name,
+                 slot.desc.shape.ToString());
+  backend_->FromDense(values.data(), slot.desc, model_->parameters().data() + slot.offset);
+}
+
+}  // namespace lockstep::train

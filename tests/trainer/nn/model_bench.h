@@ -1,0 +1,71 @@
+// A model with its loss and a batch of data, for tests that run steps.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+#include "trainer/nn/model.h"
+
+namespace lockstep::train {
+
+// A layer of a list: LayerJson("Dense", {{"units", 10}}).
+inline nlohmann::json LayerJson(const std::string& type,
+                                nlohmann::json fields = nlohmann::json::object()) {
+  fields["type"] = type;
+  return fields;
+}
+
+struct Batch {
+  std::vector<float> x;  // rows,C,H,W
+  std::vector<std::int32_t> labels;
+  std::vector<float> weights;
+  std::int64_t rows() const { return static_cast<std::int64_t>(labels.size()); }
+};
+
+// `rows` samples of `input`, labels and all drawn from `stream`; weights 1.
+Batch RandomBatch(std::int64_t rows, const Shape& input, std::int64_t classes,
+                  std::uint64_t stream);
+
+// Rows [begin, begin + rows) of `batch`, then rows of weight 0 (filled with `padding`) up to
+// `size`.
+Batch Slice(const Batch& batch, std::int64_t begin, std::int64_t rows, std::int64_t size,
+            float padding = 0);
+
+class ModelBench {
+ public:
+  using OnReady = std::function<void(std::int64_t, std::int64_t)>;
+  ModelBench(const std::vector<nlohmann::json>& layers, const ModelOptions& options,
+             const std::string& backend = "reference");
+
+  Backend& backend() { return *backend_; }
+  Model& model() { return *model_; }
+
+  // Forward, loss times `scale`, backward; parameters stay.
+  LossOp::Result Step(
+      const Batch& batch, StepContext step, float scale,
+      const OnReady& on_ready = [](std::int64_t, std::int64_t) {});
+  // Forward and loss only, in evaluation.
+  LossOp::Result Evaluate(const Batch& batch);
+  // A parameter's values or gradients, dense.
+  std::vector<float> Parameter(const std::string& name) { return Find(model_->parameters(), name); }
+  std::vector<float> Gradient(const std::string& name) { return Find(model_->gradients(), name); }
+  void SetParameter(const std::string& name, const std::vector<float>& values);
+
+ private:
+  std::vector<float> Find(std::span<float> range, const std::string& name);
+  const TensorSlot& Slot(const std::string& name) const;
+  LossOp::Result Loss(const Batch& batch, float* dlogits, float scale);
+
+  ModelOptions options_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<LossOp> loss_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/nn/model_bench.h"
+#include "trainer/nn/layer.h"
+
+namespace lockstep::train {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string FaultOf(const std::vector<json>& layers) {
+  const auto parsed = ParseLayers(layers);
+  return parsed.ok() ? "no fault" : std::string(parsed.status().message());
+}
+
+std::vector<std::string> NamesOf(const std::vector<json>& layers) {
+  const auto parsed = ParseLayers(layers);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  std::vector<std::string> names;
+  if (parsed.ok()) {
+    for (const Layer& layer : *parsed) names.push_back(layer.name);
+  }
+  return names;
+}
+
+TEST(ParseLayersTest, DefaultsAreThoseOfKeras) {
+  const auto layers =
+      ParseLayers({LayerJson("Conv2D", {{"filters", 8}, {"kernelSize", {3, 5}}}),
+                   LayerJson("MaxPooling2D", {{"poolSize", 3}}), LayerJson("BatchNormalization")});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  const auto& conv = std::get<Conv2dSpec>((*layers)[0].spec);
+  EXPECT_EQ(conv.filters, 8);
+  EXPECT_EQ(conv.kernel_h, 3);
+  EXPECT_EQ(conv.kernel_w, 5);
+  EXPECT_EQ(conv.stride_h, 1);
+  EXPECT_EQ(conv.padding, Padding::kValid);
+  EXPECT_TRUE(conv.bias);
+  EXPECT_EQ(conv.activation, Activation::kNone);
+  const auto& pool = std::get<Pool2dSpec>((*layers)[1].spec);
+  EXPECT_EQ(pool.window_w, 3);
+  EXPECT_EQ(pool.stride_h, 3) << "strides follow poolSize";
+  const auto& norm = std::get<BatchNormSpec>((*layers)[2].spec);
+  EXPECT_FLOAT_EQ(norm.momentum, 0.99f);
+  EXPECT_FLOAT_EQ(norm.epsilon, 1e-3f);
+}
+
+TEST(ParseLayersTest, EveryFieldIsRead) {
+  const auto layers = ParseLayers(
+      {LayerJson("Conv2D", {{"filters", 2},
+                            {"kernelSize", 2},
+                            {"strides", {2, 1}},
+                            {"padding", "same"},
+                            {"useBias", false},
+                            {"activation", "relu"}}),
+       LayerJson("AveragePooling2D", {{"poolSize", {2, 3}}, {"strides", 1}, {"padding", "same"}}),
+       LayerJson("BatchNormalization", {{"momentum", 0.5}, {"epsilon", 0.01}}),
+       LayerJson("Dropout", {{"rate", 0.25}}), LayerJson("Activation", {{"activation", "relu"}}),
+       LayerJson("GlobalAveragePooling2D"), LayerJson("Flatten"), LayerJson("ReLU"),
+       LayerJson("Dense", {{"units", 3}, {"useBias", false}, {"activation", "relu"}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  const auto& conv = std::get<Conv2dSpec>((*layers)[0].spec);
+  EXPECT_EQ(conv.stride_h, 2);
+  EXPECT_EQ(conv.stride_w, 1);
+  EXPECT_EQ(conv.padding, Padding::kSame);
+  EXPECT_FALSE(conv.bias);
+  EXPECT_EQ(conv.activation, Activation::kRelu);
+  const auto& pool = std::get<Pool2dSpec>((*layers)[1].spec);
+  EXPECT_EQ(pool.kind, PoolKind::kAverage);
+  EXPECT_EQ(pool.window_w, 3);
+  EXPECT_EQ(pool.stride_w, 1);
+  EXPECT_EQ(pool.padding, Padding::kSame);
+  EXPECT_FLOAT_EQ(std::get<BatchNormSpec>((*layers)[2].spec).momentum, 0.5f);
+  EXPECT_FLOAT_EQ(std::get<BatchNormSpec>((*layers)[2].spec).epsilon, 0.01f);
+  EXPECT_FLOAT_EQ(std::get<DropoutSpec>((*layers)[3].spec).rate, 0.25f);
+  EXPECT_TRUE(std::holds_alternative<ReluSpec>((*layers)[4].spec));
+  EXPECT_TRUE(std::holds_alternative<GlobalAveragePool2dSpec>((*layers)[5].spec));
+  EXPECT_TRUE(std::holds_alternative<FlattenSpec>((*layers)[6].spec));
+  EXPECT_TRUE(std::holds_alternative<ReluSpec>((*layers)[7].spec));
+  const auto& dense = std::get<DenseSpec>((*layers)[8].spec);
+  EXPECT_EQ(dense.units, 3);
+  EXPECT_FALSE(dense.bias);
+  EXPECT_EQ(dense.activation, Activation::kRelu);
+}
+
+TEST(ParseLayersTest, NamesAreGivenOrCountedByType) {
+  EXPECT_THAT(
+      NamesOf({LayerJson("Dense", {{"units", 1}}),
+               LayerJson("Dense", {{"units", 1}, {"name", "dense_1"}}),
+               LayerJson("Dense", {{"units", 1}}), LayerJson("MaxPool2D"),
+               LayerJson("MaxPooling2D")}),
+      testing::ElementsAre("dense", "dense_1", "dense_2", "max_pooling2d", "max_pooling2d_1"));
+}
+
+struct FaultCase {
+  const char* name;
+  std::vector<json> layers;
+  std::string message;
+};
+
+class ParseLayersFaultTest : public testing::TestWithParam<FaultCase> {};
+
+TEST_P(ParseLayersFaultTest, NamesFieldFoundAndExpected) {
+  EXPECT_THAT(FaultOf(GetParam().layers), HasSubstr(GetParam().message));
+}
+
+const json kFlatten = LayerJson("Flatten");
+INSTANTIATE_TEST_SUITE_P(
+    Faults, ParseLayersFaultTest,
+    testing::Values(
+        FaultCase{"Empty", {}, "layers: found an empty list, expected at least one layer"},
+        FaultCase{"NoObject", {kFlatten, 7}, "layers[1]: found 7, expected an object"},
+        FaultCase{"NoType", {json::object()}, "layers[0].type: found nothing, expected one of"},
+        FaultCase{"UnknownType",
+                  {kFlatten, LayerJson("LSTM")},
+                  "layers[1].type: found \"LSTM\", expected one of Activation, Average"},
+        FaultCase{"UnitsMissing",
+                  {LayerJson("Dense")},
+                  "layers[0].units: found nothing, expected an integer in [1, 1048576]"},
+        FaultCase{"UnitsText",
+                  {LayerJson("Dense", {{"units", "ten"}})},
+                  "layers[0].units: found \"ten\", expected an integer"},
+        FaultCase{"UnitsZero",
+                  {LayerJson("Dense", {{"units", 0}})},
+                  "layers[0].units: found 0, expected an integer in [1,"},
+        FaultCase{"UnitsNegative",
+                  {LayerJson("Dense", {{"units", -5}})},
+                  "layers[0].units: found -5, expected"},
+        FaultCase{"UnitsFraction",
+                  {LayerJson("Dense", {{"units", 1.5}})},
+                  "layers[0].units: found 1.5, expected an integer"},
+        FaultCase{"UnitsHuge",
+                  {LayerJson("Dense", {{"units", 18446744073709551615ull}})},
+                  "layers[0].units: found 18446744073709551615, expected"},
+        FaultCase{"KernelTriple",
+                  {LayerJson("Conv2D", {{"filters", 1}, {"kernelSize", {1, 2, 3}}})},
+                  "layers[0].kernelSize: found [1,2,3], expected an integer in [1, 1048576] or a "
+                  "pair [height, width]"},
+        FaultCase{"KernelMissing",
+                  {LayerJson("Conv2D", {{"filters", 1}})},
+                  "layers[0].kernelSize: found nothing"},
+        FaultCase{"PaddingUnknown",
+                  {LayerJson("MaxPool2D", {{"padding", "full"}})},
+                  "layers[0].padding: found \"full\", expected one of valid, same"},
+        FaultCase{"Softmax",
+                  {LayerJson("Dense", {{"units", 1}, {"activation", "softmax"}})},
+                  "layers[0].activation: found \"softmax\", expected relu or linear (the loss"},
+        FaultCase{"ActivationMissing",
+                  {LayerJson("Activation")},
+                  "layers[0].activation: found nothing, expected relu"},
+        FaultCase{"RateMissing", {LayerJson("Dropout")}, "layers[0].rate: found nothing"},
+        FaultCase{"RateOne",
+                  {LayerJson("Dropout", {{"rate", 1.0}})},
+                  "layers[0].rate: found 1.0, expected a number in [0, 1)"},
+        FaultCase{"BiasText",
+                  {LayerJson("Dense", {{"units", 1}, {"useBias", "no"}})},
+                  "layers[0].useBias: found \"no\", expected true or false"},
+        FaultCase{"SnakeCase",
+                  {LayerJson("Dense", {{"units", 1}, {"use_bias", true}})},
+                  "layers[0].use_bias: unknown field, expected one of activation, name, type, "
+                  "units, useBias"},
+        FaultCase{"NameTwice",
+                  {LayerJson("Flatten", {{"name", "a"}}), LayerJson("ReLU", {{"name", "a"}})},
+                  "layers[1].name: found \"a\", expected a name that no earlier layer has"},
+        FaultCase{"NameNumber",
+                  {LayerJson("Flatten", {{"name", 3}})},
+                  "layers[0].name: found 3, expected a text"},
+        FaultCase{"NameSlash",
+                  {LayerJson("Flatten", {{"name", "a/b"}})},
+                  "layers[0].name: found \"a/b\", expected a text without a slash"}),
+    [](const auto& fault) { return fault.param.name; });
+
+TEST(ParseLayersTest, EveryFaultIsReportedAtOnce) {
+  const std::string fault =
+      FaultOf({LayerJson("Dense", {{"units", 0}}), LayerJson("Dropout", {{"rate", 2}})});
+  EXPECT_THAT(fault, HasSubstr("layers[0].units"));
+  EXPECT_THAT(fault, HasSubstr("layers[1].rate"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,164 @@
+#include "trainer/observe/metrics.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The whole answer of an HTTP request to a port of this machine.
+std::string Request(int port, const std::string& method, const std::string& path) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    ::close(fd);
+    throw std::runtime_error("cannot connect");
+  }
+  const std::string request = fmt::format("{} {} HTTP/1.0\r\n\r\n", method, path);
+  EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  std::array<char, 4096> buffer{};
+  ssize_t got = 0;
+  while ((got = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0) {
+    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  return answer;
+}
+
+std::unique_ptr<MetricsServer> StartServer() {
+  auto server = MetricsServer::Start("127.0.0.1:0");
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+std::string Scrape(const MetricsServer& server) {
+  return Request(server.port(), "GET", "/metrics");
+}
+
+TEST(MetricsServerTest, ServesEveryReplicaUnderItsRank) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  metrics.rank = 2;
+  metrics.loss = 0.25;
+  metrics.steps_total = 7;
+  metrics.input_seconds = 1.5;
+  server->Update(0, metrics);
+  metrics.rank = 3;
+  metrics.loss = std::nan("");
+  server->Update(1, metrics);
+  const std::string answer = Scrape(*server);
+  EXPECT_THAT(answer, HasSubstr("HTTP/1.1 200 OK"));
+  EXPECT_THAT(answer, HasSubstr("text/plain; version=0.0.4"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_loss{rank=\"2\"} 0.25\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_loss{rank=\"3\"} Nan\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_steps_total{rank=\"2\"} 7\n"));
+  EXPECT_THAT(answer,
+              HasSubstr("lockstep_trainer_time_seconds_total{rank=\"2\",phase=\"input\"} 1.5\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_replica_restarts_total{rank=\"2\"} 0\n"));
+}
+
+TEST(MetricsServerTest, CountersGoOnWhenAReplicaStartsAgain) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  for (const int total : {3, 10}) {
+    metrics.steps_total = total;
+    server->Update(0, metrics);
+  }
+  server->CountReplicaRestart(0);
+  metrics.steps_total =
+      12;  // a new process may well be past the old one's total at its first report
+  server->Update(0, metrics);
+  EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_steps_total{rank=\"0\"} 22\n"));
+  EXPECT_THAT(Scrape(*server),
+              HasSubstr("lockstep_trainer_replica_restarts_total{rank=\"0\"} 1\n"));
+  metrics.steps_total = 4;  // a restart that nobody has reported
+  server->Update(0, metrics);
+  EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_steps_total{rank=\"0\"} 26\n"));
+}
+
+TEST(MetricsServerTest, NewRankReplacesTheOldOne) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  metrics.rank = 5;
+  server->Update(0, metrics);
+  metrics.rank = 1;
+  server->Update(0, metrics);
+  EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_step{rank=\"1\"} 0\n"));
+  EXPECT_THAT(Scrape(*server), Not(HasSubstr("rank=\"5\"")));
+}
+
+// The naming rules of prometheus.io/docs/practices/naming.
+TEST(MetricsServerTest, NamesFollowTheRulesAndEveryFamilyIsDescribedOnce) {
+  const auto server = StartServer();
+  server->Update(0, {});
+  std::istringstream lines(Scrape(*server));
+  std::set<std::string> described;
+  int families = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (!std::regex_match(line, match, std::regex("# TYPE (\\S+) (counter|gauge)"))) continue;
+    ++families;
+    const std::string name = match[1];
+    EXPECT_TRUE(described.insert(name).second) << name;
+    EXPECT_TRUE(name.starts_with("lockstep_trainer_")) << name;
+    EXPECT_EQ(name.ends_with("_total"), match[2] == "counter") << name;
+  }
+  EXPECT_EQ(families, 17);
+}
+
+TEST(MetricsServerTest, HealthAndUnknownPages) {
+  const auto server = StartServer();
+  EXPECT_THAT(Request(server->port(), "GET", "/healthz"), HasSubstr("\r\n\r\nok\n"));
+  const std::string head = Request(server->port(), "HEAD", "/healthz");
+  EXPECT_THAT(head, HasSubstr("200 OK"));
+  EXPECT_TRUE(head.ends_with("\r\n\r\n"));
+  for (const char* path : {"/", "/metricsx", "/etc/passwd", "/../../etc/passwd"}) {
+    EXPECT_THAT(Request(server->port(), "GET", path), HasSubstr(" 404 Not Found\r\n")) << path;
+  }
+}
+
+TEST(MetricsServerTest, TakenPortIsNamed) {
+  const auto server = StartServer();
+  const std::string address = fmt::format("127.0.0.1:{}", server->port());
+  const absl::Status status = MetricsServer::Start(address).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(address));
+}
+
+TEST(MetricsServerTest, ScrapesWhileReplicasReport) {
+  const auto server = StartServer();
+  std::thread reporter([&] {
+    ReplicaMetrics metrics;
+    for (int i = 0; i < 2000; ++i) {
+      metrics.steps_total = i;
+      server->Update(i % 3, metrics);
+      if (i % 100 == 0) server->CountReplicaRestart(1);
+    }
+  });
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(Scrape(*server), HasSubstr("200 OK"));
+  reporter.join();
+}
+
+}  // namespace
+}  // namespace lockstep::train

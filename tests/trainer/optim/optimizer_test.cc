@@ -1,0 +1,99 @@
+#include "trainer/optim/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/trainer/nn/model_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+class OptimizerTest : public testing::Test {
+ protected:
+  std::unique_ptr<Optimizer> Make(const api::OptimizerSpec& spec) {
+    return Optimizer::Create(spec, bench_.model(), bench_.backend()).value();
+  }
+  std::string FaultOf(const api::OptimizerSpec& spec) {
+    const auto made = Optimizer::Create(spec, bench_.model(), bench_.backend());
+    return made.ok() ? "no fault" : std::string(made.status().message());
+  }
+
+  ModelBench bench_{{LayerJson("Flatten"), LayerJson("Dense", {{"units", 3}})},
+                    {.batch = 2, .input = {1, 2, 2}, .classes = 3}};
+};
+
+TEST_F(OptimizerTest, SlotsAreNamedAndLieParallelToTheParameters) {
+  const auto adam = Make({.name = "Adam"});
+  EXPECT_THAT(adam->slot_names(), testing::ElementsAre("m", "v"));
+  for (int i = 0; i < adam->slots(); ++i) {
+    EXPECT_EQ(adam->slot(i).size(), bench_.model().parameters().size());
+    for (const float value : adam->slot(i)) EXPECT_EQ(value, 0);
+  }
+  EXPECT_NE(adam->slot(0).data(), adam->slot(1).data());
+  EXPECT_THAT(Make({.name = "SGD", .momentum = 0.9})->slot_names(),
+              testing::ElementsAre("momentum"));
+  EXPECT_EQ(Make({.name = "SGD"})->slots(), 0);
+}
+
+TEST_F(OptimizerTest, StepMovesParametersAgainstTheirGradients) {
+  const auto sgd = Make({.name = "SGD"});
+  std::fill(bench_.model().parameters().begin(), bench_.model().parameters().end(), 1.0f);
+  std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 2.0f);
+  sgd->Step(0.25, 1);
+  for (const float value : bench_.model().parameters()) EXPECT_EQ(value, 0.5f);
+}
+
+TEST_F(OptimizerTest, RebindFollowsTheGradients) {
+  const auto sgd = Make({.name = "SGD"});
+  Arena arena;
+  arena.Reserve(bench_.model().parameters().size_bytes());
+  arena.Allocate();
+  bench_.model().BindGradients(arena.At<float>(0));
+  sgd->Rebind();
+  std::fill(bench_.model().parameters().begin(), bench_.model().parameters().end(), 1.0f);
+  std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 4.0f);
+  sgd->Step(0.25, 1);
+  for (const float value : bench_.model().parameters()) EXPECT_EQ(value, 0.0f);
+}
+
+TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
+  const api::OptimizerSpec spec{.name = "Adam"};
+  const auto gradients = bench_.model().gradients();
+  const auto parameters = bench_.model().parameters();
+  const auto run = [&](Optimizer& optimizer, std::int64_t first, std::int64_t last) {
+    for (std::int64_t step = first; step <= last; ++step) {
+      std::fill(gradients.begin(), gradients.end(), 1.0f / static_cast<float>(step));
+      optimizer.Step(0.1, step);
+    }
+  };
+  const std::vector<float> start(parameters.begin(), parameters.end());
+  run(*Make(spec), 1, 6);
+  const std::vector<float> expected(parameters.begin(), parameters.end());
+
+  std::copy(start.begin(), start.end(), parameters.begin());
+  const auto before = Make(spec), after = Make(spec);
+  run(*before, 1, 3);
+  for (int i = 0; i < before->slots(); ++i) {
+    std::copy(before->slot(i).begin(), before->slot(i).end(), after->slot(i).begin());
+  }
+  run(*after, 4, 6);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), parameters.begin()));
+}
+
+TEST_F(OptimizerTest, FaultsNameTheField) {
+  EXPECT_EQ(FaultOf({.name = "Lion"}),
+            "optimizer.name: found \"Lion\", expected \"Adam\" or \"SGD\"");
+  EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 1.0}),
+            "optimizer.momentum: found 1, expected [0, 1)");
+  EXPECT_EQ(FaultOf({.name = "Adam", .beta2 = -0.5}),
+            "optimizer.beta2: found -0.5, expected [0, 1)");
+  EXPECT_EQ(FaultOf({.name = "Adam", .epsilon = 0}),
+            "optimizer.epsilon: found 0, expected above 0");
+  EXPECT_EQ(FaultOf({.name = "SGD", .weight_decay = -1}),
+            "optimizer.weightDecay: found -1, expected at least 0");
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,49 @@
+// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in Keras' form: see
+// reference/adam.cc.
+#include <cmath>
+
+#include "api/base/check.h"
+#include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/cpu/parallel.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+class Adam final : public OptimizerOp {
+ public:
+  Adam(const Device& device, const AdamSpec& spec) : device_(device), spec_(spec) {}
+  int Slots() const override { return 2; }
+  void Bind(const OptimizerMemory& memory) override {
+    LOCKSTEP_CHECK(memory.slots.size() == 2, "adam: found {} slots, expected 2",
+                   memory.slots.size());
+    memory_ = memory;
+  }
+
+  void Step(float learning_rate, std::int64_t step) override {
+    const double t = static_cast<double>(step);
+    const double rate = learning_rate * std::sqrt(1 - std::pow(double{spec_.beta2}, t)) /
+                        (1 - std::pow(double{spec_.beta1}, t));
+    const AdamFactors factors{.rate = static_cast<float>(rate),
+                              .beta1 = spec_.beta1,
+                              .beta2 = spec_.beta2,
+                              .epsilon = spec_.epsilon,
+                              .decay = learning_rate * spec_.weight_decay};
+    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t begin, std::int64_t end) {
+      device_.kernels.adam(factors, memory_.gradients + begin, memory_.values + begin,
+                           memory_.slots[0] + begin, memory_.slots[1] + begin, end - begin);
+    });
+  }
+
+ private:
+  const Device& device_;
+  AdamSpec spec_;
+  OptimizerMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<OptimizerOp> MakeAdam(const Device& device, const AdamSpec& spec) {
+  return std::make_unique<Adam>(device, spec);
+}
+
+}  // namespace lockstep::train::cpu

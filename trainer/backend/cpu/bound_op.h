@@ -1,0 +1,63 @@
+// What the ops of this back end share: descs fixed at build, memory fixed by Bind.
+#pragma once
+
+#include <utility>
+
+#include "api/base/check.h"
+#include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/parallel.h"
+
+namespace lockstep::train::cpu {
+
+class BoundOp : public Op {
+ public:
+  const TensorDesc& input() const final { return input_; }
+  const TensorDesc& output() const final { return output_; }
+  void Bind(const OpMemory& memory) final {
+    memory_ = memory;
+    OnBind();
+  }
+
+ protected:
+  BoundOp(const Device& device, TensorDesc input, TensorDesc output)
+      : device_(device), input_(std::move(input)), output_(std::move(output)) {}
+  // Hands memory() to primitives.
+  virtual void OnBind() {}
+
+  const OpMemory& memory() const { return memory_; }
+  const float* x() const { return static_cast<const float*>(memory_.x); }
+  float* y() const { return static_cast<float*>(memory_.y); }
+  float* dy() const { return static_cast<float*>(memory_.dy); }
+  float* dx() const { return static_cast<float*>(memory_.dx); }
+  const Device& device() const { return device_; }
+  // dy becomes dy * relu'(y): the fused activation's share of Backward.
+  void MaskByRelu() const {
+    ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
+                      [this](std::int64_t begin, std::int64_t end) {
+                        device_.kernels.mask_by_relu(y() + begin, dy() + begin, end - begin);
+                      });
+  }
+
+ private:
+  const Device& device_;
+  TensorDesc input_, output_;
+  OpMemory memory_;
+};
+
+// Offsets into a block of memory, each aligned to kArenaAlignment.
+class ScratchPlan {
+ public:
+  std::size_t Reserve(std::size_t bytes) {
+    const std::size_t offset = bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
+    return offset;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,52 @@
+// One oneDNN primitive with its arguments: made once, run every step. dnnl::primitive::execute
+// would build a map and copy it at every call.
+#pragma once
+
+#include <dnnl.hpp>
+#include <vector>
+
+#include "trainer/backend/cpu/device.h"
+
+namespace lockstep::train::cpu {
+
+class Execution {
+ public:
+  Execution() = default;
+  Execution(const Device& device, dnnl::primitive primitive)
+      : device_(&device), primitive_(std::move(primitive)) {}
+
+  // `data` becomes argument DNNL_ARG_… in the order of `desc`; again to change it.
+  void Bind(int argument, const dnnl::memory::desc& desc, const void* data);
+  // Throws DeviceError.
+  void Run() const;
+  bool empty() const { return device_ == nullptr; }
+
+ private:
+  const Device* device_ = nullptr;
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+// A copy from one order to another; empty if they are equal.
+class Reorder {
+ public:
+  Reorder() = default;
+  Reorder(const Device& device, const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+
+  bool empty() const { return execution_.empty(); }
+  std::size_t scratch_bytes() const { return empty() ? 0 : scratch_.get_size(); }
+  void Bind(const void* from, void* to, void* scratch);
+  void Run() const {
+    if (!empty()) execution_.Run();
+  }
+
+ private:
+  dnnl::memory::desc from_, to_, scratch_;
+  Execution execution_;
+};
+
+// Scratchpads are ours (OpMemory.scratch), so that oneDNN allocates none.
+dnnl::primitive_attr UserScratchpad();
+
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,71 @@
+// Vectorised single-threaded loops for what is memory traffic. Each source of this folder is
+// compiled once for every instruction set below, so it may include nothing with inline functions
+// that another translation unit might share (no standard containers or algorithms).
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::train::cpu {
+
+enum class Isa { kBaseline, kAvx2, kAvx512 };  // kBaseline: x86-64-v2
+
+// A pool's window over one plane: height x width x inner, see ImageView.
+struct PoolShape {
+  std::int64_t in_h, in_w, out_h, out_w, inner;
+  std::int64_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;  // pad: at the beginning
+  bool relu;
+};
+
+struct AdamFactors {
+  float rate;  // bias-corrected
+  float beta1, beta2, epsilon;
+  float decay;  // learning rate x weight decay
+};
+struct SgdFactors {
+  float rate, momentum, decay;  // decay as in AdamFactors
+  bool nesterov;
+};
+
+struct Kernels {
+  // y = max(x, 0), NaN kept
+  void (*relu)(const float* x, float* y, std::int64_t size);
+  // dy = y > 0 ? dy : 0
+  void (*mask_by_relu)(const float* y, float* dy, std::int64_t size);
+  // y = scale * x
+  void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+
+  // Planes one after the other. `chosen` is the tap (row-major in the window) that dy goes to, or
+  // the number of taps if none (relu). Windows have fewer than 255 taps for uint8.
+  void (*max_pool)(const PoolShape& shape, const float* x, float* y, std::uint8_t* chosen,
+                   std::int64_t planes);
+  void (*max_pool_backward)(const PoolShape& shape, const float* dy, const std::uint8_t* chosen,
+                            float* dx, std::int64_t planes);
+  void (*max_pool_wide)(const PoolShape& shape, const float* x, float* y, std::uint16_t* chosen,
+                        std::int64_t planes);
+  void (*max_pool_wide_backward)(const PoolShape& shape, const float* dy,
+                                 const std::uint16_t* chosen, float* dx, std::int64_t planes);
+  void (*average_pool)(const PoolShape& shape, const float* x, float* y, std::int64_t planes);
+  void (*average_pool_backward)(const PoolShape& shape, const float* dy, float* dx,
+                                std::int64_t planes);
+
+  void (*adam)(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,
+               std::int64_t size);
+  // `velocity` is null without momentum.
+  void (*sgd)(const SgdFactors& factors, const float* gradient, float* value, float* velocity,
+              std::int64_t size);
+};
+
+// The machine must have `isa`.
+const Kernels& KernelsFor(Isa isa);
+
+namespace baseline {
+extern const Kernels kKernels;
+}
+namespace avx2 {
+extern const Kernels kKernels;
+}
+namespace avx512 {
+extern const Kernels kKernels;
+}
+
+}  // namespace lockstep::train::cpu

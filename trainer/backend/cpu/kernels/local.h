@@ -1,0 +1,24 @@
+// What the kernels of one instruction set declare to each other, in its own namespace
+// (LOCKSTEP_ISA: baseline, avx2 or avx512; see CMakeLists.txt).
+#pragma once
+
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+namespace lockstep::train::cpu::LOCKSTEP_ISA {
+
+void Relu(const float* x, float* y, std::int64_t size);
+void MaskByRelu(const float* y, float* dy, std::int64_t size);
+void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void Adam(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,
+          std::int64_t size);
+void Sgd(const SgdFactors& factors, const float* gradient, float* value, float* velocity,
+         std::int64_t size);
+template <typename Index>
+void MaxPool(const PoolShape& shape, const float* x, float* y, Index* chosen, std::int64_t planes);
+template <typename Index>
+void MaxPoolBackward(const PoolShape& shape, const float* dy, const Index* chosen, float* dx,
+                     std::int64_t planes);
+void AveragePool(const PoolShape& shape, const float* x, float* y, std::int64_t planes);
+void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx, std::int64_t planes);
+
+}  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,0 +1,39 @@
+#include "trainer/backend/cpu/kernels/local.h"
+
+namespace lockstep::train::cpu::LOCKSTEP_ISA {
+
+// m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= rate * m / (sqrt(v) + epsilon)
+void Adam(const AdamFactors& factors, const float* __restrict gradient, float* __restrict value,
+          float* __restrict m, float* __restrict v, std::int64_t size) {
+  const AdamFactors f = factors;
+  const float keep = 1 - f.decay, fresh1 = 1 - f.beta1, fresh2 = 1 - f.beta2;
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const float g = gradient[i];
+    const float mean = m[i] + fresh1 * (g - m[i]);
+    const float square = v[i] + fresh2 * (g * g - v[i]);
+    m[i] = mean;
+    v[i] = square;
+    value[i] = keep * value[i] - f.rate * mean / (__builtin_sqrtf(square) + f.epsilon);
+  }
+}
+
+void Sgd(const SgdFactors& factors, const float* __restrict gradient, float* __restrict value,
+         float* __restrict velocity, std::int64_t size) {
+  const SgdFactors f = factors;
+  const float keep = 1 - f.decay;
+  if (velocity == nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < size; ++i) value[i] = keep * value[i] - f.rate * gradient[i];
+    return;
+  }
+  // The step is a * velocity + b * gradient.
+  const float a = f.nesterov ? f.momentum : 1, b = f.nesterov ? -f.rate : 0;
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    velocity[i] = f.momentum * velocity[i] - f.rate * gradient[i];
+    value[i] = keep * value[i] + a * velocity[i] + b * gradient[i];
+  }
+}
+
+}  // namespace lockstep::train::cpu::LOCKSTEP_ISA

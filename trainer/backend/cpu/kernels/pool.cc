@@ -1,0 +1,288 @@
+// Pools over planes of height x width x inner floats, `kLanes` of the inner ones at a time.
+#include "trainer/backend/cpu/kernels/lanes.h"
+#include "trainer/backend/cpu/kernels/local.h"
+
+namespace lockstep::train::cpu::LOCKSTEP_ISA {
+namespace {
+
+// The part of a window that lies inside the image, as taps [h, h_end) x [w, w_end).
+struct Span {
+  std::int64_t h, h_end, w, w_end;
+};
+
+inline std::int64_t Least(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+inline std::int64_t Most(std::int64_t a, std::int64_t b) {
+  return a > b ? a : b;
+}
+
+inline Span SpanOf(const PoolShape& s, std::int64_t p, std::int64_t q) {
+  const std::int64_t top = p * s.stride_h - s.pad_h, left = q * s.stride_w - s.pad_w;
+  return {Most(0, -top), Least(s.window_h, s.in_h - top), Most(0, -left),
+          Least(s.window_w, s.in_w - left)};
+}
+
+// Floats from the plane's start to the window's first tap at output p, q.
+inline std::int64_t Corner(const PoolShape& s, std::int64_t p, std::int64_t q) {
+  return ((p * s.stride_h - s.pad_h) * s.in_w + q * s.stride_w - s.pad_w) * s.inner;
+}
+
+// The widest step over the inner floats that divides them.
+template <typename Body>
+void WithLanes(std::int64_t inner, Body body) {
+  if (inner % 16 == 0) return body.template operator()<16>();
+  if (inner % 8 == 0) return body.template operator()<8>();
+  body.template operator()<1>();
+}
+
+// The largest of the taps of `span` and which one it was. A NaN is taken and kept.
+template <int kLanes, typename Index>
+[[gnu::always_inline]] inline void MaxOf(const PoolShape& s, const Span& span, const float* x,
+                                         float* y, Index* chosen) {
+  using L = Lanes<kLanes>;
+  using Float = typename L::Float;
+  using Int = typename L::Int;
+  Float best = Load<Float>(x + (span.h * s.in_w + span.w) * s.inner);
+  Int tap = Int{} + static_cast<std::int32_t>(span.h * s.window_w + span.w);
+  for (std::int64_t r = span.h; r < span.h_end; ++r) {
+    for (std::int64_t c = span.w; c < span.w_end; ++c) {
+      const Float value = Load<Float>(x + (r * s.in_w + c) * s.inner);
+      const auto better = (value > best) | (value != value);
+      best = better ? value : best;
+      tap = better ? Int{} + static_cast<std::int32_t>(r * s.window_w + c) : tap;
+    }
+  }
+  if (s.relu) {
+    const Int none = Int{} + static_cast<std::int32_t>(s.window_h * s.window_w);
+    tap = best > Float{} ? tap : none;
+    best = best < Float{} ? Float{} : best;
+  }
+  Store(y, best);
+  Store(chosen, L::template Convert<typename L::template Packed<Index>::Type>(tap));
+}
+
+template <int kLanes, typename Index>
+void MaxPlane(const PoolShape& s, const float* x, float* y, Index* chosen) {
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    for (std::int64_t q = 0; q < s.out_w; ++q) {
+      const Span span = SpanOf(s, p, q);
+      const float* window = x + Corner(s, p, q);
+      const std::int64_t at = (p * s.out_w + q) * s.inner;
+      for (std::int64_t i = 0; i < s.inner; i += kLanes) {
+        MaxOf<kLanes>(s, span, window + i, y + at + i, chosen + at + i);
+      }
+    }
+  }
+}
+
+// True if no input lies in two windows, so that Backward can write instead of add.
+inline bool Disjoint(const PoolShape& s) {
+  return s.stride_h >= s.window_h && s.stride_w >= s.window_w;
+}
+// True if the windows cover the plane, so that nothing needs to be zeroed first.
+inline bool Covering(const PoolShape& s) {
+  return s.stride_h <= s.window_h && s.stride_w <= s.window_w &&
+         (s.out_h - 1) * s.stride_h - s.pad_h + s.window_h >= s.in_h &&
+         (s.out_w - 1) * s.stride_w - s.pad_w + s.window_w >= s.in_w;
+}
+
+template <int kLanes, bool kAdd, typename Index>
+void MaxPlaneBackward(const PoolShape& s, const float* dy, const Index* chosen, float* dx) {
+  using L = Lanes<kLanes>;
+  using Float = typename L::Float;
+  using Int = typename L::Int;
+  using Packed = typename L::template Packed<Index>::Type;
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    for (std::int64_t q = 0; q < s.out_w; ++q) {
+      const Span span = SpanOf(s, p, q);
+      float* window = dx + Corner(s, p, q);
+      const std::int64_t at = (p * s.out_w + q) * s.inner;
+      for (std::int64_t i = 0; i < s.inner; i += kLanes) {
+        const Float gradient = Load<Float>(dy + at + i);
+        const Int tap = L::template Convert<Int>(Load<Packed>(chosen + at + i));
+        for (std::int64_t r = span.h; r < span.h_end; ++r) {
+          for (std::int64_t c = span.w; c < span.w_end; ++c) {
+            float* target = window + (r * s.in_w + c) * s.inner + i;
+            const Int here = Int{} + static_cast<std::int32_t>(r * s.window_w + c);
+            const Float share = tap == here ? gradient : Float{};
+            Store(target, kAdd ? Load<Float>(target) + share : share);
+          }
+        }
+      }
+    }
+  }
+}
+
+// The window most models have, known to the compiler.
+inline bool IsTwoByTwo(const PoolShape& s) {
+  return s.window_h == 2 && s.window_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 &&
+         s.pad_w == 0 && s.in_h >= 2 * s.out_h && s.in_w >= 2 * s.out_w;
+}
+[[gnu::always_inline]] inline PoolShape TwoByTwo(PoolShape s) {
+  s.window_h = s.window_w = s.stride_h = s.stride_w = 2;
+  s.pad_h = s.pad_w = 0;
+  return s;
+}
+
+// 2x2 over 16 channels, forward: four loads, one store of 64 bytes and one of 16.
+template <typename Index>
+void MaxPlane2x2x16(const PoolShape& shape, const float* x, float* y, Index* chosen) {
+  const PoolShape s = TwoByTwo(shape);
+  const Span whole{0, 2, 0, 2};
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    for (std::int64_t q = 0; q < s.out_w; ++q) {
+      MaxOf<16>({.in_h = s.in_h,
+                 .in_w = s.in_w,
+                 .out_h = s.out_h,
+                 .out_w = s.out_w,
+                 .inner = 16,
+                 .window_h = 2,
+                 .window_w = 2,
+                 .stride_h = 2,
+                 .stride_w = 2,
+                 .pad_h = 0,
+                 .pad_w = 0,
+                 .relu = s.relu},
+                whole, x + (2 * p * s.in_w + 2 * q) * 16, y + (p * s.out_w + q) * 16,
+                chosen + (p * s.out_w + q) * 16);
+    }
+  }
+}
+
+template <typename Index>
+void MaxPlane2x2x16Backward(const PoolShape& s, const float* dy, const Index* chosen, float* dx) {
+  using L = Lanes<16>;
+  using Packed = typename L::template Packed<Index>::Type;
+  const std::int64_t line = s.in_w * 16;
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    float* target = dx + 2 * p * line;
+    for (std::int64_t q = 0; q < s.out_w; ++q, target += 32, dy += 16, chosen += 16) {
+      const auto gradient = Load<L::Float>(dy);
+      const auto tap = L::Convert<L::Int>(Load<Packed>(chosen));
+      Store(target, tap == 0 ? gradient : L::Float{});
+      Store(target + 16, tap == 1 ? gradient : L::Float{});
+      Store(target + line, tap == 2 ? gradient : L::Float{});
+      Store(target + line + 16, tap == 3 ? gradient : L::Float{});
+    }
+  }
+}
+
+inline void Zero(float* data, std::int64_t size) {
+  __builtin_memset(data, 0, static_cast<unsigned long>(size) * sizeof(float));
+}
+
+template <int kLanes>
+void AveragePlane(const PoolShape& s, const float* x, float* y) {
+  using Float = typename Lanes<kLanes>::Float;
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    for (std::int64_t q = 0; q < s.out_w; ++q) {
+      const Span span = SpanOf(s, p, q);
+      const float* window = x + Corner(s, p, q);
+      const float area = static_cast<float>((span.h_end - span.h) * (span.w_end - span.w));
+      for (std::int64_t i = 0; i < s.inner; i += kLanes) {
+        Float sum{};
+        for (std::int64_t r = span.h; r < span.h_end; ++r) {
+          for (std::int64_t c = span.w; c < span.w_end; ++c) {
+            sum += Load<Float>(window + (r * s.in_w + c) * s.inner + i);
+          }
+        }
+        Store(y + (p * s.out_w + q) * s.inner + i, static_cast<Float>(sum / area));
+      }
+    }
+  }
+}
+
+template <int kLanes>
+void AveragePlaneBackward(const PoolShape& s, const float* dy, float* dx) {
+  using Float = typename Lanes<kLanes>::Float;
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    for (std::int64_t q = 0; q < s.out_w; ++q) {
+      const Span span = SpanOf(s, p, q);
+      float* window = dx + Corner(s, p, q);
+      const float area = static_cast<float>((span.h_end - span.h) * (span.w_end - span.w));
+      for (std::int64_t i = 0; i < s.inner; i += kLanes) {
+        const Float share = Load<Float>(dy + (p * s.out_w + q) * s.inner + i) / area;
+        for (std::int64_t r = span.h; r < span.h_end; ++r) {
+          for (std::int64_t c = span.w; c < span.w_end; ++c) {
+            float* target = window + (r * s.in_w + c) * s.inner + i;
+            Store(target, static_cast<Float>(Load<Float>(target) + share));
+          }
+        }
+      }
+    }
+  }
+}
+
+std::int64_t InFloats(const PoolShape& s) {
+  return s.in_h * s.in_w * s.inner;
+}
+std::int64_t OutFloats(const PoolShape& s) {
+  return s.out_h * s.out_w * s.inner;
+}
+
+}  // namespace
+
+template <typename Index>
+void MaxPool(const PoolShape& s, const float* x, float* y, Index* chosen, std::int64_t planes) {
+  const std::int64_t in = InFloats(s), out = OutFloats(s);
+  if (s.inner == 16 && IsTwoByTwo(s)) {
+    for (std::int64_t i = 0; i < planes; ++i) {
+      MaxPlane2x2x16(s, x + i * in, y + i * out, chosen + i * out);
+    }
+    return;
+  }
+  WithLanes(s.inner, [&]<int kLanes>() {
+    for (std::int64_t i = 0; i < planes; ++i) {
+      MaxPlane<kLanes>(s, x + i * in, y + i * out, chosen + i * out);
+    }
+  });
+}
+
+template <typename Index>
+void MaxPoolBackward(const PoolShape& s, const float* dy, const Index* chosen, float* dx,
+                     std::int64_t planes) {
+  const std::int64_t in = InFloats(s), out = OutFloats(s);
+  if (!Disjoint(s) || !Covering(s)) Zero(dx, planes * in);
+  if (s.inner == 16 && IsTwoByTwo(s)) {
+    for (std::int64_t i = 0; i < planes; ++i) {
+      MaxPlane2x2x16Backward(s, dy + i * out, chosen + i * out, dx + i * in);
+    }
+    return;
+  }
+  WithLanes(s.inner, [&]<int kLanes>() {
+    for (std::int64_t i = 0; i < planes; ++i) {
+      if (Disjoint(s)) {
+        MaxPlaneBackward<kLanes, false>(s, dy + i * out, chosen + i * out, dx + i * in);
+      } else {
+        MaxPlaneBackward<kLanes, true>(s, dy + i * out, chosen + i * out, dx + i * in);
+      }
+    }
+  });
+}
+
+template void MaxPool(const PoolShape&, const float*, float*, std::uint8_t*, std::int64_t);
+template void MaxPool(const PoolShape&, const float*, float*, std::uint16_t*, std::int64_t);
+template void MaxPoolBackward(const PoolShape&, const float*, const std::uint8_t*, float*,
+                              std::int64_t);
+template void MaxPoolBackward(const PoolShape&, const float*, const std::uint16_t*, float*,
+                              std::int64_t);
+
+void AveragePool(const PoolShape& s, const float* x, float* y, std::int64_t planes) {
+  WithLanes(s.inner, [&]<int kLanes>() {
+    for (std::int64_t i = 0; i < planes; ++i) {
+      AveragePlane<kLanes>(s, x + i * InFloats(s), y + i * OutFloats(s));
+    }
+  });
+}
+
+void AveragePoolBackward(const PoolShape& s, const float* dy, float* dx, std::int64_t planes) {
+  Zero(dx, planes * InFloats(s));
+  WithLanes(s.inner, [&]<int kLanes>() {
+    for (std::int64_t i = 0; i < planes; ++i) {
+      AveragePlaneBackward<kLanes>(s, dy + i * OutFloats(s), dx + i * InFloats(s));
+    }
+  });
+}
+
+}  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,0 +1,17 @@
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+namespace lockstep::train::cpu {
+
+const Kernels& KernelsFor(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return avx512::kKernels;
+    case Isa::kAvx2:
+      return avx2::kKernels;
+    case Isa::kBaseline:
+      break;
+  }
+  return baseline::kKernels;
+}
+
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,19 @@
+#include "trainer/backend/cpu/kernels/local.h"
+
+namespace lockstep::train::cpu::LOCKSTEP_ISA {
+
+const Kernels kKernels = {
+    .relu = Relu,
+    .mask_by_relu = MaskByRelu,
+    .scale_bytes = ScaleBytes,
+    .max_pool = MaxPool<std::uint8_t>,
+    .max_pool_backward = MaxPoolBackward<std::uint8_t>,
+    .max_pool_wide = MaxPool<std::uint16_t>,
+    .max_pool_wide_backward = MaxPoolBackward<std::uint16_t>,
+    .average_pool = AveragePool,
+    .average_pool_backward = AveragePoolBackward,
+    .adam = Adam,
+    .sgd = Sgd,
+};
+
+}  // namespace lockstep::train::cpu::LOCKSTEP_ISA

@@ -1,0 +1,131 @@
+#include "trainer/backend/cpu/bound_op.h"
+#include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/window.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+PoolShape ShapeOf(const Pool2dSpec& spec, const WindowAxis& rows, const WindowAxis& columns) {
+  return {.in_h = rows.in,
+          .in_w = columns.in,
+          .out_h = rows.out,
+          .out_w = columns.out,
+          .inner = ViewOf(spec.x).inner,
+          .window_h = rows.size,
+          .window_w = columns.size,
+          .stride_h = rows.stride,
+          .stride_w = columns.stride,
+          .pad_h = rows.pad_begin,
+          .pad_w = columns.pad_begin,
+          .relu = spec.activation == Activation::kRelu};
+}
+
+TensorDesc OutputOf(const Pool2dSpec& spec, const PoolShape& shape) {
+  return WithExtents(spec.x, {spec.x.shape[0], spec.x.shape[1], shape.out_h, shape.out_w});
+}
+
+// Both kinds slide a window over every plane of rows x outer, planes shared out over the threads.
+class Pool2d : public BoundOp {
+ public:
+  Pool2d(const Device& device, const Pool2dSpec& spec, const PoolShape& shape)
+      : BoundOp(device, spec.x, OutputOf(spec, shape)),
+        shape_(shape),
+        planes_(ViewOf(spec.x).rows * ViewOf(spec.x).outer) {}
+
+ protected:
+  // Calls body(first plane, planes, floats before it in x, floats before it in y).
+  template <typename Body>
+  void ForPlanes(Body body) const {
+    const std::int64_t in = shape_.in_h * shape_.in_w * shape_.inner;
+    const std::int64_t out = shape_.out_h * shape_.out_w * shape_.inner;
+    ParallelFor(
+        ThreadsFor(device().threads, planes_ * in), planes_,
+        [&](std::int64_t begin, std::int64_t end) { body(end - begin, begin * in, begin * out); });
+  }
+  const PoolShape& shape() const { return shape_; }
+  std::int64_t output_floats() const {
+    return planes_ * shape_.out_h * shape_.out_w * shape_.inner;
+  }
+
+ private:
+  PoolShape shape_;
+  std::int64_t planes_;
+};
+
+// y = act(max of the window). The workspace has, for every output, the tap that dy goes to.
+template <typename Index>
+class MaxPool2d final : public Pool2d {
+ public:
+  using Pool2d::Pool2d;
+
+  std::size_t WorkspaceBytes() const override {
+    return static_cast<std::size_t>(output_floats()) * sizeof(Index);
+  }
+
+  void Forward(const StepContext&) override {
+    ForPlanes([this](std::int64_t planes, std::int64_t in, std::int64_t out) {
+      if constexpr (sizeof(Index) == 1) {
+        device().kernels.max_pool(shape(), x() + in, y() + out, chosen() + out, planes);
+      } else {
+        device().kernels.max_pool_wide(shape(), x() + in, y() + out, chosen() + out, planes);
+      }
+    });
+  }
+
+  void Backward(const StepContext&) override {
+    if (dx() == nullptr) return;
+    ForPlanes([this](std::int64_t planes, std::int64_t in, std::int64_t out) {
+      if constexpr (sizeof(Index) == 1) {
+        device().kernels.max_pool_backward(shape(), dy() + out, chosen() + out, dx() + in, planes);
+      } else {
+        device().kernels.max_pool_wide_backward(shape(), dy() + out, chosen() + out, dx() + in,
+                                                planes);
+      }
+    });
+  }
+
+ private:
+  Index* chosen() const { return static_cast<Index*>(memory().workspace); }
+};
+
+// y = mean of what lies inside the image. dx shares dy out evenly.
+class AveragePool2d final : public Pool2d {
+ public:
+  using Pool2d::Pool2d;
+
+  void Forward(const StepContext&) override {
+    ForPlanes([this](std::int64_t planes, std::int64_t in, std::int64_t out) {
+      device().kernels.average_pool(shape(), x() + in, y() + out, planes);
+    });
+  }
+
+  void Backward(const StepContext&) override {
+    if (dx() == nullptr) return;
+    ForPlanes([this](std::int64_t planes, std::int64_t in, std::int64_t out) {
+      device().kernels.average_pool_backward(shape(), dy() + out, dx() + in, planes);
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakePool2d(const Device& device, const Pool2dSpec& spec) {
+  const Shape& x = spec.x.shape;
+  LOCKSTEP_CHECK(x.rank() == 4, "pool2d: x has shape {}, expected N,C,H,W", x.ToString());
+  const WindowAxis rows = PlaceWindow(x[2], spec.window_h, spec.stride_h, spec.padding);
+  const WindowAxis columns = PlaceWindow(x[3], spec.window_w, spec.stride_w, spec.padding);
+  LOCKSTEP_CHECK(rows.out > 0 && columns.out > 0, "pool2d: a {}x{} window does not fit x of {}",
+                 spec.window_h, spec.window_w, x.ToString());
+  const PoolShape shape = ShapeOf(spec, rows, columns);
+  const std::int64_t taps = spec.window_h * spec.window_w;
+  if (spec.kind == PoolKind::kMax) {
+    LOCKSTEP_CHECK(taps < 65535, "pool2d: a max pool's window has {} elements, at most 65534",
+                   taps);
+    if (taps < 255) return std::make_unique<MaxPool2d<std::uint8_t>>(device, spec, shape);
+    return std::make_unique<MaxPool2d<std::uint16_t>>(device, spec, shape);
+  }
+  LOCKSTEP_CHECK(spec.activation == Activation::kNone, "pool2d: relu is for max pools only");
+  return std::make_unique<AveragePool2d>(device, spec, shape);
+}
+
+}  // namespace lockstep::train::cpu

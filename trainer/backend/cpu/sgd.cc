@@ -1,0 +1,43 @@
+#include "api/base/check.h"
+#include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/cpu/parallel.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+// See SgdSpec for the formula.
+class Sgd final : public OptimizerOp {
+ public:
+  Sgd(const Device& device, const SgdSpec& spec) : device_(device), spec_(spec) {}
+  int Slots() const override { return spec_.momentum == 0 ? 0 : 1; }
+  void Bind(const OptimizerMemory& memory) override {
+    LOCKSTEP_CHECK(memory.slots.size() == static_cast<std::size_t>(Slots()),
+                   "sgd: found {} slots, expected {}", memory.slots.size(), Slots());
+    memory_ = memory;
+  }
+
+  void Step(float learning_rate, std::int64_t /*step*/) override {
+    const SgdFactors factors{.rate = learning_rate,
+                             .momentum = spec_.momentum,
+                             .decay = learning_rate * spec_.weight_decay,
+                             .nesterov = spec_.nesterov};
+    float* velocity = memory_.slots.empty() ? nullptr : memory_.slots[0];
+    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t begin, std::int64_t end) {
+      device_.kernels.sgd(factors, memory_.gradients + begin, memory_.values + begin,
+                          velocity == nullptr ? nullptr : velocity + begin, end - begin);
+    });
+  }
+
+ private:
+  const Device& device_;
+  SgdSpec spec_;
+  OptimizerMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<OptimizerOp> MakeSgd(const Device& device, const SgdSpec& spec) {
+  return std::make_unique<Sgd>(device, spec);
+}
+
+}  // namespace lockstep::train::cpu

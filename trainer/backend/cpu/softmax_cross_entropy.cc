@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "api/base/check.h"
+#include "trainer/backend/cpu/ops.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+// As reference/softmax_cross_entropy.cc, with one exp a logit. A batch of logits is small: one
+// thread, so that the sum has one order.
+class SoftmaxCrossEntropy final : public LossOp {
+ public:
+  SoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes)
+      : rows_(rows), classes_(classes), exponentials_(static_cast<std::size_t>(classes)) {}
+
+  void Bind(const Memory& memory) override {
+    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
+                   "softmax_cross_entropy: expected exactly one of labels and one_hot");
+    memory_ = memory;
+  }
+
+  Result Run(float scale) override {
+    Result result;
+    for (std::int64_t n = 0; n < rows_; ++n) {
+      const float weight = memory_.weights[n];
+      if (weight != 0) {
+        AddRow(n, weight, scale, result);
+      } else if (memory_.dlogits != nullptr) {
+        std::fill_n(memory_.dlogits + n * classes_, classes_, 0.0f);
+      }
+    }
+    return result;
+  }
+
+ private:
+  void AddRow(std::int64_t n, float weight, float scale, Result& result) {
+    const float* logits = memory_.logits + n * classes_;
+    const float* best = std::max_element(logits, logits + classes_);
+    double sum = 0;
+    for (std::int64_t k = 0; k < classes_; ++k) {
+      const float e = std::exp(logits[k] - *best);
+      exponentials_[static_cast<std::size_t>(k)] = e;
+      sum += e;
+    }
+    result.loss += weight * RowLoss(n, *best + std::log(sum));
+    if (best - logits == Label(n)) result.correct += weight;
+    if (memory_.dlogits != nullptr) WriteGradient(n, scale * weight, static_cast<float>(1 / sum));
+  }
+
+  double RowLoss(std::int64_t n, double log_sum) const {
+    const float* logits = memory_.logits + n * classes_;
+    if (memory_.labels != nullptr) return log_sum - logits[memory_.labels[n]];
+    double loss = 0;
+    for (std::int64_t k = 0; k < classes_; ++k) {
+      const double target = memory_.one_hot[n * classes_ + k];
+      if (target != 0) loss += target * (log_sum - logits[k]);
+    }
+    return loss;
+  }
+
+  void WriteGradient(std::int64_t n, float factor, float inverse_sum) const {
+    float* dlogits = memory_.dlogits + n * classes_;
+    for (std::int64_t k = 0; k < classes_; ++k) {
+      const float target = memory_.one_hot == nullptr ? 0 : memory_.one_hot[n * classes_ + k];
+      dlogits[k] = factor * (exponentials_[static_cast<std::size_t>(k)] * inverse_sum - target);
+    }
+    if (memory_.labels != nullptr) dlogits[memory_.labels[n]] -= factor;
+  }
+
+  std::int64_t Label(std::int64_t n) const {
+    if (memory_.labels != nullptr) return memory_.labels[n];
+    const float* row = memory_.one_hot + n * classes_;
+    return std::max_element(row, row + classes_) - row;
+  }
+
+  std::int64_t rows_, classes_;
+  std::vector<float> exponentials_;
+  Memory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& /*device*/, std::int64_t rows,
+                                                std::int64_t classes) {
+  LOCKSTEP_CHECK(rows > 0 && classes > 0, "softmax_cross_entropy: {} rows of {} classes", rows,
+                 classes);
+  return std::make_unique<SoftmaxCrossEntropy>(rows, classes);
+}
+
+}  // namespace lockstep::train::cpu

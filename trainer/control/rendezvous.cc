@@ -1,0 +1,17 @@
+#include "trainer/control/rendezvous.h"
+
+namespace lockstep::train {
+
+int Membership::FurthestRank() const {
+  int furthest = -1;
+  std::int64_t most = -1;
+  for (int at = 0; at < world(); ++at) {
+    const std::int64_t step = members[static_cast<std::size_t>(at)].step;
+    if (step <= most) continue;
+    most = step;
+    furthest = at;
+  }
+  return furthest;
+}
+
+}  // namespace lockstep::train
