@@ -1,8 +1,10 @@
 // Tells users what happened to an object: events.k8s.io/v1. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "api/base/clock.h"
@@ -31,15 +33,15 @@ class EventRecorder {
   };
   Object MakeEvent(const Kind& kind, const Object& regarding, EventType type,
                    const std::string& reason, const std::string& action, const std::string& note);
-  bool CountUp(Series& series);
-  void DropOldLocked(SteadyTime now);
+  std::optional<Series> Find(const std::string& same, SteadyTime now);
+  void Remember(const std::string& same, Series series);
 
   Client& client_;
   const Clock& clock_;
   const std::string controller_, instance_;
   std::mutex mutex_;
   std::map<std::string, Series> recent_;  // guarded by mutex_
-  std::uint64_t sequence_ = 0;            // guarded by mutex_
+  std::atomic<unsigned> sequence_{0};     // keeps names of one instant apart
 };
 
 }  // namespace lockstep::kube
