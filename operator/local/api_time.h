@@ -1,12 +1,15 @@
-// RFC 3339 in whole seconds, UTC: metav1.Time.
+// Times as API objects carry them: metav1.Time, which knows no fractions of a second.
 #pragma once
 
+#include <chrono>
 #include <string>
 
-#include "api/base/clock.h"
+#include "api/base/rfc3339.h"
 
 namespace lockstep::local {
 
-std::string FormatApiTime(Time time);
+inline std::string FormatApiTime(Time time) {
+  return FormatRfc3339(std::chrono::floor<std::chrono::seconds>(time));
+}
 
 }  // namespace lockstep::local
