@@ -4,38 +4,48 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "api/base/log.h"
 #include "api/v1/names.h"
 #include "trainer/control/identity.h"
 #include "trainer/control/supervisor.h"
+#include "trainer/observe/metrics.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
 
 namespace lockstep::train {
 namespace {
 
-int BadConfig(const absl::Status& status) {
-  LogError(std::string(status.message()), {{"exitCode", api::kExitBadConfig}});
-  return api::kExitBadConfig;
+int Failed(const absl::Status& status, int exit_code) {
+  LogError(std::string(status.message()), {{"exitCode", exit_code}});
+  return exit_code;
 }
 
-int Supervise() {
+int Supervise(const Clock& clock) {
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
-  if (!identity.ok()) return BadConfig(identity.status());
-  return RunSupervisor(*identity);
+  if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
+  SupervisorOptions options;
+  options.replica_command = {"/proc/self/exe", "replica"};
+  const std::string address = fmt::format(
+      "{}:{}", identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip, api::kMetricsPort);
+  options.start_metrics = [address] { return MetricsServer::Start(address); };
+  options.decode_metrics = DecodeMetrics;
+  const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
+  // A port may be free again when the pod is started anew.
+  return exit_code.ok() ? *exit_code : Failed(exit_code.status(), api::kExitPeerLost);
 }
 
 int Replica(const Clock& clock) {
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
-  if (!identity.ok()) return BadConfig(identity.status());
+  if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   return RunReplica(*identity, clock);
 }
 
 int Bench(const BenchOptions& options) {
   const absl::StatusOr<nlohmann::ordered_json> report = RunBench(options);
   if (!report.ok()) {
-    fmt::print(stderr, "lockstep-trainer bench: {}\n", report.status().message());
+    fmt::print(stderr, "lockstep-trainer bench: {}\n", std::string(report.status().message()));
     return api::kExitBadConfig;
   }
   fmt::print("{}\n", report->dump());
@@ -64,7 +74,7 @@ int Main(int argc, char** argv) {
   const SystemClock clock;
   if (bench->parsed()) return Bench(options);
   if (replica->parsed()) return Replica(clock);
-  return Supervise();
+  return Supervise(clock);
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
     if (membership.ok()) generation_ = membership->generation;
     return membership;
   }
-  void OnGenerationEnd(
-      std::function<void(std::uint64_t, const std::string&)> callback) override {
+  void OnGenerationEnd(EndCallback callback) override {
     const std::lock_guard lock(hub_.mutex_);
     hub_.members_[Index()].on_end = std::move(callback);
   }
@@ -100,7 +99,7 @@ void LocalRendezvousHub::EndGeneration(const std::string& reason) {
 
 void LocalRendezvousHub::EndLocked(const std::string& reason, std::unique_lock<std::mutex>& lock) {
   live_ = false;
-  std::vector<std::function<void(std::uint64_t, const std::string&)>> callbacks;
+  std::vector<Rendezvous::EndCallback> callbacks;
   for (const Place& place : members_) {
     if (place.on_end) callbacks.push_back(place.on_end);
   }

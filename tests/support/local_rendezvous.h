@@ -34,7 +34,7 @@ class LocalRendezvousHub {
   struct Place {
     Member member;
     bool waiting = false, finished = false;
-    std::function<void(std::uint64_t, const std::string&)> on_end;
+    Rendezvous::EndCallback on_end;
   };
   absl::StatusOr<Membership> Join(int rank, std::int64_t step);
   absl::Status Finish(int rank);

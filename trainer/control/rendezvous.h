@@ -36,6 +36,8 @@ struct Membership {
 // Thread-safe.
 class Rendezvous {
  public:
+  using EndCallback = std::function<void(std::uint64_t generation, const std::string& reason)>;
+
   virtual ~Rendezvous() = default;
   // Blocks until everybody is there; in the middle of a generation it ends that one for all.
   // `step`: see Member. `layout`: Model::LayoutFingerprint, must be equal on all.
@@ -47,7 +49,7 @@ class Rendezvous {
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) = 0;
   // Called from another thread, at most once a generation, when it has ended: abort the
   // communicator. Set before Join.
-  virtual void OnGenerationEnd(std::function<void(const std::string& reason)> callback) = 0;
+  virtual void OnGenerationEnd(EndCallback callback) = 0;
   // The store of the current generation; its calls are Cancelled once that has ended.
   virtual KeyValueStore& store() = 0;
   // Latest progress, sent with the next heartbeat.

@@ -43,7 +43,7 @@ class RendezvousClient final : public Rendezvous {
   ~RendezvousClient() override;
 
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
-  void OnGenerationEnd(std::function<void(const std::string&)> callback) override;
+  void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override;
   bool StopRequested() const override { return options_.stop_requested(); }
@@ -81,7 +81,7 @@ class RendezvousClient final : public Rendezvous {
   std::optional<std::string> rejected_;
   std::vector<std::string> missing_;
   std::optional<proto::TrainerProgress> progress_;
-  std::function<void(const std::string&)> on_generation_end_ = [](const std::string&) {};
+  EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
   bool telling_end_ = false;  // on_generation_end_ is being called
   SteadyTime last_log_;
 
@@ -272,13 +272,14 @@ void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
   ended_reason_ = reason;
   telling_end_ = true;
   const auto callback = on_generation_end_;
+  const std::uint64_t generation = membership_.generation;
   lock.unlock();
-  callback(reason);
+  callback(generation, reason);
   lock.lock();
   telling_end_ = false;
 }
 
-void RendezvousClient::OnGenerationEnd(std::function<void(const std::string&)> callback) {
+void RendezvousClient::OnGenerationEnd(EndCallback callback) {
   const std::lock_guard lock(mutex_);
   on_generation_end_ = std::move(callback);
 }

@@ -68,7 +68,7 @@ absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& layout) {
 int LeaveWithoutGroup(const absl::Status& status) {
   if (status.code() == absl::StatusCode::kAlreadyExists) return api::kExitDone;
   if (status.code() != absl::StatusCode::kCancelled) return Fail(status);
-  LogInfo("asked to stop while waiting for the other replicas", {{"reason", status.message()}});
+  LogInfo("asked to stop while waiting for the other replicas", {{"reason", std::string(status.message())}});
   return api::kExitPreempted;
 }
 
@@ -94,13 +94,8 @@ int RunGenerations(TrainLoop& loop) {
     LogWarning("the generation has ended; joining the next one",
                {{"generation", membership->generation},
                 {"step", loop.state.step},
-                {"reason", status.message()}});
+                {"reason", std::string(status.message())}});
   }
-}
-
-int MetricsFd() {
-  const char* text = std::getenv("LOCKSTEP_METRICS_FD");
-  return text == nullptr ? -1 : std::atoi(text);
 }
 
 }  // namespace
@@ -142,7 +137,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   rendezvous->OnGenerationEnd([&](std::uint64_t generation, const std::string&) {
     strategy->Abort(generation);
   });
-  Reporter reporter(**session, *rendezvous, clock, MetricsFd());
+  Reporter reporter(**session, *rendezvous, clock, ProcessEnv);
   TrainLoop loop{.session = **session,
                  .strategy = *strategy,
                  .rendezvous = *rendezvous,

@@ -1,13 +1,13 @@
 #include "trainer/train/reporter.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstddef>
+#include <fstream>
 #include <string>
 #include <utility>
 
 #include "api/base/log.h"
+#include "api/v1/names.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
@@ -26,8 +26,9 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
     : session_(session),
       rendezvous_(rendezvous),
       clock_(clock),
-      metrics_fd_(metrics_fd),
-      meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()) {}
+      meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
+      metrics_pipe_(env),
+      termination_message_path_(env(api::kEnvTerminationMessagePath).value_or("")) {}
 
 void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
                                  const RunState& state) {
@@ -55,7 +56,7 @@ void Reporter::OpenSummaries() {
   if (opened.ok()) {
     summaries_ = *std::move(opened);
   } else {  // summaries are for people to look at: training does not stop for them
-    LogWarning("no TensorBoard summaries", {{"reason", opened.status().message()}});
+    LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
   }
 }
 
@@ -132,7 +133,7 @@ void Reporter::Restored(const RunState& state) {
 void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
   if (outcome.failures > failures_logged_) {
     failures_logged_ = outcome.failures;
-    LogError("a checkpoint could not be saved", {{"reason", outcome.status.message()},
+    LogError("a checkpoint could not be saved", {{"reason", std::string(outcome.status.message())},
                                                  {"lastSavedStep", outcome.last_saved_step}});
   }
   if (outcome.last_saved_step <= metrics_.last_checkpoint_step) return;
@@ -147,10 +148,20 @@ void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
   SendMetrics(state, seconds);
   if (!IsRankZero()) return;
   SendProgress();
+  WriteTerminationMessage();
   if (summaries_ == nullptr) return;
   if (const absl::Status status = summaries_->Flush(); !status.ok()) {
-    LogWarning("TensorBoard summaries are incomplete", {{"reason", status.message()}});
+    LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
   }
+}
+
+void Reporter::WriteTerminationMessage() {
+  if (termination_message_path_.empty()) return;
+  api::TrainingJobStatus status;
+  status.progress = meter_.Get();
+  std::ofstream file(termination_message_path_, std::ios::trunc);
+  if (file << api::StatusToJson(status)["progress"].dump() << std::flush) return;
+  LogWarning("cannot write the termination message", {{"path", termination_message_path_}});
 }
 
 void Reporter::SendProgress() {
@@ -158,7 +169,6 @@ void Reporter::SendProgress() {
 }
 
 void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
-  if (metrics_fd_ < 0) return;
   const auto examples = static_cast<double>(state.sums.examples);
   metrics_.step = state.step;
   metrics_.epoch = static_cast<double>(state.step) /
@@ -181,9 +191,7 @@ void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
                                                                   sizeof(float));
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();
-  const std::string line = EncodeMetrics(metrics_) + "\n";
-  // A supervisor that does not read costs a metric, never a step: the pipe does not block.
-  if (::write(metrics_fd_, line.data(), line.size()) < 0) ++metric_lines_dropped_;
+  metrics_pipe_.Write(EncodeMetrics(metrics_));
 }
 
 }  // namespace lockstep::train

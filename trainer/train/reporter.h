@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "api/base/clock.h"
 #include "trainer/checkpoint/async_saver.h"
+#include "trainer/control/metrics_pipe.h"
 #include "trainer/control/rendezvous.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/progress.h"
@@ -19,8 +21,8 @@ namespace lockstep::train {
 
 class Reporter {
  public:
-  // `metrics_fd`: where metric lines go, -1: nowhere.
-  Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, int metrics_fd);
+  // `env`: where to send metrics and the last progress, if anywhere.
+  Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, const GetEnv& env);
 
   void GenerationStarted(const Membership& membership, const Strategy& strategy,
                          const RunState& state);
@@ -31,13 +33,15 @@ class Reporter {
   void Restored(const RunState& state);
   // Logs what is new in it.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
-  // Sends what the rates have held back.
+  // The run has ended: sends what the rates have held back, and leaves the last progress as the
+  // container's termination message.
   void Flush(const RunState& state, const PhaseSeconds& seconds);
 
  private:
   bool IsRankZero() const { return rank_ == 0; }
   double Rate(std::int64_t step) const;
   void OpenSummaries();
+  void WriteTerminationMessage();
   void SendProgress();
   void SendMetrics(const RunState& state, const PhaseSeconds& seconds);
   void WriteSummaries(const StepTotals& totals, const RunState& state);
@@ -45,15 +49,16 @@ class Reporter {
   Session& session_;
   Rendezvous& rendezvous_;
   const Clock& clock_;
-  const int metrics_fd_;
   int rank_ = 0;
   std::uint64_t generation_ = 0;
   bool first_step_of_generation_ = false;
   SteadyTime next_progress_, next_metrics_;
   ProgressMeter meter_;
+  MetricsPipeWriter metrics_pipe_;
+  const std::string termination_message_path_;
   ReplicaMetrics metrics_;
   std::unique_ptr<SummaryWriter> summaries_;
-  std::int64_t failures_logged_ = 0, metric_lines_dropped_ = 0;
+  std::int64_t failures_logged_ = 0;
 };
 
 }  // namespace lockstep::train

@@ -41,8 +41,7 @@ class Hooked final : public Rendezvous {
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override {
     return inner_->Join(step, layout);
   }
-  void OnGenerationEnd(
-      std::function<void(std::uint64_t, const std::string&)> callback) override {
+  void OnGenerationEnd(EndCallback callback) override {
     inner_->OnGenerationEnd(std::move(callback));
   }
   KeyValueStore& store() override { return inner_->store(); }
@@ -69,7 +68,8 @@ struct Rank {
                                          .layer_starts = session->LayerStarts(),
                                          .bucket_floats = 64})),
         rendezvous(hub.Client(rank), std::move(at_step)),
-        reporter(*session, rendezvous, clock, -1),
+        reporter(*session, rendezvous, clock,
+                 [](const std::string&) { return std::nullopt; }),
         loop{.session = *session,
              .strategy = *strategy,
              .rendezvous = rendezvous,
