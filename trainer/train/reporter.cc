@@ -22,7 +22,8 @@ double UnixSeconds(Time time) {
 
 }  // namespace
 
-Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, int metrics_fd)
+Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
+                   const GetEnv& env)
     : session_(session),
       rendezvous_(rendezvous),
       clock_(clock),
