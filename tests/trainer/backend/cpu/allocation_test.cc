@@ -1,0 +1,162 @@
+// Nothing of a tensor's size is allocated in a step. oneDNN itself makes a small map of arguments
+// at every primitive; our own loops allocate nothing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "trainer/backend/backend.h"
+#include "trainer/core/arena.h"
+
+namespace {
+
+std::atomic<std::size_t> g_allocations{0};
+std::atomic<std::size_t> g_largest{0};
+
+void* CountedAllocation(std::size_t bytes) {
+  ++g_allocations;
+  std::size_t largest = g_largest.load();
+  while (bytes > largest && !g_largest.compare_exchange_weak(largest, bytes)) {
+  }
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return CountedAllocation(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return CountedAllocation(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace lockstep::train {
+namespace {
+
+const StepContext kStep{.training = true, .valid = 8};
+
+// An op bound to memory of its own.
+class BoundMemory {
+ public:
+  explicit BoundMemory(Op& op) {
+    const std::size_t x = arena_.Reserve(op.input().bytes());
+    const std::size_t dx = arena_.Reserve(op.input().bytes());
+    const std::size_t y = arena_.Reserve(op.output().bytes());
+    const std::size_t dy = arena_.Reserve(op.output().bytes());
+    const std::size_t workspace = arena_.Reserve(op.WorkspaceBytes());
+    const std::size_t scratch = arena_.Reserve(op.ScratchBytes());
+    std::vector<std::size_t> tensors;
+    for (const auto& list : {op.Parameters(), op.Parameters(), op.States()}) {
+      for (const ParameterDesc& p : list) tensors.push_back(arena_.Reserve(p.desc.bytes()));
+    }
+    arena_.Allocate();
+    OpMemory memory;
+    memory.x = arena_.At(x);
+    memory.y = arena_.At(y);
+    memory.dy = arena_.At(dy);
+    memory.dx = arena_.At(dx);
+    const std::size_t count = op.Parameters().size();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      float* tensor = arena_.At<float>(tensors[i]);
+      (i < count       ? memory.parameters
+       : i < 2 * count ? memory.gradients
+                       : memory.states)
+          .push_back(tensor);
+    }
+    memory.workspace = arena_.At(workspace);
+    memory.scratch = arena_.At(scratch);
+    op.Bind(memory);
+  }
+
+ private:
+  Arena arena_;
+};
+
+struct Allocations {
+  std::size_t count, largest;
+};
+
+Allocations InASteadyStep(Op& op) {
+  const BoundMemory memory(op);
+  const auto step = [&] {
+    op.Forward(kStep);
+    op.Backward(kStep);
+  };
+  for (int i = 0; i < 3; ++i) step();
+  g_allocations = g_largest = 0;
+  step();
+  return {g_allocations, g_largest};
+}
+
+const TensorDesc kImage{.shape = {8, 32, 28, 28}};
+
+class AllocationTest : public testing::TestWithParam<int> {
+ protected:
+  std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cpu", .threads = GetParam()});
+};
+
+TEST_P(AllocationTest, OwnKernelsAllocateNothing) {
+  std::vector<std::unique_ptr<Op>> ops;
+  ops.push_back(backend_->MakePool2d({.x = kImage, .activation = Activation::kRelu}));
+  ops.push_back(backend_->MakePool2d({.x = kImage, .kind = PoolKind::kAverage}));
+  ops.push_back(backend_->MakeGlobalAveragePool2d(kImage));
+  ops.push_back(backend_->MakeRelu(kImage));
+  ops.push_back(backend_->MakeDropout({.x = kImage}));
+  ops.push_back(backend_->MakeBatchNorm({.x = kImage}));
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    EXPECT_EQ(InASteadyStep(*ops[i]).count, 0u) << "op " << i;
+  }
+}
+
+TEST_P(AllocationTest, PrimitivesAllocateOnlyTheirArgumentMaps) {
+  constexpr std::size_t kMapOfArguments = 1024;
+  const auto conv = backend_->MakeConv2d({.x = kImage,
+                                          .filters = 64,
+                                          .kernel_h = 5,
+                                          .kernel_w = 5,
+                                          .padding = Padding::kSame,
+                                          .activation = Activation::kRelu});
+  EXPECT_LE(InASteadyStep(*conv).largest, kMapOfArguments);
+  const auto dense = backend_->MakeDense({.x = kImage, .units = 64});
+  EXPECT_LE(InASteadyStep(*dense).largest, kMapOfArguments);
+}
+
+TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
+  constexpr std::int64_t kRows = 64, kClasses = 10, kSize = 100000;
+  std::vector<float> floats(static_cast<std::size_t>(4 * kSize), 0.5f);
+  const std::vector<std::int32_t> labels(kRows, 3);
+  const std::vector<float> weights(kRows, 1.0f);
+  const auto loss = backend_->MakeSoftmaxCrossEntropy(kRows, kClasses);
+  loss->Bind({.logits = floats.data(),
+              .dlogits = floats.data() + kRows * kClasses,
+              .labels = labels.data(),
+              .weights = weights.data()});
+  const auto adam = backend_->MakeAdam({});
+  adam->Bind({.values = floats.data(),
+              .gradients = floats.data() + kSize,
+              .slots = {floats.data() + 2 * kSize, floats.data() + 3 * kSize},
+              .size = kSize});
+  g_allocations = 0;
+  loss->Run(1);
+  adam->Step(0.001f, 1);
+  EXPECT_EQ(g_allocations, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, AllocationTest, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,150 @@
+// The kernels of every instruction set that this machine has against those of x86-64-v2, on sizes
+// with tails. (backend_test compares whole ops with `reference`.)
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/backend/op_bench.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+constexpr std::int64_t kSize = 1037;
+
+bool MachineHas(Isa isa) {
+  if (isa == Isa::kAvx512) return __builtin_cpu_supports("avx512bw") != 0;
+  return isa == Isa::kBaseline || __builtin_cpu_supports("avx2") != 0;
+}
+
+class KernelsTest : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!MachineHas(GetParam())) GTEST_SKIP() << "this machine has not these instructions";
+  }
+  const Kernels& tested() const { return KernelsFor(GetParam()); }
+  const Kernels& plain() const { return KernelsFor(Isa::kBaseline); }
+};
+
+void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 1e-6f) << "at " << i;
+  }
+}
+
+PoolShape Pool(std::int64_t in, std::int64_t out, std::int64_t inner, std::int64_t window,
+               std::int64_t stride, std::int64_t pad) {
+  return {.in_h = in,
+          .in_w = in,
+          .out_h = out,
+          .out_w = out,
+          .inner = inner,
+          .window_h = window,
+          .window_w = window,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad,
+          .relu = true};
+}
+
+struct PoolRun {
+  std::vector<float> y, dx;
+  std::vector<std::uint8_t> chosen;
+};
+
+PoolRun RunMaxPool(const Kernels& kernels, const PoolShape& s) {
+  constexpr std::int64_t kPlanes = 3;
+  const auto out = static_cast<std::size_t>(kPlanes * s.out_h * s.out_w * s.inner);
+  const std::int64_t in = kPlanes * s.in_h * s.in_w * s.inner;
+  const std::vector<float> x = RandomValues(in, 1);
+  const std::vector<float> dy = RandomValues(static_cast<std::int64_t>(out), 2);
+  PoolRun run{.y = std::vector<float>(out, NAN),
+              .dx = std::vector<float>(x.size(), NAN),
+              .chosen = std::vector<std::uint8_t>(out)};
+  kernels.max_pool(s, x.data(), run.y.data(), run.chosen.data(), kPlanes);
+  kernels.max_pool_backward(s, dy.data(), run.chosen.data(), run.dx.data(), kPlanes);
+  return run;
+}
+
+TEST_P(KernelsTest, MaxPoolsAgreeInEveryWidthOfChannels) {
+  for (const std::int64_t inner : {1, 5, 8, 16, 24, 32}) {
+    for (const PoolShape& shape :
+         {Pool(8, 4, inner, 2, 2, 0), Pool(9, 4, inner, 2, 2, 0), Pool(7, 4, inner, 3, 2, 1),
+          Pool(6, 5, inner, 2, 1, 0), Pool(10, 3, inner, 2, 4, 0)}) {
+      const PoolRun found = RunMaxPool(tested(), shape), expected = RunMaxPool(plain(), shape);
+      EXPECT_EQ(found.y, expected.y) << inner;
+      EXPECT_EQ(found.chosen, expected.chosen) << inner;
+      ExpectNear(found.dx, expected.dx);
+    }
+  }
+}
+
+TEST_P(KernelsTest, AMaxPoolTakesAndKeepsNaN) {
+  for (const std::size_t at : {0, 1, 2, 3}) {
+    std::vector<float> x(4 * 16, -1.0f), y(16);
+    std::vector<std::uint8_t> chosen(16);
+    x[at * 16 + 7] = NAN;
+    PoolShape shape = Pool(2, 1, 16, 2, 2, 0);
+    tested().max_pool(shape, x.data(), y.data(), chosen.data(), 1);
+    EXPECT_TRUE(std::isnan(y[7])) << "NaN at tap " << at;
+    EXPECT_EQ(y[6], 0.0f);
+    EXPECT_EQ(chosen[6], 4) << "relu lets no gradient through";
+  }
+}
+
+TEST_P(KernelsTest, ElementwiseLoopsAgree) {
+  const std::vector<float> x = RandomValues(kSize, 1), dy = RandomValues(kSize, 2);
+  std::vector<float> found(x.size()), expected(x.size());
+  tested().relu(x.data(), found.data(), kSize);
+  plain().relu(x.data(), expected.data(), kSize);
+  EXPECT_EQ(found, expected);
+  found = expected = dy;
+  tested().mask_by_relu(x.data(), found.data(), kSize);
+  plain().mask_by_relu(x.data(), expected.data(), kSize);
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(KernelsTest, BytesOfEveryValueAreScaled) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kSize));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+  std::vector<float> found(bytes.size());
+  tested().scale_bytes(bytes.data(), found.data(), kSize, 0.5f);
+  for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_EQ(found[i], 0.5f * bytes[i]);
+}
+
+TEST_P(KernelsTest, OptimizersAgree) {
+  const std::vector<float> gradient = RandomValues(kSize, 1);
+  const std::vector<float> start = RandomValues(kSize, 2);
+  const auto run_adam = [&](const Kernels& kernels) {
+    std::vector<float> value = start, m(start.size(), 0.1f), v(start.size(), 0.2f);
+    kernels.adam({.rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f},
+                 gradient.data(), value.data(), m.data(), v.data(), kSize);
+    return value;
+  };
+  ExpectNear(run_adam(tested()), run_adam(plain()));
+  for (const bool nesterov : {false, true}) {
+    const auto run_sgd = [&](const Kernels& kernels) {
+      std::vector<float> value = start, velocity(start.size(), 0.1f);
+      kernels.sgd({.rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .nesterov = nesterov},
+                  gradient.data(), value.data(), velocity.data(), kSize);
+      return value;
+    };
+    ExpectNear(run_sgd(tested()), run_sgd(plain()));
+  }
+}
+
+std::string IsaName(const testing::TestParamInfo<Isa>& info) {
+  if (info.param == Isa::kAvx512) return "Avx512";
+  return info.param == Isa::kAvx2 ? "Avx2" : "Baseline";
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, KernelsTest,
+                         testing::Values(Isa::kBaseline, Isa::kAvx2, Isa::kAvx512), IsaName);
+
+}  // namespace
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,131 @@
+// What depends on the number of threads: ops large enough to be shared out, against `reference`,
+// and the same bits from every run with the same number.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/trainer/backend/op_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+using Make = std::function<std::unique_ptr<Op>(Backend&)>;
+
+struct LargeOp {
+  std::string name;
+  Make make;
+};
+
+// Above cpu/parallel.h's kParallelFloats, with rows that do not divide evenly.
+const Shape kImage = {7, 20, 13, 14};
+
+class ThreadsTest : public testing::TestWithParam<LargeOp> {};
+
+OpOutputs RunLarge(const std::string& name, int threads, const Make& make) {
+  const auto backend = MakeBackend({.name = name, .threads = threads});
+  const auto op = make(*backend);
+  const StepContext step{.training = true, .valid = op->input().shape[0], .step = 3, .seed = 5};
+  return RunOp(*backend, *op, RandomInputs(*op, 1), step);
+}
+
+void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  float largest = 1e-3f;
+  for (const float value : expected) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 2e-5f * largest) << "at " << i;
+  }
+}
+
+TEST_P(ThreadsTest, AnyNumberMatchesReference) {
+  const OpOutputs expected = RunLarge("reference", 1, GetParam().make);
+  for (const int threads : {1, 2, 3}) {
+    const OpOutputs found = RunLarge("cpu", threads, GetParam().make);
+    ExpectClose(found.y, expected.y);
+    ExpectClose(found.dx, expected.dx);
+    for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
+      ExpectClose(found.gradients[i], expected.gradients[i]);
+    }
+  }
+}
+
+TEST_P(ThreadsTest, TheSameNumberGivesTheSameBits) {
+  for (const int threads : {1, 2}) {
+    const OpOutputs first = RunLarge("cpu", threads, GetParam().make);
+    for (int again = 0; again < 3; ++again) {
+      const OpOutputs second = RunLarge("cpu", threads, GetParam().make);
+      EXPECT_EQ(first.y, second.y);
+      EXPECT_EQ(first.dx, second.dx);
+      EXPECT_EQ(first.gradients, second.gradients);
+      EXPECT_EQ(first.states, second.states);
+    }
+  }
+}
+
+std::vector<LargeOp> LargeOps() {
+  const TensorDesc x{.shape = kImage};
+  return {
+      {"Conv",
+       [x](Backend& b) {
+         return b.MakeConv2d({.x = x,
+                              .filters = 32,
+                              .kernel_h = 5,
+                              .kernel_w = 5,
+                              .padding = Padding::kSame,
+                              .activation = Activation::kRelu});
+       }},
+      {"Dense",
+       [](Backend& b) {
+         return b.MakeDense(
+             {.x = {.shape = {33, 700}}, .units = 129, .activation = Activation::kRelu});
+       }},
+      {"MaxPool",
+       [x](Backend& b) { return b.MakePool2d({.x = x, .activation = Activation::kRelu}); }},
+      {"MaxPoolOfManyTaps",  // more than a byte can number
+       [x](Backend& b) {
+         return b.MakePool2d({.x = {.shape = {3, 20, 23, 23}},
+                              .window_h = 17,
+                              .window_w = 17,
+                              .stride_h = 3,
+                              .stride_w = 3});
+       }},
+      {"AveragePool",
+       [x](Backend& b) {
+         return b.MakePool2d({.x = x,
+                              .kind = PoolKind::kAverage,
+                              .window_h = 3,
+                              .window_w = 3,
+                              .padding = Padding::kSame});
+       }},
+      {"GlobalAveragePool", [x](Backend& b) { return b.MakeGlobalAveragePool2d(x); }},
+      {"Relu", [x](Backend& b) { return b.MakeRelu(x); }},
+      {"Dropout", [x](Backend& b) { return b.MakeDropout({.x = x, .rate = 0.4f, .layer = 2}); }},
+      {"BatchNorm", [x](Backend& b) { return b.MakeBatchNorm({.x = x}); }},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(LargeOps, ThreadsTest, testing::ValuesIn(LargeOps()),
+                         [](const auto& large) { return large.param.name; });
+
+TEST(LargeRangeTest, AdamOfALargeRangeMatchesReference) {
+  constexpr std::int64_t kSize = 50021;
+  const auto run = [](const std::string& name, int threads) {
+    const auto backend = MakeBackend({.name = name, .threads = threads});
+    const auto adam = backend->MakeAdam({});
+    std::vector<float> value = RandomValues(kSize, 1), gradient = RandomValues(kSize, 2);
+    std::vector<float> m(value.size()), v(value.size());
+    adam->Bind({.values = value.data(),
+                .gradients = gradient.data(),
+                .slots = {m.data(), v.data()},
+                .size = kSize});
+    for (std::int64_t step = 1; step <= 3; ++step) adam->Step(0.01f, step);
+    return value;
+  };
+  const std::vector<float> expected = run("reference", 1);
+  for (const int threads : {1, 2, 3}) ExpectClose(run("cpu", threads), expected);
+  EXPECT_EQ(run("cpu", 1), run("cpu", 3)) << "elementwise: threads do not change a bit";
+}
+
+}  // namespace
+}  // namespace lockstep::train
