@@ -38,6 +38,7 @@ class LocalGroup {
   absl::Status Enter(int rank, const Call& call) {
     {
       const std::lock_guard lock(mutex_);
+      if (!broken_.ok()) return broken_;  // peers may still read what this rank called last
       calls_[static_cast<std::size_t>(rank)] = call;
     }
     LOCKSTEP_RETURN_IF_ERROR(Arrive());

@@ -78,6 +78,9 @@ SharedBarrier::SharedBarrier(BarrierMemory& memory, Options options)
 }
 
 absl::Status SharedBarrier::Announce(const CollectiveId& id) {
+  // First of all: on a broken group nobody waits, so calls could run ahead by more than one turn
+  // and overwrite what a peer, woken late from the last good barrier, has yet to read.
+  LOCKSTEP_RETURN_IF_ERROR(Health());
   const std::size_t turn = collectives_++ % 2;
   memory_.ranks[static_cast<std::size_t>(options_.rank)].announced[turn] = id;
   LOCKSTEP_RETURN_IF_ERROR(Arrive());

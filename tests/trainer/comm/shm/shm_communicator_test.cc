@@ -106,6 +106,16 @@ TEST(ShmCommunicatorTest, DifferentCollectivesAreNamedOnBothSides) {
   });
 }
 
+TEST(ShmCommunicatorTest, CallsOnABrokenGroupLeaveTheLastAnnouncementsToLatePeers) {
+  ShmThreads threads(2);
+  auto first = threads.Make(0), second = threads.Make(1);
+  SpawnThreads(2, [&](int rank) { ASSERT_TRUE((rank == 0 ? first : second)->Barrier().ok()); });
+  const auto announced = threads.barrier().ranks[0].announced;
+  first->Abort();
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(first->AllReduceSum(threads.gradients(0)).ok());
+  EXPECT_EQ(threads.barrier().ranks[0].announced, announced);
+}
+
 TEST(ShmCommunicatorTest, AStopTokenAborts) {
   ShmThreads threads(2);
   std::stop_source source;
