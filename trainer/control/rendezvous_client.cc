@@ -74,6 +74,7 @@ class RendezvousClient final : public Rendezvous {
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
   int connection_ = 0;                        // its number: late words of older ones are dropped
   bool broken_ = false;                       // stream_ is
+  bool answered_ = false;                     // it has brought a message
   std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
   Membership membership_;
@@ -182,7 +183,7 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
 }
 
 std::string RendezvousClient::WaitingFor() const {
-  if (broken_ || !stream_) return fmt::format("its leader is not reachable ({})", broken_reason_);
+  if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
   if (missing_.empty()) return "waiting for the leader's answer";
   return fmt::format("waiting for {}", fmt::join(missing_, ", "));
 }
@@ -220,6 +221,7 @@ void RendezvousClient::Disconnect() {
     old = std::exchange(stream_, nullptr);
     ++connection_;
     broken_ = false;
+    answered_ = false;
     missing_.clear();
   }
   // Without the lock: the last owner waits for the stream's thread, which may want it.
@@ -228,6 +230,7 @@ void RendezvousClient::Disconnect() {
 void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
+  answered_ = true;
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
       if (phase_ != Phase::kJoining) break;
@@ -259,6 +262,7 @@ void RendezvousClient::Broken(int connection, const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
   broken_ = true;
+  answered_ = false;
   broken_reason_ = reason;
   EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
   changed_.notify_all();
