@@ -20,8 +20,8 @@ class CheckFailure : public std::logic_error {
 }  // namespace lockstep
 
 // LOCKSTEP_CHECK(condition, "conv2d: stride is {}, must be positive", stride)
-#define LOCKSTEP_CHECK(condition, ...)                                                       \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]]                                                           \
+#define LOCKSTEP_CHECK(condition, ...)                                                         \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
       ::lockstep::ThrowCheckFailure(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -12,7 +12,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Records below `level` are dropped. The default is kInfo.
 void SetLogLevel(LogLevel level);
 
-// Fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0", "rank": 1}.
+// Fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0", "rank":
+// 1}.
 void SetLogContext(nlohmann::json fields);
 
 void Log(LogLevel level, std::string_view message, const nlohmann::json& fields = {});

@@ -7,10 +7,10 @@
 #include "absl/status/statusor.h"
 
 // Returns the expression's Status from the enclosing function if it is not Ok.
-#define LOCKSTEP_RETURN_IF_ERROR(expr)                     \
-  do {                                                     \
-    absl::Status lockstep_status_ = (expr);                \
-    if (!lockstep_status_.ok()) return lockstep_status_;   \
+#define LOCKSTEP_RETURN_IF_ERROR(expr)                   \
+  do {                                                   \
+    absl::Status lockstep_status_ = (expr);              \
+    if (!lockstep_status_.ok()) return lockstep_status_; \
   } while (false)
 
 #define LOCKSTEP_CONCAT_INNER_(a, b) a##b

@@ -170,12 +170,15 @@ class FieldReader {
   std::vector<std::string_view> known_;
 };
 
-// Leaves out what is empty or, for a struct, equal to a default-constructed one.
+// Leaves out what is empty, what JSON cannot hold (NaN) and structs equal to a default-constructed
+// one.
 class FieldWriter {
  public:
   template <class T, class... Bounds>
   void Field(std::string_view name, const T& value, const Bounds&...) {
-    if (!IsOmitted(value)) json_[std::string(name)] = Write(value);
+    if (IsOmitted(value)) return;
+    Json json = Write(value);
+    if (!json.is_null()) json_[std::string(name)] = std::move(json);
   }
   template <class T>
   void LenientField(std::string_view name, const T& value) {

@@ -35,11 +35,12 @@ inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
 inline constexpr char kEnvPodIp[] = "LOCKSTEP_POD_IP";
 
 // Ports.
-inline constexpr int kClusterPort = 2222;   // rendezvous and TrainerStatus; TF_CONFIG's addresses
-inline constexpr int kMetricsPort = 8080;   // the supervisor's /metrics
+inline constexpr int kClusterPort = 2222;  // rendezvous and TrainerStatus; TF_CONFIG's addresses
+inline constexpr int kMetricsPort = 8080;  // the supervisor's /metrics
 inline constexpr std::string_view kClusterPortNames[] = {"tfjob-port", "cluster"};
 
-// Containers whose exit decides the pod's outcome, in order of preference; else the first container.
+// Containers whose exit decides the pod's outcome, in order of preference; else the first
+// container.
 inline constexpr std::string_view kMainContainerNames[] = {"tensorflow", "pytorch", "jax",
                                                            "trainer"};
 inline constexpr char kTrainerContainer[] = "trainer";
@@ -50,7 +51,7 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitBadConfig = 10;
 inline constexpr int kExitBadData = 11;
 inline constexpr int kExitDiverged = 20;
-inline constexpr int kExitPreempted = 200;           // after a checkpoint
+inline constexpr int kExitPreempted = 200;  // after a checkpoint
 inline constexpr int kExitPeerLost = 210;
 inline constexpr int kExitRendezvousDeadline = 211;
 

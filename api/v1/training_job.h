@@ -43,7 +43,13 @@ std::string_view RoleName(Role role);
 std::optional<Role> RoleFromKey(std::string_view key);
 std::optional<Role> RoleFromName(std::string_view name);
 
-enum class StrategyType { kMirrored, kMultiWorkerMirrored, kParameterServer, kCentralStorage, kIndependent };
+enum class StrategyType {
+  kMirrored,
+  kMultiWorkerMirrored,
+  kParameterServer,
+  kCentralStorage,
+  kIndependent
+};
 enum class Communication { kAuto, kRing, kNccl };
 enum class ParameterServerMode { kAsync, kSync };
 struct ParameterServerSpec {
@@ -61,8 +67,8 @@ struct StrategySpec {
 };
 
 struct ModelSpec {
-  std::string name;              // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
-  std::vector<Json> layers;      // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
+  std::string name;          // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
+  std::vector<Json> layers;  // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -75,15 +81,15 @@ struct SyntheticSpec {  // classes are separable, so that a model can be seen to
 };
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
-  std::string path;              // a folder; empty for synthetic data
+  std::string path;  // a folder; empty for synthetic data
   bool shuffle = true;
-  bool cache = true;             // keep decoded samples in memory
-  int prefetch = 2;              // batches prepared ahead by a thread; 0: none
+  bool cache = true;  // keep decoded samples in memory
+  int prefetch = 2;   // batches prepared ahead by a thread; 0: none
   std::optional<SyntheticSpec> synthetic;
   bool operator==(const DatasetSpec&) const = default;
 };
 
-struct BatchSizeSpec {           // exactly one is set
+struct BatchSizeSpec {  // exactly one is set
   std::optional<std::int64_t> global, per_replica;
   bool operator==(const BatchSizeSpec&) const = default;
 };
@@ -91,16 +97,16 @@ struct BatchSizeSpec {           // exactly one is set
 enum class ScheduleType { kConstant, kCosine };
 struct LearningRateScheduleSpec {
   ScheduleType type = ScheduleType::kConstant;
-  std::int64_t warmup_steps = 0;             // linear, from 0
-  double final_fraction = 0.0;               // of learningRate at the last step; Cosine only
+  std::int64_t warmup_steps = 0;  // linear, from 0
+  double final_fraction = 0.0;    // of learningRate at the last step; Cosine only
   bool operator==(const LearningRateScheduleSpec&) const = default;
 };
 
 struct OptimizerSpec {
-  std::string name = "Adam";                 // Adam | SGD
+  std::string name = "Adam";  // Adam | SGD
   double learning_rate = 0.001;
-  double momentum = 0.0;                     // SGD
-  bool nesterov = false;                     // SGD
+  double momentum = 0.0;                              // SGD
+  bool nesterov = false;                              // SGD
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;  // Adam; Keras' defaults
   double weight_decay = 0.0;
   bool operator==(const OptimizerSpec&) const = default;
@@ -109,19 +115,19 @@ struct OptimizerSpec {
 enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
 
 struct CheckpointSpec {
-  std::string directory;                     // empty: no checkpoints
-  std::int64_t every_steps = 200;            // 0: only at the end
+  std::string directory;           // empty: no checkpoints
+  std::int64_t every_steps = 200;  // 0: only at the end
   int keep = 3;
   bool operator==(const CheckpointSpec&) const = default;
 };
 struct SummariesSpec {
-  std::string directory;                     // TensorBoard event files; empty: none
+  std::string directory;  // TensorBoard event files; empty: none
   std::int64_t every_steps = 50;
   bool operator==(const SummariesSpec&) const = default;
 };
 struct EvaluationSpec {
-  bool enabled = true;                       // on the test set
-  std::int64_t every_epochs = 1;             // and always at the end
+  bool enabled = true;            // on the test set
+  std::int64_t every_epochs = 1;  // and always at the end
   bool operator==(const EvaluationSpec&) const = default;
 };
 
@@ -145,7 +151,7 @@ enum class RestartPolicy { kAlways, kOnFailure, kNever, kExitCode };
 struct ReplicaSpec {
   int replicas = 1;
   std::optional<RestartPolicy> restart_policy;
-  Json tmpl = Json::object();                // a PodTemplateSpec, as written; may be empty with `training`
+  Json tmpl = Json::object();  // a PodTemplateSpec, as written; may be empty with `training`
   bool operator==(const ReplicaSpec&) const = default;
 };
 
@@ -183,8 +189,8 @@ struct TrainingJobSpec {
 };
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
-struct Condition {                           // metav1.Condition
-  std::string type;                          // Created Running Restarting Suspended Succeeded Failed
+struct Condition {   // metav1.Condition
+  std::string type;  // Created Running Restarting Suspended Succeeded Failed
   ConditionStatus status = ConditionStatus::kUnknown;
   std::int64_t observed_generation = 0;
   Time last_transition_time;
@@ -201,12 +207,12 @@ struct RestartCounts {
 };
 struct Progress {
   std::int64_t step = 0, total_steps = 0;
-  double epoch = 0;                          // fractional: 1.5 is the middle of the second epoch
-  std::optional<double> loss, accuracy;      // mean since the epoch's start; absent if not finite
+  double epoch = 0;                      // fractional: 1.5 is the middle of the second epoch
+  std::optional<double> loss, accuracy;  // mean since the epoch's start; absent if not finite
   std::optional<double> test_accuracy, test_loss;
   double examples_per_second = 0;
   std::optional<double> goodput, estimated_remaining_seconds;
-  std::int64_t last_checkpoint_step = -1;    // -1: none
+  std::int64_t last_checkpoint_step = -1;  // -1: none
   std::optional<Time> update_time;
   bool operator==(const Progress&) const = default;
 };
@@ -247,7 +253,8 @@ struct TrainingJob {
 absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json);
 Json TrainingJobToJson(const TrainingJob& job);
 
-// The `training` and `strategy` sections alone, as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry them.
+// The `training` and `strategy` sections alone, as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry
+// them.
 absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json);
 Json TrainingSpecToJson(const TrainingSpec& training);
 absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json);

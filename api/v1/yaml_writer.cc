@@ -1,9 +1,12 @@
-// ToYaml: JSON as block YAML that YAML 1.1 readers (kubectl) and 1.2 readers take alike.
+// ToYaml: JSON as block YAML that YAML 1.1 readers (kubectl) and 1.2 readers take alike. The layout
+// is kubectl's; yaml-cpp's emitter, which spells only quoted scalars here, breaks more lines.
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "api/v1/yaml.h"
@@ -25,7 +28,8 @@ bool IsReservedWord(std::string text) {
 // Text that no YAML reader takes for anything but itself without quotes: names, paths, images.
 bool IsPlain(const std::string& text) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  if (text.empty() || (!is_letter(text.front()) && text.front() != '/')) return false;
+  const std::size_t start = text.starts_with("--") ? 2 : text.starts_with('/') ? 1 : 0;  // a flag
+  if (start != 1 && (text.size() == start || !is_letter(text[start]))) return false;
   if (text.back() == ':' || IsReservedWord(text)) return false;
   return std::ranges::all_of(text, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -33,46 +37,68 @@ bool IsPlain(const std::string& text) {
   });
 }
 
-bool IsPrintable(const std::string& text) {
-  return std::ranges::none_of(
-      text, [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; });
+bool IsPrintableAscii(const std::string& text) {
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-void EmitString(YAML::Emitter& out, const std::string& text) {
-  if (!IsPlain(text)) {
-    const bool reads_better_single = text.find('"') != std::string::npos && IsPrintable(text);
-    out << (reads_better_single ? YAML::SingleQuoted : YAML::DoubleQuoted);
-  }
-  out << text;
+std::string Spell(const std::string& text) {
+  if (IsPlain(text)) return text;
+  const bool reads_better_single = text.find('"') != std::string::npos && IsPrintableAscii(text);
+  YAML::Emitter quoted;
+  quoted << (reads_better_single ? YAML::SingleQuoted : YAML::DoubleQuoted) << text;
+  return quoted.c_str();
 }
 
-void Emit(YAML::Emitter& out, const OrderedJson& json) {
-  if (json.is_object()) {
-    out << YAML::BeginMap;
-    for (const auto& [key, value] : json.items()) {
-      out << YAML::Key;
-      EmitString(out, key);
-      out << YAML::Value;
-      Emit(out, value);
+// What fits behind a key or a dash: a scalar or an empty collection.
+bool IsInline(const OrderedJson& json) {
+  return !json.is_structured() || json.empty();
+}
+
+std::string SpellInline(const OrderedJson& json) {
+  // Numbers, true, false, null, {} and [] are spelled alike in JSON and YAML.
+  return json.is_string() ? Spell(json.get_ref<const std::string&>()) : json.dump();
+}
+
+// The lines of a collection that is not empty. The first starts where the cursor stands, the others
+// after `indent` spaces.
+void Emit(std::string& out, const OrderedJson& json, std::size_t indent) {
+  bool first = true;
+  const auto start_line = [&] {
+    if (!first) out.append(indent, ' ');
+    first = false;
+  };
+  if (json.is_array()) {
+    for (const OrderedJson& value : json) {
+      start_line();
+      out += "- ";
+      if (IsInline(value)) {
+        out += SpellInline(value) + "\n";
+      } else {
+        Emit(out, value, indent + 2);
+      }
     }
-    out << YAML::EndMap;
-  } else if (json.is_array()) {
-    out << YAML::BeginSeq;
-    for (const OrderedJson& value : json) Emit(out, value);
-    out << YAML::EndSeq;
-  } else if (json.is_string()) {
-    EmitString(out, json.get_ref<const std::string&>());
-  } else {
-    out << json.dump();  // null, true, false and numbers are spelled alike in JSON and YAML
+    return;
+  }
+  for (const auto& [key, value] : json.items()) {
+    start_line();
+    out += Spell(key) + ":";
+    if (IsInline(value)) {
+      out += " " + SpellInline(value) + "\n";
+      continue;
+    }
+    const std::size_t inner = value.is_array() ? indent : indent + 2;
+    out += "\n" + std::string(inner, ' ');
+    Emit(out, value, inner);
   }
 }
 
 }  // namespace
 
 std::string ToYaml(const OrderedJson& json) {
-  YAML::Emitter out;
-  Emit(out, json);
-  return std::string(out.c_str()) + "\n";
+  if (IsInline(json)) return SpellInline(json) + "\n";
+  std::string out;
+  Emit(out, json, 0);
+  return out;
 }
 
 }  // namespace lockstep::api

@@ -9,7 +9,9 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-Time At(std::int64_t unix_seconds) { return Time{seconds{unix_seconds}}; }
+Time At(std::int64_t unix_seconds) {
+  return Time{seconds{unix_seconds}};
+}
 
 TEST(Rfc3339Test, SpellsWholeSecondsWithoutAFraction) {
   EXPECT_EQ(FormatRfc3339(At(0)), "1970-01-01T00:00:00Z");
@@ -32,12 +34,11 @@ TEST(Rfc3339Test, ReadsFractionsAndOffsets) {
 }
 
 TEST(Rfc3339Test, RefusesWhatIsNoInstant) {
-  for (const char* text :
-       {"", "now", "2023-11-14", "2023-11-14T22:13:20", "2023-11-14 22:13:20Z",
-        "2023-02-30T00:00:00Z", "2023-13-01T00:00:00Z", "2023-11-14T24:00:00Z",
-        "2023-11-14T22:60:00Z", "2023-11-14T22:13:20.Z", "2023-11-14T22:13:20Zx",
-        "2023-11-14T22:13:20+24:00", "1969-12-31T23:59:59Z", "2262-01-01T00:00:00Z",
-        "2023-1-14T22:13:20Z"}) {
+  for (const char* text : {"", "now", "2023-11-14", "2023-11-14T22:13:20", "2023-11-14 22:13:20Z",
+                           "2023-02-30T00:00:00Z", "2023-13-01T00:00:00Z", "2023-11-14T24:00:00Z",
+                           "2023-11-14T22:60:00Z", "2023-11-14T22:13:20.Z", "2023-11-14T22:13:20Zx",
+                           "2023-11-14T22:13:20+24:00", "1969-12-31T23:59:59Z",
+                           "2262-01-01T00:00:00Z", "2023-1-14T22:13:20Z"}) {
     EXPECT_EQ(ParseRfc3339(text), std::nullopt) << text;
   }
 }

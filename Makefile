@@ -1,0 +1,57 @@
+# The front door. Every target sets up what it needs; a second run finds it there.
+#   make run    two workers train core-cnn on real MNIST      make test   build and run the tests
+JOBS ?= $(shell nproc)
+PRESET ?= release
+RUN_DIR ?= runs/mnist
+RUN_FLAGS ?=
+BENCH_FLAGS ?=
+BIN := build/$(PRESET)/bin
+
+.PHONY: run test test-peers build lint bench tsan asan clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+## make run         train examples/mnist.yaml on this machine; RUN_FLAGS adds to `lockstep run`
+run: build
+	@mnist=$$(tools/fetch-mnist) && \
+	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" --work-dir "$(RUN_DIR)" $(RUN_FLAGS)
+
+## make build       binaries in build/release/bin
+build:
+	@tools/setup build
+	@tools/build $(PRESET) $(JOBS)
+
+## make test        build, then every test but those against peers
+test: build
+	@ctest --preset $(PRESET) -j$(JOBS)
+
+## make asan        the tests under AddressSanitizer and UBSan
+asan:
+	@$(MAKE) test PRESET=asan
+
+## make tsan        the tests under ThreadSanitizer
+tsan:
+	@$(MAKE) test PRESET=tsan
+
+## make test-peers  against TensorFlow and TensorBoard, which it installs into an environment of its own
+test-peers: build
+	@tools/setup peers
+	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
+
+## make bench       images per second beside PyTorch and TensorFlow; BENCH_FLAGS goes to tools/bench/bench
+bench: build
+	@tools/setup bench
+	@tools/bench/bench --trainer $(BIN)/lockstep-trainer --lockstep $(BIN)/lockstep \
+	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
+
+## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)
+lint:
+	@tools/setup lint
+	@tools/build --configure $(PRESET)
+	@tools/lint --preset $(PRESET) --jobs $(JOBS)
+
+## make clean       remove build/ and runs/
+clean:
+	@rm -rf build runs

@@ -1,0 +1,275 @@
+#include "api/v1/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/builders.h"
+
+namespace lockstep::api {
+namespace {
+
+using lockstep::testing::Job;
+using lockstep::testing::JobBuilder;
+using lockstep::testing::MnistTraining;
+using lockstep::testing::Template;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::IsEmpty;
+
+// All faults, "path: message" a line.
+std::string Faults(const JobBuilder& job) {
+  return std::string(ToStatus(Validate(job.BuildWithDefaults())).message());
+}
+
+JobBuilder Mnist() {
+  return Job("mnist").Workers(2).Training();
+}
+
+JobBuilder MnistWith(const std::function<void(TrainingSpec&)>& change) {
+  TrainingSpec training = MnistTraining();
+  change(training);
+  return Job("mnist").Workers(2).Training(training);
+}
+
+TEST(ValidateTest, UsualJobsAreValid) {
+  EXPECT_EQ(Faults(Mnist()), "");
+  EXPECT_EQ(Faults(Job("mnist").Chief().Workers(3).Training()), "");
+  EXPECT_EQ(Faults(Job("one").Workers(1).Training().Strategy(StrategyType::kMirrored)), "");
+  EXPECT_EQ(Faults(Job("torch").Workers(4)), "");
+  EXPECT_EQ(Faults(Job("tf").Chief().Workers(2).ParameterServers(2).Evaluator()), "");
+  EXPECT_EQ(
+      Faults(Job("tf").Workers(2).ParameterServers(1).Strategy(StrategyType::kParameterServer)),
+      "");
+  EXPECT_EQ(Faults(Job("sweep").Workers(8).Strategy(StrategyType::kIndependent)), "");
+  EXPECT_EQ(Faults(Job("idle").Chief().Workers(0)), "");
+}
+
+TEST(ValidateTest, JobNamesAreDnsLabels) {
+  for (const char* name : {"", "Mnist", "1mnist", "-mnist", "mnist-", "mn_ist", "mn.ist"}) {
+    EXPECT_THAT(Validate(Job(name).Workers(1).BuildWithDefaults()),
+                ElementsAre(Field(&FieldError::path, "metadata.name")))
+        << name;
+  }
+  EXPECT_EQ(Faults(Job("a").Workers(1).Namespace("No_Such")),
+            "metadata.namespace: found \"No_Such\", expected at most 63 lower-case letters, "
+            "digits and '-'");
+}
+
+TEST(ValidateTest, TheLongestPodNameFits63Characters) {
+  // "-worker-0" leaves 54, "-worker-10" 53, "-evaluator-0" 51.
+  EXPECT_EQ(Faults(Job(std::string(54, 'a')).Workers(10)), "");
+  EXPECT_EQ(Faults(Job(std::string(54, 'a')).Workers(11)),
+            "metadata.name: found 54 characters, expected at most 53, so that the pod name "
+            "<job>-worker-10 fits 63");
+  EXPECT_EQ(Faults(Job(std::string(51, 'a')).Workers(1).Evaluator()), "");
+  EXPECT_EQ(Faults(Job(std::string(52, 'a')).Workers(1).Evaluator()),
+            "metadata.name: found 52 characters, expected at most 51, so that the pod name "
+            "<job>-evaluator-0 fits 63");
+  EXPECT_EQ(Faults(Job(std::string(300, 'a')).Workers(1)),
+            "metadata.name: found 300 characters, expected at most 54, so that the pod name "
+            "<job>-worker-0 fits 63");
+}
+
+TEST(ValidateTest, ReplicaCountsFitTheRoles) {
+  EXPECT_EQ(Faults(Job("a").Chief(2).Workers(1)),
+            "spec.replicaSpecs.Chief.replicas: found 2, expected at most 1");
+  EXPECT_EQ(Faults(Job("a").Workers(1).Evaluator(2)),
+            "spec.replicaSpecs.Evaluator.replicas: found 2, expected at most 1");
+  EXPECT_EQ(Faults(Job("a")),
+            "spec.replicaSpecs: found no Worker and no Chief replica, expected at least 1 in all");
+  EXPECT_EQ(Faults(Job("a").Workers(0).ParameterServers(2)),
+            "spec.replicaSpecs: found no Worker and no Chief replica, expected at least 1 in all");
+}
+
+TEST(ValidateTest, RolesFitTheStrategy) {
+  EXPECT_EQ(
+      Faults(Job("a").Workers(1).ParameterServers(1).Strategy(StrategyType::kMultiWorkerMirrored)),
+      "spec.replicaSpecs.PS: found with strategy MultiWorkerMirrored, which has no such "
+      "role");
+  EXPECT_EQ(Faults(Job("a").Workers(2).Strategy(StrategyType::kMirrored)),
+            "spec.replicaSpecs: found 2 training replicas with strategy Mirrored, expected 1; "
+            "MultiWorkerMirrored trains on several");
+  EXPECT_EQ(Faults(Job("a").Workers(2).Strategy(StrategyType::kParameterServer)),
+            "spec.replicaSpecs: found no PS replica, expected at least 1 with strategy "
+            "ParameterServer");
+  EXPECT_EQ(Faults(Job("a").Chief().Workers(2).Strategy(StrategyType::kIndependent)),
+            "spec.replicaSpecs.Chief: found with strategy Independent, which has no such role");
+  EXPECT_EQ(Faults(Job("a").Workers(2).With(
+                [](TrainingJob& job) { job.spec.strategy.emplace().parameter_server.emplace(); })),
+            "spec.strategy.parameterServer: found with strategy MultiWorkerMirrored, expected "
+            "only with ParameterServer");
+}
+
+TEST(ValidateTest, AnOwnImageNeedsContainers) {
+  struct Case {
+    Json tmpl;
+    const char* message;
+  };
+  const std::string none =
+      "spec.replicaSpecs.Worker.template.spec.containers: found none, expected at least 1: a job "
+      "without `training` brings its own";
+  const Case cases[] = {
+      {Json::object(), none.c_str()},
+      {{{"spec", Json::object()}}, none.c_str()},
+      {{{"spec", 3}}, "spec.replicaSpecs.Worker.template.spec: expected a pod spec, an object"},
+      {{{"spec", {{"containers", Json::array()}}}},
+       "spec.replicaSpecs.Worker.template.spec.containers: expected a list of at least 1 "
+       "container"},
+      {{{"spec", {{"containers", Json::array({3})}}}},
+       "spec.replicaSpecs.Worker.template.spec.containers[0]: expected a container, an object"},
+      {{{"spec", {{"containers", Json::array({Json::object()})}}}},
+       "spec.replicaSpecs.Worker.template.spec.containers[0].name: found none, expected a "
+       "container name"},
+      {{{"spec", {{"containers", Json::array({{{"name", "a"}}, {{"name", "a"}}})}}}},
+       "spec.replicaSpecs.Worker.template.spec.containers[1].name: found \"a\" a second time, "
+       "expected names to differ"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(Faults(Job("a").Workers(1).PodTemplate(Role::kWorker, c.tmpl)), c.message) << c.tmpl;
+  }
+}
+
+TEST(ValidateTest, TrainingMayLeaveContainersOut) {
+  EXPECT_EQ(Faults(Mnist().PodTemplate(Role::kWorker, {{"spec", {{"nodeName", "n"}}}})), "");
+  EXPECT_EQ(Faults(Mnist().PodTemplate(Role::kWorker, {{"spec", {{"containers", Json::array()}}}})),
+            "spec.replicaSpecs.Worker.template.spec.containers: expected a list of at least 1 "
+            "container");
+}
+
+TEST(ValidateTest, OnlyTheBundledTrainerRestartsInPlace) {
+  EXPECT_EQ(Faults(Mnist().RestartScope(RestartScope::kInPlace)), "");
+  EXPECT_EQ(Faults(Job("a").Workers(1).RestartScope(RestartScope::kInPlace)),
+            "spec.restartScope: found InPlace without training, expected Gang or Pod: only the "
+            "bundled trainer takes a restarted member back");
+}
+
+TEST(ValidateTest, TrainingFaults) {
+  struct Case {
+    std::function<void(TrainingSpec&)> change;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](TrainingSpec& t) { t.model.name = ""; },
+       "spec.training.model: found neither name nor layers, expected exactly one"},
+      {[](TrainingSpec& t) { t.model.layers = {{{"type", "Dense"}}}; },
+       "spec.training.model: found both name and layers, expected exactly one"},
+      {[](TrainingSpec& t) { t.model.name = "core_cnn"; },
+       "spec.training.model.name: found \"core_cnn\"; did you mean \"core-cnn\"?"},
+      {[](TrainingSpec& t) { t.model = {"", {Json::object()}}; },
+       "spec.training.model.layers[0].type: found none, expected a layer's name, such as "
+       "\"Dense\""},
+      {[](TrainingSpec& t) { t.dataset.path = ""; },
+       "spec.training.dataset.path: found none, expected the folder of the idx files"},
+      {[](TrainingSpec& t) { t.dataset.path = "data"; },
+       "spec.training.dataset.path: found \"data\", expected an absolute path in the container"},
+      {[](TrainingSpec& t) { t.dataset.synthetic.emplace(); },
+       "spec.training.dataset.synthetic: found with format idx, expected only with format "
+       "synthetic"},
+      {[](TrainingSpec& t) { t.dataset.format = DatasetFormat::kSynthetic; },
+       "spec.training.dataset.path: found with format synthetic, which reads no files"},
+      {[](TrainingSpec& t) {
+         t.dataset = {};
+         t.dataset.format = DatasetFormat::kSynthetic;
+         t.dataset.synthetic.emplace().shape = {28, 28};
+       },
+       "spec.training.dataset.synthetic.shape: found 2 dimensions, expected 3: channels, height, "
+       "width"},
+      {[](TrainingSpec& t) { t.batch_size.per_replica = 64; },
+       "spec.training.batchSize: found both global and perReplica, expected exactly one"},
+      {[](TrainingSpec& t) { t.batch_size = {}; },
+       "spec.training.batchSize: found neither global nor perReplica, expected exactly one"},
+      {[](TrainingSpec& t) { t.batch_size.global = 1; },
+       "spec.training.batchSize.global: found 1, expected at least 2: one sample for each "
+       "process"},
+      {[](TrainingSpec& t) { t.steps = 100; },
+       "spec.training: found both epochs and steps, expected exactly one"},
+      {[](TrainingSpec& t) { t.epochs.reset(); },
+       "spec.training: found neither epochs nor steps, expected exactly one"},
+      {[](TrainingSpec& t) { t.optimizer.name = "adam"; },
+       "spec.training.optimizer.name: found \"adam\"; did you mean \"Adam\"?"},
+      {[](TrainingSpec& t) { t.optimizer.momentum = 0.9; },
+       "spec.training.optimizer.momentum: found with Adam, expected only with SGD"},
+      {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.beta1 = 0.5; },
+       "spec.training.optimizer.beta1: found with SGD, expected only with Adam"},
+      {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.nesterov = true; },
+       "spec.training.optimizer.nesterov: found without momentum, expected momentum above 0"},
+      {[](TrainingSpec& t) { t.learning_rate_schedule.final_fraction = 0.1; },
+       "spec.training.learningRateSchedule.finalFraction: found with type Constant, expected "
+       "only with Cosine"},
+      {[](TrainingSpec& t) {
+         t.epochs.reset();
+         t.steps = 10;
+         t.learning_rate_schedule.warmup_steps = 11;
+       },
+       "spec.training.learningRateSchedule.warmupSteps: found 11, expected at most steps, 10"},
+      {[](TrainingSpec& t) { t.checkpoint.directory = "checkpoints"; },
+       "spec.training.checkpoint.directory: found \"checkpoints\", expected an absolute path in "
+       "the container"},
+      {[](TrainingSpec& t) { t.summaries.directory = "./logs"; },
+       "spec.training.summaries.directory: found \"./logs\", expected an absolute path in the "
+       "container"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(Faults(MnistWith(c.change)), c.message);
+}
+
+TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
+  EXPECT_EQ(Faults(Mnist().ProcessesPerPod(64)), "");
+  EXPECT_EQ(Faults(Mnist().ProcessesPerPod(65)),
+            "spec.training.batchSize.global: found 128, expected at least 130: one sample for "
+            "each process");
+}
+
+TEST(ValidateTest, WhatIsNotSupportedYetIsSaidNotIgnored) {
+  EXPECT_EQ(Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kBFloat16; })),
+            "spec.training.precision: BFloat16 is not supported yet by the bundled trainer; it "
+            "trains in Float32");
+  EXPECT_EQ(Faults(Mnist().Strategy(StrategyType::kIndependent)),
+            "spec.strategy.type: Independent is not supported yet by the bundled trainer; it runs "
+            "MultiWorkerMirrored and Mirrored");
+  EXPECT_EQ(Faults(Mnist().ParameterServers(1)),
+            "spec.strategy.type: ParameterServer is not supported yet by the bundled trainer; it "
+            "runs MultiWorkerMirrored and Mirrored");
+  EXPECT_EQ(Faults(Mnist().Evaluator()),
+            "spec.replicaSpecs.Evaluator: an Evaluator is not supported yet by the bundled "
+            "trainer; its workers evaluate, see spec.training.evaluation");
+  EXPECT_EQ(Faults(Mnist().With([](TrainingJob& job) {
+              job.spec.strategy.emplace().communication = Communication::kNccl;
+            })),
+            "spec.strategy.communication: NCCL is not supported yet by the bundled trainer; it "
+            "runs Auto and Ring");
+  EXPECT_EQ(Faults(Job("a").Workers(1).With([](TrainingJob& job) { job.spec.elastic.emplace(); })),
+            "spec.elastic: elastic jobs are not supported yet; leave it out");
+  EXPECT_EQ(Faults(Job("a").Workers(1).With(
+                [](TrainingJob& job) { job.spec.run_policy.scheduling_policy.emplace(); })),
+            "spec.runPolicy.schedulingPolicy: gang scheduling is not supported yet; leave it out");
+}
+
+TEST(ValidateTest, EveryFaultIsReported) {
+  TrainingSpec training = MnistTraining();
+  training.batch_size = {};
+  training.optimizer.name = "Lion";
+  EXPECT_THAT(Validate(Job("Mnist").Workers(0).Training(training).BuildWithDefaults()),
+              ElementsAre(Field(&FieldError::path, "metadata.name"),
+                          Field(&FieldError::path, "spec.replicaSpecs"),
+                          Field(&FieldError::path, "spec.training.batchSize"),
+                          Field(&FieldError::path, "spec.training.optimizer.name")));
+}
+
+TEST(ValidateTest, TheTrainerSeesItsOwnPaths) {
+  TrainingSpec training = MnistTraining();
+  EXPECT_THAT(ValidateTraining(training, "training"), IsEmpty());
+  training.epochs.reset();
+  EXPECT_THAT(
+      ValidateTraining(training, "training"),
+      ElementsAre(FieldError{"training", "found neither epochs nor steps, expected exactly one"}));
+}
+
+TEST(ToStatusTest, OneLineForEachFault) {
+  EXPECT_TRUE(ToStatus({}).ok());
+  const absl::Status status = ToStatus({{"a.b", "found 1"}, {"", "found nothing"}});
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_EQ(status.message(), "a.b: found 1\nfound nothing");
+}
+
+}  // namespace
+}  // namespace lockstep::api

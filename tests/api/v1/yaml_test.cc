@@ -1,0 +1,217 @@
+#include "api/v1/yaml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "api/v1/yaml_scalar.h"
+
+namespace lockstep::api {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The only document of `text`.
+Json Parse(std::string_view text) {
+  const auto documents = ParseYaml(text, "job.yaml");
+  EXPECT_TRUE(documents.ok()) << documents.status();
+  if (!documents.ok() || documents->size() != 1) return "not one document";
+  return documents->front();
+}
+
+std::string Fault(std::string_view text) {
+  const auto documents = ParseYaml(text, "job.yaml");
+  return documents.ok() ? "" : std::string(documents.status().message());
+}
+
+TEST(YamlTest, PlainScalarsFollowTheCoreSchema) {
+  struct Case {
+    const char* text;
+    Json value;
+  };
+  const Case cases[] = {{"", nullptr},
+                        {"~", nullptr},
+                        {"null", nullptr},
+                        {"NULL", nullptr},
+                        {"true", true},
+                        {"True", true},
+                        {"FALSE", false},
+                        {"yes", "yes"},
+                        {"on", "on"},
+                        {"tRue", "tRue"},
+                        {"0", 0},
+                        {"-17", -17},
+                        {"+5", 5},
+                        {"010", 10},
+                        {"0o17", 15},
+                        {"0xfF", 255},
+                        {"0x", "0x"},
+                        {"-0x1", "-0x1"},
+                        {"0o8", "0o8"},
+                        {"1_000", "1_000"},
+                        {"0.001", 0.001},
+                        {".5", 0.5},
+                        {"5.", 5.0},
+                        {"1e3", 1000.0},
+                        {"-1.5E-3", -0.0015},
+                        {"1e", "1e"},
+                        {".", "."},
+                        {"-", "-"},
+                        {"+", "+"},
+                        {"1.2.3", "1.2.3"},
+                        {"12:30", "12:30"},
+                        {"2026-01-01", "2026-01-01"},
+                        {"-9223372036854775808", std::numeric_limits<std::int64_t>::min()},
+                        {"18446744073709551615", std::numeric_limits<std::uint64_t>::max()}};
+  for (const Case& c : cases) {
+    const std::optional<Json> value = ResolvePlainScalar(c.text);
+    ASSERT_TRUE(value.has_value()) << c.text;
+    EXPECT_EQ(*value, c.value) << c.text;
+    EXPECT_EQ(value->is_number_float(), c.value.is_number_float()) << c.text;
+  }
+}
+
+TEST(YamlTest, WhatJsonCannotHoldIsRefused) {
+  for (const char* text : {".nan", ".inf", "-.INF", "+.inf", "1e999", "18446744073709551616",
+                           "-9223372036854775809", "0xfffffffffffffffff"}) {
+    EXPECT_EQ(ResolvePlainScalar(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(Fault("a:\n  b: .nan\n"), "job.yaml:2:6: found .nan, which JSON cannot hold");
+}
+
+TEST(YamlTest, WhatIsQuotedIsAString) {
+  EXPECT_EQ(Parse("a: \"1\"\nb: 'true'\nc: \"null\"\nd: !!str 2\ne: |-\n  3\nf: !!float 2\n"),
+            (Json{{"a", "1"}, {"b", "true"}, {"c", "null"}, {"d", "2"}, {"e", "3"}, {"f", 2.0}}));
+}
+
+TEST(YamlTest, ReadsBlockAndFlowCollections) {
+  EXPECT_EQ(Parse("metadata: {name: mnist}\n"
+                  "spec:\n"
+                  "  replicas: 2  # a comment\n"
+                  "  args:\n"
+                  "  - --flag\n"
+                  "  - |\n"
+                  "    two\n"
+                  "    lines\n"),
+            (Json{{"metadata", {{"name", "mnist"}}},
+                  {"spec", {{"replicas", 2}, {"args", {"--flag", "two\nlines\n"}}}}}));
+}
+
+TEST(YamlTest, KeysAreTakenAsText) {
+  EXPECT_EQ(Parse("1: a\ntrue: b\n\"x y\": c\n"), (Json{{"1", "a"}, {"true", "b"}, {"x y", "c"}}));
+}
+
+TEST(YamlTest, EmptyDocumentsAreLeftOut) {
+  const auto documents = ParseYaml("---\na: 1\n---\n# nothing\n---\nb: 2\n...\n", "x");
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ(*documents, (std::vector<Json>{{{"a", 1}}, {{"b", 2}}}));
+  EXPECT_TRUE(ParseYaml("", "x")->empty());
+  EXPECT_TRUE(ParseYaml("# nothing\n", "x")->empty());
+}
+
+TEST(YamlTest, AliasesStandForTheirAnchors) {
+  EXPECT_EQ(Parse("a: &t {x: [1, 2]}\nb: *t\nc: [*t]\n"),
+            (Json{{"a", {{"x", {1, 2}}}}, {"b", {{"x", {1, 2}}}}, {"c", {{{"x", {1, 2}}}}}}));
+}
+
+TEST(YamlTest, AnchorsEndWithTheirDocument) {
+  EXPECT_THAT(Fault("a: &t 1\n---\nb: *t\n"), HasSubstr("job.yaml:3:"));
+}
+
+TEST(YamlTest, FaultsNameLineAndColumn) {
+  EXPECT_EQ(Fault("a: 1\nb: 2\na: 3\n"), "job.yaml:3:1: duplicate key \"a\"");
+  EXPECT_EQ(Fault("a: {x: 1, x: 2}\n"), "job.yaml:1:11: duplicate key \"x\"");
+  EXPECT_EQ(Fault("a: &t 1\nb:\n  <<: {c: 1}\n"),
+            "job.yaml:3:3: merge keys (<<) are not supported");
+  EXPECT_EQ(Fault("? [a]\n: 1\n"), "job.yaml:1:3: found a collection as a key, expected a name");
+  EXPECT_EQ(Fault("~: 1\n"), "job.yaml:1:1: found a null key, expected a name");
+  EXPECT_EQ(Fault("a: &t [1, *t]\n"), "job.yaml:1:11: found an alias inside what it stands for");
+  EXPECT_EQ(Fault("a: !!int x\n"),
+            "job.yaml:1:4: found tag tag:yaml.org,2002:int on \"x\", which it does not fit");
+  EXPECT_EQ(Fault("a: !secret {}\n"), "job.yaml:1:4: found tag !secret, expected none");
+  EXPECT_THAT(Fault("a: [1\nb: 2\n"), HasSubstr("job.yaml:2:"));
+  EXPECT_THAT(Fault("a:\n\t- b\n"), HasSubstr("job.yaml:2:2:"));
+  EXPECT_THAT(Fault("a: *none\n"), HasSubstr("job.yaml:1:4:"));
+}
+
+TEST(YamlTest, ABillionLaughsStop) {
+  std::string text = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n";
+  for (int i = 1; i < 10; ++i) {
+    text += fmt::format("a{}: &a{}\n", i, i);
+    for (int j = 0; j < 9; ++j) text += fmt::format("- *a{}\n", i - 1);
+  }
+  EXPECT_THAT(Fault(text), HasSubstr("too large once its aliases are expanded"));
+}
+
+TEST(YamlTest, ALongScalarManyTimesStops) {
+  std::string text = "a: &a " + std::string(1'000'000, 'x') + "\nb:\n";
+  for (int i = 0; i < 100; ++i) text += "- *a\n";
+  EXPECT_THAT(Fault(text), HasSubstr("too large once its aliases are expanded"));
+}
+
+TEST(YamlTest, DepthIsBounded) {
+  EXPECT_EQ(Fault(std::string(100, '[') + std::string(100, ']')), "");
+  EXPECT_THAT(Fault(std::string(101, '[') + std::string(101, ']')),
+              HasSubstr("nested deeper than 100 levels"));
+  EXPECT_THAT(Fault(std::string(200'000, '[')), HasSubstr("job.yaml:1:"));
+  // Each line is shallow; what it stands for is not.
+  std::string text = "a0: &a0 [x]\n";
+  for (int i = 1; i < 200; ++i) text += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
+  EXPECT_THAT(Fault(text), HasSubstr("nested deeper than 100 levels"));
+}
+
+TEST(YamlTest, SizeIsBounded) {
+  EXPECT_EQ(Fault(std::string(5'000'000, ' ')),
+            "job.yaml: found 5000000 bytes, expected at most 4194304");
+}
+
+TEST(YamlTest, WritesWhatPeopleRead) {
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(R"({
+    "kind": "Pod", "metadata": {"name": "mnist-worker-0", "labels": {}},
+    "spec": {"containers": [{"image": "docker.io/x:1", "args": ["--a=b", "1", "true", "no", ""],
+             "env": [{"name": "TF_CONFIG", "value": "{\"a\":1}"}], "n": 2, "f": 0.001}]}})");
+  EXPECT_EQ(ToYaml(json),
+            "kind: Pod\n"
+            "metadata:\n"
+            "  name: mnist-worker-0\n"
+            "  labels: {}\n"
+            "spec:\n"
+            "  containers:\n"
+            "  - image: docker.io/x:1\n"
+            "    args:\n"
+            "    - --a=b\n"
+            "    - \"1\"\n"
+            "    - \"true\"\n"
+            "    - \"no\"\n"
+            "    - \"\"\n"
+            "    env:\n"
+            "    - name: TF_CONFIG\n"
+            "      value: '{\"a\":1}'\n"
+            "    \"n\": 2\n"
+            "    f: 0.001\n");
+}
+
+TEST(YamlTest, WhatIsWrittenReadsBackAsItself) {
+  const Json strings = {
+      "",      " a ",      "a: b",   "a #b",   "- a",        "~",   "null",       "Yes",    "0x1",
+      "1e3",   ".5",       "-",      "a:",     "\"",         "'",   "it's \"x\"", "a\nb\n", "\n",
+      "\t",    "\x01",     "é€😀",   "\\n",    "{a}",        "[a]", "*a",         "&a",     "!a",
+      "%a",    "@a",       "`a",     "? a",    "---",        "...", "a, b",       "<<",     "=",
+      "1_000", "12:30:45", "\x7f",   "\u2028", "a\rb",       "--",  "--a",        "--1",    "/",
+      "\r\n",  "#",        "\u0085", "\ufeff", "2026-01-01", "0b1", "\u00a0"};
+  Json json = {{"strings", strings},
+               {"numbers", {0, -1, 1e-7, 0.1, 1e300, -0.0, 18'446'744'073'709'551'615U}},
+               {"others", {nullptr, true, false, Json::object(), Json::array()}},
+               {"nested", {{{{"a", {1, {2, {{"b", 3}}}}}}}}}};
+  for (const Json& key : strings) {
+    if (key != "<<") json["keys"][key.get<std::string>()] = 1;
+  }
+  const std::string text = ToYaml(nlohmann::ordered_json(json));
+  const auto documents = ParseYaml(text, "written");
+  ASSERT_TRUE(documents.ok()) << documents.status() << "\n" << text;
+  EXPECT_EQ(documents->at(0), json) << text;
+}
+
+}  // namespace
+}  // namespace lockstep::api

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Who may include whom, as a table: the layers of the tree and the one place of each library."""
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CODE = ("api", "operator", "trainer")
+SOURCES = (".h", ".cc", ".cu", ".cuh")
+
+# Folder: the folders (with all below them) it may include besides itself. The longest match rules.
+LAYERS = {
+    "api/base": [],
+    "api/v1": ["api/base"],
+    "api/proto": [],
+
+    "operator/kube": ["api/base"],
+    "operator/controller": ["api", "operator/kube"],
+    "operator/local": ["api", "operator/kube", "operator/controller"],
+    "operator/progress": ["api", "operator/kube", "operator/controller"],
+    "operator/metrics": ["api/base", "operator/kube"],
+    "operator/health": ["api/base"],
+    "operator/cli": ["api", "operator"],
+    "operator": ["api"],  # main.cc
+
+    "trainer/core": ["api/base"],
+    "trainer/backend": ["api/base", "trainer/core"],
+    "trainer/nn": ["api/base", "trainer/core", "trainer/backend"],
+    "trainer/optim": ["api", "trainer/core", "trainer/backend", "trainer/nn"],
+    "trainer/models": ["api/base", "trainer/core", "trainer/backend", "trainer/nn"],
+    "trainer/data": ["api", "trainer/core"],
+    "trainer/comm": ["api/base", "trainer/core"],
+    "trainer/checkpoint": ["api", "trainer/core"],
+    "trainer/observe": ["api", "trainer/core", "trainer/data"],
+    "trainer/control": ["api", "trainer/core", "trainer/comm", "trainer/observe"],
+    "trainer/strategy": ["api", "trainer/core", "trainer/comm", "trainer/control"],
+    "trainer/train": ["api", "trainer"],
+    "trainer": ["api"],  # main.cc
+}
+
+# Folders in a folder that know their parent but not each other, and who puts them together.
+SIBLINGS = {
+    "trainer/backend": ["trainer/backend/make_backend.cc"],
+    "trainer/comm": ["trainer/comm/make_communicator.cc"],
+}
+
+# A library's headers, and the only paths that may include them.
+LIBRARIES = [
+    (r"(oneapi/)?dnnl", ["trainer/backend/cpu/"]),
+    (r"cu(dnn|blas|rand|da)|cub/", ["trainer/backend/cuda/", "trainer/comm/nccl/"]),
+    (r"gloo/", ["trainer/comm/gloo/"]),
+    (r"nccl", ["trainer/comm/nccl/"]),
+    (r"grpc(pp)?/|.*\.grpc\.pb\.h", ["trainer/control/", "trainer/strategy/parameter_server",
+                                     "operator/progress/", "operator/main.cc", "trainer/main.cc"]),
+    (r"cpprest/|pplx/", ["operator/kube/rest_client.cc"]),
+    (r"prometheus/|Civet", ["trainer/observe/", "operator/metrics/", "operator/health/"]),
+    (r"yaml-cpp/", ["api/v1/"]),
+    (r"CLI/", ["operator/cli/", "operator/main.cc", "trainer/main.cc", "trainer/train/"]),
+]
+
+# A word that a folder never says, comments included.
+WORDS = [("operator/kube/", "TrainingJob")]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def layer_of(path):
+    """The longest entry of LAYERS that holds `path`, or None."""
+    folders = [str(p) for p in pathlib.PurePosixPath(path).parents]
+    return next((folder for folder in folders if folder in LAYERS), None)
+
+
+def is_below(path, folder):
+    return path == folder or path.startswith(folder + "/")
+
+
+def sibling_of(path, parent):
+    """The folder directly below `parent` that `path` lies in, or None."""
+    rest = path.removeprefix(parent + "/")
+    return rest.split("/")[0] if rest != path and "/" in rest else None
+
+
+def faults_of_include(path, quote, header):
+    layer = layer_of(path)
+    if quote == '"' and header.startswith(tuple(top + "/" for top in CODE)):
+        target = layer_of(header)
+        whole_part = layer in CODE  # main.cc puts its part together
+        allowed = [layer, *LAYERS[layer]]
+        if not whole_part and not any(is_below(target or header, folder) for folder in allowed):
+            yield f"{path}: includes {header}, but {layer} may include only {allowed}"
+        if whole_part and not header.startswith(("api/", layer + "/")):
+            yield f"{path}: includes {header}, but {layer} and other parts meet only in api"
+        for parent, joints in SIBLINGS.items():
+            mine, theirs = sibling_of(path, parent), sibling_of(header, parent)
+            if theirs and mine != theirs and path not in joints and is_below(path, parent):
+                yield f"{path}: includes {header}; only {joints} join the folders of {parent}"
+    for pattern, places in LIBRARIES:
+        if re.match(pattern, header) and not path.startswith(tuple(places)):
+            yield f"{path}: includes {header}, which only {places} may"
+
+
+def faults_of_file(path, text):
+    """Every breach of the tables in one file; `path` is relative to the root."""
+    if layer_of(path) is None:
+        yield f"{path}: its folder is in no layer; add it to LAYERS"
+        return
+    for quote, header in INCLUDE.findall(text):
+        yield from faults_of_include(path, quote, header)
+    for place, word in WORDS:
+        if path.startswith(place) and word in text:
+            yield f"{path}: says {word}, which {place} knows nothing of"
+
+
+def source_files():
+    for top in CODE:
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in SOURCES:
+                yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+class LayeringTest(unittest.TestCase):
+    def test_the_tree_keeps_its_layers(self):
+        files = list(source_files())
+        self.assertGreater(len(files), 20)
+        faults = [fault for path, text in files for fault in faults_of_file(path, text)]
+        self.assertEqual([], faults, "\n" + "\n".join(faults))
+
+    def test_the_table_has_no_cycles(self):
+        def reach(layer, seen):
+            for other in LAYERS[layer]:
+                if other in LAYERS and other not in seen:
+                    seen.add(other)
+                    reach(other, seen)
+            return seen
+        for layer in LAYERS:
+            if layer not in ("operator/cli", "trainer/train"):  # these see all of their part
+                self.assertNotIn(layer, reach(layer, set()))
+
+    def test_breaches_are_found(self):
+        cases = {
+            "api/v1/a.cc": '#include "operator/kube/client.h"',
+            "operator/kube/a.cc": '#include "operator/controller/plan.h"',
+            "operator/kube/b.h": "// for TrainingJob",
+            "operator/controller/a.cc": '#include "trainer/core/tensor.h"',
+            "operator/main.cc": '#include "trainer/core/tensor.h"',
+            "trainer/core/a.h": '#include "trainer/backend/backend.h"',
+            "trainer/data/a.cc": '#include "trainer/nn/model.h"',
+            "trainer/backend/cpu/a.cc": '#include "trainer/backend/reference/conv2d.h"',
+            "trainer/backend/a.cc": '#include "trainer/backend/cpu/conv2d.h"',
+            "trainer/backend/reference/a.cc": "#include <dnnl.hpp>",
+            "trainer/comm/b.cc": "  #  include <gloo/context.h>",
+            "trainer/train/a.cc": "#include <grpcpp/grpcpp.h>",
+            "trainer/train/b.cc": '#include "api/proto/rendezvous.grpc.pb.h"',
+            "operator/kube/c.cc": "#include <cpprest/http_client.h>",
+            "elsewhere/a.cc": "",
+        }
+        for path, text in cases.items():
+            with self.subTest(path=path, text=text):
+                self.assertEqual(1, len(list(faults_of_file(path, text))))
+
+    def test_what_is_allowed_is_not_a_fault(self):
+        cases = {
+            "api/v1/a.cc": '#include "api/base/clock.h"\n#include <yaml-cpp/parser.h>',
+            "operator/kube/rest_client.cc": "#include <cpprest/http_client.h>",
+            "trainer/backend/make_backend.cc": '#include "trainer/backend/cpu/cpu_backend.h"',
+            "trainer/backend/cpu/a.cc": '#include "trainer/backend/backend.h"\n#include <dnnl.hpp>',
+            "trainer/main.cc": '#include "trainer/train/train_loop.h"\n#include "api/v1/names.h"',
+            "operator/cli/run.cc": '#include "operator/local/process_kubelet.h"',
+        }
+        for path, text in cases.items():
+            with self.subTest(path=path):
+                self.assertEqual([], list(faults_of_file(path, text)))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
