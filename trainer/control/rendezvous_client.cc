@@ -134,10 +134,9 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
   join_.set_last_generation(membership_.generation);
   while (true) {
     lock.unlock();
-    const std::shared_ptr<RendezvousStream> stream = Connected();
     proto::ReplicaMessage message;
     *message.mutable_join() = join_;
-    stream->Send(message);  // a broken stream also says so itself
+    Connected()->Send(message);  // a broken stream also says so itself
     lock.lock();
     while (true) {
       if (auto answer = Answer()) return *std::move(answer);
@@ -324,13 +323,14 @@ void RendezvousClient::BeatUntil(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (clock_.SteadyNow() >= next) {
       next = clock_.SteadyNow() + options_.heartbeat_every;
-      const std::shared_ptr<RendezvousStream> stream = stream_;
+      std::shared_ptr<RendezvousStream> stream = stream_;
       proto::ReplicaMessage message;
       proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
       heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
       if (progress_) *heartbeat.mutable_progress() = *progress_;
       lock.unlock();
       if (stream) stream->Send(message);
+      stream.reset();  // without the lock, see Disconnect()
       lock.lock();
     }
     changed_.wait_for(lock, stop, next - clock_.SteadyNow(), [] { return false; });
