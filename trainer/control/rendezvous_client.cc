@@ -74,6 +74,7 @@ class RendezvousClient final : public Rendezvous {
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
   int connection_ = 0;                        // its number: late words of older ones are dropped
   bool broken_ = false;                       // stream_ is
+  bool answered_ = false;                     // it has brought a message
   std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
   Membership membership_;
@@ -133,10 +134,9 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
   join_.set_last_generation(membership_.generation);
   while (true) {
     lock.unlock();
-    const std::shared_ptr<RendezvousStream> stream = Connected();
     proto::ReplicaMessage message;
     *message.mutable_join() = join_;
-    stream->Send(message);  // a broken stream also says so itself
+    Connected()->Send(message);  // a broken stream also says so itself
     lock.lock();
     while (true) {
       if (auto answer = Answer()) return *std::move(answer);
@@ -182,7 +182,7 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
 }
 
 std::string RendezvousClient::WaitingFor() const {
-  if (broken_ || !stream_) return fmt::format("its leader is not reachable ({})", broken_reason_);
+  if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
   if (missing_.empty()) return "waiting for the leader's answer";
   return fmt::format("waiting for {}", fmt::join(missing_, ", "));
 }
@@ -220,6 +220,7 @@ void RendezvousClient::Disconnect() {
     old = std::exchange(stream_, nullptr);
     ++connection_;
     broken_ = false;
+    answered_ = false;
     missing_.clear();
   }
   // Without the lock: the last owner waits for the stream's thread, which may want it.
@@ -228,6 +229,7 @@ void RendezvousClient::Disconnect() {
 void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
+  answered_ = true;
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
       if (phase_ != Phase::kJoining) break;
@@ -259,6 +261,7 @@ void RendezvousClient::Broken(int connection, const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
   broken_ = true;
+  answered_ = false;
   broken_reason_ = reason;
   EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
   changed_.notify_all();
@@ -321,13 +324,14 @@ void RendezvousClient::BeatUntil(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (clock_.SteadyNow() >= next) {
       next = clock_.SteadyNow() + options_.heartbeat_every;
-      const std::shared_ptr<RendezvousStream> stream = stream_;
+      std::shared_ptr<RendezvousStream> stream = stream_;
       proto::ReplicaMessage message;
       proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
       heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
       if (progress_) *heartbeat.mutable_progress() = *progress_;
       lock.unlock();
       if (stream) stream->Send(message);
+      stream.reset();  // without the lock, see Disconnect()
       lock.lock();
     }
     changed_.wait_for(lock, stop, next - clock_.SteadyNow(), [] { return false; });

@@ -253,7 +253,7 @@ TEST_F(RendezvousTest, ALeaderThatNeverComesIsNamedAtTheDeadline) {
   EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(membership.status().message()),
               HasSubstr(fmt::format("rendezvous at {}", address_)));
-  EXPECT_THAT(std::string(membership.status().message()), HasSubstr("leader is not reachable"));
+  EXPECT_THAT(std::string(membership.status().message()), HasSubstr("its leader does not answer ("));
 }
 
 TEST_F(RendezvousTest, AnotherClusterHashIsRefusedNamingBothForGood) {

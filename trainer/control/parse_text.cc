@@ -1,0 +1,30 @@
+#include "trainer/control/parse_text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace lockstep::train {
+
+using nlohmann::json;
+
+absl::Status Invalid(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+std::optional<int> ParseInt(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+absl::StatusOr<json> ParseJson(const std::string& name, const std::string& text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    return Invalid(fmt::format("{} is not JSON: {}", name, error.what()));
+  }
+}
+
+}  // namespace lockstep::train
