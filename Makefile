@@ -35,7 +35,7 @@ asan:
 tsan:
 	@$(MAKE) test PRESET=tsan
 
-## make test-peers  against TensorFlow, TensorBoard and safetensors, which it installs into an environment of its own
+## make test-peers  against TensorFlow and TensorBoard, which it installs into an environment of its own
 test-peers: build
 	@tools/setup peers
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
