@@ -22,6 +22,11 @@ bool IsCleanedUp(api::CleanPodPolicy policy, const ObservedPod& pod) {
 }
 
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
+  const auto& completed = observed.job.status.completed_indexes;
+  if (replica.role == api::Role::kWorker &&
+      std::ranges::find(completed, replica.index) != completed.end()) {
+    return true;  // its pod may be gone by now
+  }
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && HasSucceeded(*pod);
 }
@@ -29,7 +34,7 @@ bool HasSucceeded(const Observed& observed, const Replica& replica) {
 // Replicas whose success is still needed.
 std::vector<Replica> Deciding(const api::TrainingJob& job) {
   if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return {LeadingReplica(job)};
-  std::vector<Replica> deciding = WantedReplicas(job);
+  std::vector<Replica> deciding = AllReplicas(job);
   std::erase_if(deciding, [](const Replica& replica) {
     return replica.role == api::Role::kParameterServer || replica.role == api::Role::kEvaluator;
   });
@@ -40,8 +45,9 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
 Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   Time latest{};
   for (const Replica& replica : deciding) {
-    const ObservedPod& pod = *FindPod(observed, replica);
-    if (pod.termination) latest = std::max(latest, pod.termination->finished_at.value_or(latest));
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod == nullptr || !pod->termination) continue;
+    latest = std::max(latest, pod->termination->finished_at.value_or(latest));
   }
   return latest;
 }

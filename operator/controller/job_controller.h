@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <thread>
 
 #include "api/base/clock.h"
 #include "operator/controller/reconciler.h"
@@ -14,20 +15,22 @@
 namespace lockstep::controller {
 
 struct JobControllerOptions {
-  std::string namespace_name;  // empty: all
-  int workers = 4;             // threads that reconcile
+  std::string namespace_name;                  // empty: all
+  int workers = 4;                             // threads that reconcile
   std::string instance = "lockstep-operator";  // reportingInstance of events
-  kube::BackoffPolicy retry;   // of failed calls
+  kube::BackoffPolicy retry;                   // of failed reconciles
+  kube::BackoffPolicy watch_retry{.initial = std::chrono::milliseconds(200)};
   Settings settings;
 };
 
-// Pods must carry status.podIP for progress to be asked for. Pods' env uses the field reference
-// status.podIP (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
+// Lists and watches pods and services by the label api::kLabelJobUid (that it exists). Pods carry
+// status.podIP for progress to be asked for, and env with the field reference status.podIP
+// (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
 class JobController {
  public:
   // Everything passed by reference outlives it.
   JobController(kube::Client& client, const Addresses& addresses, ProgressSource& progress,
-                const Clock& clock, JobControllerOptions options);
+                const Clock& clock, JobControllerOptions options = {});
   ~JobController();  // Stop()
   JobController(const JobController&) = delete;
   JobController& operator=(const JobController&) = delete;
@@ -42,8 +45,8 @@ class JobController {
   const kube::Store& pods() const { return pods_.store(); }
 
  private:
-  void Enqueue(const kube::Object& object);
-  kube::InformerHandlers Handlers(bool is_job);
+  kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled) const;
+  void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
@@ -51,6 +54,7 @@ class JobController {
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;
+  std::jthread starter_;
 };
 
 }  // namespace lockstep::controller

@@ -36,6 +36,7 @@ void HoldBackCounts(const Observed& observed, Plan& plan) {
       *observed.last_status_write + observed.settings.status_interval - observed.now;
   if (left <= Duration::zero() || !DiffersOnlyInCounts(plan.status, written)) return;
   plan.status = written;
+  plan.events.clear();  // they are told when what they tell of is written
   RequeueWithin(plan, left);
 }
 

@@ -23,7 +23,7 @@ namespace lockstep::controller {
 inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "TrainingJob",
                                          "trainingjobs"};
 
-// Informers keep these; a reconcile reads nothing else of the cluster.
+// Informers keep these; decisions read nothing else of the cluster.
 struct Stores {
   const kube::Store& jobs;
   const kube::Store& pods;
@@ -45,24 +45,35 @@ class Reconciler {
  private:
   // What this process knows of a job beyond the caches; lost at a restart without harm.
   struct Memory {
-    std::string job_version;                      // of our last status write
-    std::map<std::string, std::string> created;   // uid of a pod or service -> its version
-    std::vector<std::string> deleted;             // uids of pods
-    std::map<std::string, SteadyTime> conflicts;  // name taken by another owner -> seen when
+    std::string job_uid;
+    std::string job_version;                     // of our last status write
+    std::map<std::string, std::string> created;  // uid of a pod or service -> its version
+    std::map<std::string, kube::Key> deleted;    // uid of a pod -> its key
+    std::map<std::string, Time> conflicts;       // name that another owner has -> last looked at
     std::optional<Time> last_status_write;
   };
+  // One reconcile's values.
+  struct Context {
+    kube::ObjectPtr job;
+    Observed observed;
+    std::mutex mutex;  // guards `memory` while actions run in parallel
+    Memory memory;
+  };
 
-  std::optional<Observed> Observe(const kube::Key& key, Memory& memory);
+  bool CachesAreBehind(const kube::Object& job, Memory& memory) const;
+  absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
+  void Observe(Context& context);
   std::optional<api::Progress> LatestProgress(const Observed& observed);
-  bool CachesAreBehind(const kube::Key& key, Memory& memory) const;
-  absl::Status Apply(const Observed& observed, const Plan& plan, Memory& memory);
-  absl::Status ApplyAction(const Observed& observed, const Action& action, Memory& memory);
-  absl::Status Create(const Observed& observed, const kube::Kind& kind, const kube::Object& object,
-                      Memory& memory);
-  absl::Status WriteStatus(const Observed& observed, const api::TrainingJobStatus& status,
-                           Memory& memory);
-  Memory TakeMemory(const kube::Key& key);
-  void PutMemory(const kube::Key& key, Memory memory);
+  absl::Status Apply(const Plan& plan, Context& context);
+  absl::Status ApplyAction(const Action& action, Context& context);
+  absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
+  absl::Status Delete(const kube::Kind& kind, const std::string& name, const std::string& uid,
+                      Context& context);
+  absl::Status WriteStatus(const api::TrainingJobStatus& status, Context& context);
+  absl::StatusOr<std::optional<Duration>> ReconcileJob(Context& context);
+  Memory MemoryOf(const kube::Key& key);
+  void Remember(const kube::Key& key, Memory memory);
+  void Forget(const kube::Key& key);
 
   kube::Client& client_;
   const Stores stores_;

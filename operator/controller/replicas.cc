@@ -21,7 +21,6 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
 
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
   std::vector<Replica> replicas = AllReplicas(job);
-  if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return replicas;
   std::erase_if(replicas, [&job](const Replica& replica) {
     return replica.role == api::Role::kWorker &&
            std::ranges::find(job.status.completed_indexes, replica.index) !=

@@ -19,7 +19,7 @@ struct Replica {
 int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 without the role
 // Every replica of the spec: chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);
-// Those that still need a pod: without the completed indexes of a job where all workers count.
+// Those that still need a pod: without the workers in status.completedIndexes.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
 // The chief, else worker 0: rank 0, the rendezvous' address, the one whose success counts.
 Replica LeadingReplica(const api::TrainingJob& job);

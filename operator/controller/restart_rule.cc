@@ -105,14 +105,6 @@ api::Failure FailureOf(const Loss& loss) {
   return failure;
 }
 
-int KubeletRestarts(const Observed& observed) {
-  int restarts = 0;
-  for (const ObservedPod& pod : observed.pods) {
-    if (IsMember(observed, pod)) restarts += pod.restart_count;
-  }
-  return restarts;
-}
-
 Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged, const Loss& first,
                 const std::string& reason, const std::string& message) {
   Plan plan = TerminalPlan(observed, kFailed, reason, message);
@@ -135,6 +127,25 @@ void ChargePods(const std::vector<Loss>& losses, api::TrainingJobStatus& status)
     status.restarts.application += loss.pod->restart_count;  // they go with the pod
     status.counted_pods.push_back(loss.pod->uid);
   }
+}
+
+// In scope Pod the kubelet starts containers again by itself; those count too.
+std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
+  int restarts = observed.job.status.restarts.application;
+  const ObservedPod* worst = nullptr;
+  for (const ObservedPod& pod : observed.pods) {
+    const auto& counted = observed.job.status.counted_pods;
+    if (!IsMember(observed, pod) || std::ranges::find(counted, pod.uid) != counted.end()) continue;
+    restarts += pod.restart_count;
+    if (worst == nullptr || pod.restart_count > worst->restart_count) worst = &pod;
+  }
+  const int limit = observed.job.spec.run_policy.backoff_limit;
+  if (worst == nullptr || worst->restart_count == 0 || restarts <= limit) return std::nullopt;
+  const Replica replica{worst->role, worst->index};
+  return FailedPlan(observed, observed.job.status, {worst, replica, LossCause::kApplication},
+                    "BackoffLimitExceeded",
+                    fmt::format("{} was restarted {} times; backoffLimit ({}) is spent",
+                                Describe(replica), worst->restart_count, limit));
 }
 
 bool WasHealthy(const Observed& observed) {
@@ -185,7 +196,7 @@ Duration RestartDelay(const Settings& settings, int restarts) {
 
 std::optional<Plan> PlanRestart(const Observed& observed) {
   const std::vector<Loss> losses = NewLosses(observed);
-  if (losses.empty()) return std::nullopt;
+  if (losses.empty()) return PlanKubeletRestarts(observed);
   const Loss& first = losses.front();
   const auto permanent = std::ranges::find(losses, LossCause::kPermanent, &Loss::cause);
   Plan plan;

@@ -56,7 +56,7 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   }
   if (MustWaitForOldMembers(observed)) return false;
   if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
-    plan.actions.insert(plan.actions.begin(), CreateService{});
+    plan.actions.push_back(CreateService{});
   }
   bool complete = true;
   for (const Replica& replica : WantedReplicas(observed.job)) {

@@ -36,7 +36,6 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
 }
 
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
-  if (observed.job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return;
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
     const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
@@ -64,6 +63,15 @@ void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
   }
   if (!std::isfinite(progress.examples_per_second)) progress.examples_per_second = 0;
   if (!std::isfinite(progress.epoch)) progress.epoch = 0;
+}
+
+// Why a condition is what it is may be a little old, whether it is may not.
+void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condition>& conditions) {
+  if (from.size() != conditions.size()) return;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    conditions[i].reason = from[i].reason;
+    conditions[i].message = from[i].message;
+  }
 }
 
 }  // namespace
@@ -161,6 +169,7 @@ bool DiffersOnlyInCounts(const api::TrainingJobStatus& a, const api::TrainingJob
   masked.restarts.since_progress = b.restarts.since_progress;
   masked.completed_indexes = b.completed_indexes;
   masked.progress = b.progress;
+  MaskReasons(b.conditions, masked.conditions);
   if (!masked.next_retry_time || !b.next_retry_time) masked.next_retry_time = b.next_retry_time;
   // Forgetting a pod that is gone can wait; remembering one cannot.
   const bool only_forgets = std::ranges::all_of(b.counted_pods, [&a](const std::string& uid) {
