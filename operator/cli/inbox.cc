@@ -21,6 +21,7 @@ Inbox::Inbox() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -24,8 +24,8 @@ struct SignalReceived {
 };
 using Message = std::variant<JobChanged, EventSeen, PodsStopped, SignalReceived>;
 
-// Made before any other thread: it blocks SIGINT and SIGTERM, which threads and nobody else
-// inherits.
+// Made before any other thread: it blocks SIGINT, SIGTERM and SIGHUP, which threads and nobody
+// else inherits.
 class Inbox {
  public:
   Inbox();

@@ -7,6 +7,7 @@
 
 #include "api/base/status.h"
 #include "api/v1/defaults.h"
+#include "operator/controller/observed.h"
 #include "operator/controller/render.h"
 
 namespace lockstep::cli {
@@ -16,8 +17,8 @@ using kube::Object;
 
 constexpr char kNode[] = "local";
 // A person is watching, and there is one job.
-constexpr Duration kStatusInterval = std::chrono::milliseconds(500);
-constexpr Duration kPollInterval = std::chrono::milliseconds(250);
+constexpr Duration kStatusInterval = std::chrono::milliseconds(200);
+constexpr Duration kPollInterval = std::chrono::milliseconds(200);
 
 kube::Kind KindOf(const Object& object) {
   const std::string kind = object.value("kind", "");
@@ -105,8 +106,8 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
 
   std::unique_ptr<LocalRun> run(
       new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
-  for (const Object& pod : pods) run->pods_.push_back(kube::Name(pod));
   if (!pods.empty()) {
+    run->leading_ = kube::KeyOf(pods.front());
     LOCKSTEP_ASSIGN_OR_RETURN(const auto locations,
                               local::LocateVolumes(pods.front(), kubelet.volumes));
     LOCKSTEP_ASSIGN_OR_RETURN(run->leading_paths_,
@@ -168,6 +169,14 @@ void LocalRun::Stop() {
 
 void LocalRun::Kill() {
   kubelet_.KillAll();
+}
+
+std::optional<api::Progress> LocalRun::LastWord() {
+  if (!leading_) return std::nullopt;
+  const absl::StatusOr<Object> pod = client_.Get(kube::kPodKind, *leading_);
+  if (!pod.ok()) return std::nullopt;
+  const auto observed = controller::ObservePod(*pod);
+  return observed && observed->termination ? observed->termination->progress : std::nullopt;
 }
 
 std::string LocalRun::OnThisMachine(const std::string& container_path) const {

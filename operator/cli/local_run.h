@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,7 +40,8 @@ class LocalRun {
 
   // Where a path of the leading pod's main container lies on this machine.
   std::string OnThisMachine(const std::string& container_path) const;
-  const std::vector<std::string>& pods() const { return pods_; }
+  // What the leading pod's trainer left as its last word; nothing while it runs, or if none.
+  std::optional<api::Progress> LastWord();
 
  private:
   LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox, const Clock& clock,
@@ -54,7 +56,7 @@ class LocalRun {
   controller::JobController controller_;
   local::ProcessKubelet kubelet_;
   local::PathMap leading_paths_;
-  std::vector<std::string> pods_;  // names
+  std::optional<kube::Key> leading_;  // the leading pod
   std::vector<std::jthread> watches_;
   std::jthread joiner_;
 };

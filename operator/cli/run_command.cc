@@ -18,7 +18,6 @@
 #include "operator/cli/local_run.h"
 #include "operator/cli/progress_line.h"
 #include "operator/cli/run_report.h"
-#include "operator/cli/trainer_log.h"
 #include "operator/cli/work_dir.h"
 
 namespace lockstep::cli {
@@ -58,19 +57,6 @@ std::string NewestCheckpoint(const std::string& folder) {
     at = written;
   }
   return newest;
-}
-
-// Logs of this run's pods that were written since it began.
-std::vector<std::string> LogsSince(const std::string& folder, const std::vector<std::string>& pods,
-                                   fs::file_time_type start) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (const std::string& pod : pods) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder) / pod, error)) {
-      if (entry.last_write_time(error) >= start && !error) paths.push_back(entry.path().string());
-    }
-  }
-  return paths;
 }
 
 // Drives one run: what to say about each message, and when it is over.
@@ -158,8 +144,8 @@ class Session {
     report.logs = work_dir_.shown() + "/logs";
     if (file_.job.spec.training) {
       const api::TrainingSpec& training = *file_.job.spec.training;
-      AddLoggedResults(LogsSince(work_dir_.path() + "/logs", run_.pods(), file_start_),
-                       report.status.progress);
+      // A run that was cut short has no reconcile any more that would have noted it.
+      if (const auto last = run_.LastWord()) report.status.progress = last;
       if (!training.checkpoint.directory.empty()) {
         report.checkpoint =
             Shown(NewestCheckpoint(run_.OnThisMachine(training.checkpoint.directory)));
@@ -184,7 +170,6 @@ class Session {
   const Clock& clock_;
   Console console_;
   const SteadyTime start_;
-  const fs::file_time_type file_start_ = fs::file_time_type::clock::now();
   std::optional<SteadyTime> deadline_;
   api::TrainingJobStatus status_;
   RunReport::End end_ = RunReport::End::kFinished;
@@ -202,16 +187,18 @@ absl::StatusOr<RunReport> RunToEnd(const RunCommandOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const WorkDir work_dir,
                             WorkDir::Open(options.work_dir, file.job.metadata.name));
   local.work_dir = work_dir.path();
+  work_dir.RemoveReport();
   const SystemClock clock;
   Inbox inbox;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, local, inbox, clock));
   Session session(options, file, work_dir, *run, inbox, clock);
   session.console().Note(
       fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),
-                  work_dir.is_second_choice()
-                      ? fmt::format(": runs/{} is in use by another run", file.job.metadata.name)
-                      : ""));
-  return session.Run();
+                  work_dir.skipped().empty() ? "" : fmt::format(": {}", work_dir.skipped())));
+  RunReport report = session.Run();
+  const absl::Status written = work_dir.WriteReport(ToJson(report).dump());
+  if (!written.ok()) session.console().Warn(std::string(written.message()));
+  return report;
 }
 
 }  // namespace

@@ -137,15 +137,17 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
   }
   const Replica leading = LeadingReplica(job);
   const ObservedPod* pod = FindPod(observed, leading);
-  if (pod == nullptr || pod->ip.empty()) return std::nullopt;
+  if (pod == nullptr) return std::nullopt;
+  if (pod->termination && pod->termination->progress) return pod->termination->progress;
+  if (pod->ip.empty()) return std::nullopt;
   const int port = addresses_.Of(job, leading.role, leading.index).port;
   return progress_.Latest({job.metadata.uid, pod->ip, port});
 }
 
 absl::Status Reconciler::Apply(const Plan& plan, Context& context) {
-  LOCKSTEP_RETURN_IF_ERROR(
-      ForEach(plan.actions.size(), kParallelCalls,
-              [&](std::size_t i) { return ApplyAction(plan.actions[i], context); }));
+  LOCKSTEP_RETURN_IF_ERROR(ForEach(plan.actions.size(), kParallelCalls, [&](std::size_t i) {
+    return ApplyAction(plan.actions[i], context);
+  }));
   if (plan.status != context.observed.job.status) {
     LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
   }
@@ -159,21 +161,20 @@ absl::Status Reconciler::Apply(const Plan& plan, Context& context) {
 absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
   const api::TrainingJob& job = context.observed.job;
   return std::visit(
-      Visitor{[&](const CreateService&) {
-                return Create(kube::kServiceKind, BuildService(job), context);
-              },
-              [&](const CreatePod& create) {
-                return Create(kube::kPodKind,
-                              BuildPod(job, addresses_, settings_, {create.role, create.index},
-                                       create.attempt),
-                              context);
-              },
-              [&](const DeletePod& pod) {
-                return Delete(kube::kPodKind, pod.name, pod.uid, context);
-              },
-              [&](const DeleteJob&) {
-                return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
-              }},
+      Visitor{
+          [&](const CreateService&) {
+            return Create(kube::kServiceKind, BuildService(job), context);
+          },
+          [&](const CreatePod& create) {
+            return Create(
+                kube::kPodKind,
+                BuildPod(job, addresses_, settings_, {create.role, create.index}, create.attempt),
+                context);
+          },
+          [&](const DeletePod& pod) { return Delete(kube::kPodKind, pod.name, pod.uid, context); },
+          [&](const DeleteJob&) {
+            return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
+          }},
       action);
 }
 
