@@ -1,6 +1,7 @@
 #include "operator/controller/reconciler.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "api/base/status.h"
@@ -14,7 +15,6 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr std::size_t kParallelCalls = 8;  // of one reconcile
 // The caches' own events come sooner; this is for a watch that has lost its way.
 constexpr Duration kCacheRetry = std::chrono::seconds(1);
 constexpr Duration kConflictLook = std::chrono::minutes(1);
@@ -143,9 +143,10 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
 }
 
 absl::Status Reconciler::Apply(const Plan& plan, Context& context) {
-  LOCKSTEP_RETURN_IF_ERROR(
-      ForEach(plan.actions.size(), kParallelCalls,
-              [&](std::size_t i) { return ApplyAction(plan.actions[i], context); }));
+  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  LOCKSTEP_RETURN_IF_ERROR(ForEach(plan.actions.size(), threads, [&](std::size_t i) {
+    return ApplyAction(plan.actions[i], context);
+  }));
   if (plan.status != context.observed.job.status) {
     LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
   }
