@@ -25,6 +25,7 @@ void Fields(auto& visit, Like<ReplicaStatus> auto& replicas) {
 void Fields(auto& visit, Like<RestartCounts> auto& restarts) {
   visit.Field("application", restarts.application);
   visit.Field("disruption", restarts.disruption);
+  visit.Field("sinceProgress", restarts.since_progress);
 }
 
 void Fields(auto& visit, Like<Progress> auto& progress) {
@@ -60,6 +61,7 @@ void Fields(auto& visit, Like<TrainingJobStatus> auto& status) {
   visit.Field("nextRetryTime", status.next_retry_time);
   visit.Field("attempt", status.attempt);
   visit.Field("completedIndexes", status.completed_indexes);
+  visit.Field("countedPods", status.counted_pods);
   visit.Field("selector", status.selector);
   visit.Field("readyReplicas", status.ready_replicas);
   visit.Field("restartCount", status.restart_count);

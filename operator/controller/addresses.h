@@ -1,0 +1,43 @@
+// Where a job's replicas reach each other: the one thing that differs between a cluster and a single
+// machine in what pods are told.
+#pragma once
+
+#include <string>
+
+#include "api/v1/training_job.h"
+
+namespace lockstep::controller {
+
+struct Address {
+  std::string host;
+  int port = 0;
+  std::string HostPort() const;  // "mnist-worker-0.mnist.default.svc:2222"
+  bool operator==(const Address&) const = default;
+};
+
+// Pure and thread-safe: the same replica of the same job always has the same address, before its
+// pod exists and after it was replaced.
+class Addresses {
+ public:
+  virtual ~Addresses() = default;
+  virtual Address Of(const api::TrainingJob& job, api::Role role, int index) const = 0;
+};
+
+// <pod>.<job>.<namespace>.svc[.<domain>], port ClusterPort(). The headless service makes these names.
+class DnsAddresses final : public Addresses {
+ public:
+  // `domain`, e.g. "cluster.local", is appended if not empty; resolvers of pods add it by themselves.
+  explicit DnsAddresses(std::string domain = "");
+  Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
+
+ private:
+  std::string domain_;
+};
+
+// The port of the role's main container that is named `tfjob-port` or `cluster`, else 2222.
+int ClusterPort(const api::TrainingJob& job, api::Role role);
+
+// "<job>-<role>-<index>".
+std::string PodName(const api::TrainingJob& job, api::Role role, int index);
+
+}  // namespace lockstep::controller

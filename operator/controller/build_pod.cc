@@ -1,0 +1,115 @@
+#include "operator/controller/build_pod.h"
+
+#include <algorithm>
+#include <set>
+
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "operator/controller/build_service.h"
+#include "operator/controller/main_container.h"
+#include "operator/controller/replica_env.h"
+#include "operator/controller/trainer_pod.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+
+// Only in scope Pod does the kubelet restart containers; ExitCode is ours to judge.
+const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
+  if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
+  switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
+    case api::RestartPolicy::kAlways: return "Always";
+    case api::RestartPolicy::kOnFailure: return "OnFailure";
+    case api::RestartPolicy::kNever:
+    case api::RestartPolicy::kExitCode: return "Never";
+  }
+  return "Never";
+}
+
+Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt,
+                const Object& pod_template) {
+  Object metadata = Object::object();
+  const Object* given = pod_template.contains("metadata") ? &pod_template.at("metadata") : nullptr;
+  for (const char* key : {"labels", "annotations"}) {
+    if (given != nullptr && given->contains(key)) metadata[key] = given->at(key);
+  }
+  metadata["name"] = PodName(job, replica.role, replica.index);
+  metadata["namespace"] = job.metadata.namespace_name;
+  Object& labels = metadata["labels"];
+  labels[api::kLabelJobName] = job.metadata.name;
+  labels[api::kLabelJobUid] = job.metadata.uid;
+  labels[api::kLabelRole] = api::RoleName(replica.role);
+  labels[api::kLabelReplicaIndex] = std::to_string(replica.index);
+  labels[api::kLabelAttempt] = std::to_string(attempt);
+  metadata["ownerReferences"] = Object::array({OwnerReferenceTo(job)});
+  return metadata;
+}
+
+std::set<std::string> EnvNames(const Object& container) {
+  std::set<std::string> names;
+  if (!container.is_object() || !container.contains("env")) return names;
+  for (const Object& entry : container.at("env")) names.insert(TextMember(entry, "name"));
+  return names;
+}
+
+// Ours come first, so that a user's variables may refer to them by $(NAME).
+void AddEnv(const std::vector<EnvVar>& env, Object& container) {
+  const std::set<std::string> own = EnvNames(container);
+  Object merged = Object::array();
+  for (const EnvVar& variable : env) {
+    if (own.contains(variable.name)) continue;
+    const char* key = variable.source.is_string() ? "value" : "valueFrom";
+    merged.push_back({{"name", variable.name}, {key, variable.source}});
+  }
+  if (container.contains("env")) {
+    for (Object& entry : container.at("env")) merged.push_back(std::move(entry));
+  }
+  container["env"] = std::move(merged);
+}
+
+}  // namespace
+
+Object BuildPod(const api::TrainingJob& job, const Addresses& addresses, const Settings& settings,
+                const Replica& replica, int attempt) {
+  const Object& pod_template = job.spec.replica_specs.at(replica.role).tmpl;
+  Object spec = Object::object();
+  if (pod_template.contains("spec")) spec = pod_template.at("spec");
+  if (api::UsesBundledTrainer(job)) {
+    ApplyTrainerDefaults(settings, ClusterPort(job, replica.role), spec);
+  }
+  spec["hostname"] = PodName(job, replica.role, replica.index);
+  spec["subdomain"] = job.metadata.name;
+  spec["restartPolicy"] = PodRestartPolicy(job, replica.role);
+  const auto& scheduling = job.spec.run_policy.scheduling_policy;
+  if (scheduling && !scheduling->priority_class.empty() && !spec.contains("priorityClassName")) {
+    spec["priorityClassName"] = scheduling->priority_class;
+  }
+  const std::vector<EnvVar> env = ReplicaEnv(job, addresses, replica, attempt);
+  if (spec.contains("containers")) {
+    for (Object& container : spec.at("containers")) AddEnv(env, container);
+  }
+  return {{"apiVersion", kube::kPodKind.ApiVersion()},
+          {"kind", kube::kPodKind.kind},
+          {"metadata", Metadata(job, replica, attempt, pod_template)},
+          {"spec", std::move(spec)}};
+}
+
+std::vector<std::string> OverriddenEnv(const api::TrainingJob& job) {
+  static const api::Json::json_pointer kContainers("/spec/containers");
+  const DnsAddresses addresses;  // only names of variables matter here
+  std::set<std::string> overridden;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas == 0 || !spec.tmpl.contains(kContainers)) continue;
+    const std::vector<EnvVar> ours = ReplicaEnv(job, addresses, {role, 0}, 0);
+    for (const Object& container : spec.tmpl.at(kContainers)) {
+      const std::set<std::string> own = EnvNames(container);
+      for (const EnvVar& variable : ours) {
+        if (own.contains(variable.name)) overridden.insert(variable.name);
+      }
+    }
+  }
+  return {overridden.begin(), overridden.end()};
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,23 @@
+// One replica's Pod, made from its role's template.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operator/controller/addresses.h"
+#include "operator/controller/replicas.h"
+#include "operator/controller/settings.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::controller {
+
+// Name, labels, owner, DNS name, environment and restart policy; with `training`, also what the
+// bundled trainer's pods have by default. What the template sets itself stays as it is, except
+// restartPolicy (the job's restartScope and the role's restartPolicy decide it).
+kube::Object BuildPod(const api::TrainingJob& job, const Addresses& addresses,
+                      const Settings& settings, const Replica& replica, int attempt);
+
+// Names of our environment variables that a template of the job sets itself (they win), sorted.
+std::vector<std::string> OverriddenEnv(const api::TrainingJob& job);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,24 @@
+#include "operator/controller/deadline_rule.h"
+
+#include <fmt/format.h>
+
+#include "operator/controller/status.h"
+
+namespace lockstep::controller {
+
+std::optional<Duration> UntilDeadline(const Observed& observed) {
+  const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
+  if (!seconds || observed.job.spec.suspend) return std::nullopt;
+  const Time start = observed.job.status.start_time.value_or(WholeSeconds(observed.now));
+  return start + std::chrono::seconds(*seconds) - observed.now;
+}
+
+std::optional<Plan> PlanDeadline(const Observed& observed) {
+  const std::optional<Duration> left = UntilDeadline(observed);
+  if (!left || *left > Duration::zero()) return std::nullopt;
+  return TerminalPlan(observed, kFailed, "DeadlineExceeded",
+                      fmt::format("the job was active for longer than activeDeadlineSeconds ({})",
+                                  *observed.job.spec.run_policy.active_deadline_seconds));
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,108 @@
+#include "operator/controller/finish_rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/controller/replicas.h"
+#include "operator/controller/status.h"
+
+namespace lockstep::controller {
+namespace {
+
+bool IsCleanedUp(api::CleanPodPolicy policy, const ObservedPod& pod) {
+  switch (policy) {
+    case api::CleanPodPolicy::kAll: return true;
+    // A sidecar may hold a pod up whose main container has ended.
+    case api::CleanPodPolicy::kRunning:
+      return pod.phase != PodPhase::kSucceeded && pod.phase != PodPhase::kFailed;
+    case api::CleanPodPolicy::kNone: return false;
+  }
+  return false;
+}
+
+bool HasSucceeded(const Observed& observed, const Replica& replica) {
+  const auto& completed = observed.job.status.completed_indexes;
+  if (replica.role == api::Role::kWorker &&
+      std::ranges::find(completed, replica.index) != completed.end()) {
+    return true;  // its pod may be gone by now
+  }
+  const ObservedPod* pod = FindPod(observed, replica);
+  return pod != nullptr && HasSucceeded(*pod);
+}
+
+// Replicas whose success is still needed.
+std::vector<Replica> Deciding(const api::TrainingJob& job) {
+  if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return {LeadingReplica(job)};
+  std::vector<Replica> deciding = AllReplicas(job);
+  std::erase_if(deciding, [](const Replica& replica) {
+    return replica.role == api::Role::kParameterServer || replica.role == api::Role::kEvaluator;
+  });
+  return deciding;
+}
+
+// When the last of those who decide ended, as far as their containers say.
+Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
+  Time latest{};
+  for (const Replica& replica : deciding) {
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod == nullptr || !pod->termination) continue;
+    latest = std::max(latest, pod->termination->finished_at.value_or(latest));
+  }
+  return latest;
+}
+
+bool HasActiveEvaluator(const Observed& observed) {
+  return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.role == api::Role::kEvaluator && IsMember(observed, pod) && IsActive(pod) &&
+           !pod.being_deleted;
+  });
+}
+
+}  // namespace
+
+std::optional<Plan> PlanFinished(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (!IsTerminal(job.status)) return std::nullopt;
+  Plan plan;
+  plan.status = job.status;
+  for (const ObservedPod& pod : observed.pods) {
+    if (!pod.being_deleted && IsCleanedUp(job.spec.run_policy.clean_pod_policy, pod)) {
+      plan.actions.push_back(DeletePod{pod.name, pod.uid});
+    }
+  }
+  const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;
+  if (!ttl || !job.status.completion_time) return plan;
+  const Duration left = *job.status.completion_time + std::chrono::seconds(*ttl) - observed.now;
+  if (left > Duration::zero()) {
+    RequeueWithin(plan, left);
+  } else {
+    plan.actions = {DeleteJob{}};  // its pods go with it
+  }
+  return plan;
+}
+
+std::optional<Plan> PlanSucceeded(const Observed& observed) {
+  if (NodeCount(observed.job) == 0) return std::nullopt;  // scaled to nothing is not trained
+  const std::vector<Replica> deciding = Deciding(observed.job);
+  const bool done = std::ranges::all_of(deciding, [&observed](const Replica& replica) {
+    return HasSucceeded(observed, replica);
+  });
+  if (!done) return std::nullopt;
+  if (HasActiveEvaluator(observed)) {
+    const Duration left =
+        TrainedAt(observed, deciding) + observed.settings.evaluator_grace - observed.now;
+    if (left > Duration::zero()) {
+      Plan waiting;
+      waiting.status = BaseStatus(observed);
+      RequeueWithin(waiting, left);
+      return waiting;
+    }
+  }
+  const std::string who = deciding.size() == 1
+                              ? fmt::format("{} has finished", Describe(deciding.front()))
+                              : "all workers have finished";
+  return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", who);
+}
+
+}  // namespace lockstep::controller

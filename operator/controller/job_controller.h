@@ -1,0 +1,60 @@
+// The whole operator over one client: informers, work queue, reconciler and worker threads.
+// main.cc composes it over a RestClient, `lockstep run` over a MemoryClient.
+#pragma once
+
+#include <string>
+#include <thread>
+
+#include "api/base/clock.h"
+#include "operator/controller/reconciler.h"
+#include "operator/kube/backoff.h"
+#include "operator/kube/controller.h"
+#include "operator/kube/informer.h"
+#include "operator/kube/work_queue.h"
+
+namespace lockstep::controller {
+
+struct JobControllerOptions {
+  std::string namespace_name;                  // empty: all
+  int workers = 4;                             // threads that reconcile
+  std::string instance = "lockstep-operator";  // reportingInstance of events
+  kube::BackoffPolicy retry;                   // of failed reconciles
+  kube::BackoffPolicy watch_retry{.initial = std::chrono::milliseconds(200)};
+  Settings settings;
+};
+
+// Lists and watches pods and services by the label api::kLabelJobUid (that it exists). Pods carry
+// status.podIP for progress to be asked for, and env with the field reference status.podIP
+// (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
+class JobController {
+ public:
+  // Everything passed by reference outlives it.
+  JobController(kube::Client& client, const Addresses& addresses, ProgressSource& progress,
+                const Clock& clock, JobControllerOptions options = {});
+  ~JobController();  // Stop()
+  JobController(const JobController&) = delete;
+  JobController& operator=(const JobController&) = delete;
+
+  // Returns at once; reconciles begin when all caches have been filled.
+  void Start();
+  bool HasSynced() const;
+  // Ends watches and waits for reconciles under way. Idempotent.
+  void Stop();
+
+  const kube::Store& jobs() const { return jobs_.store(); }
+  const kube::Store& pods() const { return pods_.store(); }
+
+ private:
+  kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled) const;
+  void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));
+
+  const JobControllerOptions options_;
+  kube::WorkQueue queue_;
+  kube::Informer jobs_, pods_, services_;
+  kube::EventRecorder events_;
+  Reconciler reconciler_;
+  kube::Controller controller_;
+  std::jthread starter_;
+};
+
+}  // namespace lockstep::controller

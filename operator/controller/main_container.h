@@ -1,0 +1,20 @@
+// The container whose exit is the pod's outcome.
+#pragma once
+
+#include <string>
+
+#include "api/v1/training_job.h"
+
+namespace lockstep::controller {
+
+// Of `containers`, the one with a name of api::kMainContainerNames, else the first; null if there is
+// none. `containers` is a pod spec's list.
+const api::Json* MainContainerOf(const api::Json& containers);
+
+// The same of a pod template ({"spec": {"containers": […]}}) that may be partial.
+const api::Json* FindMainContainer(const api::Json& pod_template);
+
+// A member that is a string; "" if there is none.
+std::string TextMember(const api::Json& object, const char* key);
+
+}  // namespace lockstep::controller

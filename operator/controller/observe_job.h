@@ -1,0 +1,17 @@
+// A TrainingJob object as rules see it.
+#pragma once
+
+#include "operator/controller/observed.h"
+
+namespace lockstep::controller {
+
+// Fills `job` and `invalid`. Of an object that is no well-formed TrainingJob, only metadata and what
+// can be read of status are filled in.
+void ObserveJob(const kube::Object& object, Observed& observed);
+
+// What caches keep of each kind: the fields that this folder reads.
+void TrimJob(kube::Object& job);
+void TrimPod(kube::Object& pod);
+void TrimService(kube::Object& service);
+
+}  // namespace lockstep::controller

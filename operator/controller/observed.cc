@@ -1,0 +1,130 @@
+#include "operator/controller/observed.h"
+
+#include <charconv>
+
+#include "api/base/rfc3339.h"
+#include "api/v1/names.h"
+#include "api/v1/progress_json.h"
+#include "operator/controller/main_container.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+
+const Object& Member(const Object& object, const char* key) {
+  static const Object kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto it = object.find(key);
+  return it == object.end() ? kNothing : *it;
+}
+
+std::optional<int> NumberLabel(const Object& pod, const char* key) {
+  const std::string text = kube::Label(pod, key);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+int IntMember(const Object& object, const char* key) {
+  const Object& value = Member(object, key);
+  return value.is_number_integer() ? value.get<int>() : 0;
+}
+
+PodPhase PhaseOf(const Object& status) {
+  const std::string phase = TextMember(status, "phase");
+  if (phase == "Running") return PodPhase::kRunning;
+  if (phase == "Succeeded") return PodPhase::kSucceeded;
+  if (phase == "Failed") return PodPhase::kFailed;
+  if (phase == "Unknown") return PodPhase::kUnknown;
+  return PodPhase::kPending;
+}
+
+bool HasTrueCondition(const Object& status, const char* type) {
+  const Object& conditions = Member(status, "conditions");
+  if (!conditions.is_array()) return false;
+  for (const Object& condition : conditions) {
+    if (TextMember(condition, "type") == type) return TextMember(condition, "status") == "True";
+  }
+  return false;
+}
+
+// An end after which the kubelet starts the container again is none.
+bool IsFinal(const std::string& restart_policy, int exit_code) {
+  return restart_policy == "Never" || (restart_policy == "OnFailure" && exit_code == 0);
+}
+
+void ReadMainContainer(const Object& container, const Object& status, ObservedPod& pod,
+                       const std::string& restart_policy) {
+  const std::string name = TextMember(container, "name");
+  const Object& statuses = Member(status, "containerStatuses");
+  if (!statuses.is_array()) return;
+  for (const Object& entry : statuses) {
+    if (TextMember(entry, "name") != name) continue;
+    pod.restart_count = IntMember(entry, "restartCount");
+    const Object& state = Member(entry, "state");
+    pod.waiting_reason = TextMember(Member(state, "waiting"), "reason");
+    const Object& terminated = Member(state, "terminated");
+    const bool over = pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded;
+    if (terminated.is_null()) continue;
+    const int exit_code = IntMember(terminated, "exitCode");
+    if (!over && !IsFinal(restart_policy, exit_code)) continue;
+    pod.termination = {.exit_code = exit_code,
+                       .signal = IntMember(terminated, "signal"),
+                       .reason = TextMember(terminated, "reason"),
+                       .message = TextMember(terminated, "message"),
+                       .progress = std::nullopt,
+                       .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
+    pod.termination->progress = api::ProgressFromMessage(pod.termination->message);
+    if (pod.termination->progress) pod.termination->message.clear();  // says nothing to people
+  }
+}
+
+}  // namespace
+
+std::optional<ObservedPod> ObservePod(const Object& object) {
+  const auto role = api::RoleFromName(kube::Label(object, api::kLabelRole));
+  const auto index = NumberLabel(object, api::kLabelReplicaIndex);
+  const auto attempt = NumberLabel(object, api::kLabelAttempt);
+  if (!role || !index || !attempt) return std::nullopt;
+  const Object& spec = Member(object, "spec");
+  const Object& status = Member(object, "status");
+  ObservedPod pod{.name = kube::Name(object),
+                  .uid = kube::Uid(object),
+                  .role = *role,
+                  .index = *index,
+                  .attempt = *attempt,
+                  .phase = PhaseOf(status),
+                  .ready = HasTrueCondition(status, "Ready"),
+                  .termination = std::nullopt,
+                  .restart_count = 0,
+                  .node = TextMember(spec, "nodeName"),
+                  .ip = TextMember(status, "podIP"),
+                  .reason = TextMember(status, "reason"),
+                  .message = TextMember(status, "message"),
+                  .waiting_reason = "",
+                  .being_deleted = kube::IsBeingDeleted(object),
+                  .disruption_target = HasTrueCondition(status, "DisruptionTarget")};
+  const std::string policy = TextMember(spec, "restartPolicy");
+  if (const Object* main = MainContainerOf(Member(spec, "containers"))) {
+    ReadMainContainer(*main, status, pod, policy.empty() ? "Always" : policy);
+  }
+  return pod;
+}
+
+bool HasSucceeded(const ObservedPod& pod) {
+  if (pod.termination) return pod.termination->exit_code == 0;
+  return pod.phase == PodPhase::kSucceeded;
+}
+
+bool HasFailed(const ObservedPod& pod) {
+  if (pod.termination) return pod.termination->exit_code != 0;
+  return pod.phase == PodPhase::kFailed;
+}
+
+bool IsActive(const ObservedPod& pod) {
+  return !HasSucceeded(pod) && !HasFailed(pod);
+}
+
+}  // namespace lockstep::controller

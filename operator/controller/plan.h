@@ -1,0 +1,50 @@
+// What to do about a job, decided from what was seen. Pure: same Observed, same Plan.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "operator/controller/observed.h"
+
+namespace lockstep::controller {
+
+struct CreateService {
+  bool operator==(const CreateService&) const = default;
+};
+struct CreatePod {
+  api::Role role = api::Role::kWorker;
+  int index = 0;
+  int attempt = 0;
+  bool operator==(const CreatePod&) const = default;
+};
+struct DeletePod {
+  std::string name, uid;
+  bool operator==(const DeletePod&) const = default;
+};
+struct DeleteJob {  // its time to live has passed
+  bool operator==(const DeleteJob&) const = default;
+};
+using Action = std::variant<CreateService, CreatePod, DeletePod, DeleteJob>;
+
+struct PlannedEvent {
+  enum class Type { kNormal, kWarning };
+  Type type = Type::kNormal;
+  std::string reason;   // "Running"
+  std::string message;
+  bool operator==(const PlannedEvent&) const = default;
+};
+
+// Actions come first, then one status write if it differs, then events. A plan that charges a budget
+// or opens a new attempt has no actions: the next reconcile acts on what was written.
+struct Plan {
+  std::vector<Action> actions;
+  api::TrainingJobStatus status;
+  std::vector<PlannedEvent> events;
+  std::optional<Duration> requeue_after;
+};
+
+Plan MakePlan(const Observed& observed);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,37 @@
+// Where reconciles learn how training goes. operator/progress asks trainers over gRPC.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "api/v1/training_job.h"
+
+namespace lockstep::controller {
+
+// A job whose leading pod serves TrainerStatus.
+struct ProgressTarget {
+  std::string job_uid;
+  std::string host;  // the leading pod's IP
+  int port = 0;
+  bool operator==(const ProgressTarget&) const = default;
+};
+
+// Thread-safe. Neither call blocks.
+class ProgressSource {
+ public:
+  virtual ~ProgressSource() = default;
+  // What the leading pod said last; nothing before its first answer. A source may start to ask at
+  // the first call for a job, and must notice a new host (the leading pod was replaced).
+  virtual std::optional<api::Progress> Latest(const ProgressTarget& target) = 0;
+  // The job is over or gone: stop asking.
+  virtual void Forget(const std::string& job_uid) = 0;
+};
+
+// For those who do not poll.
+class NoProgress final : public ProgressSource {
+ public:
+  std::optional<api::Progress> Latest(const ProgressTarget&) override { return std::nullopt; }
+  void Forget(const std::string&) override {}
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,91 @@
+// Makes the world match one TrainingJob: observe (caches, clock) -> MakePlan (pure) -> apply.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/base/clock.h"
+#include "operator/controller/addresses.h"
+#include "operator/controller/observed.h"
+#include "operator/controller/plan.h"
+#include "operator/controller/progress_source.h"
+#include "operator/controller/settings.h"
+#include "operator/kube/client.h"
+#include "operator/kube/event_recorder.h"
+#include "operator/kube/store.h"
+
+namespace lockstep::controller {
+
+inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "TrainingJob",
+                                         "trainingjobs"};
+
+// Informers keep these; decisions read nothing else of the cluster.
+struct Stores {
+  const kube::Store& jobs;
+  const kube::Store& pods;
+  const kube::Store& services;
+};
+
+// Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
+// Everything passed by reference outlives it.
+class Reconciler {
+ public:
+  Reconciler(kube::Client& client, const Stores& stores, const Addresses& addresses,
+             ProgressSource& progress, kube::EventRecorder& events, const Clock& clock,
+             Settings settings = {});
+
+  // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
+  // Writes nothing before the caches have seen what earlier calls wrote.
+  absl::StatusOr<std::optional<Duration>> Reconcile(const kube::Key& key);
+
+ private:
+  // What this process knows of a job beyond the caches; lost at a restart without harm.
+  struct Memory {
+    std::string job_uid;
+    std::string job_version;                     // of our last status write
+    std::map<std::string, std::string> created;  // uid of a pod or service -> its version
+    std::map<std::string, kube::Key> deleted;    // uid of a pod -> its key
+    std::map<std::string, Time> conflicts;       // name that another owner has -> last looked at
+    std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
+    std::optional<Time> last_status_write;
+  };
+  // One reconcile's values.
+  struct Context {
+    kube::ObjectPtr job;
+    Observed observed;
+    std::mutex mutex;  // guards `memory` while actions run in parallel
+    Memory& memory;
+  };
+
+  bool CachesAreBehind(const kube::Object& job, Memory& memory) const;
+  absl::Status LookAtUnsure(Memory& memory);
+  absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
+  void Observe(Context& context);
+  std::optional<api::Progress> LatestProgress(const Observed& observed);
+  absl::Status Act(const Plan& plan, Context& context);   // creates and deletes
+  absl::Status Tell(const Plan& plan, Context& context);  // one status write, then events
+  absl::Status ApplyAction(const Action& action, Context& context);
+  absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
+  absl::Status Delete(const kube::Kind& kind, const std::string& name, const std::string& uid,
+                      Context& context);
+  absl::Status WriteStatus(const api::TrainingJobStatus& status, Context& context);
+  Memory& MemoryOf(const kube::Key& key, const std::string& job_uid);
+  void Forget(const kube::Key& key);
+
+  kube::Client& client_;
+  const Stores stores_;
+  const Addresses& addresses_;
+  ProgressSource& progress_;
+  kube::EventRecorder& events_;
+  const Clock& clock_;
+  const Settings settings_;
+  std::mutex mutex_;
+  std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,17 @@
+#include "operator/controller/render.h"
+
+#include "operator/controller/build_pod.h"
+#include "operator/controller/build_service.h"
+
+namespace lockstep::controller {
+
+std::vector<kube::Object> RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
+                                        const Settings& settings) {
+  std::vector<kube::Object> objects = {BuildService(job)};
+  for (const Replica& replica : AllReplicas(job)) {
+    objects.push_back(BuildPod(job, addresses, settings, replica, job.status.attempt));
+  }
+  return objects;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,26 @@
+// The environment that tells a replica who it is and where the others are.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/controller/addresses.h"
+#include "operator/controller/replicas.h"
+
+namespace lockstep::controller {
+
+struct EnvVar {
+  std::string name;
+  api::Json source;  // a string: the value; an object: valueFrom
+  bool operator==(const EnvVar&) const = default;
+};
+
+// TF_CONFIG, LOCKSTEP_*, and for those that train torchrun's and JAX's variables.
+std::vector<EnvVar> ReplicaEnv(const api::TrainingJob& job, const Addresses& addresses,
+                               const Replica& replica, int attempt);
+
+// GPUs of the role's main container, if the job does not say otherwise; at least 1.
+int ProcessesPerPod(const api::TrainingJob& job, api::Role role);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,64 @@
+#include "operator/controller/replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::controller {
+
+int ReplicaCount(const api::TrainingJob& job, api::Role role) {
+  const auto spec = job.spec.replica_specs.find(role);
+  return spec == job.spec.replica_specs.end() ? 0 : spec->second.replicas;
+}
+
+std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
+  std::vector<Replica> replicas;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    for (int index = 0; index < spec.replicas; ++index) replicas.push_back({role, index});
+  }
+  return replicas;
+}
+
+std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
+  std::vector<Replica> replicas = AllReplicas(job);
+  std::erase_if(replicas, [&job](const Replica& replica) {
+    return replica.role == api::Role::kWorker &&
+           std::ranges::find(job.status.completed_indexes, replica.index) !=
+               job.status.completed_indexes.end();
+  });
+  return replicas;
+}
+
+Replica LeadingReplica(const api::TrainingJob& job) {
+  const bool has_chief = ReplicaCount(job, api::Role::kChief) > 0;
+  return {has_chief ? api::Role::kChief : api::Role::kWorker, 0};
+}
+
+std::optional<int> NodeRank(const api::TrainingJob& job, const Replica& replica) {
+  if (replica.role == api::Role::kChief) return replica.index;
+  if (replica.role != api::Role::kWorker) return std::nullopt;
+  return ReplicaCount(job, api::Role::kChief) + replica.index;
+}
+
+int NodeCount(const api::TrainingJob& job) {
+  return ReplicaCount(job, api::Role::kChief) + ReplicaCount(job, api::Role::kWorker);
+}
+
+const ObservedPod* FindPod(const Observed& observed, const Replica& replica) {
+  for (const ObservedPod& pod : observed.pods) {
+    const bool same = pod.role == replica.role && pod.index == replica.index;
+    if (same && pod.attempt == observed.job.status.attempt) return &pod;
+  }
+  return nullptr;
+}
+
+bool IsMember(const Observed& observed, const ObservedPod& pod) {
+  return pod.attempt == observed.job.status.attempt &&
+         pod.index < ReplicaCount(observed.job, pod.role);
+}
+
+std::string Describe(const Replica& replica) {
+  return fmt::format("{}-{}", api::RoleName(replica.role), replica.index);
+}
+
+}  // namespace lockstep::controller

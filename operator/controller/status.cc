@@ -1,0 +1,189 @@
+#include "operator/controller/status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "operator/controller/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
+  int wanted = 0, ready = 0, kubelet_restarts = 0;
+  status.replica_statuses.clear();
+  for (const auto& [role, spec] : observed.job.spec.replica_specs) {
+    status.replica_statuses[role].desired = spec.replicas;
+    wanted += spec.replicas;
+  }
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod)) continue;
+    api::ReplicaStatus& counts = status.replica_statuses[pod.role];
+    const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted;
+    counts.succeeded += HasSucceeded(pod) ? 1 : 0;
+    counts.failed += HasFailed(pod) ? 1 : 0;
+    counts.active += IsActive(pod) ? 1 : 0;
+    counts.ready += is_ready ? 1 : 0;
+    ready += is_ready || HasSucceeded(pod) ? 1 : 0;
+    kubelet_restarts += pod.restart_count;
+  }
+  status.ready_replicas = fmt::format("{}/{}", ready, wanted);
+  const int restarts = status.restarts.application + status.restarts.disruption + kubelet_restarts;
+  status.restart_count = std::max(status.restart_count, restarts);
+}
+
+void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
+    const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
+    if (place == status.completed_indexes.end() || *place != pod.index) {
+      status.completed_indexes.insert(place, pod.index);
+    }
+  }
+}
+
+// JSON has no NaN: such a value is left out.
+void DropNonFinite(std::optional<double>& value) {
+  if (value && !std::isfinite(*value)) value.reset();
+}
+
+void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
+  if (!observed.progress) return;
+  const std::int64_t before = status.progress ? status.progress->step : 0;
+  if (observed.progress->step > before) status.restarts.since_progress = 0;
+  status.progress = observed.progress;
+  api::Progress& progress = *status.progress;
+  for (auto* value : {&progress.loss, &progress.accuracy, &progress.test_accuracy,
+                      &progress.test_loss, &progress.goodput,
+                      &progress.estimated_remaining_seconds}) {
+    DropNonFinite(*value);
+  }
+  if (!std::isfinite(progress.examples_per_second)) progress.examples_per_second = 0;
+  if (!std::isfinite(progress.epoch)) progress.epoch = 0;
+}
+
+// Why a condition is what it is may be a little old, whether it is may not.
+void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condition>& conditions) {
+  if (from.size() != conditions.size()) return;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    conditions[i].reason = from[i].reason;
+    conditions[i].message = from[i].message;
+  }
+}
+
+}  // namespace
+
+const api::Condition* FindCondition(const api::TrainingJobStatus& status, std::string_view type) {
+  const auto it = std::ranges::find(status.conditions, type, &api::Condition::type);
+  return it == status.conditions.end() ? nullptr : &*it;
+}
+
+bool IsTrue(const api::TrainingJobStatus& status, std::string_view type) {
+  const api::Condition* condition = FindCondition(status, type);
+  return condition != nullptr && condition->status == api::ConditionStatus::kTrue;
+}
+
+bool IsTerminal(const api::TrainingJobStatus& status) {
+  return IsTrue(status, kSucceeded) || IsTrue(status, kFailed);
+}
+
+void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
+                  bool value, std::string reason, std::string message) {
+  const auto wanted = value ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse;
+  auto it = std::ranges::find(status.conditions, type, &api::Condition::type);
+  if (it == status.conditions.end()) {
+    status.conditions.emplace_back();
+    it = std::prev(status.conditions.end());
+    it->type = type;
+  }
+  if (it->status != wanted) it->last_transition_time = WholeSeconds(observed.now);
+  it->status = wanted;
+  it->observed_generation = observed.job.metadata.generation;
+  it->reason = std::move(reason);
+  it->message = std::move(message);
+}
+
+void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
+                    std::string reason, std::string message) {
+  if (!IsTrue(status, type)) return;
+  SetCondition(observed, status, type, false, std::move(reason), std::move(message));
+}
+
+api::TrainingJobStatus BaseStatus(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  api::TrainingJobStatus status = job.status;
+  status.observed_generation = job.metadata.generation;
+  status.selector = fmt::format("{}={},{}={}", api::kLabelJobName, job.metadata.name,
+                                api::kLabelRole, api::RoleName(api::Role::kWorker));
+  if (FindCondition(status, kCreated) == nullptr) {
+    SetCondition(observed, status, kCreated, true, "JobCreated", "the operator has seen the job");
+  }
+  if (!job.spec.suspend && !status.start_time) status.start_time = WholeSeconds(observed.now);
+  std::erase_if(status.counted_pods, [&observed](const std::string& uid) {
+    return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
+  });
+  NoteCompletedIndexes(observed, status);
+  NoteProgress(observed, status);
+  CountPods(observed, status);
+  return status;
+}
+
+Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
+                  const std::string& message) {
+  const bool succeeded = type == kSucceeded;
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  ClearCondition(observed, plan.status, kRunning, reason, message);
+  ClearCondition(observed, plan.status, kRestarting, reason, message);
+  SetCondition(observed, plan.status, type, true, reason, message);
+  plan.status.completion_time = WholeSeconds(observed.now);
+  plan.status.next_retry_time.reset();
+  if (succeeded) plan.status.failure.reset();
+  // Clean-up ends what is active, and nobody counts again after this write.
+  if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
+    for (auto& [role, counts] : plan.status.replica_statuses) {
+      if (succeeded) counts.succeeded += counts.active;
+      counts.active = counts.ready = 0;
+    }
+  }
+  plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
+                         succeeded ? "Succeeded" : reason, message});
+  return plan;
+}
+
+std::string StateOf(const api::TrainingJobStatus& status) {
+  for (const char* type : {kFailed, kSucceeded, kSuspended, kRestarting, kRunning}) {
+    if (IsTrue(status, type)) return type;
+  }
+  return "Pending";
+}
+
+bool DiffersOnlyInCounts(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b) {
+  api::TrainingJobStatus masked = a;
+  masked.replica_statuses = b.replica_statuses;
+  masked.ready_replicas = b.ready_replicas;
+  masked.restart_count = b.restart_count;
+  masked.restarts.since_progress = b.restarts.since_progress;
+  masked.completed_indexes = b.completed_indexes;
+  masked.progress = b.progress;
+  MaskReasons(b.conditions, masked.conditions);
+  if (!masked.next_retry_time || !b.next_retry_time) masked.next_retry_time = b.next_retry_time;
+  // Forgetting a pod that is gone can wait; remembering one cannot.
+  const bool only_forgets = std::ranges::all_of(b.counted_pods, [&a](const std::string& uid) {
+    return std::ranges::find(a.counted_pods, uid) != a.counted_pods.end();
+  });
+  if (only_forgets) masked.counted_pods = b.counted_pods;
+  return masked == b;
+}
+
+Time WholeSeconds(Time time) { return std::chrono::floor<std::chrono::seconds>(time); }
+
+void RequeueWithin(Plan& plan, Duration delay) {
+  delay = std::max(delay, Duration(std::chrono::milliseconds(1)));
+  if (!plan.requeue_after || *plan.requeue_after > delay) plan.requeue_after = delay;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,52 @@
+// The parts of a status that every rule writes the same way. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "api/v1/training_job.h"
+#include "operator/controller/observed.h"
+#include "operator/controller/plan.h"
+
+namespace lockstep::controller {
+
+// Condition types.
+inline constexpr char kCreated[] = "Created";
+inline constexpr char kRunning[] = "Running";
+inline constexpr char kRestarting[] = "Restarting";
+inline constexpr char kSuspended[] = "Suspended";
+inline constexpr char kSucceeded[] = "Succeeded";
+inline constexpr char kFailed[] = "Failed";
+
+bool IsTrue(const api::TrainingJobStatus& status, std::string_view type);
+const api::Condition* FindCondition(const api::TrainingJobStatus& status, std::string_view type);
+bool IsTerminal(const api::TrainingJobStatus& status);
+
+// Adds or changes a condition; its transition time changes only with its status.
+void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
+                  bool value, std::string reason, std::string message);
+// The same for one that must be False, but is left out while it has never been True.
+void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
+                    std::string reason, std::string message);
+
+// What is true whatever the decision: the old status with today's generation, counts and progress,
+// Created, and the start time of a job that is not suspended.
+api::TrainingJobStatus BaseStatus(const Observed& observed);
+
+// The end of a job: `type` is kSucceeded or kFailed; everything else turns False.
+Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
+                  const std::string& message);
+
+// "Running": what the printer column says.
+std::string StateOf(const api::TrainingJobStatus& status);
+
+// True if only counts, progress and their like differ: what may wait for a write.
+bool DiffersOnlyInCounts(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
+
+// API objects carry whole seconds.
+Time WholeSeconds(Time time);
+
+// Makes requeue_after `delay`, or leaves it if it is earlier.
+void RequeueWithin(Plan& plan, Duration delay);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,31 @@
+#include "operator/controller/suspend_rule.h"
+
+#include "operator/controller/status.h"
+
+namespace lockstep::controller {
+
+std::optional<Plan> PlanSuspended(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (!job.spec.suspend) return std::nullopt;
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  if (IsTrue(job.status, kSuspended)) {
+    for (const ObservedPod& pod : observed.pods) {
+      if (!pod.being_deleted) plan.actions.push_back(DeletePod{pod.name, pod.uid});
+    }
+    return plan;
+  }
+  const std::string message = "spec.suspend is true";
+  SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
+  ClearCondition(observed, plan.status, kRunning, "Suspended", message);
+  ClearCondition(observed, plan.status, kRestarting, "Suspended", message);
+  // Pods of a closed attempt can be told from those made at resume. It charges no budget.
+  if (!observed.pods.empty() || job.status.start_time) ++plan.status.attempt;
+  plan.status.start_time.reset();
+  plan.status.next_retry_time.reset();
+  plan.status.counted_pods.clear();
+  plan.events.push_back({PlannedEvent::Type::kNormal, "Suspended", message});
+  return plan;
+}
+
+}  // namespace lockstep::controller

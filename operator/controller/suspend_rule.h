@@ -1,0 +1,13 @@
+// spec.suspend: no pods, but everything that was counted is kept. Pure.
+#pragma once
+
+#include <optional>
+
+#include "operator/controller/plan.h"
+
+namespace lockstep::controller {
+
+// A suspended job: first says so and closes the attempt, then deletes its pods.
+std::optional<Plan> PlanSuspended(const Observed& observed);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,104 @@
+#include "operator/kube/event_recorder.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/base/log.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr std::size_t kLongestNote = 1024;  // bytes; the API server's limit
+constexpr Duration kSeriesWindow = std::chrono::minutes(10);
+
+// metav1.MicroTime: always six digits.
+std::string MicroTime(Time time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time - seconds).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), micros);
+}
+
+// Cuts at a character's start, so that the note stays valid UTF-8.
+std::string Shortened(const std::string& note) {
+  if (note.size() <= kLongestNote) return note;
+  std::size_t end = kLongestNote;
+  while (end > 0 && (static_cast<unsigned char>(note[end]) & 0xC0) == 0x80) --end;
+  return note.substr(0, end);
+}
+
+}  // namespace
+
+EventRecorder::EventRecorder(Client& client, const Clock& clock, std::string controller,
+                             std::string instance)
+    : client_(client),
+      clock_(clock),
+      controller_(std::move(controller)),
+      instance_(std::move(instance)) {}
+
+void EventRecorder::Record(const Kind& kind, const Object& regarding, EventType type,
+                           const std::string& reason, const std::string& action,
+                           const std::string& note) {
+  const std::string same = fmt::format("{}/{}/{}/{}", Uid(regarding), reason, action, note);
+  const SteadyTime now = clock_.SteadyNow();
+  Object event;
+  if (std::optional<Series> known = Find(same, now)) {
+    ++known->count;
+    event = std::move(known->event);
+    event["series"] = {{"count", known->count}, {"lastObservedTime", MicroTime(clock_.Now())}};
+    if (auto updated = client_.Update(kEventKind, event); updated.ok()) {
+      return Remember(same, {*std::move(updated), known->count, now});
+    }  // else the server no longer has it
+  }
+  auto created = client_.Create(kEventKind, MakeEvent(kind, regarding, type, reason, action, note));
+  if (!created.ok()) {
+    LogWarning("event was not recorded",
+               {{"reason", reason}, {"note", note}, {"error", created.status().ToString()}});
+    return;
+  }
+  Remember(same, {*std::move(created), 1, now});
+}
+
+Object EventRecorder::MakeEvent(const Kind& kind, const Object& regarding, EventType type,
+                                const std::string& reason, const std::string& action,
+                                const std::string& note) {
+  const Time now = clock_.Now();
+  const std::string space = Namespace(regarding).empty() ? "default" : Namespace(regarding);
+  const auto stamp = static_cast<std::uint64_t>(now.time_since_epoch().count());
+  return {{"apiVersion", kEventKind.ApiVersion()},
+          {"kind", kEventKind.kind},
+          {"metadata",
+           {{"name", fmt::format("{}.{:x}{:02x}", Name(regarding), stamp, sequence_++ & 0xffU)},
+            {"namespace", space}}},
+          {"eventTime", MicroTime(now)},
+          {"reportingController", controller_},
+          {"reportingInstance", instance_},
+          {"action", action},
+          {"reason", reason},
+          {"regarding",
+           {{"apiVersion", kind.ApiVersion()},
+            {"kind", kind.kind},
+            {"name", Name(regarding)},
+            {"namespace", Namespace(regarding)},
+            {"uid", Uid(regarding)}}},
+          {"note", Shortened(note)},
+          {"type", type == EventType::kWarning ? "Warning" : "Normal"}};
+}
+
+std::optional<EventRecorder::Series> EventRecorder::Find(const std::string& same, SteadyTime now) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(recent_,
+                [now](const auto& entry) { return now - entry.second.last > kSeriesWindow; });
+  const auto it = recent_.find(same);
+  if (it == recent_.end()) return std::nullopt;
+  return it->second;
+}
+
+void EventRecorder::Remember(const std::string& same, Series series) {
+  const std::lock_guard lock(mutex_);
+  recent_[same] = std::move(series);
+}
+
+}  // namespace lockstep::kube

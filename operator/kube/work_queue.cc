@@ -1,0 +1,117 @@
+#include "operator/kube/work_queue.h"
+
+#include <utility>
+
+namespace lockstep::kube {
+
+WorkQueue::WorkQueue(const Clock& clock, BackoffPolicy policy, std::uint32_t seed)
+    : clock_(clock), policy_(policy), random_(seed) {}
+
+void WorkQueue::Add(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  AddLocked(key);
+}
+
+void WorkQueue::AddAfter(const Key& key, Duration delay) {
+  const std::lock_guard lock(mutex_);
+  AddAfterLocked(key, delay);
+}
+
+void WorkQueue::AddRateLimited(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
+}
+
+void WorkQueue::Forget(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  failures_.erase(key);
+}
+
+std::optional<Key> WorkQueue::Get() {
+  std::unique_lock lock(mutex_);
+  while (!shut_down_) {
+    MoveDueLocked();
+    if (!ready_.empty()) return TakeLocked();
+    if (due_.empty()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, due_.begin()->first - clock_.SteadyNow());
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Key> WorkQueue::TryGet() {
+  const std::lock_guard lock(mutex_);
+  if (shut_down_) return std::nullopt;
+  MoveDueLocked();
+  return TakeLocked();
+}
+
+void WorkQueue::Done(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  processing_.erase(key);
+  if (!dirty_.contains(key)) return;
+  ready_.push_back(key);
+  changed_.notify_one();
+}
+
+void WorkQueue::ShutDown() {
+  const std::lock_guard lock(mutex_);
+  shut_down_ = true;
+  changed_.notify_all();
+}
+
+std::size_t WorkQueue::size() const {
+  const std::lock_guard lock(mutex_);
+  return ready_.size();
+}
+
+std::optional<SteadyTime> WorkQueue::NextDue() const {
+  const std::lock_guard lock(mutex_);
+  if (due_.empty()) return std::nullopt;
+  return due_.begin()->first;
+}
+
+void WorkQueue::AddLocked(const Key& key) {
+  if (shut_down_ || !dirty_.insert(key).second) return;
+  if (processing_.contains(key)) return;  // Done puts it into ready_
+  ready_.push_back(key);
+  changed_.notify_one();
+}
+
+void WorkQueue::AddAfterLocked(const Key& key, Duration delay) {
+  if (shut_down_) return;
+  if (delay <= Duration::zero()) return AddLocked(key);
+  const SteadyTime due = clock_.SteadyNow() + delay;
+  const auto [it, added] = delayed_.try_emplace(key, due);
+  if (!added) {
+    if (it->second <= due) return;
+    due_.erase({it->second, key});
+    it->second = due;
+  }
+  due_.insert({due, key});
+  changed_.notify_one();
+}
+
+void WorkQueue::MoveDueLocked() {
+  const SteadyTime now = clock_.SteadyNow();
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const Key key = due_.begin()->second;
+    due_.erase(due_.begin());
+    delayed_.erase(key);
+    AddLocked(key);
+  }
+}
+
+std::optional<Key> WorkQueue::TakeLocked() {
+  if (ready_.empty()) return std::nullopt;
+  Key key = std::move(ready_.front());
+  ready_.pop_front();
+  dirty_.erase(key);
+  processing_.insert(key);
+  return key;
+}
+
+}  // namespace lockstep::kube

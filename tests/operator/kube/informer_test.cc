@@ -1,0 +1,167 @@
+#include "operator/kube/informer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/support/fake_client.h"
+
+namespace lockstep::kube {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeClient;
+
+Object Pod(const std::string& name) {
+  return {{"metadata", {{"name", name}, {"namespace", "n"}}}, {"spec", {{"junk", "much"}}}};
+}
+
+// What the handlers were told, and a way to wait for it.
+class Journal {
+ public:
+  InformerHandlers Handlers() {
+    return {.on_add = [this](const Object& object) { Note("+" + Name(object)); },
+            .on_update = [this](const Object&, const Object& after) { Note("~" + Name(after)); },
+            .on_delete = [this](const Object& object) { Note("-" + Name(object)); }};
+  }
+  // Blocks until there are `count` entries; the test's own time limit ends a wait in vain.
+  std::vector<std::string> WaitFor(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return entries_.size() >= count; });
+    return entries_;
+  }
+
+ private:
+  void Note(std::string entry) {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(entry));
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> entries_;
+};
+
+struct InformerTest : ::testing::Test {
+  void Start(int page_size = 500) {
+    informer.emplace(client, kPodKind,
+                     InformerOptions{.namespace_name = "",
+                                     .label_selector = "",
+                                     .page_size = page_size,
+                                     .transform = [](Object& pod) { pod.erase("spec"); },
+                                     .backoff = {.initial = std::chrono::microseconds(100),
+                                                 .limit = std::chrono::milliseconds(1)}});
+    informer->SetHandlers(journal.Handlers());
+    informer->Start();
+  }
+  void Create(const std::string& name) { ASSERT_TRUE(client.Create(kPodKind, Pod(name)).ok()); }
+
+  FakeClient client;
+  Journal journal;
+  std::optional<Informer> informer;
+};
+
+TEST_F(InformerTest, ListsInPagesThenFollowsTheWatch) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_EQ(client.Count("list", "Pod"), 2);
+  Create("d");
+  client.Modify(kPodKind, {"n", "a"}, [](Object& pod) { pod["status"]["phase"] = "Running"; });
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, "").ok());
+  EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "+c", "+d", "~a", "-b"));
+  EXPECT_EQ(informer->store().size(), 3U);
+}
+
+TEST_F(InformerTest, KeepsOnlyWhatTheTransformLeaves) {
+  Create("a");
+  Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_FALSE(informer->store().Get({"n", "a"})->contains("spec"));
+}
+
+TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {
+  Create("a");
+  Create("b");
+  Start();
+  journal.WaitFor(2);
+  // Between the two watches one pod goes, one comes, one is replaced by a namesake.
+  client.SetBefore([](const FakeClient::Call& call) {
+    return call.verb == "watch" || call.verb == "list" ? absl::UnavailableError("cut off")
+                                                       : absl::OkStatus();
+  });
+  client.EndWatches(absl::UnavailableError("cut off"));
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "a"}, "").ok());
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, "").ok());
+  Create("b");
+  Create("c");
+  client.ForgetHistory();
+  client.SetBefore({});
+  EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "-a", "-b", "+b", "+c"));
+}
+
+TEST_F(InformerTest, ErrorsAreTriedAgain) {
+  int refusals = 3;
+  client.SetBefore([&refusals](const FakeClient::Call& call) {
+    return call.verb == "list" && refusals-- > 0 ? absl::UnavailableError("503")
+                                                 : absl::OkStatus();
+  });
+  Create("a");
+  Start();
+  EXPECT_THAT(journal.WaitFor(1), ElementsAre("+a"));
+  client.EndWatches(absl::OkStatus());
+  Create("b");
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+a", "+b"));
+}
+
+TEST_F(InformerTest, StopEndsARunningWatchAndAWaitForSync) {
+  client.SetBefore([](const FakeClient::Call&) { return absl::UnavailableError("down"); });
+  Start();
+  std::jthread stopper([this] { informer->Stop(); });
+  EXPECT_FALSE(informer->WaitForSync());
+}
+
+// Watches that travel back in time: an event older than what was seen changes nothing.
+class BackwardsClient final : public Client {
+ public:
+  absl::StatusOr<Object> Get(const Kind&, const Key&) override { return absl::NotFoundError(""); }
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override {
+    return Page{{At("a", "10")}, "10", ""};
+  }
+  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token,
+                     const std::function<void(WatchEvent)>& on_event) override {
+    if (sent_) return absl::OkStatus();
+    sent_ = true;
+    on_event({WatchEvent::Type::kDeleted, At("a", "12")});
+    on_event({WatchEvent::Type::kAdded, At("a", "9")});
+    on_event({WatchEvent::Type::kAdded, At("b", "13")});
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Object> Create(const Kind&, const Object&) override { return Unused(); }
+  absl::StatusOr<Object> Update(const Kind&, const Object&) override { return Unused(); }
+  absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
+  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
+
+ private:
+  static absl::Status Unused() { return absl::UnimplementedError("not used"); }
+  static Object At(const std::string& name, const std::string& version) {
+    Object pod = Pod(name);
+    pod["metadata"]["resourceVersion"] = version;
+    return pod;
+  }
+  bool sent_ = false;  // of the informer's thread
+};
+
+TEST(InformerOrderTest, AnEventFromThePastChangesNothing) {
+  BackwardsClient client;
+  Journal journal;
+  Informer informer(client, kPodKind, {});
+  informer.SetHandlers(journal.Handlers());
+  informer.Start();
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "-a", "+b"));
+}
+
+}  // namespace
+}  // namespace lockstep::kube

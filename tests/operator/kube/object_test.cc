@@ -1,0 +1,44 @@
+#include "operator/kube/object.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::kube {
+namespace {
+
+TEST(ObjectTest, ReadsMetadata) {
+  const Object pod = {
+      {"metadata",
+       {{"name", "a"},
+        {"namespace", "n"},
+        {"uid", "u"},
+        {"resourceVersion", "7"},
+        {"deletionTimestamp", "2026-01-01T00:00:00Z"},
+        {"labels", {{"k", "v"}}},
+        {"ownerReferences", {{{"uid", "x"}}, {{"uid", "owner"}, {"controller", true}}}}}}};
+  EXPECT_EQ(KeyOf(pod), (Key{"n", "a"}));
+  EXPECT_EQ(Uid(pod), "u");
+  EXPECT_EQ(ResourceVersion(pod), "7");
+  EXPECT_EQ(Label(pod, "k"), "v");
+  EXPECT_TRUE(IsBeingDeleted(pod));
+  EXPECT_EQ(ControllerUid(pod), "owner");
+}
+
+TEST(ObjectTest, WhatIsMissingOrOfAnotherTypeIsEmpty) {
+  const Object strange[] = {Object(), Object(3), Object::array(), {{"metadata", 1}},
+                            {{"metadata", {{"name", 2}, {"labels", "x"}, {"ownerReferences", 5}}}},
+                            {{"metadata", {{"ownerReferences", {1, {{"controller", "yes"}}}}}}}};
+  for (const Object& object : strange) {
+    EXPECT_EQ(KeyOf(object), Key());
+    EXPECT_EQ(Label(object, "k"), "");
+    EXPECT_FALSE(IsBeingDeleted(object));
+    EXPECT_EQ(ControllerUid(object), "");
+  }
+}
+
+TEST(ObjectTest, CoreKindsHaveNoGroupInTheirApiVersion) {
+  EXPECT_EQ(kPodKind.ApiVersion(), "v1");
+  EXPECT_EQ(kEventKind.ApiVersion(), "events.k8s.io/v1");
+}
+
+}  // namespace
+}  // namespace lockstep::kube

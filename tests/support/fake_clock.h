@@ -1,0 +1,20 @@
+// A clock that moves when it is told to. Thread-safe.
+#pragma once
+
+#include <atomic>
+
+#include "api/base/clock.h"
+
+namespace lockstep::testing {
+
+class FakeClock final : public Clock {
+ public:
+  Time Now() const override { return Time(std::chrono::seconds(1'700'000'000)) + elapsed_.load(); }
+  SteadyTime SteadyNow() const override { return SteadyTime(elapsed_.load()); }
+  void Advance(Duration duration) { elapsed_ = elapsed_.load() + duration; }
+
+ private:
+  std::atomic<Duration> elapsed_{std::chrono::hours(1)};
+};
+
+}  // namespace lockstep::testing
