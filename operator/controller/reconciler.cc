@@ -1,6 +1,7 @@
 #include "operator/controller/reconciler.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "api/base/status.h"
@@ -14,7 +15,6 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr std::size_t kParallelCalls = 8;  // of one reconcile
 // The caches' own events come sooner; this is for a watch that has lost its way.
 constexpr Duration kCacheRetry = std::chrono::seconds(1);
 constexpr Duration kConflictLook = std::chrono::minutes(1);
@@ -22,6 +22,19 @@ constexpr Duration kConflictLook = std::chrono::minutes(1);
 kube::EventType EventTypeOf(PlannedEvent::Type type) {
   return type == PlannedEvent::Type::kWarning ? kube::EventType::kWarning
                                               : kube::EventType::kNormal;
+}
+
+// After these nobody knows whether the server did what it was asked for; or it has moved on.
+bool MayHaveHappened(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kAborted: return true;
+    default: return false;
+  }
 }
 
 template <typename... Ts>
@@ -43,32 +56,39 @@ Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Address
       settings_(std::move(settings)) {}
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
-  Context context;
-  context.job = stores_.jobs.Get(key);
-  if (!context.job) {  // deleted: owner references clean up
+  kube::ObjectPtr job = stores_.jobs.Get(key);
+  if (!job) {  // deleted: owner references clean up
     Forget(key);
     return std::nullopt;
   }
-  context.memory = MemoryOf(key);
-  if (context.memory.job_uid != kube::Uid(*context.job)) {
-    context.memory = {};
-    context.memory.job_uid = kube::Uid(*context.job);
-  }
-  auto result = ReconcileJob(context);
-  Remember(key, std::move(context.memory));
-  return result;
-}
-
-absl::StatusOr<std::optional<Duration>> Reconciler::ReconcileJob(Context& context) {
-  if (CachesAreBehind(*context.job, context.memory)) return kCacheRetry;
-  LOCKSTEP_RETURN_IF_ERROR(LookAtConflicts(kube::KeyOf(*context.job), context.memory));
+  Memory& memory = MemoryOf(key, kube::Uid(*job));
+  LOCKSTEP_RETURN_IF_ERROR(LookAtUnsure(memory));
+  if (CachesAreBehind(*job, memory)) return kCacheRetry;
+  LOCKSTEP_RETURN_IF_ERROR(LookAtConflicts(key, memory));
+  Context context{.job = std::move(job), .observed = {}, .mutex = {}, .memory = memory};
   Observe(context);
   const Plan plan = MakePlan(context.observed);
-  const std::size_t conflicts = context.memory.conflicts.size();
-  LOCKSTEP_RETURN_IF_ERROR(Apply(plan, context));
+  const std::size_t conflicts = memory.conflicts.size();
+  LOCKSTEP_RETURN_IF_ERROR(Act(plan, context));
   // A name turned out to belong to somebody else: the next plan says so.
-  if (context.memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
+  if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
+  LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
   return plan.requeue_after;
+}
+
+absl::Status Reconciler::LookAtUnsure(Memory& memory) {
+  while (!memory.unsure.empty()) {
+    const auto& [kind, key] = memory.unsure.back();
+    const auto object = client_.Get(kind, key);
+    if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();
+    if (object.ok() && kind == kTrainingJobKind) {
+      memory.job_version = kube::ResourceVersion(*object);
+    } else if (object.ok() && kube::ControllerUid(*object) == memory.job_uid) {
+      memory.created[kube::Uid(*object)] = kube::ResourceVersion(*object);
+    }
+    memory.unsure.pop_back();
+  }
+  return absl::OkStatus();
 }
 
 bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const {
@@ -137,15 +157,20 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
   }
   const Replica leading = LeadingReplica(job);
   const ObservedPod* pod = FindPod(observed, leading);
-  if (pod == nullptr || pod->ip.empty()) return std::nullopt;
+  if (pod == nullptr) return std::nullopt;
+  if (pod->termination && pod->termination->progress) return pod->termination->progress;
+  if (pod->ip.empty()) return std::nullopt;
   const int port = addresses_.Of(job, leading.role, leading.index).port;
   return progress_.Latest({job.metadata.uid, pod->ip, port});
 }
 
-absl::Status Reconciler::Apply(const Plan& plan, Context& context) {
-  LOCKSTEP_RETURN_IF_ERROR(
-      ForEach(plan.actions.size(), kParallelCalls,
-              [&](std::size_t i) { return ApplyAction(plan.actions[i], context); }));
+absl::Status Reconciler::Act(const Plan& plan, Context& context) {
+  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  return ForEach(plan.actions.size(), threads,
+                 [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
+}
+
+absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
   if (plan.status != context.observed.job.status) {
     LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
   }
@@ -159,30 +184,31 @@ absl::Status Reconciler::Apply(const Plan& plan, Context& context) {
 absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
   const api::TrainingJob& job = context.observed.job;
   return std::visit(
-      Visitor{[&](const CreateService&) {
-                return Create(kube::kServiceKind, BuildService(job), context);
-              },
-              [&](const CreatePod& create) {
-                return Create(kube::kPodKind,
-                              BuildPod(job, addresses_, settings_, {create.role, create.index},
-                                       create.attempt),
-                              context);
-              },
-              [&](const DeletePod& pod) {
-                return Delete(kube::kPodKind, pod.name, pod.uid, context);
-              },
-              [&](const DeleteJob&) {
-                return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
-              }},
+      Visitor{
+          [&](const CreateService&) {
+            return Create(kube::kServiceKind, BuildService(job), context);
+          },
+          [&](const CreatePod& create) {
+            return Create(
+                kube::kPodKind,
+                BuildPod(job, addresses_, settings_, {create.role, create.index}, create.attempt),
+                context);
+          },
+          [&](const DeletePod& pod) { return Delete(kube::kPodKind, pod.name, pod.uid, context); },
+          [&](const DeleteJob&) {
+            return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
+          }},
       action);
 }
 
 absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& object,
                                 Context& context) {
   auto made = client_.Create(kind, object);
+  const bool unsure = MayHaveHappened(made.status());
   if (absl::IsAlreadyExists(made.status())) made = client_.Get(kind, kube::KeyOf(object));
-  if (!made.ok()) return made.status();
   const std::lock_guard lock(context.mutex);
+  if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
+  if (!made.ok()) return made.status();
   // An earlier call of ours may have made it; by name alone nothing is ours.
   if (kube::ControllerUid(*made) == context.memory.job_uid) {
     context.memory.created[kube::Uid(*made)] = kube::ResourceVersion(*made);
@@ -208,20 +234,25 @@ absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Conte
   kube::Object job = *context.job;
   job["status"] = api::StatusToJson(status);
   const auto written = client_.UpdateStatus(kTrainingJobKind, job);
-  if (!written.ok()) return written.status();
+  if (!written.ok()) {
+    if (MayHaveHappened(written.status())) {
+      context.memory.unsure.emplace_back(kTrainingJobKind, kube::KeyOf(job));
+    }
+    return written.status();
+  }
   context.memory.job_version = kube::ResourceVersion(*written);
   context.memory.last_status_write = context.observed.now;
   return absl::OkStatus();
 }
 
-Reconciler::Memory Reconciler::MemoryOf(const kube::Key& key) {
+Reconciler::Memory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
-  return memories_[key];
-}
-
-void Reconciler::Remember(const kube::Key& key, Memory memory) {
-  const std::lock_guard lock(mutex_);
-  memories_[key] = std::move(memory);
+  Memory& memory = memories_[key];
+  if (memory.job_uid != job_uid) {  // a namesake of the one we knew
+    memory = {};
+    memory.job_uid = job_uid;
+  }
+  return memory;
 }
 
 void Reconciler::Forget(const kube::Key& key) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,6 +51,7 @@ class Reconciler {
     std::map<std::string, std::string> created;  // uid of a pod or service -> its version
     std::map<std::string, kube::Key> deleted;    // uid of a pod -> its key
     std::map<std::string, Time> conflicts;       // name that another owner has -> last looked at
+    std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
   };
   // One reconcile's values.
@@ -57,22 +59,22 @@ class Reconciler {
     kube::ObjectPtr job;
     Observed observed;
     std::mutex mutex;  // guards `memory` while actions run in parallel
-    Memory memory;
+    Memory& memory;
   };
 
   bool CachesAreBehind(const kube::Object& job, Memory& memory) const;
+  absl::Status LookAtUnsure(Memory& memory);
   absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
   void Observe(Context& context);
   std::optional<api::Progress> LatestProgress(const Observed& observed);
-  absl::Status Apply(const Plan& plan, Context& context);
+  absl::Status Act(const Plan& plan, Context& context);   // creates and deletes
+  absl::Status Tell(const Plan& plan, Context& context);  // one status write, then events
   absl::Status ApplyAction(const Action& action, Context& context);
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
   absl::Status Delete(const kube::Kind& kind, const std::string& name, const std::string& uid,
                       Context& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, Context& context);
-  absl::StatusOr<std::optional<Duration>> ReconcileJob(Context& context);
-  Memory MemoryOf(const kube::Key& key);
-  void Remember(const kube::Key& key, Memory memory);
+  Memory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);
 
   kube::Client& client_;
@@ -83,7 +85,7 @@ class Reconciler {
   const Clock& clock_;
   const Settings settings_;
   std::mutex mutex_;
-  std::map<kube::Key, Memory> memories_;  // guarded by mutex_
+  std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key
 };
 
 }  // namespace lockstep::controller

@@ -10,6 +10,7 @@ namespace lockstep::controller {
 
 struct Settings {
   std::string trainer_image = "lockstep-trainer:latest";  // of pods that name no image
+  int parallel_calls = 8;  // creates and deletes of one reconcile that are under way at a time
   // Progress and replica counts are written at most this often; conditions at once.
   Duration status_interval = std::chrono::seconds(10);
   // Between restarts without progress: the first is immediate, the second waits this long, and so on.

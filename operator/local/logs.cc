@@ -11,7 +11,20 @@
 #include <system_error>
 
 namespace lockstep::local {
+namespace {
+
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMessageBytes = 4096;  // a kubelet's limit
+
+// Messages travel as JSON, which bytes that are no UTF-8 cannot.
+std::string AsUtf8(const std::string& text) {
+  const std::string clean =
+      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json::parse(clean).get<std::string>();
+}
+
+}  // namespace
 
 std::string NextLogPath(const std::string& folder, const std::string& pod,
                         const std::string& container) {
@@ -40,10 +53,17 @@ std::string LastLines(const std::string& path, std::size_t bytes) {
   file.seekg(static_cast<std::streamoff>(cut ? size - bytes : 0));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (cut) text.erase(0, text.find('\n') + 1);  // a line that is not whole; npos + 1 keeps it
-  // Messages travel as JSON, which bytes that are no UTF-8 cannot.
-  const std::string clean =
-      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(clean).get<std::string>();
+  return AsUtf8(text);
+}
+
+std::string TakeMessage(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMessageBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::error_code error;
+  fs::remove(path, error);  // most containers leave none
+  return AsUtf8(text);
 }
 
 }  // namespace lockstep::local

@@ -16,4 +16,7 @@ std::string NextLogPath(const std::string& folder, const std::string& pod,
 // them. Empty if it cannot be read.
 std::string LastLines(const std::string& path, std::size_t bytes = 2048);
 
+// What a container left as its termination message, cut as a kubelet cuts it; the file is removed.
+std::string TakeMessage(const std::string& path);
+
 }  // namespace lockstep::local

@@ -78,6 +78,7 @@ void PodRunner::Start(Container& container) {
   container.log_path = NextLogPath(plan_.log_folder, plan_.name,
                                    plan_.containers.size() > 1 ? container.plan.name : "");
   spec.log_path = container.log_path;
+  TakeMessage(container.plan.message_path);  // of a start that was killed together with us
   const absl::StatusOr<pid_t> pid = host_.Start(spec);
   if (pid.ok()) {
     container.pid = *pid;
@@ -93,7 +94,8 @@ void PodRunner::OnExit(const ProcessExit& exit) {
     if (container.state != State::kRunning || container.pid != exit.pid) continue;
     Ended ended{exit.code, exit.signal,       exit.code == 0 ? "Completed" : "Error",
                 "",        container.started, clock_.Now()};
-    if (exit.code != 0 && container.plan.logs_as_message) {
+    ended.message = TakeMessage(container.plan.message_path);
+    if (ended.message.empty() && exit.code != 0 && container.plan.logs_as_message) {
       ended.message = LastLines(container.log_path);
     }
     // A shell that SIGTERM ended leaves its command behind, which in a container would not have

@@ -18,6 +18,7 @@ struct ContainerPlan {
   absl::StatusOr<ProcessSpec> process;  // an error: the container fails with it at its start
   bool init = false;
   bool sidecar = false;          // an init container with restartPolicy Always
+  std::string message_path;      // what it writes there is its termination message
   bool logs_as_message = false;  // terminationMessagePolicy: FallbackToLogsOnError
 };
 

@@ -11,6 +11,7 @@
 
 #include "api/base/log.h"
 #include "api/base/status.h"
+#include "api/v1/names.h"
 #include "operator/local/quantity.h"
 
 extern char** environ;
@@ -224,12 +225,19 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
   auto locations = LocateVolumes(pod, options_.volumes);
   absl::Status filled = locations.status();
   if (filled.ok()) filled = FillVolumes(pod, *locations, client_);
+  const auto message_path = [&](const Object& container) {
+    return fmt::format("{}/{}/.termination-{}", plan.log_folder, plan.name,
+                       container.value("name", ""));
+  };
   const auto process_of = [&](const Object& container) -> absl::StatusOr<ProcessSpec> {
     LOCKSTEP_RETURN_IF_ERROR(filled);
     LOCKSTEP_RETURN_IF_ERROR(CpuLimit(container).status());
-    LOCKSTEP_ASSIGN_OR_RETURN(const PathMap paths, MapMounts(container, *locations));
+    LOCKSTEP_ASSIGN_OR_RETURN(PathMap paths, MapMounts(container, *locations));
+    paths.Add(container.value("terminationMessagePath", api::kTerminationMessagePath),
+              message_path(container));
     LOCKSTEP_ASSIGN_OR_RETURN(ProcessSpec process,
                               MakeProcess(told, container, paths, options_.host, client_));
+    process.env[api::kEnvTerminationMessagePath] = message_path(container);
     process.cpus = CpusOf(pod, container);
     process.marker = fmt::format("{}/{}", kube::Uid(pod), container.value("name", ""));
     return process;
@@ -243,6 +251,7 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
            .process = process_of(container),
            .init = init,
            .sidecar = init && container.value("restartPolicy", "") == "Always",
+           .message_path = message_path(container),
            .logs_as_message =
                container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError"});
     }

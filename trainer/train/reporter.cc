@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 
 #include "api/base/log.h"
 #include "api/v1/names.h"
+#include "api/v1/progress_json.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
@@ -29,7 +31,8 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
       clock_(clock),
       meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
       metrics_pipe_(env),
-      termination_message_path_(env(api::kEnvTerminationMessagePath).value_or("")) {}
+      termination_message_path_(
+          env(api::kEnvTerminationMessagePath).value_or(api::kTerminationMessagePath)) {}
 
 void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
                                  const RunState& state) {
@@ -157,11 +160,10 @@ void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
 }
 
 void Reporter::WriteTerminationMessage() {
-  if (termination_message_path_.empty()) return;
-  api::TrainingJobStatus status;
-  status.progress = meter_.Get();
+  // Outside a container nobody has made the file, and nobody would read it.
+  if (!std::filesystem::exists(termination_message_path_)) return;
   std::ofstream file(termination_message_path_, std::ios::trunc);
-  if (file << api::StatusToJson(status)["progress"].dump() << std::flush) return;
+  if (file << api::ProgressToJson(meter_.Get()).dump() << std::flush) return;
   LogWarning("cannot write the termination message", {{"path", termination_message_path_}});
 }
 

@@ -1,0 +1,109 @@
+#include "operator/controller/observed.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/controller/build_pod.h"
+#include "operator/controller/observe_job.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+using testing::Job;
+
+Object ExitOf(int code) {
+  return {{"terminated", {{"exitCode", code}, {"reason", "Error"}, {"message", "oops"},
+                          {"finishedAt", "2026-01-01T00:00:10Z"}}}};
+}
+
+// A pod with a main container and a sidecar that never ends.
+Object PodWith(const std::string& restart_policy, const std::string& phase, const Object& state) {
+  Object pod = BuildPod(Job("j").Workers(1).BuildWithDefaults(), DnsAddresses(), {},
+                        {api::Role::kWorker, 0}, 1);
+  pod["spec"]["restartPolicy"] = restart_policy;
+  pod["spec"]["containers"].insert(pod["spec"]["containers"].begin(), Object{{"name", "sidecar"}});
+  pod["status"] = {{"phase", phase},
+                   {"podIP", "10.0.0.1"},
+                   {"containerStatuses",
+                    {{{"name", "sidecar"}, {"state", {{"running", Object::object()}}}},
+                     {{"name", "tensorflow"}, {"restartCount", 2}, {"state", state}}}}};
+  return pod;
+}
+
+TEST(ObservedTest, ReadsWhoAPodIs) {
+  const auto pod = ObservePod(PodWith("Never", "Running", Object::object()));
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->name, "j-worker-0");
+  EXPECT_EQ(pod->role, api::Role::kWorker);
+  EXPECT_EQ(pod->index, 0);
+  EXPECT_EQ(pod->attempt, 1);
+  EXPECT_EQ(pod->ip, "10.0.0.1");
+  EXPECT_EQ(pod->restart_count, 2);
+  EXPECT_TRUE(IsActive(*pod));
+}
+
+TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
+  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Running", ExitOf(0)))));
+  const auto failed = ObservePod(PodWith("Never", "Running", ExitOf(137)));
+  EXPECT_TRUE(HasFailed(*failed));
+  EXPECT_EQ(failed->termination->exit_code, 137);
+  EXPECT_EQ(failed->termination->message, "oops");
+  EXPECT_TRUE(failed->termination->finished_at);
+  // The sidecar's failure made the phase; the program had ended well.
+  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
+}
+
+TEST(ObservedTest, AnEndThatTheKubeletUndoesIsNone) {
+  EXPECT_TRUE(IsActive(*ObservePod(PodWith("OnFailure", "Running", ExitOf(1)))));
+  EXPECT_TRUE(IsActive(*ObservePod(PodWith("Always", "Running", ExitOf(0)))));
+  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("OnFailure", "Running", ExitOf(0)))));
+}
+
+TEST(ObservedTest, ReadinessAndDisruptionAreConditions) {
+  Object pod = PodWith("Never", "Running", Object::object());
+  pod["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}},
+                                 {{"type", "DisruptionTarget"}, {"status", "True"}}};
+  EXPECT_TRUE(ObservePod(pod)->ready);
+  EXPECT_TRUE(ObservePod(pod)->disruption_target);
+}
+
+TEST(ObservedTest, AStrangersLabelsAreNotAReplica) {
+  for (const char* key : {"role", "replica-index", "attempt"}) {
+    Object pod = PodWith("Never", "Running", Object::object());
+    pod["metadata"]["labels"][std::string("training.lockstep.dev/") + key] = "-1";
+    EXPECT_FALSE(ObservePod(pod)) << key;
+  }
+}
+
+TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
+  for (const Object& state : {ExitOf(1), Object{{"waiting", {{"reason", "ErrImagePull"}}}}}) {
+    const Object pod = PodWith("Never", "Running", state);
+    Object trimmed = pod;
+    TrimPod(trimmed);
+    EXPECT_EQ(ObservePod(trimmed), ObservePod(pod));
+    EXPECT_EQ(kube::ControllerUid(trimmed), kube::ControllerUid(pod));
+    EXPECT_LT(trimmed.dump().size(), pod.dump().size() / 2);
+  }
+  for (Object strange : {Object(), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
+    TrimPod(strange);
+    EXPECT_FALSE(ObservePod(strange));
+  }
+}
+
+TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  Observed fine;
+  ObserveJob(job, fine);
+  EXPECT_FALSE(fine.invalid) << *fine.invalid;
+  job["spec"]["replicaSpecs"]["Worker"]["replicas"] = "two";
+  Observed broken;
+  ObserveJob(job, broken);
+  ASSERT_TRUE(broken.invalid);
+  EXPECT_NE(broken.invalid->find("spec.replicaSpecs.Worker.replicas"), std::string::npos);
+  EXPECT_EQ(broken.job.metadata.name, "j");
+  EXPECT_EQ(broken.job.metadata.uid, "j-uid");
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,125 @@
+// Deadline, suspension, hands-off and the order of rules.
+#include "operator/controller/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using api::Role;
+using std::chrono::seconds;
+using testing::Exited;
+using testing::Job;
+using testing::kBeingDeleted;
+using testing::kReady;
+using testing::Seen;
+
+TEST(DeadlineRuleTest, FailsTheJobWhenItHasPassedAndComesBackThen) {
+  Seen seen(Job("j").Workers(2).ActiveDeadlineSeconds(100));
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Later(seconds(30));
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(70));
+  const Plan plan = seen.Later(seconds(70)).Plan();
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "DeadlineExceeded");
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));  // cleaned up
+}
+
+TEST(DeadlineRuleTest, ASuspendedJobsTimeDoesNotRun) {
+  Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(100).Suspended());
+  EXPECT_EQ(seen.Write().Later(seconds(1000)).Plan().status.state, "Suspended");
+  seen.With([](Observed& observed) { observed.job.spec.suspend = false; });
+  EXPECT_EQ(seen.Plan().status.start_time, seen.Build().now);
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(100));
+}
+
+TEST(SuspendRuleTest, AJobThatIsBornSuspendedMakesNothing) {
+  const Plan plan = Seen(Job("j").Workers(2).Suspended()).Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_EQ(plan.status.state, "Suspended");
+  EXPECT_FALSE(plan.status.start_time);
+  EXPECT_EQ(plan.status.attempt, 0);
+}
+
+TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.job.spec.suspend = true; });
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(IsTrue(plan.status, kSuspended));
+  EXPECT_FALSE(IsTrue(plan.status, kRunning));
+  EXPECT_EQ(plan.status.attempt, 1);
+  EXPECT_EQ(plan.status.restarts, api::RestartCounts());
+  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+  // Resumed while an old pod is still ending: it is waited for.
+  seen.NoPods().Worker(0, kBeingDeleted);
+  seen.With([](Observed& observed) {
+    observed.job.spec.suspend = false;
+    observed.pods[0].attempt = 0;
+  });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_FALSE(IsTrue(seen.Plan().status, kSuspended));
+  EXPECT_THAT(seen.Write().NoPods().Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
+}
+
+TEST(PlanTest, AnotherManagersJobAndOneOnItsWayOutAreLeftAlone) {
+  const auto foreign = Job("j").Workers(1).With(
+      [](api::TrainingJob& job) { job.spec.managed_by = "kueue.x-k8s.io/multikueue"; });
+  const auto leaving = Job("j").Workers(1).With(
+      [](api::TrainingJob& job) { job.metadata.deletion_time = Time(); });
+  for (const auto& job : {foreign, leaving}) {
+    const Plan plan = Seen(job).Plan();
+    EXPECT_THAT(plan.actions, IsEmpty());
+    EXPECT_EQ(plan.status, api::TrainingJobStatus());
+  }
+}
+
+TEST(PlanTest, AnInvalidSpecFailsTheJobWithTheReason) {
+  Seen seen(Job("j").Workers(1));
+  seen.With([](Observed& observed) { observed.invalid = "spec.x: found 1, expected 2"; });
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "InvalidSpec");
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->message, "spec.x: found 1, expected 2");
+}
+
+TEST(PlanTest, CountsAreHeldBackButConditionsAreNot) {
+  Seen seen(Job("j").Workers(2));
+  seen.Service().Write();
+  seen.With([](Observed& observed) { observed.last_status_write = observed.now; });
+  const auto written = seen.Build().job.status;
+  seen.Later(seconds(4)).Worker(0, kReady);
+  EXPECT_EQ(seen.Plan().status, written);
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(6));
+  EXPECT_EQ(Seen(seen).Worker(1, kReady).Plan().status.state, "Running");
+  EXPECT_EQ(seen.Later(seconds(6)).Plan().status.ready_replicas, "1/2");
+}
+
+TEST(PlanTest, ProgressIsAskedForWhileAJobRuns) {
+  Seen seen(Job("j").Workers(1).Training());
+  seen.Running().Worker(0, kReady);
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(10));
+  seen.With([](Observed& observed) { observed.progress.emplace().step = 7; });
+  EXPECT_EQ(seen.Plan().status.progress->step, 7);
+}
+
+TEST(PlanTest, AWrittenStatusIsStable) {
+  for (const auto& state : {testing::kPending, kReady, Exited(137), Exited(0)}) {
+    Seen seen(Job("j").Workers(2));
+    seen.Service().Worker(0, kReady).Worker(1, state).Write().Write();
+    const auto status = seen.Build().job.status;
+    EXPECT_EQ(seen.Write().Build().job.status, status);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::controller

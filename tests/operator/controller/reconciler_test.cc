@@ -1,0 +1,212 @@
+#include "operator/controller/reconciler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/job_controller.h"
+#include "tests/operator/controller/world.h"
+
+namespace lockstep::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using std::chrono::seconds;
+using testing::FakeClient;
+using testing::Job;
+using testing::World;
+
+int Writes(const World& world, const std::string& verb, const std::string& kind) {
+  return world.client.Count(verb, kind);
+}
+
+TEST(ReconcilerTest, AJobOfFourPodsCostsNoMoreWritesThanItMust) {
+  World world(Job("j").Workers(4).CleanPodPolicy(api::CleanPodPolicy::kNone).Build());
+  world.Settle();
+  for (int i = 0; i < 4; ++i) {
+    world.SetPod("j-worker-" + std::to_string(i), "Running");
+    world.Settle();
+    world.clock.Advance(seconds(1));
+  }
+  EXPECT_EQ(world.Job()->status.state, "Running");
+  for (int i = 3; i >= 0; --i) {
+    world.SetPod("j-worker-" + std::to_string(i), "Succeeded");
+    world.Settle();
+    world.clock.Advance(seconds(1));
+  }
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(Writes(world, "create", "Service"), 1);
+  EXPECT_EQ(Writes(world, "create", "Pod"), 4);
+  EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 3);
+  EXPECT_THAT(world.EventReasons(), ElementsAre("Running", "Succeeded"));
+  EXPECT_THAT(world.client.writes(), SizeIs(1 + 1 + 4 + 3 + 2));  // and the job itself
+}
+
+TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
+  World world(Job("j").Workers(2).Build());
+  ASSERT_TRUE(world.Reconcile().ok());
+  const std::size_t writes = world.client.writes().size();
+  world.clock.Advance(seconds(60));
+  for (const kube::Kind& kind : {kTrainingJobKind, kube::kPodKind, kube::kServiceKind}) {
+    EXPECT_EQ(*world.Reconcile(), seconds(1));
+    EXPECT_THAT(world.client.writes(), SizeIs(writes));
+    world.Sync(kind, 1000);
+  }
+  EXPECT_EQ(*world.Reconcile(), std::nullopt);
+  EXPECT_THAT(world.client.writes(), SizeIs(writes));
+}
+
+TEST(ReconcilerTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
+  World world(Job("j").Workers(2).Build());
+  ASSERT_TRUE(world.client
+                  .Create(kube::kPodKind, {{"metadata",
+                                            {{"name", "j-worker-1"},
+                                             {"namespace", "default"},
+                                             {"labels", {{"training.lockstep.dev/role", "worker"}}}}}})
+                  .ok());
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("NameConflict"));
+  const int tried = Writes(world, "create", "Pod");
+  world.clock.Advance(seconds(30));
+  world.Settle();
+  EXPECT_EQ(Writes(world, "create", "Pod"), tried);  // no storm
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 0);
+  // When the stranger has gone, the job goes on by itself.
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.clock.Advance(seconds(31));
+  world.Settle();
+  EXPECT_EQ(kube::ControllerUid(*world.client.Get(kube::kPodKind, {"default", "j-worker-1"})),
+            world.Job()->metadata.uid);
+}
+
+TEST(ReconcilerTest, ACreateWhoseAnswerWasLostIsNotAConflict) {
+  World world(Job("j").Workers(2).Build());
+  bool lose = true;
+  world.client.SetAfter([&lose](const FakeClient::Call& call) {
+    const bool lost = lose && call.name == "j-worker-0";
+    if (lost) lose = false;
+    return lost ? absl::UnavailableError("connection reset") : absl::OkStatus();
+  });
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_TRUE(world.Reconcile().ok());  // the caches have not moved
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.EventReasons(), IsEmpty());
+}
+
+TEST(ReconcilerTest, AConflictingStatusWriteIsTriedAgainFromTheNewVersion) {
+  World world(Job("j").Workers(1).Build());
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["metadata"]["labels"]["a"] = "b"; });
+  EXPECT_TRUE(absl::IsAborted(world.Reconcile().status()));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  EXPECT_EQ(world.Job()->metadata.labels.at("a"), "b");
+}
+
+TEST(ReconcilerTest, AnUnreadableJobFailsWithTheFieldAndIsLeftAlone) {
+  World world(Job("j").Workers(1).Build());
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = "two";
+  });
+  world.Settle();
+  const auto status = world.client.Get(kTrainingJobKind, world.key)->at("status");
+  EXPECT_EQ(status.at("state"), "Failed");
+  EXPECT_NE(status.dump().find("spec.replicaSpecs.Worker.replicas"), std::string::npos);
+  EXPECT_EQ(Writes(world, "create", "Pod"), 0);
+}
+
+TEST(ReconcilerTest, ProgressIsAskedOfTheLeaderAndWrittenAtMostOnceAnInterval) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  const int writes = Writes(world, "update-status", "TrainingJob");
+  for (int second = 0; second < 30; ++second) {
+    world.progress.answer.emplace().step = second + 1;
+    world.clock.Advance(seconds(1));
+    world.Settle();
+  }
+  EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), writes + 3);
+  EXPECT_EQ(world.progress.asked.host, "10.0.0.1");
+  EXPECT_EQ(world.progress.asked.port, 2222);
+  EXPECT_EQ(world.progress.asked.job_uid, world.Job()->metadata.uid);
+  EXPECT_EQ(world.Job()->status.progress->step, 30);
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
+}
+
+TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  EXPECT_EQ(world.Settle(), seconds(100));
+  world.clock.Advance(seconds(40));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(60));
+  world.clock.Advance(seconds(60));
+  EXPECT_EQ(world.Settle(), seconds(50));
+  EXPECT_EQ(world.Job()->status.state, "Failed");
+  world.clock.Advance(seconds(20));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(30));
+  world.clock.Advance(seconds(30));
+  world.Settle();
+  EXPECT_EQ(world.Job(), std::nullopt);
+}
+
+TEST(ReconcilerTest, ANamesakeOfADeletedJobStartsAfresh) {
+  World world(Job("j").Workers(1).Build());
+  world.Settle();
+  const kube::Object old = world.Pods().front();
+  world.client.Finalize(kTrainingJobKind, world.key);
+  ASSERT_TRUE(
+      world.client.Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(1).Build()))
+          .ok());
+  world.Settle();  // the old pod still has the name
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
+  world.client.Finalize(kube::kPodKind, kube::KeyOf(old));
+  world.client.Finalize(kube::kServiceKind, {"default", "j"});
+  world.clock.Advance(seconds(61));
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(1));
+  EXPECT_EQ(kube::ControllerUid(world.Pods().front()), world.Job()->metadata.uid);
+}
+
+// The composition, with its own threads: a job goes from creation to success.
+TEST(JobControllerTest, RunsAJobFromCreationToSuccess) {
+  FakeClient client;
+  const SystemClock clock;
+  const DnsAddresses addresses;
+  NoProgress progress;
+  JobController controller(client, addresses, progress, clock);
+  controller.Start();
+  ASSERT_TRUE(
+      client.Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(2).Build())).ok());
+  const auto wait_for = [&client](const std::string& state) {
+    while (true) {
+      const auto job = client.Get(kTrainingJobKind, {"default", "j"});
+      const auto status = job->value("status", kube::Object::object());
+      if (status.value("state", "") == state) return;
+      std::this_thread::yield();
+    }
+  };
+  wait_for("Pending");
+  for (const auto& [phase, state] : {std::pair("Running", "Running"), {"Succeeded", "Succeeded"}}) {
+    for (const char* name : {"j-worker-0", "j-worker-1"}) {
+      client.Modify(kube::kPodKind, {"default", name}, [&phase](kube::Object& pod) {
+        pod["status"] = {{"phase", phase},
+                         {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}};
+      });
+    }
+    wait_for(state);
+  }
+  EXPECT_TRUE(controller.HasSynced());
+  controller.Stop();
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,99 @@
+#include "operator/controller/replica_env.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Role;
+using testing::Job;
+using Env = std::map<std::string, api::Json>;
+
+Env EnvOf(const testing::JobBuilder& job, Role role, int index, int attempt = 0) {
+  Env env;
+  for (EnvVar& variable :
+       ReplicaEnv(job.BuildWithDefaults(), DnsAddresses(), {role, index}, attempt)) {
+    EXPECT_TRUE(env.emplace(variable.name, variable.source).second) << variable.name;
+  }
+  return env;
+}
+
+TEST(ReplicaEnvTest, SaysWhoTheReplicaIs) {
+  const Env env = EnvOf(Job("j").Workers(2).Uid("u"), Role::kWorker, 1, 3);
+  EXPECT_EQ(env.at("LOCKSTEP_JOB"), "j");
+  EXPECT_EQ(env.at("LOCKSTEP_JOB_UID"), "u");
+  EXPECT_EQ(env.at("LOCKSTEP_NAMESPACE"), "default");
+  EXPECT_EQ(env.at("LOCKSTEP_ROLE"), "worker");
+  EXPECT_EQ(env.at("LOCKSTEP_INDEX"), "1");
+  EXPECT_EQ(env.at("LOCKSTEP_ATTEMPT"), "3");
+  EXPECT_EQ(env.at("LOCKSTEP_POD_IP").dump(), R"({"fieldRef":{"fieldPath":"status.podIP"}})");
+  EXPECT_FALSE(env.contains("LOCKSTEP_CONFIG"));
+}
+
+TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
+  const Env env = EnvOf(Job("j").Workers(1).Training(), Role::kWorker, 0);
+  const auto config = nlohmann::json::parse(env.at("LOCKSTEP_CONFIG").get<std::string>());
+  EXPECT_EQ(*api::TrainingSpecFromJson(config), testing::MnistTraining());
+  EXPECT_TRUE(env.contains("LOCKSTEP_STRATEGY"));
+}
+
+TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {
+  const auto job = Job("j").Chief().Workers(2).ProcessesPerPod(4);
+  const Env env = EnvOf(job, Role::kWorker, 1);
+  EXPECT_EQ(env.at("RANK"), "2");
+  EXPECT_EQ(env.at("WORLD_SIZE"), "12");
+  EXPECT_EQ(env.at("MASTER_ADDR"), "j-chief-0.j.default.svc");
+  EXPECT_EQ(env.at("MASTER_PORT"), "2222");
+  EXPECT_EQ(env.at("PET_MASTER_ADDR"), "j-chief-0.j.default.svc");
+  EXPECT_EQ(env.at("PET_NNODES"), "3");
+  EXPECT_EQ(env.at("PET_NODE_RANK"), "2");
+  EXPECT_EQ(env.at("PET_NPROC_PER_NODE"), "4");
+  EXPECT_FALSE(env.contains("PET_RDZV_ENDPOINT"));
+}
+
+TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
+  const Env env = EnvOf(Job("j").Workers(2).With([](api::TrainingJob& job) {
+    job.spec.elastic = api::ElasticSpec{1, 4};
+  }), Role::kWorker, 0);
+  EXPECT_EQ(env.at("PET_NNODES"), "1:4");
+  EXPECT_EQ(env.at("PET_RDZV_ENDPOINT"), "j-worker-0.j.default.svc:2222");
+  EXPECT_EQ(env.at("PET_RDZV_BACKEND"), "c10d");
+  EXPECT_FALSE(env.contains("PET_NODE_RANK"));
+}
+
+TEST(ReplicaEnvTest, JaxCountsPods) {
+  const Env env = EnvOf(Job("j").Workers(2).ProcessesPerPod(4), Role::kWorker, 1);
+  EXPECT_EQ(env.at("JAX_COORDINATOR_ADDRESS"), "j-worker-0.j.default.svc:2222");
+  EXPECT_EQ(env.at("JAX_NUM_PROCESSES"), "2");
+  EXPECT_EQ(env.at("JAX_PROCESS_ID"), "1");
+  EXPECT_EQ(env.at("COORDINATOR_ADDRESS"), "j-worker-0.j.default.svc");
+  EXPECT_EQ(env.at("COORDINATOR_PORT"), "2222");
+  EXPECT_EQ(env.at("NUM_PROCESSES"), "2");
+  EXPECT_EQ(env.at("PROCESS_ID"), "1");
+}
+
+TEST(ReplicaEnvTest, ServersAndEvaluatorsHaveNoRank) {
+  const auto job = Job("j").Workers(1).ParameterServers(1).Evaluator();
+  for (const Role role : {Role::kParameterServer, Role::kEvaluator}) {
+    const Env env = EnvOf(job, role, 0);
+    EXPECT_TRUE(env.contains("TF_CONFIG"));
+    EXPECT_FALSE(env.contains("RANK"));
+    EXPECT_FALSE(env.contains("JAX_PROCESS_ID"));
+  }
+}
+
+TEST(ReplicaEnvTest, WithoutAStrategyGpusSayHowManyProcessesAPodRuns) {
+  for (const auto& [gpus, expected] : {std::pair<api::Json, int>{8, 8}, {"4", 4}, {0, 1}}) {
+    api::Json pod_template = testing::Template("pytorch");
+    pod_template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = gpus;
+    const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+    EXPECT_EQ(ProcessesPerPod(job.Build(), Role::kWorker), expected);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::controller

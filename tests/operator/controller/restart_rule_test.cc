@@ -1,0 +1,208 @@
+#include "operator/controller/restart_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using api::RestartPolicy;
+using api::RestartScope;
+using api::Role;
+using std::chrono::seconds;
+using testing::Evicted;
+using testing::Exited;
+using testing::Job;
+using testing::kBeingDeleted;
+using testing::kReady;
+using testing::PodState;
+using testing::Seen;
+
+testing::JobBuilder Gang() { return Job("j").Workers(2).RestartScope(RestartScope::kGang); }
+testing::JobBuilder InPlace() { return Job("j").Workers(2).RestartScope(RestartScope::kInPlace); }
+
+TEST(RestartRuleTest, LossesAreClassified) {
+  struct Case {
+    const char* name;
+    RestartPolicy policy;
+    PodState state;
+    LossCause expected;
+  };
+  const PodState target = [](ObservedPod& pod) {
+    Exited(137)(pod);
+    pod.disruption_target = true;
+  };
+  const PodState no_code = [](ObservedPod& pod) { pod.phase = PodPhase::kFailed; };
+  const Case cases[] = {
+      {"1 is permanent", RestartPolicy::kExitCode, Exited(1), LossCause::kPermanent},
+      {"127 is permanent", RestartPolicy::kExitCode, Exited(127), LossCause::kPermanent},
+      {"128 is retried", RestartPolicy::kExitCode, Exited(128), LossCause::kApplication},
+      {"137 is retried", RestartPolicy::kExitCode, Exited(137), LossCause::kApplication},
+      {"OnFailure retries 1", RestartPolicy::kOnFailure, Exited(1), LossCause::kApplication},
+      {"Always retries 1", RestartPolicy::kAlways, Exited(1), LossCause::kApplication},
+      {"Never retries nothing", RestartPolicy::kNever, Exited(137), LossCause::kPermanent},
+      {"no exit code is retried", RestartPolicy::kExitCode, no_code, LossCause::kApplication},
+      {"eviction is free", RestartPolicy::kExitCode, Evicted(), LossCause::kDisruption},
+      {"even with Never", RestartPolicy::kNever, Evicted(), LossCause::kDisruption},
+      {"disruption target", RestartPolicy::kExitCode, target, LossCause::kDisruption},
+      {"drain", RestartPolicy::kExitCode, kBeingDeleted, LossCause::kDisruption},
+  };
+  for (const Case& c : cases) {
+    const Observed seen =
+        Seen(Gang().RestartPolicy(Role::kWorker, c.policy)).Worker(0, c.state).Build();
+    EXPECT_EQ(Classify(seen.job, seen.pods[0]), c.expected) << c.name;
+  }
+}
+
+TEST(RestartRuleTest, OneFailedWorkerRestartsTheWholeGang) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137, "OOMKilled"));
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());  // charged first, acted on when that is written
+  EXPECT_EQ(plan.status.restarts.application, 1);
+  EXPECT_EQ(plan.status.attempt, 1);
+  EXPECT_EQ(plan.status.state, "Restarting");
+  EXPECT_FALSE(IsTrue(plan.status, kRunning));
+  EXPECT_EQ(plan.status.failure->role, "worker");
+  EXPECT_EQ(plan.status.failure->index, 1);
+  EXPECT_EQ(plan.status.failure->exit_code, 137);
+  ASSERT_EQ(plan.events.size(), 1U);
+  EXPECT_EQ(plan.events[0].message,
+            "worker-1 exited with code 137 (OOMKilled); all replicas start again "
+            "(application failures: 1 of 6, disruptions: 0)");
+  EXPECT_THAT(seen.Write().Plan().actions,
+              UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
+                                   DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_THAT(seen.NoPods().Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
+}
+
+TEST(RestartRuleTest, ManyFailuresOfOneAttemptAreOneCharge) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, Exited(210)).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_EQ(seen.Write().Build().job.status.restarts.application, 1);
+}
+
+TEST(RestartRuleTest, TheFirstToFailIsTheOneThatIsNamed) {
+  const Time now = Time(seconds(1'700'000'000));
+  Seen seen(Gang());
+  seen.Running().Worker(0, Exited(210, "", now)).Worker(1, Exited(139, "", now - seconds(1)));
+  EXPECT_EQ(seen.Plan().status.failure->index, 1);
+}
+
+TEST(RestartRuleTest, ADrainedMemberTakesTheBlameForPeersThatFellOver) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, Exited(210)).Worker(1, kBeingDeleted).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
+}
+
+TEST(RestartRuleTest, AGangMemberThatVanishedRestartsTheGangForFree) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady);
+  EXPECT_EQ(seen.Plan().status.restarts.disruption, 1);
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+  // Before the gang has run, a missing pod is simply made.
+  const Plan early = Seen(Gang()).Service().Worker(0, kReady).Plan();
+  EXPECT_THAT(early.actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
+}
+
+TEST(RestartRuleTest, InPlaceReplacesThatPodAlone) {
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_EQ(seen.Build().job.status.attempt, 0);
+  EXPECT_EQ(seen.Build().job.status.state, "Running");
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_EQ(seen.Write().Build().job.status.restarts.application, 1);  // charged once
+  seen.NoPods().Worker(0, kReady);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
+}
+
+TEST(RestartRuleTest, ADrainedPodInPlaceIsFreeAndMadeWhenTheOldOneIsGone) {
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, kBeingDeleted).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.disruption, 1);
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Write().Build().job.status.restarts.disruption, 1);
+}
+
+TEST(RestartRuleTest, AnEvaluatorIsReplacedAloneEvenInAGang) {
+  Seen seen(Gang().Evaluator());
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Pod(Role::kEvaluator, 0, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 0);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-evaluator-0", "j-evaluator-0-uid"}));
+}
+
+TEST(RestartRuleTest, APermanentFailureFailsTheJob) {
+  Seen seen(Gang());
+  const Plan plan = seen.Running().Worker(0, kReady).Worker(1, Exited(11, "Error")).Plan();
+  EXPECT_EQ(plan.status.state, "Failed");
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "ReplicaFailed");
+  EXPECT_EQ(plan.status.failure->exit_code, 11);
+  EXPECT_EQ(plan.status.failure->message, "last words");
+  EXPECT_TRUE(plan.status.completion_time);
+}
+
+TEST(RestartRuleTest, TheBudgetCountsApplicationFailuresOnly) {
+  struct Case {
+    PodState state;
+    int spent;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {Exited(137), 2, "Failed"}, {Exited(137), 1, "Restarting"}, {Evicted(), 2, "Restarting"}};
+  for (const Case& c : cases) {
+    Seen seen(Gang().BackoffLimit(2));
+    seen.Running().Worker(0, kReady).Worker(1, c.state);
+    seen.With([&c](Observed& observed) { observed.job.status.restarts.application = c.spent; });
+    EXPECT_EQ(seen.Plan().status.state, c.expected);
+  }
+}
+
+TEST(RestartRuleTest, AKubeletsRestartsCountInScopePod) {
+  Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kPod).BackoffLimit(3));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.pods[1].restart_count = 3; });
+  EXPECT_EQ(seen.Plan().status.state, "Running");
+  EXPECT_EQ(seen.Plan().status.restart_count, 3);
+  seen.With([](Observed& observed) { observed.pods[1].restart_count = 4; });
+  EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
+}
+
+TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
+  const Settings settings;
+  const int expected[] = {0, 10, 20, 40, 80, 160, 300, 300};
+  for (int n = 1; n <= 8; ++n) EXPECT_EQ(RestartDelay(settings, n), seconds(expected[n - 1]));
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_FALSE(seen.Build().job.status.next_retry_time);
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(10));
+}
+
+TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
+  Seen seen(Gang());
+  seen.Running().With(
+      [](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
+  seen.Later(std::chrono::minutes(11)).Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
+  EXPECT_FALSE(seen.Build().job.status.next_retry_time);
+}
+
+TEST(RestartRuleTest, AFailedPodThatIsNoMemberCostsNothing) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, Exited(1));
+  EXPECT_FALSE(PlanRestart(seen.Build()));
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,132 @@
+#include "operator/controller/running_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using api::Role;
+using std::chrono::seconds;
+using testing::Exited;
+using testing::Job;
+using testing::kBeingDeleted;
+using testing::kPending;
+using testing::kReady;
+using testing::Seen;
+
+std::vector<std::string> Reasons(const Plan& plan) {
+  std::vector<std::string> reasons;
+  for (const PlannedEvent& event : plan.events) reasons.push_back(event.reason);
+  return reasons;
+}
+
+TEST(RunningRuleTest, ANewJobGetsItsServiceAndAllPodsAtOnce) {
+  const Plan plan = Seen(Job("j").Chief().Workers(2)).Plan();
+  EXPECT_THAT(plan.actions,
+              ElementsAre(CreateService{}, CreatePod{Role::kChief, 0, 0},
+                          CreatePod{Role::kWorker, 0, 0}, CreatePod{Role::kWorker, 1, 0}));
+  EXPECT_TRUE(IsTrue(plan.status, kCreated));
+  EXPECT_TRUE(plan.status.start_time);
+  EXPECT_EQ(plan.status.state, "Pending");
+  EXPECT_THAT(plan.events, IsEmpty());
+}
+
+TEST(RunningRuleTest, OnlyWhatIsMissingIsMade) {
+  const Plan plan = Seen(Job("j").Workers(3)).Service().Worker(1, kPending).Plan();
+  EXPECT_THAT(plan.actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 0}, CreatePod{Role::kWorker, 2, 0}));
+}
+
+TEST(RunningRuleTest, RunningWhenEveryRequiredReplicaIsReadyOrDone) {
+  struct Case {
+    const char* name;
+    Seen seen;
+    bool running;
+  };
+  const auto two = Job("j").Workers(2).ParameterServers(1);
+  const auto elastic = Job("j").Workers(2).With(
+      [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 2}; });
+  const auto server = [](Seen seen) { return seen.Pod(Role::kParameterServer, 0, kReady); };
+  const Case cases[] = {
+      {"all ready", server(Seen(two).Worker(0, kReady).Worker(1, kReady)), true},
+      {"one done", server(Seen(two).Worker(0, kReady).Worker(1, Exited(0))), true},
+      {"one pending", server(Seen(two).Worker(0, kReady).Worker(1, kPending)), false},
+      {"one absent", server(Seen(two).Worker(0, kReady)), false},
+      {"no server", Seen(two).Worker(0, kReady).Worker(1, kReady), false},
+      {"elastic minimum", Seen(elastic).Worker(0, kReady).Worker(1, kPending), true},
+      {"evaluator is nobody's peer", Seen(Job("j").Workers(1).Evaluator()).Worker(0, kReady), true},
+  };
+  for (Case c : cases) {
+    const Plan plan = c.seen.Service().Plan();
+    EXPECT_EQ(IsTrue(plan.status, kRunning), c.running) << c.name;
+    EXPECT_EQ(plan.status.state, c.running ? "Running" : "Pending") << c.name;
+  }
+}
+
+TEST(RunningRuleTest, RunningIsSaidOnceAndStaysWithinAnAttempt) {
+  Seen seen(Job("j").Workers(2));
+  seen.Service().Worker(0, kReady).Worker(1, kReady);
+  EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("Running"));
+  seen.Write();
+  EXPECT_THAT(Reasons(seen.Plan()), IsEmpty());
+  seen.With([](Observed& observed) { observed.pods[1].ready = false; });
+  EXPECT_TRUE(IsTrue(seen.Plan().status, kRunning));
+}
+
+TEST(RunningRuleTest, NobodyIsMadeWhileAnEarlierAttemptIsStillThere) {
+  Seen seen(Job("j").Workers(2));
+  seen.Service().Worker(0, kReady).Worker(1, kBeingDeleted);
+  seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"}));
+}
+
+TEST(RunningRuleTest, BackOffDelaysTheNextPods) {
+  Seen seen(Job("j").Workers(1));
+  seen.Service().With([](Observed& observed) {
+    observed.job.status.next_retry_time = observed.now + seconds(20);
+  });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(20));
+  EXPECT_THAT(seen.Later(seconds(20)).Plan().actions, ElementsAre(CreatePod{Role::kWorker, 0, 0}));
+}
+
+TEST(RunningRuleTest, PodsBeyondTheReplicaCountGo) {
+  Seen seen(Job("j").Workers(2));
+  seen.Service().Worker(0, kReady).Worker(1, kReady).Worker(2, kReady);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-2", "j-worker-2-uid"}));
+}
+
+TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsSaidAndNotFoughtFor) {
+  Seen seen(Job("j").Workers(2));
+  seen.With([](Observed& observed) { observed.name_conflicts = {"j-worker-1"}; });
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));
+  EXPECT_EQ(FindCondition(plan.status, kRunning)->reason, "NameConflict");
+  EXPECT_THAT(Reasons(plan), ElementsAre("NameConflict"));
+  EXPECT_EQ(plan.requeue_after, std::chrono::minutes(1));
+  EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
+}
+
+TEST(RunningRuleTest, OverriddenEnvironmentIsSaidAtFirstSight) {
+  api::Json pod_template = testing::Template();
+  pod_template["spec"]["containers"][0]["env"] = {{{"name", "RANK"}, {"value", "7"}}};
+  Seen seen(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
+  EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("EnvironmentOverridden"));
+  EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
+}
+
+TEST(RunningRuleTest, AJobWithoutReplicasIsNeitherRunningNorDone) {
+  for (const auto policy : {api::SuccessPolicy::kAllWorkers, api::SuccessPolicy::kChiefOrWorker0}) {
+    const Plan plan = Seen(Job("j").Workers(0).SuccessPolicy(policy)).Plan();
+    EXPECT_EQ(plan.status.state, "Pending");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::controller

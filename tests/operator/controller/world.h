@@ -1,0 +1,145 @@
+// An API server, caches that lag as far as a test wants, a kubelet moved by hand, and an operator that
+// can be killed and started again.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operator/controller/observe_job.h"
+#include "operator/controller/reconciler.h"
+#include "operator/controller/status.h"
+#include "tests/support/builders.h"
+#include "tests/support/fake_client.h"
+#include "tests/support/fake_clock.h"
+
+namespace lockstep::testing {
+
+class FakeProgress final : public controller::ProgressSource {
+ public:
+  std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override {
+    asked = target;
+    return answer;
+  }
+  void Forget(const std::string& job_uid) override { forgotten = job_uid; }
+
+  std::optional<api::Progress> answer;
+  controller::ProgressTarget asked;
+  std::string forgotten;
+};
+
+class World {
+ public:
+  explicit World(api::TrainingJob job, controller::Settings settings = {.parallel_calls = 1})
+      : key{job.metadata.namespace_name, job.metadata.name}, settings_(std::move(settings)) {
+    EXPECT_TRUE(
+        client.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+    RestartOperator();
+  }
+
+  // A new process: empty memory, caches from a fresh list.
+  void RestartOperator() {
+    reconciler.reset();
+    caches_ = std::make_unique<Caches>();
+    for (auto& [plural, seen] : seen_) seen = 0;
+    SyncAll();
+    events_ = std::make_unique<kube::EventRecorder>(client, clock, "test/operator", "pod");
+    reconciler = std::make_unique<controller::Reconciler>(
+        client, controller::Stores{caches_->jobs, caches_->pods, caches_->services}, addresses_,
+        progress, *events_, clock, settings_);
+  }
+
+  // Lets one kind's cache see up to `count` more changes.
+  void Sync(const kube::Kind& kind, std::size_t count) {
+    kube::Store& store = StoreOf(kind);
+    std::uint64_t& seen = seen_[kind.plural];
+    for (const FakeClient::Change& change : client.JournalSince(seen)) {
+      if (!(change.kind == kind)) continue;
+      if (count-- == 0) return;
+      seen = change.version;
+      kube::Object object = change.event.object;
+      if (kind == kube::kPodKind) controller::TrimPod(object);
+      if (change.event.type == kube::WatchEvent::Type::kDeleted) {
+        store.Remove(kube::KeyOf(object));
+      } else {
+        store.Put(std::make_shared<const kube::Object>(std::move(object)));
+      }
+      store.SetResourceVersion(std::to_string(change.version));
+    }
+  }
+  void SyncAll() {
+    for (const kube::Kind& kind :
+         {controller::kTrainingJobKind, kube::kPodKind, kube::kServiceKind}) {
+      Sync(kind, 1'000'000);
+    }
+  }
+
+  absl::StatusOr<std::optional<Duration>> Reconcile() { return reconciler->Reconcile(key); }
+
+  // Syncs and reconciles until nothing is written any more. Returns the last requeue.
+  std::optional<Duration> Settle() {
+    for (int i = 0; i < 100; ++i) {
+      SyncAll();
+      const std::size_t before = client.writes().size();
+      const auto result = Reconcile();
+      EXPECT_TRUE(result.ok()) << result.status();
+      if (client.writes().size() == before && result.ok()) return *result;
+    }
+    ADD_FAILURE() << "the operator does not come to rest";
+    return std::nullopt;
+  }
+
+  // What a kubelet reports; `exit_code` with phase Succeeded or Failed.
+  void SetPod(const std::string& name, const std::string& phase, int exit_code = 0) {
+    client.Modify(kube::kPodKind, {key.namespace_name, name}, [&](kube::Object& pod) {
+      kube::Object& status = pod["status"];
+      const bool running = phase == "Running";
+      status = {{"phase", phase}, {"podIP", "10.0.0.1"}};
+      status["conditions"] = {{{"type", "Ready"}, {"status", running ? "True" : "False"}}};
+      if (running) return;
+      status["containerStatuses"] = {
+          {{"name", pod.at("spec").at("containers").at(0).at("name")},
+           {"state", {{"terminated", {{"exitCode", exit_code}, {"reason", "Error"}}}}}}};
+    });
+  }
+
+  std::vector<kube::Object> Pods() { return client.List(kube::kPodKind, {})->items; }
+  std::optional<api::TrainingJob> Job() {
+    const auto object = client.Get(controller::kTrainingJobKind, key);
+    if (!object.ok()) return std::nullopt;
+    return *api::TrainingJobFromJson(*object);
+  }
+  std::vector<std::string> EventReasons() {
+    std::vector<std::string> reasons;
+    for (const kube::Object& event : client.List(kube::kEventKind, {})->items) {
+      reasons.push_back(event.at("reason"));
+    }
+    std::ranges::sort(reasons);
+    return reasons;
+  }
+
+  const kube::Key key;
+  FakeClient client;
+  FakeClock clock;
+  FakeProgress progress;
+  std::unique_ptr<controller::Reconciler> reconciler;
+
+ private:
+  struct Caches {
+    kube::Store jobs, pods, services;
+  };
+  kube::Store& StoreOf(const kube::Kind& kind) {
+    if (kind == kube::kPodKind) return caches_->pods;
+    return kind == kube::kServiceKind ? caches_->services : caches_->jobs;
+  }
+
+  const controller::Settings settings_;
+  const controller::DnsAddresses addresses_;
+  std::unique_ptr<Caches> caches_;
+  std::unique_ptr<kube::EventRecorder> events_;
+  std::map<std::string, std::uint64_t> seen_;  // by plural
+};
+
+}  // namespace lockstep::testing

@@ -1,0 +1,105 @@
+// What a reconcile sees, said in one line:
+// Seen(Job("mnist").Workers(2)).Worker(0, kReady).Worker(1, Exited(137)).Build().
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "operator/controller/addresses.h"
+#include "operator/controller/plan.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::testing {
+
+using PodState = std::function<void(controller::ObservedPod&)>;
+
+inline const PodState kPending = [](controller::ObservedPod&) {};
+inline const PodState kReady = [](controller::ObservedPod& pod) {
+  pod.phase = controller::PodPhase::kRunning;
+  pod.ready = true;
+};
+inline PodState Exited(int code, std::string reason = "", std::optional<Time> at = {}) {
+  return [=](controller::ObservedPod& pod) {
+    pod.phase = code == 0 ? controller::PodPhase::kSucceeded : controller::PodPhase::kFailed;
+    pod.termination = {.exit_code = code,
+                       .signal = 0,
+                       .reason = reason,
+                       .message = "last words",
+                       .finished_at = at};
+  };
+}
+inline PodState Evicted() {
+  return [](controller::ObservedPod& pod) {
+    pod.phase = controller::PodPhase::kFailed;
+    pod.reason = "Evicted";
+  };
+}
+inline const PodState kBeingDeleted = [](controller::ObservedPod& pod) {
+  kReady(pod);
+  pod.being_deleted = true;
+};
+
+class Seen {
+ public:
+  explicit Seen(const JobBuilder& job) : Seen(job.BuildWithDefaults()) {}
+  explicit Seen(api::TrainingJob job) {
+    observed_.job = std::move(job);
+    observed_.now = Time(std::chrono::seconds(1'700'000'000));
+  }
+
+  // A pod of the present attempt, with uid "<name>-uid".
+  Seen& Pod(api::Role role, int index, const PodState& state) {
+    controller::ObservedPod pod;
+    pod.role = role;
+    pod.index = index;
+    pod.attempt = observed_.job.status.attempt;
+    pod.name = controller::PodName(observed_.job, role, index);
+    pod.uid = pod.name + "-uid";
+    state(pod);
+    observed_.pods.push_back(std::move(pod));
+    return *this;
+  }
+  Seen& Worker(int index, const PodState& state) {
+    return Pod(api::Role::kWorker, index, state);
+  }
+  Seen& Service(bool has = true) {
+    observed_.has_service = has;
+    return *this;
+  }
+  // All workers ready and the job Running, as plans make it.
+  Seen& Running() {
+    Service();
+    observed_.pods.clear();
+    for (int i = 0; i < observed_.job.spec.replica_specs.at(api::Role::kWorker).replicas; ++i) {
+      Worker(i, kReady);
+    }
+    Write();
+    observed_.pods.clear();
+    return *this;
+  }
+  // Writes the plan's status, as Apply would.
+  Seen& Write() {
+    observed_.job.status = controller::MakePlan(observed_).status;
+    return *this;
+  }
+  Seen& NoPods() {
+    observed_.pods.clear();
+    return *this;
+  }
+  Seen& Later(Duration duration) {
+    observed_.now += duration;
+    return *this;
+  }
+  Seen& With(const std::function<void(controller::Observed&)>& change) {
+    change(observed_);
+    return *this;
+  }
+  const controller::Observed& Build() const { return observed_; }
+  controller::Plan Plan() const { return controller::MakePlan(observed_); }
+
+ private:
+  controller::Observed observed_;
+};
+
+}  // namespace lockstep::testing

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What tools/ decide: MNIST's checks, what lint calls a fault, the benchmark's ratios."""
+import argparse
+import gzip
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
+
+
+def load(name):
+    """A tool as a module; its file has no .py."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(TOOLS / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(TOOLS / "bench"))
+lint = load("lint")
+bench = load("bench/bench")
+
+
+class FetchMnistTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.source = pathlib.Path(folder.name, "source")
+        self.destination = pathlib.Path(folder.name, "destination")
+        self.source.mkdir()
+
+    def fetch(self):
+        return subprocess.run(
+            [sys.executable, str(TOOLS / "fetch-mnist"), "--from", str(self.source),
+             str(self.destination)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            check=False)
+
+    def test_a_folder_without_the_files_is_named(self):
+        result = self.fetch()
+        self.assertEqual(1, result.returncode)
+        self.assertIn("train-images-idx3-ubyte", result.stderr)
+
+    def test_other_content_is_refused_and_nothing_is_left(self):
+        for name in ("train-images", "t10k-images"):
+            (self.source / f"{name}-idx3-ubyte.gz").write_bytes(gzip.compress(b"other"))
+        for name in ("train-labels", "t10k-labels"):
+            (self.source / f"{name}-idx1-ubyte").write_bytes(b"other")
+        result = self.fetch()
+        self.assertEqual(1, result.returncode)
+        self.assertIn("SHA-256", result.stderr)
+        self.assertEqual("", result.stdout)
+        left = list(self.destination.iterdir()) if self.destination.exists() else []
+        self.assertEqual([], left)
+
+
+class LintTest(unittest.TestCase):
+    def test_paths_of_one_machine_are_found(self):
+        for line in ("see /root/x", "'/home/ada/src'", "/Users/ada/x"):
+            self.assertTrue(lint.MACHINE_PATH.search(line), line)
+        for line in ("/data/mnist", "$ROOT/root/x", "https://example.org/root/x", "a/root/b"):
+            self.assertFalse(lint.MACHINE_PATH.search(line), line)
+
+    def test_a_changed_header_changes_the_key_of_who_includes_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, saved = pathlib.Path(folder), lint.ROOT
+            self.addCleanup(setattr, lint, "ROOT", saved)
+            lint.ROOT = root
+            (root / "a.cc").write_text('#include "b.h"\n')
+            (root / "b.h").write_text('#include "c.h"\n')
+            (root / "c.h").write_text("int c;\n")
+            before = lint.Inputs().digest("a.cc").hexdigest()
+            self.assertEqual(before, lint.Inputs().digest("a.cc").hexdigest())
+            (root / "c.h").write_text("long c;\n")
+            self.assertNotEqual(before, lint.Inputs().digest("a.cc").hexdigest())
+
+
+class BenchTest(unittest.TestCase):
+    def test_medians_ratios_and_scaling(self):
+        found = {("SGEMM GFLOP/s", "machine"): [300, 332, 340]}
+        for what, ours, torch, tensorflow in (
+                ("core-cnn, 2 threads", [1, 3200, 9000], [2000] * 3, [2500] * 3),
+                ("core-cnn, 1 thread", [1600] * 3, [1200] * 3, [1500] * 3),
+                ("core-cnn, 2 workers of 1 core", [3040] * 3, [2040] * 3, [1800] * 3)):
+            found |= {(what, "lockstep"): ours, (what, "pytorch"): torch,
+                      (what, "tensorflow"): tensorflow}
+        options = argparse.Namespace(models=["core-cnn"], batch=128, steps=300, rounds=3)
+        summary = bench.summarize(found, options, threads=2)
+        self.assertEqual(3200, summary["rows"][0]["lockstep"])
+        self.assertAlmostEqual(3200 / 2500, summary["rows"][0]["ratio_to_best_rival"])
+        self.assertAlmostEqual(1.9, summary["scaling"]["lockstep"])
+        self.assertAlmostEqual(1.2, summary["scaling"]["tensorflow"])
+        self.assertAlmostEqual(3200 * 83 / 1000 / 332, summary["core_cnn_share_of_sgemm"])
+
+    def test_the_result_is_the_last_object_of_the_output(self):
+        self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
