@@ -4,6 +4,7 @@
 
 #include "api/base/rfc3339.h"
 #include "api/v1/names.h"
+#include "api/v1/progress_json.h"
 #include "operator/controller/main_container.h"
 
 namespace lockstep::controller {
@@ -73,7 +74,10 @@ void ReadMainContainer(const Object& container, const Object& status, ObservedPo
                        .signal = IntMember(terminated, "signal"),
                        .reason = TextMember(terminated, "reason"),
                        .message = TextMember(terminated, "message"),
+                       .progress = std::nullopt,
                        .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
+    pod.termination->progress = api::ProgressFromMessage(pod.termination->message);
+    if (pod.termination->progress) pod.termination->message.clear();  // says nothing to people
   }
 }
 
@@ -119,6 +123,8 @@ bool HasFailed(const ObservedPod& pod) {
   return pod.phase == PodPhase::kFailed;
 }
 
-bool IsActive(const ObservedPod& pod) { return !HasSucceeded(pod) && !HasFailed(pod); }
+bool IsActive(const ObservedPod& pod) {
+  return !HasSucceeded(pod) && !HasFailed(pod);
+}
 
 }  // namespace lockstep::controller

@@ -16,9 +16,10 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 // How the main container ended.
 struct Termination {
   int exit_code = 0;
-  int signal = 0;         // 0: none, or the runtime did not say
-  std::string reason;     // "Error", "OOMKilled"
-  std::string message;    // the last log lines
+  int signal = 0;                         // 0: none, or the runtime did not say
+  std::string reason;                     // "Error", "OOMKilled"
+  std::string message;                    // the last log lines
+  std::optional<api::Progress> progress;  // the trainer's last word, if that is what it left
   std::optional<Time> finished_at;
   bool operator==(const Termination&) const = default;
 };
@@ -33,17 +34,17 @@ struct ObservedPod {
   std::optional<Termination> termination;  // of the main container; absent while it runs
   int restart_count = 0;                   // of the main container, by the kubelet
   std::string node, ip;
-  std::string reason, message;             // status.reason: "Evicted"
-  std::string waiting_reason;              // of the main container: "ImagePullBackOff"
+  std::string reason, message;  // status.reason: "Evicted"
+  std::string waiting_reason;   // of the main container: "ImagePullBackOff"
   bool being_deleted = false;
-  bool disruption_target = false;          // the condition: preempted, drained, node gone
+  bool disruption_target = false;  // the condition: preempted, drained, node gone
   bool operator==(const ObservedPod&) const = default;
 };
 
 struct Observed {
-  api::TrainingJob job;                     // with defaults
-  std::optional<std::string> invalid;       // why the spec cannot be used
-  std::vector<ObservedPod> pods;            // owned by this job, by role and index
+  api::TrainingJob job;                // with defaults
+  std::optional<std::string> invalid;  // why the spec cannot be used
+  std::vector<ObservedPod> pods;       // owned by this job, by role and index
   bool has_service = false;
   std::vector<std::string> name_conflicts;  // wanted names that another owner has
   std::optional<api::Progress> progress;    // newer than status.progress, if anything is

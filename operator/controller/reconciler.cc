@@ -157,7 +157,9 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
   }
   const Replica leading = LeadingReplica(job);
   const ObservedPod* pod = FindPod(observed, leading);
-  if (pod == nullptr || pod->ip.empty()) return std::nullopt;
+  if (pod == nullptr) return std::nullopt;
+  if (pod->termination && pod->termination->progress) return pod->termination->progress;
+  if (pod->ip.empty()) return std::nullopt;
   const int port = addresses_.Of(job, leading.role, leading.index).port;
   return progress_.Latest({job.metadata.uid, pod->ip, port});
 }
@@ -182,21 +184,20 @@ absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
 absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
   const api::TrainingJob& job = context.observed.job;
   return std::visit(
-      Visitor{[&](const CreateService&) {
-                return Create(kube::kServiceKind, BuildService(job), context);
-              },
-              [&](const CreatePod& create) {
-                return Create(kube::kPodKind,
-                              BuildPod(job, addresses_, settings_, {create.role, create.index},
-                                       create.attempt),
-                              context);
-              },
-              [&](const DeletePod& pod) {
-                return Delete(kube::kPodKind, pod.name, pod.uid, context);
-              },
-              [&](const DeleteJob&) {
-                return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
-              }},
+      Visitor{
+          [&](const CreateService&) {
+            return Create(kube::kServiceKind, BuildService(job), context);
+          },
+          [&](const CreatePod& create) {
+            return Create(
+                kube::kPodKind,
+                BuildPod(job, addresses_, settings_, {create.role, create.index}, create.attempt),
+                context);
+          },
+          [&](const DeletePod& pod) { return Delete(kube::kPodKind, pod.name, pod.uid, context); },
+          [&](const DeleteJob&) {
+            return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
+          }},
       action);
 }
 

@@ -1,0 +1,63 @@
+#include "operator/cli/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr Duration kPlainPeriod = std::chrono::seconds(2);
+
+std::size_t Columns(std::FILE* out) {
+  winsize size{};
+  if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace
+
+Console::Console(std::FILE* out, const Clock& clock, bool quiet)
+    : out_(out), clock_(clock), quiet_(quiet), terminal_(isatty(fileno(out)) != 0) {}
+
+void Console::ClearLine() {
+  if (shown_.empty()) return;
+  std::fputs("\r\033[K", out_);
+  shown_.clear();
+}
+
+void Console::Note(const std::string& line) {
+  if (quiet_) return;
+  const std::string progress = shown_;
+  ClearLine();
+  std::fputs((line + "\n").c_str(), out_);
+  if (!progress.empty()) Progress(progress);
+  std::fflush(out_);
+}
+
+void Console::Warn(const std::string& line) {
+  ClearLine();
+  std::fflush(out_);
+  std::fputs(("lockstep: " + line + "\n").c_str(), stderr);
+}
+
+void Console::Progress(const std::string& line) {
+  if (quiet_) return;
+  if (terminal_) {
+    ClearLine();
+    shown_ = line.substr(0, Columns(out_) - 1);  // a line that wraps cannot be cleared
+    std::fputs(shown_.c_str(), out_);
+  } else if (clock_.SteadyNow() >= next_plain_ && line != last_) {
+    next_plain_ = clock_.SteadyNow() + kPlainPeriod;
+    last_ = line;
+    std::fputs((line + "\n").c_str(), out_);
+  }
+  std::fflush(out_);
+}
+
+void Console::EndProgress() {
+  if (!shown_.empty()) std::fputs("\n", out_);
+  shown_.clear();
+  std::fflush(out_);
+}
+
+}  // namespace lockstep::cli

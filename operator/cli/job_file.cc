@@ -1,0 +1,123 @@
+#include "operator/cli/job_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "api/base/status.h"
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "api/v1/validate.h"
+#include "api/v1/yaml.h"
+#include "operator/cli/set_path.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+
+constexpr const char* kCompanions[] = {"ConfigMap", "Secret", "PersistentVolumeClaim"};
+
+absl::Status InFile(const std::string& source, const absl::Status& status) {
+  std::string message(status.message());
+  // One fault a line; each names the file, so that editors find it.
+  std::string out;
+  for (std::size_t start = 0; start <= message.size();) {
+    const std::size_t end = std::min(message.find('\n', start), message.size());
+    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", source,
+                       message.substr(start, end - start));
+    start = end + 1;
+  }
+  return absl::Status(status.code(), out);
+}
+
+std::string KindOf(const Object& document) {
+  if (!document.is_object()) return fmt::format("a {}", document.type_name());
+  const std::string kind =
+      document.contains("kind") && document["kind"].is_string() ? document["kind"] : "";
+  return kind.empty() ? "an object without kind" : kind;
+}
+
+bool IsCompanion(const std::string& kind) {
+  return std::any_of(std::begin(kCompanions), std::end(kCompanions),
+                     [&](const char* companion) { return kind == companion; });
+}
+
+absl::StatusOr<api::TrainingJob> ReadJob(Object document, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) LOCKSTEP_RETURN_IF_ERROR(ApplySet(set, document));
+  LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingJob job, api::TrainingJobFromJson(document));
+  LOCKSTEP_RETURN_IF_ERROR(api::ToStatus(api::Validate(api::WithDefaults(job))));
+  return job;
+}
+
+absl::Status CheckCompanion(const Object& document) {
+  if (!document.contains("metadata") || kube::Name(document).empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: metadata.name is missing", KindOf(document)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
+                                     const std::vector<std::string>& sets) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Object> documents, api::ParseYaml(text, source));
+  JobFile file;
+  std::optional<Object> job;
+  std::vector<std::string> found;
+  for (Object& document : documents) {
+    const std::string kind = KindOf(document);
+    found.push_back(kind);
+    if (kind == api::kKind) {
+      if (job) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: found two TrainingJobs, expected one", source));
+      }
+      job = std::move(document);
+    } else if (IsCompanion(kind)) {
+      LOCKSTEP_RETURN_IF_ERROR(InFile(source, CheckCompanion(document)));
+      file.objects.push_back(std::move(document));
+    } else {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: document {}: found {}, expected a TrainingJob or one of its {}s", source,
+                      found.size(), kind, fmt::join(kCompanions, "s, ")));
+    }
+  }
+  if (!job) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: found {}, expected a TrainingJob", source,
+                    found.empty() ? "nothing" : fmt::format("{}", fmt::join(found, ", "))));
+  }
+  absl::StatusOr<api::TrainingJob> read = ReadJob(*std::move(job), sets);
+  if (!read.ok()) return InFile(source, read.status());
+  file.job = *std::move(read);
+  for (Object& object : file.objects) {
+    object["metadata"]["namespace"] = file.job.metadata.namespace_name;
+  }
+  return file;
+}
+
+absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets) {
+  if (path == "-") {
+    const std::string text((std::istreambuf_iterator<char>(std::cin)),
+                           std::istreambuf_iterator<char>());
+    return ParseJobFile(text, "standard input", sets);
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad()) {
+    return absl::NotFoundError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  }
+  return ParseJobFile(text, path, sets);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,186 @@
+#include "operator/cli/local_run.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "api/base/status.h"
+#include "api/v1/defaults.h"
+#include "operator/controller/observed.h"
+#include "operator/controller/render.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+
+constexpr char kNode[] = "local";
+// A person is watching, and there is one job.
+constexpr Duration kStatusInterval = std::chrono::milliseconds(200);
+constexpr Duration kPollInterval = std::chrono::milliseconds(200);
+
+kube::Kind KindOf(const Object& object) {
+  const std::string kind = object.value("kind", "");
+  if (kind == "ConfigMap") return local::kConfigMapKind;
+  if (kind == "Secret") return local::kSecretKind;
+  return {"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"};
+}
+
+controller::JobControllerOptions ControllerOptions(const std::string& namespace_name) {
+  controller::JobControllerOptions options;
+  options.namespace_name = namespace_name;
+  options.workers = 1;
+  options.instance = "lockstep-run";
+  options.settings.status_interval = kStatusInterval;
+  return options;
+}
+
+progress::PollerOptions PollerSettings() {
+  progress::PollerOptions options;
+  options.interval = kPollInterval;
+  return options;
+}
+
+// The pods that the operator would make, which also reserves their addresses.
+std::vector<Object> RenderPods(const api::TrainingJob& job,
+                               const controller::Addresses& addresses) {
+  std::vector<Object> pods;
+  for (Object& object : controller::RenderObjects(job, addresses)) {
+    if (object.value("kind", "") == "Pod") pods.push_back(std::move(object));
+  }
+  return pods;
+}
+
+// A misspelt --volume would silently leave the volume where it was.
+absl::Status CheckVolumeNames(const std::vector<Object>& pods,
+                              const std::map<std::string, std::string>& folders) {
+  std::set<std::string> known;
+  for (const Object& pod : pods) {
+    for (const Object& volume : pod["spec"].value("volumes", Object::array())) {
+      known.insert(volume.value("name", ""));
+      static const Object::json_pointer kClaim("/persistentVolumeClaim/claimName");
+      if (volume.contains(kClaim)) known.insert(volume[kClaim].get<std::string>());
+    }
+  }
+  for (const auto& [name, path] : folders) {
+    if (known.contains(name)) continue;
+    std::string names;
+    for (const std::string& one : known) names += (names.empty() ? "" : ", ") + one;
+    return absl::InvalidArgumentError(
+        fmt::format("--volume {}={}: the job has no such volume, it has: {}", name, path,
+                    names.empty() ? "none" : names));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox,
+                   const Clock& clock, local::KubeletOptions kubelet,
+                   const std::string& namespace_name)
+    : inbox_(inbox),
+      addresses_(std::move(addresses)),
+      client_(clock, {.history = 4096, .node_name = kNode}),
+      poller_(PollerSettings()),
+      controller_(client_, *addresses_, poller_, clock, ControllerOptions(namespace_name)),
+      kubelet_(client_, *addresses_, clock, std::move(kubelet)) {}
+
+absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
+                                                          const LocalRunOptions& options,
+                                                          Inbox& inbox, const Clock& clock) {
+  const api::TrainingJob job = api::WithDefaults(file.job);
+  LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, local::LocalAddresses::OpenDefault());
+  const std::vector<Object> pods = RenderPods(job, *addresses);
+  LOCKSTEP_RETURN_IF_ERROR(CheckVolumeNames(pods, options.volumes));
+
+  local::KubeletOptions kubelet;
+  kubelet.node_name = kNode;
+  kubelet.host = local::ThisHost();
+  kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
+  kubelet.cpus = local::PermittedCpus();
+  kubelet.expected_pods = static_cast<int>(pods.size());
+  for (const Object& pod : pods) {
+    LOCKSTEP_RETURN_IF_ERROR(local::CheckPod(pod, kubelet.volumes));
+  }
+
+  std::unique_ptr<LocalRun> run(
+      new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
+  if (!pods.empty()) {
+    run->leading_ = kube::KeyOf(pods.front());
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto locations,
+                              local::LocateVolumes(pods.front(), kubelet.volumes));
+    LOCKSTEP_ASSIGN_OR_RETURN(run->leading_paths_,
+                              local::MapMounts(pods.front()["spec"]["containers"][0], locations));
+  }
+  run->Watch(controller::kTrainingJobKind, job.metadata.namespace_name);
+  run->Watch(kube::kEventKind, job.metadata.namespace_name);
+  run->kubelet_.Start();
+  run->controller_.Start();
+  LOCKSTEP_RETURN_IF_ERROR(run->CreateObjects(file));
+  return run;
+}
+
+LocalRun::~LocalRun() {
+  controller_.Stop();
+  kubelet_.KillAll();
+  if (joiner_.joinable()) joiner_.join();
+  kubelet_.Join();
+  for (std::jthread& watch : watches_) watch.request_stop();
+  watches_.clear();  // before the client that they watch
+}
+
+absl::Status LocalRun::CreateObjects(const JobFile& file) {
+  for (const Object& object : file.objects) {
+    LOCKSTEP_RETURN_IF_ERROR(client_.Create(KindOf(object), object).status());
+  }
+  return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(file.job)).status();
+}
+
+void LocalRun::Watch(const kube::Kind& kind, const std::string& namespace_name) {
+  watches_.emplace_back([this, kind, namespace_name](std::stop_token stop) {
+    kube::WatchOptions options;
+    options.namespace_name = namespace_name;
+    // Falling behind the history only means to begin again with what there is.
+    while (!stop.stop_requested()) {
+      const absl::Status end = client_.Watch(kind, options, stop, [&](kube::WatchEvent event) {
+        if (event.type == kube::WatchEvent::Type::kBookmark) return;
+        const bool deleted = event.type == kube::WatchEvent::Type::kDeleted;
+        if (kind == kube::kEventKind) {
+          if (!deleted) inbox_.Post(EventSeen{std::move(event.object)});
+        } else {
+          inbox_.Post(JobChanged{std::move(event.object), deleted});
+        }
+      });
+      if (!end.ok() && !absl::IsOutOfRange(end)) return;
+    }
+  });
+}
+
+void LocalRun::Stop() {
+  controller_.Stop();
+  kubelet_.Shutdown();
+  if (joiner_.joinable()) return;
+  joiner_ = std::jthread([this] {
+    kubelet_.Join();
+    inbox_.Post(PodsStopped());
+  });
+}
+
+void LocalRun::Kill() {
+  kubelet_.KillAll();
+}
+
+std::optional<api::Progress> LocalRun::LastWord() {
+  if (!leading_) return std::nullopt;
+  const absl::StatusOr<Object> pod = client_.Get(kube::kPodKind, *leading_);
+  if (!pod.ok()) return std::nullopt;
+  const auto observed = controller::ObservePod(*pod);
+  return observed && observed->termination ? observed->termination->progress : std::nullopt;
+}
+
+std::string LocalRun::OnThisMachine(const std::string& container_path) const {
+  return leading_paths_.Rewrite(container_path);
+}
+
+}  // namespace lockstep::cli

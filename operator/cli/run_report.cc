@@ -1,0 +1,130 @@
+#include "operator/cli/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/cli/progress_line.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kInterrupted = 130;  // 128 + SIGINT
+constexpr int kTimedOut = 124;     // as timeout(1) says it
+
+std::string State(const RunReport& report) {
+  if (report.end == RunReport::End::kInterrupted) return "Interrupted";
+  if (report.end == RunReport::End::kTimedOut) return "TimedOut";
+  return report.status.state;
+}
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json OrNull(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+int Restarts(const api::TrainingJobStatus& status) {
+  return std::max(status.restart_count, status.restarts.application + status.restarts.disruption);
+}
+
+// The condition that says why, for failures of no single replica.
+std::string FailedMessage(const api::TrainingJobStatus& status) {
+  for (const api::Condition& condition : status.conditions) {
+    if (condition.type == "Failed" && condition.status == api::ConditionStatus::kTrue) {
+      return fmt::format("{}: {}", condition.reason, condition.message);
+    }
+  }
+  return "";
+}
+
+Json FailureJson(const RunReport& report) {
+  if (report.status.state != "Failed") return Json();
+  Json json = {{"message", FailedMessage(report.status)}};
+  if (report.status.failure) {
+    const api::Failure& failure = *report.status.failure;
+    json["role"] = failure.role;
+    json["index"] = failure.index;
+    json["exit_code"] = failure.exit_code;
+    json["reason"] = failure.reason;
+    if (!failure.message.empty()) json["message"] = failure.message;
+  }
+  return json;
+}
+
+void AddFailure(const RunReport& report, std::string& text) {
+  if (report.status.state != "Failed") return;
+  const std::string why = FailedMessage(report.status);
+  if (!why.empty()) text += fmt::format("{}\n", why);
+  if (!report.status.failure) return;
+  const api::Failure& failure = *report.status.failure;
+  text += fmt::format("{} {} ended with exit code {} ({})\n", failure.role, failure.index,
+                      failure.exit_code, failure.reason);
+  if (!failure.message.empty() && why.find(failure.message) == std::string::npos) {
+    text += failure.message;
+    if (text.back() != '\n') text += '\n';
+  }
+}
+
+}  // namespace
+
+int ExitCode(const RunReport& report) {
+  if (report.end == RunReport::End::kInterrupted) return kInterrupted;
+  if (report.end == RunReport::End::kTimedOut) return kTimedOut;
+  if (report.status.state == "Succeeded") return 0;
+  const int code = report.status.failure ? report.status.failure->exit_code : 0;
+  return code >= 1 && code <= 255 ? code : 1;
+}
+
+Json ToJson(const RunReport& report) {
+  const api::Progress progress = report.status.progress.value_or(api::Progress());
+  const bool trained = report.status.progress.has_value();
+  Json json;
+  json["state"] = State(report);
+  json["steps"] = trained ? Json(progress.step) : Json();
+  json["loss"] = OrNull(progress.loss);
+  json["accuracy"] = OrNull(progress.accuracy);
+  json["test_accuracy"] = OrNull(progress.test_accuracy);
+  json["test_loss"] = OrNull(progress.test_loss);
+  json["images_per_second"] =
+      progress.examples_per_second > 0 ? Json(progress.examples_per_second) : Json();
+  json["checkpoint"] = OrNull(report.checkpoint);
+  json["restarts"] = Restarts(report.status);
+  json["work_dir"] = report.work_dir;
+  json["logs"] = OrNull(report.logs);
+  json["summaries"] = OrNull(report.summaries);
+  json["seconds"] = report.seconds;
+  json["failure"] = FailureJson(report);
+  return json;
+}
+
+std::string ToText(const RunReport& report) {
+  const int restarts = Restarts(report.status);
+  std::string text = fmt::format("{} after {}", State(report), FormatSeconds(report.seconds));
+  if (restarts > 0) text += fmt::format(", {} restart{}", restarts, restarts == 1 ? "" : "s");
+  text += '\n';
+  AddFailure(report, text);
+  if (report.status.progress) {
+    const api::Progress& progress = *report.status.progress;
+    if (progress.test_accuracy) {
+      text += fmt::format("test accuracy  {:.2f} %\n", *progress.test_accuracy * 100);
+    }
+    if (progress.loss && progress.accuracy) {
+      text += fmt::format("training       loss {:.4f}, accuracy {:.2f} % after {} steps\n",
+                          *progress.loss, *progress.accuracy * 100, progress.step);
+    }
+  }
+  if (!report.checkpoint.empty()) text += fmt::format("checkpoint     {}\n", report.checkpoint);
+  if (!report.logs.empty()) text += fmt::format("logs           {}\n", report.logs);
+  if (!report.summaries.empty()) {
+    text += fmt::format("TensorBoard    tensorboard --logdir {}\n", report.summaries);
+  }
+  return text;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,120 @@
+#include "operator/cli/work_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kMostRuns = 1000;  // of one job in one folder
+constexpr char kReport[] = "/report.json";
+
+}  // namespace
+
+WorkDir::WorkDir(std::string shown, int lock_fd)
+    : shown_(std::move(shown)),
+      path_(std::filesystem::absolute(shown_).lexically_normal().string()),
+      lock_fd_(lock_fd) {
+  if (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+}
+
+WorkDir::WorkDir(WorkDir&& other) noexcept
+    : shown_(std::move(other.shown_)),
+      path_(std::move(other.path_)),
+      skipped_(std::move(other.skipped_)),
+      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+WorkDir::~WorkDir() {
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+// Aborted: another run has it.
+absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot make the work directory {}: {}", path, error.message()));
+  }
+  const std::string lock_path = path + "/.lock";
+  const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot write to the work directory {}: {}", path, std::strerror(errno)));
+  }
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    std::array<char, 32> holder{};
+    const ssize_t got = read(fd, holder.data(), holder.size() - 1);
+    close(fd);
+    return absl::AbortedError(
+        fmt::format("work directory {} is in use by another lockstep run (process {})", path,
+                    got > 0 ? holder.data() : "unknown"));
+  }
+  const std::string pid = fmt::format("{}", getpid());
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+    close(fd);
+    return absl::FailedPreconditionError(
+        fmt::format("cannot write {}: {}", lock_path, std::strerror(errno)));
+  }
+  return WorkDir(path, fd);
+}
+
+absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::string& job) {
+  if (!asked.empty()) {
+    absl::StatusOr<WorkDir> dir = Lock(asked);
+    if (!absl::IsAborted(dir.status())) return dir;
+    return absl::FailedPreconditionError(
+        fmt::format("{}: give this one another --work-dir", std::string(dir.status().message())));
+  }
+  std::string skipped;
+  for (int i = 1; i <= kMostRuns; ++i) {
+    const std::string path = fmt::format("runs/{}{}", job, i == 1 ? "" : fmt::format("-{}", i));
+    absl::StatusOr<WorkDir> dir = Lock(path);
+    const bool in_use = absl::IsAborted(dir.status());
+    if (!dir.ok() && !in_use) return dir;
+    if (dir.ok() && !dir->HasSucceeded()) {
+      dir->skipped_ = std::move(skipped);
+      return dir;
+    }
+    if (skipped.empty()) {
+      skipped = in_use ? fmt::format("{} is in use by another run", path)
+                       : fmt::format("the job in {} has succeeded", path);
+    }
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "runs/{} and {} others are in use or done: give this run a --work-dir", job, kMostRuns));
+}
+
+bool WorkDir::HasSucceeded() const {
+  using Json = nlohmann::json;
+  std::ifstream file(path_ + kReport);
+  const Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return report.is_object() && report.contains("state") && report["state"] == "Succeeded";
+}
+
+absl::Status WorkDir::WriteReport(const std::string& json) const {
+  const std::string path = path_ + kReport;
+  std::ofstream file(path);
+  file << json << '\n';
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+void WorkDir::RemoveReport() const {
+  std::error_code error;  // there may be none
+  std::filesystem::remove(path_ + kReport, error);
+}
+
+}  // namespace lockstep::cli

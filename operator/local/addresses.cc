@@ -1,0 +1,135 @@
+#include "operator/local/addresses.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "api/base/check.h"
+#include "api/base/status.h"
+
+namespace lockstep::local {
+namespace {
+
+constexpr int kMostPorts = 10000;
+constexpr int kFewestPorts = 1000;
+constexpr int kFirstPort = 10000;  // below lie the ports that services are known by
+
+// 127.77.x.y, never .0 or .255 at the end.
+std::string HostOfSlot(int slot) {
+  return fmt::format("127.77.{}.{}", slot / 250, 1 + slot % 250);
+}
+
+bool CanBind(in_addr_t host, int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = host;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool bound =
+      fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  if (fd >= 0) close(fd);
+  return bound;
+}
+
+// The lock's descriptor, or -1 if another run has it. The kernel lets go of it when we end.
+int TryLock(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return -1;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+absl::Status MakePrivateFolder(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot make {} for address locks: {}", path, std::strerror(errno)));
+  }
+  struct stat info{};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} for address locks is not a folder of user {}", path, getuid()));
+  }
+  return absl::OkStatus();
+}
+
+PortRange EphemeralPorts() {
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  PortRange range{32768, 60999};
+  file >> range.first >> range.last;
+  return range;
+}
+
+}  // namespace
+
+PortRange ReservablePorts(PortRange ephemeral) {
+  const PortRange below{std::max(kFirstPort, ephemeral.first - kMostPorts), ephemeral.first - 1};
+  const PortRange above{ephemeral.last + 1, std::min(65535, ephemeral.last + kMostPorts)};
+  const auto width = [](PortRange range) { return range.last - range.first + 1; };
+  const PortRange widest = width(above) > width(below) ? above : below;
+  return width(widest) >= kFewestPorts ? widest : PortRange{20000, 29999};
+}
+
+LocalAddresses::LocalAddresses(std::string lock_dir, PortRange ports)
+    : lock_dir_(std::move(lock_dir)), ports_(ports) {}
+
+absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::Open(std::string lock_dir,
+                                                                     PortRange ports) {
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateFolder(lock_dir));
+  return std::unique_ptr<LocalAddresses>(new LocalAddresses(std::move(lock_dir), ports));
+}
+
+absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::OpenDefault() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const bool usable = runtime != nullptr && access(runtime, W_OK) == 0;
+  std::string dir =
+      usable ? fmt::format("{}/lockstep", runtime) : fmt::format("/tmp/lockstep-{}", getuid());
+  return Open(std::move(dir), ReservablePorts(EphemeralPorts()));
+}
+
+LocalAddresses::~LocalAddresses() {
+  for (const auto& [pod, reservation] : reservations_) close(reservation.lock_fd);
+}
+
+controller::Address LocalAddresses::Of(const api::TrainingJob& job, api::Role role,
+                                       int index) const {
+  return OfPod(
+      fmt::format("{}/{}", job.metadata.namespace_name, controller::PodName(job, role, index)));
+}
+
+controller::Address LocalAddresses::OfPod(const std::string& pod) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = reservations_.find(pod);
+  if (it != reservations_.end()) return it->second.address;
+  return reservations_.emplace(pod, Reserve()).first->second.address;
+}
+
+LocalAddresses::Reservation LocalAddresses::Reserve() const {
+  const int slots = ports_.last - ports_.first + 1;
+  for (int tried = 0; tried < slots; ++tried) {
+    const int slot = next_slot_++ % slots;
+    const controller::Address address{HostOfSlot(slot), ports_.first + slot};
+    const int lock = TryLock(fmt::format("{}/port-{}.lock", lock_dir_, address.port));
+    if (lock < 0) continue;
+    // Another user, or a program that knows nothing of our locks, may have the port. Binding all
+    // addresses fails if any address of it is taken.
+    if (CanBind(htonl(INADDR_ANY), address.port)) return {address, lock};
+    close(lock);
+  }
+  LOCKSTEP_CHECK(false, "no free port for a pod between {} and {}", ports_.first, ports_.last);
+  return {};
+}
+
+}  // namespace lockstep::local

@@ -1,0 +1,15 @@
+// Times as API objects carry them: metav1.Time, which knows no fractions of a second.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "api/base/rfc3339.h"
+
+namespace lockstep::local {
+
+inline std::string FormatApiTime(Time time) {
+  return FormatRfc3339(std::chrono::floor<std::chrono::seconds>(time));
+}
+
+}  // namespace lockstep::local

@@ -1,0 +1,100 @@
+// One pod's life, as the kubelet leads it: init containers in order, then all containers, restarts
+// by restartPolicy with back-off, SIGTERM and, after the grace period, SIGKILL.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/base/clock.h"
+#include "operator/kube/object.h"
+#include "operator/local/process.h"
+
+namespace lockstep::local {
+
+struct ContainerPlan {
+  std::string name, image;
+  absl::StatusOr<ProcessSpec> process;  // an error: the container fails with it at its start
+  bool init = false;
+  bool sidecar = false;          // an init container with restartPolicy Always
+  std::string message_path;      // what it writes there is its termination message
+  bool logs_as_message = false;  // terminationMessagePolicy: FallbackToLogsOnError
+};
+
+struct PodPlan {
+  std::string name, log_folder, ip;
+  std::string restart_policy = "Always";  // Always | OnFailure | Never
+  Duration grace = std::chrono::seconds(30);
+  std::vector<ContainerPlan> containers;  // init containers first, in order
+};
+
+// Not thread-safe. Whoever polls the host hands in exits, and calls Advance when NextDeadline
+// passes.
+class PodRunner {
+ public:
+  struct Backoff {  // between restarts: none before the first, then doubling
+    Duration initial = std::chrono::seconds(1);
+    Duration limit = std::chrono::minutes(5);
+    Duration reset_after = std::chrono::minutes(10);  // of running
+  };
+
+  PodRunner(PodPlan plan, ProcessHost& host, const Clock& clock)
+      : PodRunner(std::move(plan), host, clock, Backoff()) {}
+  PodRunner(PodPlan plan, ProcessHost& host, const Clock& clock, Backoff backoff);
+
+  // Does all that is due: starts, restarts, kills.
+  void Advance();
+  bool Owns(pid_t pid) const;
+  void OnExit(const ProcessExit& exit);
+  // SIGTERM now, SIGKILL after `grace`; nothing starts again. A later call can only hasten it.
+  void Terminate(Duration grace);
+  const PodPlan& plan() const { return plan_; }
+
+  std::optional<SteadyTime> NextDeadline() const;
+  bool HasProcesses() const;
+  // "Pending", "Running", "Succeeded", "Failed".
+  std::string Phase() const;
+  // The pod's `status`.
+  kube::Object Status() const;
+
+ private:
+  enum class State { kWaiting, kRunning, kEnding, kTerminated };  // kEnding: only leftovers run
+  struct Ended {
+    int code = 0, signal = 0;
+    std::string reason, message;
+    Time started, finished;
+  };
+  struct Container {
+    ContainerPlan plan;
+    State state = State::kWaiting;
+    pid_t pid = 0;
+    std::string log_path;
+    Time started;
+    SteadyTime started_steady;
+    std::optional<Ended> ended, last;  // this time, the time before
+    int restarts = 0;
+    Duration backoff{0};    // what the next restart waits
+    SteadyTime next_start;  // kWaiting: not before
+  };
+
+  void StartDue(Container& container);
+  void Start(Container& container);
+  void End(Container& container, Ended ended);
+  bool Restarts(const Container& container, int code) const;
+  void StopLeftovers(Container& container);
+  void EndSidecars();
+  bool IsDone(const Container& container) const;
+  kube::Object StatusOf(const Container& container) const;
+
+  const PodPlan plan_;
+  ProcessHost& host_;
+  const Clock& clock_;
+  const Backoff backoff_;
+  const Time created_;
+  std::deque<Container> containers_;
+  std::optional<SteadyTime> kill_at_;  // set: the pod is being stopped
+  bool terminating_ = false;           // nothing starts again
+};
+
+}  // namespace lockstep::local

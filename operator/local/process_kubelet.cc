@@ -1,0 +1,318 @@
+#include "operator/local/process_kubelet.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "api/base/log.h"
+#include "api/base/status.h"
+#include "api/v1/names.h"
+#include "operator/local/quantity.h"
+
+extern char** environ;
+
+namespace lockstep::local {
+namespace {
+
+using kube::Object;
+
+constexpr std::int64_t kDefaultGraceSeconds = 30;
+
+// In thousandths of a core; nothing if the container names no limit.
+absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& container) {
+  static const Object::json_pointer kLimit("/resources/limits/cpu");
+  if (!container.contains(kLimit)) return std::nullopt;
+  const auto limit = ParseQuantity(container[kLimit]);
+  if (!limit.ok() || *limit <= 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "container {}: resources.limits.cpu: {}", container.value("name", ""),
+        limit.ok() ? "found 0 or less, expected more" : std::string(limit.status().message())));
+  }
+  return static_cast<std::int64_t>(std::ceil(*limit * 1000));
+}
+
+std::string FolderOfProgram() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/usr/bin" : program.parent_path().string();
+}
+
+}  // namespace
+
+HostFacts ThisHost() {
+  HostFacts host;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) host.env[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  host.program_dir = FolderOfProgram();
+  host.current_dir = std::filesystem::current_path().string();
+  return host;
+}
+
+std::vector<int> PermittedCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+absl::Status CheckPod(const Object& pod, const VolumeOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto locations, LocateVolumes(pod, options));
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Object& container : pod["spec"].value(list, Object::array())) {
+      LOCKSTEP_RETURN_IF_ERROR(MapMounts(container, locations).status());
+      LOCKSTEP_RETURN_IF_ERROR(CpuLimit(container).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+ProcessKubelet::ProcessKubelet(MemoryClient& client, const LocalAddresses& addresses,
+                               const Clock& clock, KubeletOptions options)
+    : client_(client),
+      addresses_(addresses),
+      clock_(clock),
+      options_(std::move(options)),
+      cpus_(options_.cpus, options_.expected_pods) {}
+
+ProcessKubelet::~ProcessKubelet() {
+  if (!thread_.joinable()) return;
+  KillAll();
+  Join();
+}
+
+void ProcessKubelet::Start() {
+  thread_ = std::thread([this] { Loop(); });
+  watch_ = std::jthread([this](std::stop_token stop) { WatchLoop(std::move(stop)); });
+}
+
+void ProcessKubelet::Post(std::function<void()> action) {
+  {
+    const std::lock_guard lock(mutex_);
+    mailbox_.push_back(std::move(action));
+  }
+  processes_.Wake();
+}
+
+void ProcessKubelet::Shutdown() {
+  Post([this] {
+    stopping_ = true;
+    for (auto& [uid, pod] : pods_) pod.runner->Terminate(pod.runner->plan().grace);
+  });
+}
+
+void ProcessKubelet::KillAll() {
+  Post([this] {
+    stopping_ = true;
+    for (auto& [uid, pod] : pods_) pod.runner->Terminate(Duration(0));
+  });
+}
+
+void ProcessKubelet::Join() {
+  if (thread_.joinable()) thread_.join();
+  if (watch_.joinable()) {
+    watch_.request_stop();
+    watch_.join();
+  }
+}
+
+void ProcessKubelet::WatchLoop(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    // An empty version: the watch begins with everything there is.
+    const absl::Status status =
+        client_.Watch(kube::kPodKind, {}, stop, [this](kube::WatchEvent event) {
+          Post([this, event = std::move(event)] { OnPod(event); });
+        });
+    // History has gone past us: what was deleted meanwhile is found by asking for what there is.
+    if (absl::IsOutOfRange(status)) {
+      Post([this] {
+        std::vector<std::string> lost;
+        for (const auto& [uid, pod] : pods_) {
+          const auto now = client_.Get(kube::kPodKind, pod.key);
+          if (!now.ok() || kube::Uid(*now) != uid) lost.push_back(uid);
+        }
+        for (const std::string& uid : lost) OnDeleted(uid);
+      });
+    } else if (!status.ok()) {
+      LogError("watch of pods failed", {{"error", std::string(status.message())}});
+      return;
+    }
+  }
+}
+
+void ProcessKubelet::Loop() {
+  while (true) {
+    std::vector<std::function<void()>> actions;
+    {
+      const std::lock_guard lock(mutex_);
+      actions.swap(mailbox_);
+    }
+    for (const auto& action : actions) action();
+    for (auto& [uid, pod] : pods_) pod.runner->Advance();
+    Settle();
+    const bool idle = std::none_of(pods_.begin(), pods_.end(), [](const auto& entry) {
+      return entry.second.runner->HasProcesses();
+    });
+    if (stopping_ && idle) return;
+    for (const ProcessExit& exit : processes_.Poll(NextDeadline())) {
+      for (auto& [uid, pod] : pods_) {
+        if (pod.runner->Owns(exit.pid)) pod.runner->OnExit(exit);
+      }
+    }
+  }
+}
+
+void ProcessKubelet::OnPod(const kube::WatchEvent& event) {
+  if (event.type == kube::WatchEvent::Type::kBookmark) return;
+  const Object& pod = event.object;
+  if (pod["spec"].value("nodeName", "") != options_.node_name) return;
+  const std::string uid = kube::Uid(pod);
+  if (event.type == kube::WatchEvent::Type::kDeleted) {
+    OnDeleted(uid);
+    return;
+  }
+  if (!pods_.contains(uid)) AddPod(pod);
+  const auto it = pods_.find(uid);
+  if (it == pods_.end() || !kube::IsBeingDeleted(pod) || it->second.deleting) return;
+  it->second.deleting = true;
+  it->second.runner->Terminate(std::chrono::seconds(
+      pod["metadata"].value("deletionGracePeriodSeconds", kDefaultGraceSeconds)));
+}
+
+// Gone from the API server without our confirmation: there is nobody left to be patient for.
+void ProcessKubelet::OnDeleted(const std::string& uid) {
+  const auto it = pods_.find(uid);
+  if (it == pods_.end()) return;
+  it->second.gone = true;
+  it->second.runner->Terminate(Duration(0));
+}
+
+void ProcessKubelet::AddPod(const Object& pod) {
+  if (stopping_) return;
+  const std::string phase = pod.value("status", Object::object()).value("phase", "");
+  if (phase == "Succeeded" || phase == "Failed") return;
+  Pod entry;
+  entry.key = kube::KeyOf(pod);
+  entry.runner = std::make_unique<PodRunner>(MakePlan(pod), processes_, clock_, options_.backoff);
+  pods_.emplace(kube::Uid(pod), std::move(entry));
+}
+
+PodPlan ProcessKubelet::MakePlan(const Object& pod) {
+  const kube::Key key = kube::KeyOf(pod);
+  const Object& spec = pod["spec"];
+  PodPlan plan;
+  plan.name = key.name;
+  plan.log_folder = options_.volumes.work_dir + "/logs";
+  plan.ip = addresses_.OfPod(key.namespace_name + "/" + key.name).host;
+  plan.restart_policy = spec.value("restartPolicy", "Always");
+  plan.grace =
+      std::chrono::seconds(spec.value("terminationGracePeriodSeconds", kDefaultGraceSeconds));
+  Object told = pod;
+  told["status"]["podIP"] = plan.ip;
+  told["status"]["hostIP"] = "127.0.0.1";
+
+  auto locations = LocateVolumes(pod, options_.volumes);
+  absl::Status filled = locations.status();
+  if (filled.ok()) filled = FillVolumes(pod, *locations, client_);
+  const auto message_path = [&](const Object& container) {
+    return fmt::format("{}/{}/.termination-{}", plan.log_folder, plan.name,
+                       container.value("name", ""));
+  };
+  const auto process_of = [&](const Object& container) -> absl::StatusOr<ProcessSpec> {
+    LOCKSTEP_RETURN_IF_ERROR(filled);
+    LOCKSTEP_RETURN_IF_ERROR(CpuLimit(container).status());
+    LOCKSTEP_ASSIGN_OR_RETURN(PathMap paths, MapMounts(container, *locations));
+    paths.Add(container.value("terminationMessagePath", api::kTerminationMessagePath),
+              message_path(container));
+    LOCKSTEP_ASSIGN_OR_RETURN(ProcessSpec process,
+                              MakeProcess(told, container, paths, options_.host, client_));
+    process.env[api::kEnvTerminationMessagePath] = message_path(container);
+    process.cpus = CpusOf(pod, container);
+    process.marker = fmt::format("{}/{}", kube::Uid(pod), container.value("name", ""));
+    return process;
+  };
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Object& container : spec.value(list, Object::array())) {
+      const bool init = list == std::string("initContainers");
+      plan.containers.push_back(
+          {.name = container.value("name", ""),
+           .image = container.value("image", ""),
+           .process = process_of(container),
+           .init = init,
+           .sidecar = init && container.value("restartPolicy", "") == "Always",
+           .message_path = message_path(container),
+           .logs_as_message =
+               container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError"});
+    }
+  }
+  return plan;
+}
+
+// Containers without a limit share their pod's cores.
+std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& container) {
+  const auto limit = CpuLimit(container);
+  const std::string uid = kube::Uid(pod);
+  if (!limit.ok() || !*limit) return cpus_.Take(uid, std::nullopt);
+  return cpus_.Take(fmt::format("{}/{}", uid, container.value("name", "")), *limit);
+}
+
+void ProcessKubelet::Settle() {
+  for (auto it = pods_.begin(); it != pods_.end();) {
+    auto& [uid, pod] = *it;
+    if (!pod.gone) Report(uid, pod);
+    const bool ended = !pod.runner->HasProcesses();
+    const bool over = ended && (pod.gone || pod.deleting);
+    const std::string phase = pod.runner->Phase();
+    if (ended && (over || phase == "Succeeded" || phase == "Failed")) {
+      cpus_.GiveBack(uid);
+      for (const ContainerPlan& container : pod.runner->plan().containers) {
+        cpus_.GiveBack(fmt::format("{}/{}", uid, container.name));
+      }
+    }
+    if (over && pod.deleting && !pod.gone) {
+      // NotFound: someone else removed it first, which is as good.
+      const absl::Status confirmed = client_.ConfirmDeleted(pod.key, uid);
+      if (!confirmed.ok() && !absl::IsNotFound(confirmed)) {
+        LogError("cannot confirm a pod's deletion", {{"error", std::string(confirmed.message())}});
+      }
+    }
+    it = over ? pods_.erase(it) : std::next(it);
+  }
+}
+
+void ProcessKubelet::Report(const std::string& uid, Pod& pod) {
+  const Object status = pod.runner->Status();
+  std::string text = status.dump();
+  while (text != pod.reported) {
+    absl::StatusOr<Object> object = client_.Get(kube::kPodKind, pod.key);
+    if (!object.ok() || kube::Uid(*object) != uid) return;  // the watch will tell
+    (*object)["status"] = status;
+    const absl::Status written = client_.UpdateStatus(kube::kPodKind, *object).status();
+    if (absl::IsAborted(written)) continue;  // it has moved on: read again
+    if (!written.ok()) return;
+    pod.reported = std::move(text);
+    return;
+  }
+}
+
+std::optional<SteadyTime> ProcessKubelet::NextDeadline() const {
+  std::optional<SteadyTime> next;
+  for (const auto& [uid, pod] : pods_) {
+    const std::optional<SteadyTime> at = pod.runner->NextDeadline();
+    if (at && (!next || *at < *next)) next = at;
+  }
+  return next;
+}
+
+}  // namespace lockstep::local

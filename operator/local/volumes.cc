@@ -1,0 +1,211 @@
+#include "operator/local/volumes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "api/base/status.h"
+
+namespace lockstep::local {
+namespace {
+
+namespace fs = std::filesystem;
+using kube::Object;
+
+const Object& VolumesOf(const Object& pod) {
+  static const Object* const kNone = new Object(Object::array());
+  const auto spec = pod.find("spec");
+  if (spec == pod.end() || !spec->contains("volumes")) return *kNone;
+  return (*spec)["volumes"];
+}
+
+// The key beside `name`: "emptyDir", "nfs", …
+std::string TypeOf(const Object& volume) {
+  for (const auto& [key, value] : volume.items()) {
+    if (key != "name") return key;
+  }
+  return "emptyDir";
+}
+
+// The API's default for a volume that says nothing else is an emptyDir.
+Object SourceOf(const Object& volume, const std::string& type) {
+  return volume.contains(type) && volume[type].is_object() ? volume[type] : Object::object();
+}
+
+bool IsSharedMemory(const Object& pod, const std::string& volume) {
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const Object& container : pod["spec"].value(list, Object::array())) {
+      for (const Object& mount : container.value("volumeMounts", Object::array())) {
+        if (mount.value("name", "") == volume && mount.value("mountPath", "") == "/dev/shm") {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+absl::Status MakeFolder(const std::string& path, const std::string& what) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{}: cannot make {}: {}", what, path, error.message()));
+}
+
+// By temporary file and rename, so that a pod that reads it sees the old text or the new one.
+absl::Status WriteFile(const fs::path& path, const std::string& text, bool secret) {
+  const fs::path temporary = path.string() + ".new";
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  fs::permissions(temporary, secret ? fs::perms(0600) : fs::perms(0644));
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(temporary, path, error);
+  if (!file || error) {
+    return absl::FailedPreconditionError(fmt::format("cannot write {}", path.string()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteEntries(const Object& source, const Object& object, const std::string& folder,
+                          const std::string& what) {
+  const bool secret = object.value("kind", "") == "Secret";
+  const std::map<std::string, std::string> entries = EntriesOf(object);
+  if (!source.contains("items")) {
+    for (const auto& [key, text] : entries) {
+      LOCKSTEP_RETURN_IF_ERROR(WriteFile(fs::path(folder) / key, text, secret));
+    }
+    return absl::OkStatus();
+  }
+  for (const Object& item : source["items"]) {
+    const auto entry = entries.find(item.value("key", ""));
+    if (entry == entries.end()) {
+      return absl::NotFoundError(fmt::format("{}: no key {}", what, item.value("key", "")));
+    }
+    const fs::path path = fs::path(folder) / item.value("path", entry->first);
+    LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
+    LOCKSTEP_RETURN_IF_ERROR(WriteFile(path, entry->second, secret));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillHostPath(const Object& source, const std::string& path, const std::string& what) {
+  const std::string type = source.value("type", "");
+  if (type == "DirectoryOrCreate") return MakeFolder(path, what);
+  if (fs::exists(path)) return absl::OkStatus();
+  return absl::NotFoundError(fmt::format("{}: hostPath {} does not exist", what, path));
+}
+
+absl::Status FillVolume(const std::string& name_space, const Object& volume,
+                        const std::string& path, kube::Client& client) {
+  const std::string type = TypeOf(volume);
+  const std::string what = fmt::format("volume \"{}\"", volume.value("name", ""));
+  const Object source = SourceOf(volume, type);
+  if (type == "hostPath") return FillHostPath(source, path, what);
+  LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
+  if (type != "configMap" && type != "secret") return absl::OkStatus();
+  const kube::Kind& kind = type == "secret" ? kSecretKind : kConfigMapKind;
+  const std::string name = source.value(type == "secret" ? "secretName" : "name", "");
+  const absl::StatusOr<Object> object = client.Get(kind, {name_space, name});
+  if (object.ok()) return WriteEntries(source, *object, path, what);
+  if (absl::IsNotFound(object.status()) && source.value("optional", false)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      fmt::format("{}: no {} \"{}\" in namespace {}", what, kind.kind, name, name_space));
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& pod,
+                                                                 const VolumeOptions& options) {
+  std::map<std::string, std::string> locations;
+  for (const Object& volume : VolumesOf(pod)) {
+    const std::string name = volume.value("name", "");
+    const std::string type = TypeOf(volume);
+    const Object source = SourceOf(volume, type);
+    const std::string claim = source.value("claimName", name);
+    const std::string folders = options.work_dir + "/volumes/";
+    std::string& location = locations[name];
+    if (const auto it = options.folders.find(name); it != options.folders.end()) {
+      location = it->second;
+    } else if (type == "persistentVolumeClaim") {
+      const auto by_claim = options.folders.find(claim);
+      location = by_claim != options.folders.end() ? by_claim->second : folders + claim;
+    } else if (type == "emptyDir" && source.value("medium", "") == "Memory" &&
+               IsSharedMemory(pod, name)) {
+      location = "/dev/shm";
+    } else if (type == "emptyDir" || type == "configMap" || type == "secret") {
+      location = folders + name;
+    } else if (type == "hostPath") {
+      const fs::path path = fs::path(options.current_dir) / source.value("path", "");
+      location = path.lexically_normal().string();
+    } else {
+      return absl::InvalidArgumentError(fmt::format(
+          "pod {}: volume \"{}\" is of type {}, which has no counterpart on one machine: name a "
+          "folder for it with --volume {}=PATH",
+          kube::Name(pod), name, type, name));
+    }
+  }
+  return locations;
+}
+
+absl::Status FillVolumes(const Object& pod, const std::map<std::string, std::string>& locations,
+                         kube::Client& client) {
+  for (const Object& volume : VolumesOf(pod)) {
+    const auto location = locations.find(volume.value("name", ""));
+    if (location == locations.end()) continue;
+    LOCKSTEP_RETURN_IF_ERROR(FillVolume(kube::Namespace(pod), volume, location->second, client));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PathMap> MapMounts(const Object& container,
+                                  const std::map<std::string, std::string>& locations) {
+  PathMap paths;
+  for (const Object& mount : container.value("volumeMounts", Object::array())) {
+    const std::string volume = mount.value("name", "");
+    const std::string path = mount.value("mountPath", "");
+    const std::string what = fmt::format("container {}: the mount of volume \"{}\" at \"{}\"",
+                                         container.value("name", ""), volume, path);
+    const auto location = locations.find(volume);
+    if (location == locations.end()) {
+      return absl::InvalidArgumentError(fmt::format("{}: the pod has no such volume", what));
+    }
+    if (path.size() < 2 || path.front() != '/') {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: expected an absolute path below \"/\"", what));
+    }
+    if (mount.contains("subPathExpr")) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: subPathExpr is not supported by lockstep run", what));
+    }
+    const std::string sub_path = mount.value("subPath", "");
+    paths.Add(path, sub_path.empty() ? location->second : location->second + "/" + sub_path);
+  }
+  return paths;
+}
+
+std::map<std::string, std::string> EntriesOf(const Object& object) {
+  std::map<std::string, std::string> entries;
+  const bool secret = object.value("kind", "") == "Secret";
+  const auto add = [&](const char* field, bool encoded) {
+    if (!object.contains(field) || !object[field].is_object()) return;
+    for (const auto& [key, value] : object[field].items()) {
+      std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      if (encoded && !absl::Base64Unescape(text, &text)) continue;
+      entries[key] = std::move(text);
+    }
+  };
+  add("data", secret);
+  add("binaryData", true);
+  return entries;
+}
+
+}  // namespace lockstep::local

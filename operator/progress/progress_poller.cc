@@ -1,0 +1,161 @@
+#include "operator/progress/progress_poller.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "api/proto/trainer_status.grpc.pb.h"
+
+namespace lockstep::progress {
+namespace {
+
+// gRPC's own limit of two minutes would hide a restarted pod for as long.
+constexpr int kReconnectLimitMillis = 2000;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const controller::ProgressTarget& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectLimitMillis);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // pods are not behind the user's proxy
+  // A pod that took over an address must not be asked through the old one's connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(fmt::format("{}:{}", target.host, target.port),
+                                   grpc::InsecureChannelCredentials(), arguments);
+}
+
+// JSON, which status is written in, has no NaN.
+std::optional<double> IfFinite(bool present, double value) {
+  return present && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+api::Progress FromProto(const proto::TrainerProgress& message) {
+  api::Progress progress;
+  progress.step = message.step();
+  progress.total_steps = message.total_steps();
+  progress.epoch = message.epoch();
+  progress.loss = IfFinite(message.has_loss(), message.loss());
+  progress.accuracy = IfFinite(message.has_accuracy(), message.accuracy());
+  progress.test_accuracy = IfFinite(message.has_test_accuracy(), message.test_accuracy());
+  progress.test_loss = IfFinite(message.has_test_loss(), message.test_loss());
+  progress.goodput = IfFinite(message.has_goodput(), message.goodput());
+  progress.estimated_remaining_seconds =
+      IfFinite(message.has_estimated_remaining_seconds(), message.estimated_remaining_seconds());
+  progress.examples_per_second = IfFinite(true, message.examples_per_second()).value_or(0);
+  progress.last_checkpoint_step = message.last_checkpoint_step();
+  if (message.update_time() > 0) {
+    progress.update_time = Time(std::chrono::duration_cast<Time::duration>(
+        std::chrono::duration<double>(message.update_time())));
+  }
+  return progress;
+}
+
+}  // namespace
+
+struct ProgressPoller::Peer {
+  explicit Peer(controller::ProgressTarget where)
+      : target(std::move(where)), stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
+
+  const controller::ProgressTarget target;
+  const std::unique_ptr<proto::TrainerStatus::Stub> stub;
+  // The rest is guarded by the poller's mutex.
+  std::optional<api::Progress> latest;
+  SteadyTime next_call;
+  bool asked = false;  // a question is under way
+};
+
+struct ProgressPoller::Call {
+  std::shared_ptr<Peer> peer;
+  grpc::ClientContext context;
+  proto::GetStatusRequest request;
+  proto::GetStatusResponse response;
+};
+
+ProgressPoller::ProgressPoller(PollerOptions options) : options_(options) {
+  thread_ = std::jthread([this](std::stop_token stop) { Loop(std::move(stop)); });
+}
+
+ProgressPoller::~ProgressPoller() {
+  thread_.request_stop();
+  thread_.join();
+  std::unique_lock lock(mutex_);
+  for (const auto& [call, owned] : calls_) call->context.TryCancel();
+  changed_.wait(lock, [this] { return calls_.empty(); });
+}
+
+std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTarget& target) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Peer>& peer = peers_[target.job_uid];
+  if (peer == nullptr || peer->target != target) {
+    // What the predecessor said still stands until the new leader speaks.
+    const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
+    peer = std::make_shared<Peer>(target);
+    peer->latest = said;
+    changed_.notify_all();
+  }
+  return peer->latest;
+}
+
+void ProgressPoller::Forget(const std::string& job_uid) {
+  const std::lock_guard lock(mutex_);
+  peers_.erase(job_uid);
+}
+
+void ProgressPoller::Loop(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    SteadyTime next = now + options_.interval;
+    std::vector<std::shared_ptr<Peer>> due;
+    for (const auto& [uid, peer] : peers_) {
+      if (peer->asked) continue;
+      if (peer->next_call <= now) {
+        due.push_back(peer);
+        peer->next_call = now + options_.interval;
+      }
+      next = std::min(next, peer->next_call);
+    }
+    for (const std::shared_ptr<Peer>& peer : due) Ask(peer);
+    const std::size_t known = peers_.size();
+    // A new peer is asked at once.
+    changed_.wait_until(lock, stop, next, [&] {
+      return peers_.size() != known ||
+             std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+               return !entry.second->asked && entry.second->next_call == SteadyTime();
+             });
+    });
+  }
+}
+
+// mutex_ is held; the answer comes on a thread of gRPC's.
+void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
+  auto owned = std::make_unique<Call>();
+  Call* call = owned.get();
+  call->peer = peer;
+  call->context.set_deadline(
+      std::chrono::system_clock::now() +
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
+  peer->asked = true;
+  calls_.emplace(call, std::move(owned));
+  peer->stub->async()->GetStatus(
+      &call->context, &call->request, &call->response,
+      [this, call](const grpc::Status& status) { OnAnswer(*call, status.ok()); });
+}
+
+void ProgressPoller::OnAnswer(Call& call, bool ok) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = *call.peer;
+  peer.asked = false;
+  // A pod that took over the address may be another job's.
+  const bool is_ours =
+      call.response.job_uid().empty() || call.response.job_uid() == peer.target.job_uid;
+  if (ok && is_ours && call.response.has_progress()) {
+    peer.latest = FromProto(call.response.progress());
+  }
+  calls_.erase(&call);
+  changed_.notify_all();
+}
+
+}  // namespace lockstep::progress

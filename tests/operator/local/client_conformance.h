@@ -1,0 +1,155 @@
+// What every kube::Client must do, a real API server's included: instantiate the suite with a way
+// to make one. Each test works in a namespace of its own making.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "operator/kube/client.h"
+
+namespace lockstep::local {
+
+inline const kube::Kind kJobKind{"training.lockstep.dev", "v1", "TrainingJob", "trainingjobs"};
+inline const kube::Kind kConfigKind{"", "v1", "ConfigMap", "configmaps"};
+
+struct ClientUnderTest {
+  std::string name;
+  std::function<std::unique_ptr<kube::Client>()> make;
+  std::string namespace_name = "default";
+};
+
+// Collects what a watch says, on a thread of its own.
+class WatchRecorder {
+ public:
+  WatchRecorder(kube::Client& client, const kube::Kind& kind, kube::WatchOptions options)
+      : thread_([this, &client, kind, options = std::move(options)](std::stop_token stop) {
+          const absl::Status end =
+              client.Watch(kind, options, std::move(stop), [this](kube::WatchEvent event) {
+                const std::lock_guard lock(mutex_);
+                events_.push_back(std::move(event));
+                changed_.notify_all();
+              });
+          const std::lock_guard lock(mutex_);
+          end_ = end;
+          changed_.notify_all();
+        }) {}
+
+  // The first `count` events that are no bookmarks; fewer if the watch ends or takes ten seconds.
+  std::vector<kube::WatchEvent> Await(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10),
+                      [&] { return end_.has_value() || Changes().size() >= count; });
+    return Changes();
+  }
+  absl::Status AwaitEnd() {
+    std::unique_lock lock(mutex_);
+    const bool ended =
+        changed_.wait_for(lock, std::chrono::seconds(10), [&] { return end_.has_value(); });
+    return ended ? *end_ : absl::DeadlineExceededError("the watch goes on");
+  }
+  bool AwaitBookmark() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] {
+      return !events_.empty() && events_.back().type == kube::WatchEvent::Type::kBookmark;
+    });
+  }
+  void Stop() { thread_.request_stop(); }
+
+ private:
+  std::vector<kube::WatchEvent> Changes() const {
+    std::vector<kube::WatchEvent> changes;
+    for (const kube::WatchEvent& event : events_) {
+      if (event.type != kube::WatchEvent::Type::kBookmark) changes.push_back(event);
+    }
+    return changes;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<kube::WatchEvent> events_;
+  std::optional<absl::Status> end_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+// Built by name, since each test cares about few fields.
+inline kube::ListOptions ListOf(const std::string& name_space, const std::string& selector = "",
+                                const std::string& continue_token = "") {
+  kube::ListOptions options;
+  options.namespace_name = name_space;
+  options.label_selector = selector;
+  options.continue_token = continue_token;
+  return options;
+}
+inline kube::WatchOptions WatchOf(const std::string& name_space, const std::string& version = "",
+                                  const std::string& selector = "") {
+  kube::WatchOptions options;
+  options.namespace_name = name_space;
+  options.resource_version = version;
+  options.label_selector = selector;
+  return options;
+}
+
+class ClientConformanceTest : public testing::TestWithParam<ClientUnderTest> {
+ protected:
+  ClientConformanceTest() : client_(GetParam().make()), namespace_(GetParam().namespace_name) {}
+
+  kube::Object Make(const kube::Kind& kind, const std::string& name) const {
+    return {{"apiVersion", kind.ApiVersion()},
+            {"kind", kind.kind},
+            {"metadata", {{"name", name}, {"namespace", namespace_}}}};
+  }
+  kube::Object Config(const std::string& name, const std::string& value = "1") const {
+    kube::Object object = Make(kConfigKind, name);
+    object["data"] = {{"value", value}};
+    return object;
+  }
+  kube::Object Job(const std::string& name) const {
+    kube::Object object = Make(kJobKind, name);
+    object["spec"] = {{"suspend", false}};
+    return object;
+  }
+  kube::Object Pod(const std::string& name) const {
+    kube::Object object = Make(kube::kPodKind, name);
+    object["spec"]["containers"] = {{{"name", "main"}, {"image", "busybox"}}};
+    return object;
+  }
+  kube::Object Labelled(kube::Object object, const std::string& key, const std::string& value) {
+    object["metadata"]["labels"][key] = value;
+    return object;
+  }
+  kube::Object Owned(kube::Object object, const kube::Object& owner) {
+    object["metadata"]["ownerReferences"].push_back({{"apiVersion", owner["apiVersion"]},
+                                                     {"kind", owner["kind"]},
+                                                     {"name", kube::Name(owner)},
+                                                     {"uid", kube::Uid(owner)},
+                                                     {"controller", true}});
+    return object;
+  }
+  kube::Object MustCreate(const kube::Kind& kind, const kube::Object& object) {
+    auto created = client_->Create(kind, object);
+    EXPECT_TRUE(created.ok()) << created.status();
+    return created.ok() ? *created : kube::Object();
+  }
+  kube::Key KeyIn(const std::string& name) const { return {namespace_, name}; }
+  std::vector<std::string> Names(const kube::Kind& kind, const std::string& selector) {
+    auto page = client_->List(kind, ListOf(namespace_, selector));
+    EXPECT_TRUE(page.ok()) << page.status();
+    std::vector<std::string> names;
+    if (page.ok()) {
+      for (const kube::Object& object : page->items) names.push_back(kube::Name(object));
+    }
+    return names;
+  }
+
+  std::unique_ptr<kube::Client> client_;
+  const std::string namespace_;
+};
+
+}  // namespace lockstep::local
