@@ -37,6 +37,15 @@ int FakeClient::Count(const std::string& verb, const std::string& kind) const {
   }));
 }
 
+std::vector<Object> FakeClient::Objects(const Kind& kind) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Object> objects;
+  for (const auto& [slot, object] : objects_) {
+    if (slot.first == kind.plural) objects.push_back(object);
+  }
+  return objects;
+}
+
 std::vector<FakeClient::Change> FakeClient::JournalSince(std::uint64_t version) const {
   const std::lock_guard lock(mutex_);
   std::vector<Change> changes;

@@ -32,6 +32,7 @@ class FakeClient final : public kube::Client {
   void SetAfter(Hook hook);
   std::vector<Call> writes() const;
   int Count(const std::string& verb, const std::string& kind) const;
+  std::vector<kube::Object> Objects(const kube::Kind& kind) const;
   std::vector<Change> JournalSince(std::uint64_t version) const;
   // Watches from before now get OutOfRange, running ones end with it.
   void ForgetHistory();

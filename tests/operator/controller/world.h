@@ -105,7 +105,7 @@ class World {
     });
   }
 
-  std::vector<kube::Object> Pods() { return client.List(kube::kPodKind, {})->items; }
+  std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }
   std::optional<api::TrainingJob> Job() {
     const auto object = client.Get(controller::kTrainingJobKind, key);
     if (!object.ok()) return std::nullopt;
@@ -113,7 +113,7 @@ class World {
   }
   std::vector<std::string> EventReasons() {
     std::vector<std::string> reasons;
-    for (const kube::Object& event : client.List(kube::kEventKind, {})->items) {
+    for (const kube::Object& event : client.Objects(kube::kEventKind)) {
       reasons.push_back(event.at("reason"));
     }
     std::ranges::sort(reasons);

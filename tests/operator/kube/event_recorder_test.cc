@@ -16,7 +16,7 @@ struct EventRecorderTest : ::testing::Test {
   void Record(const std::string& note) {
     recorder.Record(kPodKind, pod, EventType::kWarning, "Failed", "Start", note);
   }
-  std::vector<Object> Events() { return client.List(kEventKind, {})->items; }
+  std::vector<Object> Events() { return client.Objects(kEventKind); }
 
   FakeClient client;
   FakeClock clock;
