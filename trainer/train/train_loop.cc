@@ -49,6 +49,7 @@ absl::StatusOr<LoopEnd> TrainLoop::Run(const Membership& membership) {
         TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), seconds));
     ApplyStep(totals, session.plan(), state);
     reporter.StepDone(totals, state, seconds);
+    if (saver != nullptr) reporter.CheckpointOutcome(saver->outcome());
     if (!std::isfinite(totals.loss)) return LoopEnd::kDiverged;
     if (session.plan().StepInEpoch(state.step) == 0) reporter.EpochDone(state);
     if (totals.stop_requests > 0) {
@@ -144,7 +145,6 @@ void TrainLoop::SaveIfDue(int rank) {
   if (state.step == session.total_steps()) return;  // SaveAndWait follows
   const PhaseTimer timer(seconds.checkpoint);
   // A disk that is full now may have room at the next checkpoint: training goes on meanwhile.
-  reporter.CheckpointOutcome(saver->outcome());
   saver->Save(MakeSnapshot(session, state));
 }
 
