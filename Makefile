@@ -2,7 +2,6 @@
 #   make run    two workers train core-cnn on real MNIST      make test   build and run the tests
 JOBS ?= $(shell nproc)
 PRESET ?= release
-RUN_DIR ?= runs/mnist
 RUN_FLAGS ?=
 BENCH_FLAGS ?=
 BIN := build/$(PRESET)/bin
@@ -16,7 +15,7 @@ help:
 ## make run         train examples/mnist.yaml on this machine; RUN_FLAGS adds to `lockstep run`
 run: build
 	@mnist=$$(tools/fetch-mnist) && \
-	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" --work-dir "$(RUN_DIR)" $(RUN_FLAGS)
+	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" $(RUN_FLAGS)
 
 ## make build       binaries in build/release/bin
 build:

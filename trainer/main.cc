@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 
 #include "api/base/log.h"
@@ -26,7 +27,7 @@ int Supervise(const Clock& clock) {
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   SupervisorOptions options;
-  options.replica_command = {"/proc/self/exe", "replica"};
+  options.replica_command = {std::filesystem::read_symlink("/proc/self/exe"), "replica"};
   const std::string address = fmt::format(
       "{}:{}", identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip, api::kMetricsPort);
   options.start_metrics = [address] { return MetricsServer::Start(address); };
