@@ -8,11 +8,18 @@
 namespace lockstep::train {
 namespace {
 
+constexpr std::size_t kMaxText = 120;
 constexpr std::int64_t kMaxCount = 1 << 20;  // far above any use, far below overflow
 const std::string kCountText = fmt::format("an integer in [1, {}]", kMaxCount);
 const std::string kExtentText = fmt::format("{} or a pair [height, width] of them", kCountText);
 
 }  // namespace
+
+std::string JsonText(const nlohmann::json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kMaxText) text = text.substr(0, kMaxText) + "...";
+  return text;
+}
 
 const nlohmann::json* LayerFields::Find(const std::string& field) {
   known_.insert(field);
@@ -23,7 +30,7 @@ const nlohmann::json* LayerFields::Find(const std::string& field) {
 void LayerFields::Fault(const std::string& field, const std::string& expected) {
   const nlohmann::json* value = Find(field);
   errors_.push_back(fmt::format("{}.{}: found {}, expected {}", path_, field,
-                                value == nullptr ? "nothing" : value->dump(), expected));
+                                value == nullptr ? "nothing" : JsonText(*value), expected));
 }
 
 bool LayerFields::IsCount(const nlohmann::json& value) const {

@@ -16,6 +16,9 @@ struct Extent2d {
   std::int64_t h = 0, w = 0;
 };
 
+// A value for a message: bytes that are no UTF-8 are replaced, long values cut.
+std::string JsonText(const nlohmann::json& value);
+
 class LayerFields {
  public:
   // `json` must be an object. `json` and `errors` outlive this.

@@ -49,7 +49,8 @@ class Model {
   virtual std::span<float> states() = 0;
   virtual const std::vector<TensorSlot>& parameter_slots() const = 0;
   virtual const std::vector<TensorSlot>& state_slots() const = 0;
-  // `memory` holds parameters().size() floats, aligned to kArenaAlignment.
+  // `memory` holds parameters().size() floats, aligned to kArenaAlignment; it is zeroed. What was
+  // bound to gradients() before (an optimizer) must be bound again.
   virtual void BindGradients(float* memory) = 0;
 
   // Same seed, same values, whatever the back end and its layouts.

@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>
     const std::string path = fmt::format("layers[{}]", i);
     if (!layers[i].is_object()) {
       errors.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
-                                   layers[i].dump(), R"({"type": "Flatten"})"));
+                                   JsonText(layers[i]), R"({"type": "Flatten"})"));
       continue;
     }
     LayerFields fields(layers[i], path, errors);

@@ -171,6 +171,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "layers[0].name: found \"a/b\", expected a text without a slash"}),
     [](const auto& fault) { return fault.param.name; });
 
+TEST(ParseLayersTest, BytesThatAreNoTextAreReportedToo) {
+  EXPECT_THAT(FaultOf({LayerJson("Dense", {{"units", "\xff"}})}),
+              HasSubstr("layers[0].units: found \"\xef\xbf\xbd\", expected an integer"));
+  EXPECT_LT(FaultOf({LayerJson("Dense", {{"units", std::string(5000, 'x')}})}).size(), 300u);
+}
+
 TEST(ParseLayersTest, EveryFaultIsReportedAtOnce) {
   const std::string fault =
       FaultOf({LayerJson("Dense", {{"units", 0}}), LayerJson("Dropout", {{"rate", 2}})});

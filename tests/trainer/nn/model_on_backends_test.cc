@@ -1,0 +1,93 @@
+// Whole models on every back end against `reference`: layouts meet here as no single op shows it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/nn/model_bench.h"
+
+namespace lockstep::train {
+namespace {
+
+using nlohmann::json;
+
+struct ModelCase {
+  std::string name;
+  std::vector<json> layers;
+};
+
+constexpr std::int64_t kBatch = 6, kClasses = 4;
+const Shape kInput = {2, 12, 12};
+
+json Conv(int filters, int kernel, const char* padding, bool relu) {
+  return LayerJson("Conv2D", {{"filters", filters},
+                              {"kernelSize", kernel},
+                              {"padding", padding},
+                              {"activation", relu ? "relu" : "linear"}});
+}
+json Dense(int units, bool relu = false) {
+  return LayerJson("Dense", {{"units", units}, {"activation", relu ? "relu" : "linear"}});
+}
+
+std::vector<ModelCase> ModelCases() {
+  const json flatten = LayerJson("Flatten"), max_pool = LayerJson("MaxPooling2D");
+  const json norm = LayerJson("BatchNormalization"), relu = LayerJson("ReLU");
+  const json dropout = LayerJson("Dropout", {{"rate", 0.25}});
+  const json average = LayerJson("AveragePooling2D", {{"strides", 1}, {"padding", "same"}});
+  return {
+      {"Mlp", {flatten, Dense(20, true), Dense(kClasses)}},
+      {"CoreCnn",
+       {Conv(16, 5, "same", true), max_pool, Conv(20, 5, "same", true), max_pool, flatten,
+        Dense(32, true), Dense(kClasses)}},
+      {"EveryLayer",
+       {Conv(20, 3, "same", false), norm, relu, max_pool, Conv(18, 3, "valid", true), average,
+        dropout, flatten, Dense(7, true), norm, dropout, Dense(kClasses)}},
+      {"FlattenBeforeBatchNorm", {Conv(5, 3, "valid", true), flatten, norm, relu, Dense(kClasses)}},
+      {"FlattenBeforeElementwise",
+       {Conv(5, 3, "valid", false), flatten, relu, dropout, Dense(kClasses)}},
+      {"GlobalPoolToLogits",
+       {norm, Conv(8, 3, "same", true), Conv(kClasses, 1, "valid", false),
+        LayerJson("GlobalAveragePooling2D")}},
+      {"ConvolutionToLogits", {Conv(kClasses, 12, "valid", false), flatten}},
+      {"PoolFirst", {max_pool, average, Conv(8, 3, "same", true), flatten, Dense(kClasses)}},
+  };
+}
+
+void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
+                 const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  float largest = 1e-3f;
+  for (const float value : expected) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 1e-4f * largest) << what << "[" << i << "]";
+  }
+}
+
+class ModelOnBackendsTest : public testing::TestWithParam<std::tuple<std::string, ModelCase>> {};
+
+TEST_P(ModelOnBackendsTest, StepAndEvaluationMatchReference) {
+  const auto& [backend, model_case] = GetParam();
+  const ModelOptions options{.batch = kBatch, .input = kInput, .classes = kClasses, .seed = 3};
+  ModelBench found(model_case.layers, options, backend);
+  ModelBench expected(model_case.layers, options, "reference");
+  const Batch batch = Slice(RandomBatch(kBatch, kInput, kClasses, 1), 0, 5, kBatch);
+  const StepContext step{.valid = 5, .step = 2, .first_position = 30};
+  EXPECT_NEAR(found.Step(batch, step, 0.2f).loss, expected.Step(batch, step, 0.2f).loss, 1e-4);
+  for (const TensorSlot& slot : expected.model().parameter_slots()) {
+    EXPECT_EQ(found.Parameter(slot.name), expected.Parameter(slot.name)) << slot.name;
+    ExpectClose(found.Gradient(slot.name), expected.Gradient(slot.name), slot.name);
+  }
+  EXPECT_NEAR(found.Evaluate(batch).loss, expected.Evaluate(batch).loss, 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ModelOnBackendsTest,
+                         testing::Combine(testing::ValuesIn(kBackendsUnderTest),
+                                          testing::ValuesIn(ModelCases())),
+                         [](const auto& model) {
+                           return std::get<0>(model.param) + std::get<1>(model.param).name;
+                         });
+
+}  // namespace
+}  // namespace lockstep::train
