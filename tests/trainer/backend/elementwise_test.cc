@@ -51,7 +51,8 @@ TEST_P(ElementwiseTest, CrossEntropyOfLabelsMatchesReference) {
   for (float& value : logits) value *= 200;  // exp overflows without the shift
   std::vector<std::int32_t> labels(kRows);
   std::vector<float> weights(kRows, 1.0f);
-  for (std::int32_t i = 0; i < kRows; ++i) labels[static_cast<std::size_t>(i)] = i % kClasses;
+  for (std::int32_t i = 0; i < kRows; ++i)
+    labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i % kClasses);
   weights[3] = 0.5f;
   weights[kRows - 1] = 0;
   const LossOp::Memory memory{
