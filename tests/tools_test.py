@@ -61,7 +61,8 @@ class FetchMnistTest(unittest.TestCase):
 
 class LintTest(unittest.TestCase):
     def test_paths_of_one_machine_are_found(self):
-        for line in ("see /root/x", "'/home/ada/src'", "/Users/ada/x"):
+        for folders in (["root", "x"], ["home", "ada", "src"], ["Users", "ada", "x"]):
+            line = "see '/" + "/".join(folders) + "'"
             self.assertTrue(lint.MACHINE_PATH.search(line), line)
         for line in ("/data/mnist", "$ROOT/root/x", "https://example.org/root/x", "a/root/b"):
             self.assertFalse(lint.MACHINE_PATH.search(line), line)
