@@ -14,6 +14,7 @@ help:
 
 ## make run         train examples/mnist.yaml on this machine; RUN_FLAGS adds to `lockstep run`
 run: build
+	@tools/setup data
 	@mnist=$$(tools/fetch-mnist) && \
 	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" $(RUN_FLAGS)
 
@@ -41,6 +42,7 @@ test-peers: build
 
 ## make bench       images per second beside PyTorch and TensorFlow; BENCH_FLAGS goes to tools/bench/bench
 bench: build
+	@tools/setup data
 	@tools/setup bench
 	@tools/bench/bench --trainer $(BIN)/lockstep-trainer --lockstep $(BIN)/lockstep \
 	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
