@@ -6,7 +6,8 @@
 
 namespace lockstep::train {
 
-// Bytes, of this machine or of this container, whichever is less. The largest value: cannot be told.
+// Bytes, of this machine or of this container, whichever is less. The largest value: cannot be
+// told.
 std::uint64_t AvailableMemory();
 
 }  // namespace lockstep::train

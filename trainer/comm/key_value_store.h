@@ -14,7 +14,8 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is there; DeadlineExceeded names the key, Cancelled if the generation ended.
+  // Waits until the key is there; DeadlineExceeded names the key, Cancelled if the generation
+  // ended.
   virtual absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) = 0;
 };
 
