@@ -58,7 +58,9 @@ std::vector<ModelCase> ModelCases() {
 void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
                  const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;
-  float largest = 1e-3f;
+  // A bias before BatchNormalization has gradient 0; what is found is the rounding of sums of terms
+  // up to about 1e-2.
+  float largest = 1e-2f;
   for (const float value : expected) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < found.size(); ++i) {
     ASSERT_NEAR(found[i], expected[i], 1e-4f * largest) << what << "[" << i << "]";
