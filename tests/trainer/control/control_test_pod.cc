@@ -44,7 +44,7 @@ int RunMember(const Identity& identity) {
   const SystemClock clock;
   std::atomic<bool> ended{false};
   const auto rendezvous = MakeRendezvousClient(identity, clock);
-  rendezvous->OnGenerationEnd([&](const std::string&) { ended = true; });
+  rendezvous->OnGenerationEnd([&](std::uint64_t, const std::string&) { ended = true; });
   while (true) {
     ended = false;
     const auto membership = rendezvous->Join(-1, "layout");

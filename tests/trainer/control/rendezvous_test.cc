@@ -71,7 +71,8 @@ struct Replica {
   Replica(const Identity& identity, const Clock& clock, RendezvousClientOptions options) {
     options.stop_requested = [this] { return stop.load(); };
     rendezvous = MakeRendezvousClient(identity, clock, options);
-    rendezvous->OnGenerationEnd([this](const std::string& reason) { ended.Now(reason); });
+    rendezvous->OnGenerationEnd(
+        [this](std::uint64_t, const std::string& reason) { ended.Now(reason); });
   }
   std::future<absl::StatusOr<Membership>> JoinLater(std::int64_t step = -1,
                                                     const std::string& layout = kLayout) {
