@@ -133,15 +133,22 @@ void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
        fmt::format("the pod template sets {} itself; its values are kept", fmt::join(names, ", "))});
 }
 
+// Said before pods are made: a job that says it is suspended has none.
+Plan PlanResumed(const Observed& observed) {
+  const std::string message = "spec.suspend is false";
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
+  plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
+  return plan;
+}
+
 }  // namespace
 
 Plan PlanRunning(const Observed& observed) {
+  if (IsTrue(observed.job.status, kSuspended)) return PlanResumed(observed);
   Plan plan;
   plan.status = BaseStatus(observed);
-  if (IsTrue(plan.status, kSuspended)) {
-    SetCondition(observed, plan.status, kSuspended, false, "Resumed", "spec.suspend is false");
-    plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", "spec.suspend is false"});
-  }
   WarnOfOverriddenEnv(observed, plan);
   PlanDeletes(observed, plan);
   const bool complete = PlanCreates(observed, plan);

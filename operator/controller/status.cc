@@ -161,22 +161,24 @@ std::string StateOf(const api::TrainingJobStatus& status) {
   return "Pending";
 }
 
-bool DiffersOnlyInCounts(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b) {
-  api::TrainingJobStatus masked = a;
-  masked.replica_statuses = b.replica_statuses;
-  masked.ready_replicas = b.ready_replicas;
-  masked.restart_count = b.restart_count;
-  masked.restarts.since_progress = b.restarts.since_progress;
-  masked.completed_indexes = b.completed_indexes;
-  masked.progress = b.progress;
-  MaskReasons(b.conditions, masked.conditions);
-  if (!masked.next_retry_time || !b.next_retry_time) masked.next_retry_time = b.next_retry_time;
-  // Forgetting a pod that is gone can wait; remembering one cannot.
-  const bool only_forgets = std::ranges::all_of(b.counted_pods, [&a](const std::string& uid) {
-    return std::ranges::find(a.counted_pods, uid) != a.counted_pods.end();
-  });
-  if (only_forgets) masked.counted_pods = b.counted_pods;
-  return masked == b;
+bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
+                         const api::TrainingJobStatus& written) {
+  api::TrainingJobStatus masked = status;
+  masked.replica_statuses = written.replica_statuses;
+  masked.ready_replicas = written.ready_replicas;
+  masked.restart_count = written.restart_count;
+  masked.restarts.since_progress = written.restarts.since_progress;
+  masked.completed_indexes = written.completed_indexes;
+  masked.progress = written.progress;
+  MaskReasons(written.conditions, masked.conditions);
+  // Forgetting can wait: a retry time that has passed, a lost pod that is gone. Noting cannot.
+  if (!status.next_retry_time) masked.next_retry_time = written.next_retry_time;
+  const bool only_forgets =
+      std::ranges::all_of(status.counted_pods, [&written](const std::string& uid) {
+        return std::ranges::find(written.counted_pods, uid) != written.counted_pods.end();
+      });
+  if (only_forgets) masked.counted_pods = written.counted_pods;
+  return masked == written;
 }
 
 Time WholeSeconds(Time time) { return std::chrono::floor<std::chrono::seconds>(time); }

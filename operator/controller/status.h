@@ -41,7 +41,8 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
 std::string StateOf(const api::TrainingJobStatus& status);
 
 // True if only counts, progress and their like differ: what may wait for a write.
-bool DiffersOnlyInCounts(const api::TrainingJobStatus& a, const api::TrainingJobStatus& b);
+bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
+                         const api::TrainingJobStatus& written);
 
 // API objects carry whole seconds.
 Time WholeSeconds(Time time);
