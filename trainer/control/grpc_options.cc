@@ -13,7 +13,7 @@ namespace {
 // Together under 5 s: the longest that a peer may be gone unnoticed.
 constexpr int kKeepaliveTimeMs = 2000;
 constexpr int kKeepaliveTimeoutMs = 2500;
-constexpr int kConnectTimeoutMs = 1000;
+constexpr int kConnectTimeoutMs = 2000;  // a loaded host may need more than one second
 
 void LogFromGrpc(gpr_log_func_args* args) {
   Log(LogLevel::kDebug, fmt::format("gRPC: {}", args->message),

@@ -20,7 +20,7 @@ class RendezvousStream {
     std::function<void(const std::string& reason)> broken;  // once, last
   };
 
-  // Connects; returns at once if that is refused, after about a second if nobody answers.
+  // Connects; returns at once if that is refused, after two seconds if nobody answers.
   RendezvousStream(const std::string& address, Events events);
   ~RendezvousStream();
   RendezvousStream(const RendezvousStream&) = delete;
