@@ -10,6 +10,7 @@
 #include "api/base/log.h"
 #include "api/v1/names.h"
 #include "trainer/control/identity.h"
+#include "trainer/control/stop_signal.h"
 #include "trainer/control/supervisor.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/train/bench.h"
@@ -38,6 +39,7 @@ int Supervise(const Clock& clock) {
 }
 
 int Replica(const Clock& clock) {
+  InstallStopSignal();
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   return RunReplica(*identity, clock);
