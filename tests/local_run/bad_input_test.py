@@ -199,7 +199,7 @@ class CheckpointTest(unittest.TestCase):
         if os.geteuid() != 0:
             self.skipTest("mounting a small file system needs root")
         small = pathlib.Path(tempfile.mkdtemp())
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=250k", "tmpfs", str(small)], check=True)
         self.addCleanup(subprocess.run, ["umount", str(small)], check=True)
         training = dict(self.training, checkpoint={"directory": str(small), "everySteps": 4, "keep": 9})
         code, out = run_trainer(training=training)

@@ -220,7 +220,9 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
     return;
   }
   LogError(fmt::format("replica failed: {}", DescribeExit(wait_status)), fields);
-  if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code)) {
+  // A deadline has been waited for in full: another process would wait as long for the same peers.
+  if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
+      replica.exit_code != api::kExitRendezvousDeadline) {
     if (const std::optional<Duration> delay = budget_.Charge()) {
       replica.restart_at = clock_.SteadyNow() + *delay;
       if (metrics_) metrics_->CountReplicaRestart(replica.local_rank);

@@ -30,8 +30,9 @@ struct SupervisorOptions {
 
 // Returns the pod's exit code when all its replicas have ended:
 //   0: all ended with 0; the leader stays until every member of the world has been released;
-//   the code of the first replica that ended with 1 to 127, or once the restart budget is spent
-//     (128 + the signal's number if it was one); the others are stopped first;
+//   the code of the first replica that ended with 1 to 127 or kExitRendezvousDeadline, or once the
+//     restart budget is spent (128 + the signal's number if it was one); the others are stopped
+//     first;
 //   kExitPreempted: SIGTERM or SIGINT came, the replicas were told and left with that code.
 // Unavailable: the rendezvous's or the metrics' port is taken. Other errors: no replica could be
 // started. Call it on the main thread, before any other thread is started: it takes over SIGTERM,
