@@ -207,7 +207,9 @@ TEST_P(ClientConformanceTest, ADeletedOwnersObjectsAreCollected) {
 TEST_P(ClientConformanceTest, AnObjectOfADeadOwnerIsCollected) {
   const Object job = MustCreate(kJobKind, Job("a"));
   ASSERT_TRUE(client_->Delete(kJobKind, KeyIn("a"), "").ok());
-  WatchRecorder watch(*client_, kConfigKind, WatchOf(namespace_));
+  const auto page = client_->List(kConfigKind, ListOf(namespace_));
+  ASSERT_TRUE(page.ok());
+  WatchRecorder watch(*client_, kConfigKind, WatchOf(namespace_, page->resource_version));
   MustCreate(kConfigKind, Owned(Config("late"), job));
   const auto events = watch.Await(2);
   ASSERT_EQ(events.size(), 2U);

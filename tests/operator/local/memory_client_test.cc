@@ -76,7 +76,9 @@ TEST(MemoryClientTest, AWatchOfTheFutureOrOfNonsenseIsRefused) {
 
 TEST(MemoryClientTest, AQuietWatchGetsBookmarks) {
   MemoryClient client(kClock);
-  WatchRecorder watch(client, kube::kPodKind, WatchOf(""));
+  const auto page = client.List(kube::kPodKind, ListOf(""));
+  ASSERT_TRUE(page.ok());
+  WatchRecorder watch(client, kube::kPodKind, WatchOf("", page->resource_version));
   for (int i = 0; i < 64; ++i) {
     ASSERT_TRUE(client.Create(kConfigKind, Config("c" + std::to_string(i))).ok());
   }
