@@ -12,9 +12,12 @@ std::optional<Progress> ProgressFromMessage(const std::string& message) {
   if (!message.starts_with('{')) return std::nullopt;  // most messages are text
   const Json json = Json::parse(message, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("step")) return std::nullopt;
-  absl::StatusOr<Progress> progress = ReadDocument<Progress>(json, "progress");
-  if (!progress.ok()) return std::nullopt;
-  return *std::move(progress);
+  // The trainer may be newer than whoever reads this.
+  std::vector<FieldError> errors;
+  Progress progress;
+  FieldReader reader(json, "progress", UnknownFields::kIgnore, &errors);
+  Fields(reader, progress);
+  return errors.empty() ? std::optional(progress) : std::nullopt;
 }
 
 }  // namespace lockstep::api

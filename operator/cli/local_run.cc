@@ -7,6 +7,7 @@
 
 #include "api/base/status.h"
 #include "api/v1/defaults.h"
+#include "operator/controller/main_container.h"
 #include "operator/controller/observed.h"
 #include "operator/controller/render.h"
 
@@ -96,6 +97,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
 
   local::KubeletOptions kubelet;
   kubelet.node_name = kNode;
+  kubelet.mark = options.mark;
   kubelet.host = local::ThisHost();
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
@@ -106,12 +108,12 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
 
   std::unique_ptr<LocalRun> run(
       new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
-  if (!pods.empty()) {
+  const Object* main = pods.empty() ? nullptr : controller::FindMainContainer(pods.front());
+  if (main != nullptr) {
     run->leading_ = kube::KeyOf(pods.front());
     LOCKSTEP_ASSIGN_OR_RETURN(const auto locations,
                               local::LocateVolumes(pods.front(), kubelet.volumes));
-    LOCKSTEP_ASSIGN_OR_RETURN(run->leading_paths_,
-                              local::MapMounts(pods.front()["spec"]["containers"][0], locations));
+    LOCKSTEP_ASSIGN_OR_RETURN(run->leading_paths_, local::MapMounts(*main, locations));
   }
   run->Watch(controller::kTrainingJobKind, job.metadata.namespace_name);
   run->Watch(kube::kEventKind, job.metadata.namespace_name);

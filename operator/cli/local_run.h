@@ -20,6 +20,7 @@ namespace lockstep::cli {
 struct LocalRunOptions {
   std::string work_dir;                        // absolute
   std::map<std::string, std::string> volumes;  // --volume, absolute paths
+  std::string mark;                            // of its processes: see KubeletOptions
 };
 
 class LocalRun {

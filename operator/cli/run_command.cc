@@ -19,6 +19,7 @@
 #include "operator/cli/progress_line.h"
 #include "operator/cli/run_report.h"
 #include "operator/cli/work_dir.h"
+#include "operator/local/guardian.h"
 
 namespace lockstep::cli {
 namespace {
@@ -182,15 +183,17 @@ absl::StatusOr<RunReport> RunToEnd(const RunCommandOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("{}: spec.suspend: found true, so nothing would run", options.file));
   }
-  LocalRunOptions local;
-  LOCKSTEP_ASSIGN_OR_RETURN(local.volumes, ParseVolumes(options.volumes));
+  LocalRunOptions run_options;
+  LOCKSTEP_ASSIGN_OR_RETURN(run_options.volumes, ParseVolumes(options.volumes));
   LOCKSTEP_ASSIGN_OR_RETURN(const WorkDir work_dir,
                             WorkDir::Open(options.work_dir, file.job.metadata.name));
-  local.work_dir = work_dir.path();
+  run_options.work_dir = work_dir.path();
   work_dir.RemoveReport();
+  run_options.mark = local::MarkOfThisRun();
+  const local::Guardian guardian(run_options.mark);
   const SystemClock clock;
   Inbox inbox;
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, local, inbox, clock));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, run_options, inbox, clock));
   Session session(options, file, work_dir, *run, inbox, clock);
   session.console().Note(
       fmt::format("job {} in {}{}", file.job.metadata.name, work_dir.shown(),

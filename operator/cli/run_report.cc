@@ -63,8 +63,10 @@ void AddFailure(const RunReport& report, std::string& text) {
   if (!why.empty()) text += fmt::format("{}\n", why);
   if (!report.status.failure) return;
   const api::Failure& failure = *report.status.failure;
-  text += fmt::format("{} {} ended with exit code {} ({})\n", failure.role, failure.index,
-                      failure.exit_code, failure.reason);
+  if (why.empty()) {
+    text += fmt::format("{} {} ended with exit code {} ({})\n", failure.role, failure.index,
+                        failure.exit_code, failure.reason);
+  }
   if (!failure.message.empty() && why.find(failure.message) == std::string::npos) {
     text += failure.message;
     if (text.back() != '\n') text += '\n';

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +21,12 @@ namespace {
 
 constexpr int kMostRuns = 1000;  // of one job in one folder
 constexpr char kReport[] = "/report.json";
+
+pid_t ReadPid(int fd) {
+  std::array<char, 32> text{};
+  const ssize_t got = read(fd, text.data(), text.size() - 1);
+  return got > 0 ? std::atoi(text.data()) : 0;
+}
 
 }  // namespace
 
@@ -54,12 +62,14 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
         fmt::format("cannot write to the work directory {}: {}", path, std::strerror(errno)));
   }
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    std::array<char, 32> holder{};
-    const ssize_t got = read(fd, holder.data(), holder.size() - 1);
-    close(fd);
-    return absl::AbortedError(
-        fmt::format("work directory {} is in use by another lockstep run (process {})", path,
-                    got > 0 ? holder.data() : "unknown"));
+    const pid_t holder = ReadPid(fd);
+    // Of a run that was killed, what it left behind is being ended: that takes no time.
+    const bool ending = holder > 0 && kill(holder, 0) != 0 && errno == ESRCH;
+    if (!ending || flock(fd, LOCK_EX) != 0) {
+      close(fd);
+      return absl::AbortedError(fmt::format(
+          "work directory {} is in use by another lockstep run (process {})", path, holder));
+    }
   }
   const std::string pid = fmt::format("{}", getpid());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {

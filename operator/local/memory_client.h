@@ -99,7 +99,7 @@ class MemoryClient final : public kube::Client {
   std::condition_variable_any changed_;
   std::map<Resource, Objects> resources_;
   std::set<std::string> uids_;         // of everything alive
-  std::uint64_t version_ = 1;  // an empty list is of version 1: "0" would mean any version          // of the last change
+  std::uint64_t version_ = 1;          // of the last change; a watch from 0 means from anywhere
   std::deque<Change> history_;         // the last one has version_
   std::list<Snapshot> snapshots_;      // of lists read in pages, oldest first
   std::deque<std::string> dead_uids_;  // whose children are to be collected

@@ -1,6 +1,5 @@
 #include "operator/local/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
@@ -17,16 +16,14 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 
 #include "api/base/check.h"
+#include "operator/local/marked_processes.h"
 
 namespace lockstep::local {
 namespace {
-
-constexpr char kMarkerVariable[] = "LOCKSTEP_SANDBOX";
 
 enum Stage : int { kLog, kDirectory, kExecute };
 struct ChildError {
@@ -70,7 +67,7 @@ Prepared Prepare(const ProcessSpec& spec, std::string executable) {
   for (const std::string& arg : spec.argv) prepared.argv.push_back(const_cast<char*>(arg.c_str()));
   prepared.argv.push_back(nullptr);
   for (const auto& [key, value] : spec.env) prepared.env_text.push_back(key + "=" + value);
-  prepared.env_text.push_back(fmt::format("{}={}", kMarkerVariable, spec.marker));
+  prepared.env_text.push_back(fmt::format("{}={}", kMarkVariable, spec.marker));
   for (std::string& text : prepared.env_text) prepared.envp.push_back(text.data());
   prepared.envp.push_back(nullptr);
   CPU_ZERO(&prepared.cpus);
@@ -139,26 +136,13 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid) {
   return info;
 }
 
-bool HasMarker(pid_t pid, const std::string& marker) {
-  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-  const std::string env((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::string wanted = fmt::format("{}={}", kMarkerVariable, marker) + '\0';
-  const std::size_t pos = env.find(wanted);
-  return pos != std::string::npos && (pos == 0 || env[pos - 1] == '\0');
-}
-
 // Children of this program: what it started, and orphans of what it started.
 std::vector<pid_t> Children() {
   std::vector<pid_t> children;
-  DIR* proc = opendir("/proc");
-  if (proc == nullptr) return children;
-  while (const dirent* entry = readdir(proc)) {
-    const pid_t pid = std::atoi(entry->d_name);
-    if (pid <= 0) continue;
+  for (const pid_t pid : ProcessIds()) {
     const auto info = ReadProcess(pid);
     if (info && info->parent == getpid()) children.push_back(pid);
   }
-  closedir(proc);
   return children;
 }
 
@@ -228,6 +212,9 @@ void SystemProcesses::SignalGroup(pid_t group, int signal) {
 }
 
 bool SystemProcesses::GroupIsAlive(pid_t group) {
+  // Orphans of the group are our children now, and dead ones count as alive until waited for.
+  while (!pidfds_.contains(group) && waitpid(-group, nullptr, WNOHANG) > 0) {
+  }
   return kill(-group, 0) == 0;
 }
 
@@ -239,7 +226,7 @@ void SystemProcesses::KillLeftovers(pid_t group, const std::string& marker) {
     for (const pid_t pid : Children()) {
       if (pidfds_.contains(pid)) continue;
       const bool dead = waitpid(pid, nullptr, WNOHANG) == pid;
-      if (dead || !HasMarker(pid, marker)) continue;
+      if (dead || !HasMark(pid, marker)) continue;
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
       found = true;

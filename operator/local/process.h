@@ -19,7 +19,7 @@ struct ProcessSpec {
   std::string working_dir;
   std::string log_path;   // stdout and stderr are appended to it
   std::vector<int> cpus;  // affinity; empty: any
-  std::string marker;     // told to the process in its environment; KillLeftovers knows it by this
+  std::string marker;     // told to the process in its environment; a mark, see marked_processes.h
 };
 
 struct ProcessExit {

@@ -239,7 +239,8 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
                               MakeProcess(told, container, paths, options_.host, client_));
     process.env[api::kEnvTerminationMessagePath] = message_path(container);
     process.cpus = CpusOf(pod, container);
-    process.marker = fmt::format("{}/{}", kube::Uid(pod), container.value("name", ""));
+    process.marker =
+        fmt::format("{}{}/{}/", options_.mark, kube::Uid(pod), container.value("name", ""));
     return process;
   };
   for (const char* list : {"initContainers", "containers"}) {

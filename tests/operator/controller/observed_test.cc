@@ -54,6 +54,17 @@ TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
   EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
 }
 
+TEST(ObservedTest, ATrainersLastWordIsItsProgressAndNoMessage) {
+  Object state = ExitOf(0);
+  state["terminated"]["message"] = R"({"step":938,"testAccuracy":0.98})";
+  const auto pod = ObservePod(PodWith("Never", "Succeeded", state));
+  ASSERT_TRUE(pod->termination->progress);
+  EXPECT_EQ(pod->termination->progress->step, 938);
+  EXPECT_EQ(pod->termination->progress->test_accuracy, 0.98);
+  EXPECT_EQ(pod->termination->message, "");
+  EXPECT_FALSE(ObservePod(PodWith("Never", "Failed", ExitOf(1)))->termination->progress);
+}
+
 TEST(ObservedTest, AnEndThatTheKubeletUndoesIsNone) {
   EXPECT_TRUE(IsActive(*ObservePod(PodWith("OnFailure", "Running", ExitOf(1)))));
   EXPECT_TRUE(IsActive(*ObservePod(PodWith("Always", "Running", ExitOf(0)))));

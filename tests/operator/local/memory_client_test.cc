@@ -59,10 +59,10 @@ TEST(MemoryClientTest, AWatchFromBeforeItsHistoryMustListAgain) {
   MemoryClient client(kClock, {.history = 2, .node_name = ""});
   for (const char* name : {"a", "b", "c"})
     ASSERT_TRUE(client.Create(kConfigKind, Config(name)).ok());
-  WatchRecorder late(client, kConfigKind, WatchOf("", "2"));
+  WatchRecorder late(client, kConfigKind, WatchOf("", "1"));
   EXPECT_EQ(late.Await(2).size(), 2U);  // b and c are still known
   ASSERT_TRUE(client.Create(kConfigKind, Config("d")).ok());
-  WatchRecorder too_late(client, kConfigKind, WatchOf("", "2"));
+  WatchRecorder too_late(client, kConfigKind, WatchOf("", "1"));
   EXPECT_TRUE(absl::IsOutOfRange(too_late.AwaitEnd()));
 }
 
@@ -76,7 +76,9 @@ TEST(MemoryClientTest, AWatchOfTheFutureOrOfNonsenseIsRefused) {
 
 TEST(MemoryClientTest, AQuietWatchGetsBookmarks) {
   MemoryClient client(kClock);
-  WatchRecorder watch(client, kube::kPodKind, WatchOf("", "1"));
+  const auto page = client.List(kube::kPodKind, ListOf(""));
+  ASSERT_TRUE(page.ok());
+  WatchRecorder watch(client, kube::kPodKind, WatchOf("", page->resource_version));
   for (int i = 0; i < 64; ++i) {
     ASSERT_TRUE(client.Create(kConfigKind, Config("c" + std::to_string(i))).ok());
   }

@@ -1,0 +1,46 @@
+// The `lockstep` program in a folder of a test's own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::cli::testing {
+
+struct Ended {
+  int code = 0;  // -signal if one ended it
+  std::string out, err;
+  nlohmann::json Report() const;  // the object that --output json ends with
+};
+
+class Program {
+ public:
+  // Starts `lockstep ARGS` in `folder`.
+  Program(const std::string& folder, const std::vector<std::string>& args);
+  ~Program();  // kills it if it was not waited for
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void Signal(int signal) const;
+  Ended Wait();
+  pid_t pid() const { return pid_; }
+
+ private:
+  TempDirectory output_;
+  pid_t pid_ = -1;
+};
+
+Ended RunProgram(const std::string& folder, const std::vector<std::string>& args);
+
+// Waits until `condition` holds; false: it did not within a generous time.
+bool Eventually(const std::function<bool()>& condition);
+
+// A job of shell scripts: every worker runs `script`. Worker pods have an emptyDir at /scratch.
+std::string ShellJob(const std::string& name, int workers, const std::string& script);
+
+}  // namespace lockstep::cli::testing

@@ -1,0 +1,265 @@
+// `lockstep run` from outside: the program, its pods' processes and what it leaves.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/operator/cli/program.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::Ended;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using testing::Program;
+using testing::RunProgram;
+using testing::ShellJob;
+using ::testing::StartsWith;
+namespace fs = std::filesystem;
+
+// The training section of a job whose command is the test's own.
+constexpr char kTraining[] =
+    R"(spec.training={"model": {"name": "mlp"}, "dataset": {"format": "synthetic"}, )"
+    R"("batchSize": {"global": 8}, "steps": 5})";
+
+// A dead process that its new parent has not waited for does not count.
+bool Lives(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  std::string stat;
+  std::ifstream file(path);
+  std::getline(file, stat);
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) != "Z";
+}
+
+class RunTest : public ::testing::Test {
+ protected:
+  void WriteJob(int workers, const std::string& script) {
+    WriteTextFile(folder_.At("job.yaml"), ShellJob("job", workers, script));
+  }
+  std::vector<std::string> JsonIn(const std::string& work_dir,
+                                  std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"run", "job.yaml", "--work-dir", work_dir, "--output", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  Ended Run(const std::vector<std::string>& args) const { return RunProgram(folder_.path(), args); }
+  std::string Scratch(const std::string& name, const std::string& work_dir = "w") const {
+    return folder_.At(work_dir + "/volumes/scratch/" + name);
+  }
+  bool Exists(const std::string& path) const { return fs::exists(path); }
+  pid_t PidIn(const std::string& path) const { return std::stoi(ReadTextFile(path)); }
+
+  TempDirectory folder_;
+};
+
+TEST_F(RunTest, SucceedsWhenItsPodsDo) {
+  WriteJob(2, "echo worker $LOCKSTEP_INDEX says $TF_CONFIG");
+  const Ended ended = Run(JsonIn("w"));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const auto report = ended.Report();
+  EXPECT_EQ(report["state"], "Succeeded");
+  EXPECT_EQ(report["restarts"], 0);
+  EXPECT_EQ(report["work_dir"], "w");
+  for (const char* key : {"steps", "loss", "accuracy", "test_accuracy", "images_per_second",
+                          "checkpoint", "failure"}) {
+    EXPECT_TRUE(report.contains(key) && report[key].is_null()) << key;
+  }
+  EXPECT_THAT(ReadTextFile(folder_.At("w/logs/job-worker-1/0.log")),
+              StartsWith("worker 1 says {\"cluster\":{\"worker\":[\"127."));
+}
+
+TEST_F(RunTest, FailsWithTheCodeOfTheReplica) {
+  WriteJob(1, "exit 3");
+  const Ended ended = Run(JsonIn("w"));
+  EXPECT_EQ(ended.code, 3);
+  const auto report = ended.Report();
+  EXPECT_EQ(report["state"], "Failed");
+  EXPECT_EQ(report["failure"]["role"], "worker");
+  EXPECT_EQ(report["failure"]["exit_code"], 3);
+}
+
+TEST_F(RunTest, ARetryableExitIsTriedAgain) {
+  WriteJob(1, "[ -e /scratch/tried ] || { touch /scratch/tried; exit 143; }");
+  const Ended ended = Run(JsonIn("w"));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.Report()["restarts"], 1);
+  EXPECT_TRUE(Exists(folder_.At("w/logs/job-worker-0/1.log")));
+}
+
+TEST_F(RunTest, TheTrainersLastWordIsInTheReport) {
+  WriteJob(1, R"(echo '{"step":5,"totalSteps":5,"testAccuracy":0.75,"examplesPerSecond":1000}' )"
+              R"(> $LOCKSTEP_TERMINATION_MESSAGE_PATH)");
+  const Ended ended = Run(JsonIn("w", {"--set", kTraining}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.Report()["steps"], 5);
+  EXPECT_EQ(ended.Report()["test_accuracy"], 0.75);
+  EXPECT_EQ(ended.Report()["images_per_second"], 1000);
+}
+
+TEST_F(RunTest, TheTerminationMessageMayBeWrittenAsOnACluster) {
+  WriteJob(1, R"(echo '{"step":3}' > /dev/termination-log)");
+  const Ended ended = Run(JsonIn("w", {"--set", kTraining}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.Report()["steps"], 3);
+}
+
+TEST_F(RunTest, AnInterruptLetsPodsSaveAndTheNextRunGoesOn) {
+  WriteJob(1,
+           "[ -e /scratch/saved ] && exit 0\n"
+           "trap 'echo x > /scratch/saved; echo \"{\\\"step\\\":2}\" "
+           "> $LOCKSTEP_TERMINATION_MESSAGE_PATH; exit 200' TERM\n"
+           "touch /scratch/up; while :; do sleep 0.01; done");
+  Program program(folder_.path(), JsonIn("w", {"--set", kTraining}));
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  program.Signal(SIGINT);
+  const Ended ended = program.Wait();
+  EXPECT_EQ(ended.code, 130) << ended.err;
+  EXPECT_EQ(ended.Report()["state"], "Interrupted");
+  EXPECT_EQ(ended.Report()["steps"], 2);
+  EXPECT_TRUE(Exists(Scratch("saved")));
+  EXPECT_EQ(Run(JsonIn("w")).code, 0);
+}
+
+TEST_F(RunTest, ASecondInterruptKills) {
+  WriteJob(1,
+           "trap '' TERM; echo $$$$ > /scratch/pid; touch /scratch/up; while :; do sleep 1; done");
+  Program program(folder_.path(), JsonIn("w"));
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  const pid_t pod = PidIn(Scratch("pid"));
+  program.Signal(SIGINT);
+  program.Signal(SIGTERM);
+  const Ended ended = program.Wait();
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_FALSE(Lives(pod)) << "process " << pod << " was left behind";
+}
+
+TEST_F(RunTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
+  WriteJob(1,
+           "[ -e /scratch/up ] && exit 0\n"
+           "setsid sh -c 'echo $$$$ > /scratch/daemon; touch /scratch/up; exec sleep 100' & wait");
+  Program program(folder_.path(), JsonIn("w"));
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  const pid_t daemon = PidIn(Scratch("daemon"));
+  program.Signal(SIGKILL);
+  EXPECT_EQ(program.Wait().code, -SIGKILL);
+  EXPECT_EQ(Run(JsonIn("w")).code, 0);
+  EXPECT_TRUE(Eventually([&] { return !Lives(daemon); }));
+}
+
+TEST_F(RunTest, TimeIsUp) {
+  WriteJob(1, "exec sleep 100");
+  const Ended ended = Run(JsonIn("w", {"--timeout", "0.2"}));
+  EXPECT_EQ(ended.code, 124);
+  EXPECT_EQ(ended.Report()["state"], "TimedOut");
+}
+
+TEST_F(RunTest, TwoAtATimeHaveTheirOwnFoldersAndAddresses) {
+  WriteJob(1, "echo $TF_CONFIG > /scratch/config; until [ -e go ]; do sleep 0.01; done");
+  Program first(folder_.path(), {"run", "job.yaml"});
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job")); }));
+  Program second(folder_.path(), {"run", "job.yaml"});
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job-2")); }));
+  WriteTextFile(folder_.At("go"), "");
+  EXPECT_EQ(first.Wait().code, 0);
+  const Ended ended = second.Wait();
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, HasSubstr("runs/job is in use"));
+  EXPECT_NE(ReadTextFile(Scratch("config", "runs/job")),
+            ReadTextFile(Scratch("config", "runs/job-2")));
+}
+
+TEST_F(RunTest, AnotherRunsFolderIsRefusedByProcess) {
+  WriteJob(1, "touch /scratch/up; until [ -e go ]; do sleep 0.01; done");
+  Program first(folder_.path(), JsonIn("w"));
+  ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
+  const Ended refused = Run(JsonIn("w"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("process " + std::to_string(first.pid())));
+  WriteTextFile(folder_.At("go"), "");
+  EXPECT_EQ(first.Wait().code, 0);
+}
+
+TEST_F(RunTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
+  WriteJob(1, "ls /scratch; touch /scratch/mine");
+  EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
+  const Ended again = Run({"run", "job.yaml"});
+  EXPECT_THAT(again.out, HasSubstr("runs/job-2: the job in runs/job has succeeded"));
+  EXPECT_EQ(ReadTextFile(folder_.At("runs/job-2/logs/job-worker-0/0.log")), "");
+  EXPECT_EQ(Run(JsonIn("runs/job")).code, 0);
+  EXPECT_EQ(ReadTextFile(folder_.At("runs/job/logs/job-worker-0/1.log")), "mine\n");
+}
+
+TEST_F(RunTest, PodsOfOneCoreGetDistinctCores) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "needs two cores";
+  WriteJob(2, "grep Cpus_allowed_list /proc/self/status");
+  const std::string limit =
+      "spec.replicaSpecs.Worker.template.spec.containers[0].resources.limits.cpu=\"1\"";
+  EXPECT_EQ(Run(JsonIn("w", {"--set", limit})).code, 0);
+  EXPECT_NE(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")),
+            ReadTextFile(folder_.At("w/logs/job-worker-1/0.log")));
+}
+
+TEST_F(RunTest, SetChangesTheJob) {
+  WriteJob(1, "exit 1");
+  EXPECT_EQ(
+      Run(JsonIn("w", {"--set",
+                       "spec.replicaSpecs.Worker.template.spec.containers[0].command[2]=exit 0"}))
+          .code,
+      0);
+}
+
+TEST_F(RunTest, AVolumeCanBeAFolderOfTheUsers) {
+  fs::create_directory(folder_.At("mine"));
+  WriteTextFile(folder_.At("mine/input"), "in");
+  WriteJob(1, "cat /scratch/input > /scratch/output");
+  EXPECT_EQ(Run(JsonIn("w", {"--volume", "scratch=mine"})).code, 0);
+  EXPECT_EQ(ReadTextFile(folder_.At("mine/output")), "in");
+}
+
+TEST_F(RunTest, WhatCannotRunIsNamed) {
+  WriteJob(1, "exit 0");
+  const auto refused = [&](std::vector<std::string> more) {
+    const Ended ended = Run(JsonIn("w", std::move(more)));
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_EQ(ended.out, "");
+    return ended.err;
+  };
+  EXPECT_THAT(refused({"--set", "spec.replicaSpec.Worker.replicas=2"}),
+              HasSubstr("job.yaml: spec.replicaSpec: unknown field"));
+  EXPECT_THAT(refused({"--set", "replicas"}), HasSubstr("--set replicas: expected PATH=VALUE"));
+  EXPECT_THAT(refused({"--volume", "gone=/tmp"}), HasSubstr("it has: scratch"));
+  EXPECT_THAT(refused({"--volume", "scratch=/no/such"}), HasSubstr("/no/such does not exist"));
+  EXPECT_THAT(refused({"--set",
+                       "spec.replicaSpecs.Worker.template.spec.volumes=[{name: scratch, "
+                       "nfs: {server: a, path: b}}]"}),
+              HasSubstr("volume \"scratch\" is of type nfs"));
+  EXPECT_THAT(Run({"run", "absent.yaml"}).err, HasSubstr("cannot read absent.yaml"));
+}
+
+TEST_F(RunTest, AnImageWithoutCommandFailsWithTheReason) {
+  WriteJob(1, "exit 0");
+  const Ended ended = Run(
+      JsonIn("w", {"--set", "spec.replicaSpecs.Worker.template.spec.containers[0].command=[]"}));
+  EXPECT_EQ(ended.code, 127);
+  EXPECT_THAT(ended.Report()["failure"]["message"].get<std::string>(), HasSubstr("no command"));
+}
+
+TEST_F(RunTest, ValidateAndRenderNeedNoMachine) {
+  WriteJob(2, "exit 0");
+  EXPECT_THAT(Run({"validate", "job.yaml"}).out, HasSubstr("TrainingJob job is valid"));
+  const Ended rendered = Run({"render", "job.yaml"});
+  EXPECT_EQ(rendered.code, 0);
+  for (const char* part : {"kind: Service", "name: job-worker-1", "job-worker-0.job.default.svc"}) {
+    EXPECT_THAT(rendered.out, HasSubstr(part));
+  }
+  EXPECT_EQ(Run({"validate", "job.yaml", "--set", "spec.suspend=maybe"}).code, 2);
+  EXPECT_EQ(Run({"--version"}).out.substr(0, 9), "lockstep ");
+  EXPECT_EQ(Run({}).code, 2);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,146 @@
+#include "operator/local/container_process.h"
+
+#include <gmock/gmock.h>
+
+#include "operator/local/cpu_shares.h"
+#include "operator/local/memory_client.h"
+#include "operator/local/quantity.h"
+#include "operator/local/volumes.h"
+
+namespace lockstep::local {
+namespace {
+
+using kube::Object;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const SystemClock kClock;
+
+Object Pod() {
+  return {{"metadata", {{"name", "p"}, {"namespace", "default"}, {"labels", {{"role", "chief"}}}}},
+          {"status", {{"podIP", "127.0.0.9"}}}};
+}
+
+class ContainerProcessTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<ProcessSpec> Make(const Object& container) {
+    PathMap paths;
+    paths.Add("/data", "/srv/d");
+    const HostFacts host{.env = {{"HOME", "/root"}, {"TF_CONFIG", "outer"}, {"PATH", "/bin"}},
+                         .program_dir = "/opt/bin",
+                         .current_dir = "/here"};
+    return MakeProcess(Pod(), container, paths, host, client_);
+  }
+  MemoryClient client_{kClock};
+};
+
+TEST_F(ContainerProcessTest, MakesWhatTheImageWouldHaveStarted) {
+  const auto process = Make({{"name", "c"},
+                             {"command", {"run", "$(DIR)/x"}},
+                             {"args", {"--n", "$(MISSING)", "$$(DIR)"}},
+                             {"env", {{{"name", "DIR"}, {"value", "/data"}}}}});
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_THAT(process->argv, ElementsAre("run", "/srv/d/x", "--n", "$(MISSING)", "$(DIR)"));
+  EXPECT_EQ(process->env.at("DIR"), "/srv/d");
+  EXPECT_EQ(process->env.at("HOME"), "/root");
+  EXPECT_EQ(process->env.at("PATH"), "/opt/bin:/bin");
+  EXPECT_FALSE(process->env.contains("TF_CONFIG")) << "an outer job's variable leaked in";
+  EXPECT_EQ(process->working_dir, "/here");
+}
+
+TEST_F(ContainerProcessTest, ReadsFieldsOfThePodAndKeysOfConfigMaps) {
+  const Object map = {{"apiVersion", "v1"},
+                      {"kind", "ConfigMap"},
+                      {"metadata", {{"name", "m"}, {"namespace", "default"}}},
+                      {"data", {{"k", "v"}}}};
+  ASSERT_TRUE(client_.Create(kConfigMapKind, map).ok());
+  const auto from = [](const char* name, Object source) {
+    return Object{{"name", name}, {"valueFrom", std::move(source)}};
+  };
+  const auto process =
+      Make({{"name", "c"},
+            {"command", {"run"}},
+            {"env",
+             {from("IP", {{"fieldRef", {{"fieldPath", "status.podIP"}}}}),
+              from("ROLE", {{"fieldRef", {{"fieldPath", "metadata.labels['role']"}}}}),
+              from("K", {{"configMapKeyRef", {{"name", "m"}, {"key", "k"}}}})}}});
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(process->env.at("IP"), "127.0.0.9");
+  EXPECT_EQ(process->env.at("ROLE"), "chief");
+  EXPECT_EQ(process->env.at("K"), "v");
+}
+
+TEST_F(ContainerProcessTest, WithoutCommandNamesTheContainer) {
+  const auto process = Make({{"name", "c"}, {"image", "x"}});
+  EXPECT_TRUE(absl::IsInvalidArgument(process.status()));
+  EXPECT_THAT(std::string(process.status().message()), HasSubstr("container c: no command"));
+}
+
+TEST_F(ContainerProcessTest, AMissingConfigMapIsNamed) {
+  const auto process =
+      Make({{"name", "c"},
+            {"command", {"run"}},
+            {"env",
+             {{{"name", "K"},
+               {"valueFrom", {{"configMapKeyRef", {{"name", "gone"}, {"key", "k"}}}}}}}}});
+  EXPECT_THAT(std::string(process.status().message()), HasSubstr("env K: no ConfigMap \"gone\""));
+}
+
+TEST(CpuSharesTest, TwoPodsOfOneCoreGetDistinctCores) {
+  CpuShares shares({4, 7}, 2);
+  EXPECT_THAT(shares.Take("a", 1000), ElementsAre(4));
+  EXPECT_THAT(shares.Take("b", 1000), ElementsAre(7));
+  shares.GiveBack("a");
+  EXPECT_THAT(shares.Take("c", 500), ElementsAre(4));
+}
+
+TEST(CpuSharesTest, WithoutLimitsPodsShareEvenly) {
+  CpuShares shares({0, 1, 2, 3}, 2);
+  EXPECT_THAT(shares.Take("a", std::nullopt), ElementsAre(0, 1));
+  EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(2, 3));
+}
+
+TEST(QuantityTest, ReadsKubernetesQuantities) {
+  EXPECT_DOUBLE_EQ(*ParseQuantity("500m"), 0.5);
+  EXPECT_DOUBLE_EQ(*ParseQuantity("4Gi"), 4.0 * (1 << 30));
+  EXPECT_DOUBLE_EQ(*ParseQuantity(2), 2);
+  for (const char* text : {"", "x", "1q", "1 Gi", "nan"}) {
+    EXPECT_FALSE(ParseQuantity(text).ok()) << text;
+  }
+}
+
+Object PodWithVolume(Object volume) {
+  volume["name"] = "v";
+  return {{"metadata", {{"name", "p"}, {"namespace", "default"}}},
+          {"spec", {{"volumes", Object::array({std::move(volume)})}}}};
+}
+
+TEST(VolumesTest, EveryKindHasItsPlace) {
+  const VolumeOptions options{.work_dir = "/w", .current_dir = "/here", .folders = {}};
+  const auto place = [&](const Object& volume) {
+    const auto located = LocateVolumes(PodWithVolume(volume), options);
+    return located.ok() ? located->at("v") : std::string(located.status().message());
+  };
+  EXPECT_EQ(place({{"emptyDir", Object::object()}}), "/w/volumes/v");
+  EXPECT_EQ(place({{"persistentVolumeClaim", {{"claimName", "c"}}}}), "/w/volumes/c");
+  EXPECT_EQ(place({{"hostPath", {{"path", "/abs"}}}}), "/abs");
+  EXPECT_EQ(place({{"hostPath", {{"path", "rel"}}}}), "/here/rel");
+  EXPECT_THAT(place({{"nfs", Object::object()}}), HasSubstr("volume \"v\" is of type nfs"));
+}
+
+TEST(VolumesTest, AFolderFromTheCommandLineComesFirst) {
+  const VolumeOptions options{
+      .work_dir = "/w", .current_dir = "/here", .folders = {{"v", "/mine"}}};
+  const auto located = LocateVolumes(PodWithVolume({{"nfs", Object::object()}}), options);
+  ASSERT_TRUE(located.ok()) << located.status();
+  EXPECT_EQ(located->at("v"), "/mine");
+}
+
+TEST(VolumesTest, AMountOfNoVolumeIsRefusedByName) {
+  const auto paths =
+      MapMounts({{"name", "c"}, {"volumeMounts", {{{"name", "gone"}, {"mountPath", "/x"}}}}}, {});
+  EXPECT_THAT(std::string(paths.status().message()), HasSubstr("\"gone\""));
+}
+
+}  // namespace
+}  // namespace lockstep::local

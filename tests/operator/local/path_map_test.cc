@@ -1,0 +1,39 @@
+#include "operator/local/path_map.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::local {
+namespace {
+
+PathMap Paths() {
+  PathMap paths;
+  paths.Add("/data", "/home/u/d");
+  paths.Add("/data/deep/", "/srv/deep");
+  return paths;
+}
+
+TEST(PathMapTest, RewritesPathsWhereverTheyStand) {
+  EXPECT_EQ(Paths().Rewrite("/data"), "/home/u/d");
+  EXPECT_EQ(Paths().Rewrite("--dir=/data/x:/data"), "--dir=/home/u/d/x:/home/u/d");
+  EXPECT_EQ(Paths().Rewrite("cat \"/data/a\" > /data/b;"), "cat \"/home/u/d/a\" > /home/u/d/b;");
+}
+
+TEST(PathMapTest, TheLongestMountWins) {
+  EXPECT_EQ(Paths().Rewrite("/data/deep/x"), "/srv/deep/x");
+  EXPECT_EQ(Paths().Rewrite("/data/deeper"), "/home/u/d/deeper");
+}
+
+TEST(PathMapTest, LeavesOtherNamesAlone) {
+  for (const char* text : {"/database", "/mnt/data", "s3://b/data", "data", "/data.old", ""}) {
+    EXPECT_EQ(Paths().Rewrite(text), text);
+  }
+}
+
+TEST(PathMapTest, JsonStaysJson) {
+  PathMap paths;
+  paths.Add("/data", "/home/the \"user\"");
+  EXPECT_EQ(paths.Rewrite(R"({"b":"/data/x","a":1})"), R"({"b":"/home/the \"user\"/x","a":1})");
+}
+
+}  // namespace
+}  // namespace lockstep::local

@@ -1,0 +1,153 @@
+#include "operator/local/process.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "operator/local/guardian.h"
+#include "operator/local/marked_processes.h"
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::local {
+namespace {
+
+using ::testing::HasSubstr;
+
+const auto kLong = std::chrono::seconds(20);
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  ProcessSpec Shell(const std::string& script) {
+    ProcessSpec spec;
+    spec.argv = {"sh", "-c", script};
+    spec.env = {{"PATH", "/usr/bin:/bin"}};
+    spec.working_dir = folder_.path();
+    spec.log_path = folder_.At("log");
+    spec.marker = mark_;
+    return spec;
+  }
+  // Starts it and waits for its end.
+  ProcessExit Run(const ProcessSpec& spec) {
+    const auto pid = processes_.Start(spec);
+    EXPECT_TRUE(pid.ok()) << pid.status();
+    return pid.ok() ? Next() : ProcessExit();
+  }
+  ProcessExit Next() {
+    const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
+    while (std::chrono::steady_clock::now() < deadline) {
+      const std::vector<ProcessExit> exits = processes_.Poll(deadline);
+      if (!exits.empty()) return exits.front();
+    }
+    ADD_FAILURE() << "no process ended";
+    return {};
+  }
+  std::string Log() { return ReadTextFile(folder_.At("log")); }
+  // Waits until a process has written a line of its log.
+  void WaitForLog() {
+    const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
+    while (!std::filesystem::exists(folder_.At("log")) || !Log().ends_with('\n')) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::yield();
+    }
+  }
+  static bool Lives(const std::string& mark) {
+    for (const pid_t pid : ProcessIds()) {
+      if (HasMark(pid, mark)) return true;
+    }
+    return false;
+  }
+
+  TempDirectory folder_;
+  const std::string mark_ = MarkOfThisRun();
+  SystemProcesses processes_;
+};
+
+TEST_F(ProcessTest, TellsExitCodesAndSignals) {
+  EXPECT_EQ(Run(Shell("exit 3")).code, 3);
+  const ProcessExit killed = Run(Shell("kill -9 $$"));
+  EXPECT_EQ(killed.signal, SIGKILL);
+  EXPECT_EQ(killed.code, 128 + SIGKILL);
+}
+
+TEST_F(ProcessTest, HasItsOwnEnvironmentFolderAndLog) {
+  ProcessSpec spec = Shell("echo $NAME $HOME-; pwd; echo problem >&2");
+  spec.env["NAME"] = "value";
+  EXPECT_EQ(Run(spec).code, 0);
+  EXPECT_EQ(Log(), "value -\n" + folder_.path() + "\nproblem\n");
+}
+
+TEST_F(ProcessTest, RunsOnTheCoresItWasGiven) {
+  ProcessSpec spec = Shell("grep Cpus_allowed_list /proc/self/status");
+  spec.cpus = {0};
+  EXPECT_EQ(Run(spec).code, 0);
+  EXPECT_THAT(Log(), HasSubstr("Cpus_allowed_list:\t0\n"));
+}
+
+TEST_F(ProcessTest, SaysWhyItCannotStart) {
+  ProcessSpec spec = Shell("");
+  spec.argv = {"no-such-program"};
+  EXPECT_TRUE(absl::IsNotFound(processes_.Start(spec).status()));
+  spec = Shell("");
+  spec.working_dir = "/no/such/folder";
+  EXPECT_THAT(std::string(processes_.Start(spec).status().message()),
+              HasSubstr("working directory /no/such/folder"));
+}
+
+TEST_F(ProcessTest, KillsADaemonThatLeftItsGroup) {
+  const auto pid = processes_.Start(Shell("setsid sh -c 'echo up; exec sleep 100' & wait"));
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  WaitForLog();
+  processes_.SignalGroup(*pid, SIGKILL);
+  EXPECT_EQ(Next().signal, SIGKILL);
+  EXPECT_TRUE(Lives(mark_));
+  processes_.KillLeftovers(*pid, mark_);
+  EXPECT_FALSE(Lives(mark_));
+}
+
+TEST_F(ProcessTest, AGroupOfDeadOrphansIsNotAlive) {
+  const auto pid = processes_.Start(Shell("sleep 100 & echo up; wait"));
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  WaitForLog();
+  EXPECT_TRUE(processes_.GroupIsAlive(*pid));
+  processes_.Signal(*pid, SIGKILL);
+  EXPECT_EQ(Next().signal, SIGKILL);
+  processes_.SignalGroup(*pid, SIGTERM);
+  const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
+  while (processes_.GroupIsAlive(*pid)) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
+}
+
+TEST(GuardianTest, KillsWhatAKilledProgramLeaves) {
+  const TempDirectory folder;
+  const std::string mark = MarkOfThisRun();
+  const pid_t program = fork();
+  ASSERT_GE(program, 0);
+  if (program == 0) {  // a program with a guardian and a grandchild, killed
+    const Guardian guardian(mark);
+    setenv(kMarkVariable, (mark + "pod/").c_str(), 1);
+    if (std::system("setsid sleep 100 >/dev/null 2>&1 &") != 0) _exit(1);
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(program, &status, 0), program);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
+  const auto lives = [&mark] {
+    for (const pid_t pid : ProcessIds()) {
+      if (HasMark(pid, mark)) return true;
+    }
+    return false;
+  };
+  while (lives()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::local

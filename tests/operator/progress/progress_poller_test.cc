@@ -1,0 +1,137 @@
+#include "operator/progress/progress_poller.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <thread>
+
+#include "api/proto/trainer_status.grpc.pb.h"
+
+namespace lockstep::progress {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A leading pod that says what it is told to say.
+class FakeTrainer final : public proto::TrainerStatus::Service {
+ public:
+  explicit FakeTrainer(std::string job_uid) : job_uid_(std::move(job_uid)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeTrainer() override { server_->Shutdown(); }
+
+  void SetStep(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    step_ = step;
+  }
+  int questions() {
+    const std::lock_guard lock(mutex_);
+    return questions_;
+  }
+  bool WaitForQuestions(int count) {
+    std::unique_lock lock(mutex_);
+    return asked_.wait_for(lock, std::chrono::seconds(20), [&] { return questions_ >= count; });
+  }
+  controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
+
+  grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest*,
+                         proto::GetStatusResponse* response) override {
+    const std::lock_guard lock(mutex_);
+    ++questions_;
+    asked_.notify_all();
+    response->set_job_uid(job_uid_);
+    if (step_ < 0) return grpc::Status::OK;
+    response->mutable_progress()->set_step(step_);
+    response->mutable_progress()->set_loss(std::numeric_limits<double>::quiet_NaN());
+    response->mutable_progress()->set_accuracy(0.5);
+    return grpc::Status::OK;
+  }
+
+ private:
+  const std::string job_uid_;
+  int port_ = 0;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::int64_t step_ = -1;
+  int questions_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+PollerOptions Often() {
+  return {.interval = milliseconds(5), .deadline = std::chrono::seconds(5)};
+}
+
+std::optional<api::Progress> WaitForStep(ProgressPoller& poller, const FakeTrainer& trainer,
+                                         std::int64_t step) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < deadline) {
+    const auto latest = poller.Latest(trainer.Target());
+    if (latest && latest->step == step) return latest;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return std::nullopt;
+}
+
+TEST(ProgressPollerTest, BringsWhatTheTrainerSaidLast) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+  trainer.SetStep(7);
+  const auto progress = WaitForStep(poller, trainer, 7);
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->accuracy, 0.5);
+  EXPECT_FALSE(progress->loss.has_value()) << "JSON cannot hold NaN";
+  trainer.SetStep(8);
+  EXPECT_TRUE(WaitForStep(poller, trainer, 8).has_value());
+}
+
+TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {
+  FakeTrainer trainer("somebody else's");
+  trainer.SetStep(7);
+  ProgressPoller poller(Often());
+  poller.Latest(trainer.Target());
+  ASSERT_TRUE(trainer.WaitForQuestions(3));
+  EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+}
+
+TEST(ProgressPollerTest, FollowsTheLeadingPodToANewAddress) {
+  auto first = std::make_unique<FakeTrainer>("uid");
+  first->SetStep(7);
+  ProgressPoller poller(Often());
+  ASSERT_TRUE(WaitForStep(poller, *first, 7).has_value());
+  first.reset();
+  FakeTrainer second("uid");
+  const auto meanwhile = poller.Latest(second.Target());
+  ASSERT_TRUE(meanwhile.has_value());
+  EXPECT_EQ(meanwhile->step, 7) << "what is known stands until the successor speaks";
+  second.SetStep(9);
+  EXPECT_TRUE(WaitForStep(poller, second, 9).has_value());
+}
+
+TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller(Often());
+  poller.Latest(trainer.Target());
+  ASSERT_TRUE(trainer.WaitForQuestions(1));
+  poller.Forget("uid");
+  FakeTrainer other("uid");  // asking goes on, of others
+  poller.Latest({"other", "127.0.0.1", other.Target().port});
+  ASSERT_TRUE(other.WaitForQuestions(1));
+  const int asked = trainer.questions();
+  ASSERT_TRUE(other.WaitForQuestions(10));
+  EXPECT_LE(trainer.questions(), asked + 1) << "only a question under way may still come";
+}
+
+TEST(ProgressPollerTest, APodThatCannotBeReachedHoldsNothingUp) {
+  ProgressPoller poller({.interval = milliseconds(5), .deadline = std::chrono::seconds(60)});
+  EXPECT_FALSE(poller.Latest({"uid", "127.0.0.1", 1}).has_value());
+}  // and the poller ends at once
+
+}  // namespace
+}  // namespace lockstep::progress
