@@ -11,7 +11,9 @@
 
 namespace lockstep::controller {
 
-std::string Address::HostPort() const { return fmt::format("{}:{}", host, port); }
+std::string Address::HostPort() const {
+  return fmt::format("{}:{}", host, port);
+}
 
 DnsAddresses::DnsAddresses(std::string domain) : domain_(std::move(domain)) {}
 

@@ -1,5 +1,5 @@
-// Where a job's replicas reach each other: the one thing that differs between a cluster and a single
-// machine in what pods are told.
+// Where a job's replicas reach each other: the one thing that differs between a cluster and a
+// single machine in what pods are told.
 #pragma once
 
 #include <string>
@@ -23,10 +23,12 @@ class Addresses {
   virtual Address Of(const api::TrainingJob& job, api::Role role, int index) const = 0;
 };
 
-// <pod>.<job>.<namespace>.svc[.<domain>], port ClusterPort(). The headless service makes these names.
+// <pod>.<job>.<namespace>.svc[.<domain>], port ClusterPort(). The headless service makes these
+// names.
 class DnsAddresses final : public Addresses {
  public:
-  // `domain`, e.g. "cluster.local", is appended if not empty; resolvers of pods add it by themselves.
+  // `domain`, e.g. "cluster.local", is appended if not empty; resolvers of pods add it by
+  // themselves.
   explicit DnsAddresses(std::string domain = "");
   Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
 

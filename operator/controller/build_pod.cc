@@ -19,10 +19,13 @@ using kube::Object;
 const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
   if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
   switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
-    case api::RestartPolicy::kAlways: return "Always";
-    case api::RestartPolicy::kOnFailure: return "OnFailure";
+    case api::RestartPolicy::kAlways:
+      return "Always";
+    case api::RestartPolicy::kOnFailure:
+      return "OnFailure";
     case api::RestartPolicy::kNever:
-    case api::RestartPolicy::kExitCode: return "Never";
+    case api::RestartPolicy::kExitCode:
+      return "Never";
   }
   return "Never";
 }

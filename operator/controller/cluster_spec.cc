@@ -37,8 +37,8 @@ OrderedJson SparseCluster(const api::TrainingJob& job, const Addresses& addresse
 OrderedJson FullCluster(const api::TrainingJob& job, const Addresses& addresses,
                         const Replica& replica) {
   OrderedJson cluster = OrderedJson::object();
-  for (const api::Role role :
-       {api::Role::kChief, api::Role::kParameterServer, api::Role::kWorker, api::Role::kEvaluator}) {
+  for (const api::Role role : {api::Role::kChief, api::Role::kParameterServer, api::Role::kWorker,
+                               api::Role::kEvaluator}) {
     if (role == api::Role::kEvaluator && replica.role != api::Role::kEvaluator) continue;
     if (ReplicaCount(job, role) == 0) continue;
     cluster[std::string(api::RoleName(role))] = AddressList(job, addresses, role);

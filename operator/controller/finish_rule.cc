@@ -12,11 +12,13 @@ namespace {
 
 bool IsCleanedUp(api::CleanPodPolicy policy, const ObservedPod& pod) {
   switch (policy) {
-    case api::CleanPodPolicy::kAll: return true;
+    case api::CleanPodPolicy::kAll:
+      return true;
     // A sidecar may hold a pod up whose main container has ended.
     case api::CleanPodPolicy::kRunning:
       return pod.phase != PodPhase::kSucceeded && pod.phase != PodPhase::kFailed;
-    case api::CleanPodPolicy::kNone: return false;
+    case api::CleanPodPolicy::kNone:
+      return false;
   }
   return false;
 }
@@ -85,9 +87,8 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
 std::optional<Plan> PlanSucceeded(const Observed& observed) {
   if (NodeCount(observed.job) == 0) return std::nullopt;  // scaled to nothing is not trained
   const std::vector<Replica> deciding = Deciding(observed.job);
-  const bool done = std::ranges::all_of(deciding, [&observed](const Replica& replica) {
-    return HasSucceeded(observed, replica);
-  });
+  const bool done = std::ranges::all_of(
+      deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
   if (!done) return std::nullopt;
   if (HasActiveEvaluator(observed)) {
     const Duration left =

@@ -7,8 +7,8 @@
 
 namespace lockstep::controller {
 
-// A job with a terminal condition: pods are cleaned up (cleanPodPolicy), the job is deleted when its
-// time to live has passed, and its status is never touched again.
+// A job with a terminal condition: pods are cleaned up (cleanPodPolicy), the job is deleted when
+// its time to live has passed, and its status is never touched again.
 std::optional<Plan> PlanFinished(const Observed& observed);
 
 // A job that has met its success policy. An active Evaluator gets Settings::evaluator_grace first.

@@ -34,7 +34,9 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
   EnqueueOnChange(services_, JobOfChild);
 }
 
-JobController::~JobController() { Stop(); }
+JobController::~JobController() {
+  Stop();
+}
 
 kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled) const {
   return {.namespace_name = options_.namespace_name,

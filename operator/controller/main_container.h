@@ -7,8 +7,8 @@
 
 namespace lockstep::controller {
 
-// Of `containers`, the one with a name of api::kMainContainerNames, else the first; null if there is
-// none. `containers` is a pod spec's list.
+// Of `containers`, the one with a name of api::kMainContainerNames, else the first; null if there
+// is none. `containers` is a pod spec's list.
 const api::Json* MainContainerOf(const api::Json& containers);
 
 // The same of a pod template ({"spec": {"containers": […]}}) that may be partial.

@@ -5,8 +5,8 @@
 
 namespace lockstep::controller {
 
-// Fills `job` and `invalid`. Of an object that is no well-formed TrainingJob, only metadata and what
-// can be read of status are filled in.
+// Fills `job` and `invalid`. Of an object that is no well-formed TrainingJob, only metadata and
+// what can be read of status are filled in.
 void ObserveJob(const kube::Object& object, Observed& observed);
 
 // What caches keep of each kind: the fields that this folder reads.

@@ -56,8 +56,8 @@ Plan Finalized(const Observed& observed, Plan plan) {
 
 Plan MakePlan(const Observed& observed) {
   if (auto nothing = PlanNothing(observed)) return *std::move(nothing);
-  for (const auto rule : {PlanFinished, PlanInvalid, PlanSuspended, PlanSucceeded, PlanDeadline,
-                          PlanRestart}) {
+  for (const auto rule :
+       {PlanFinished, PlanInvalid, PlanSuspended, PlanSucceeded, PlanDeadline, PlanRestart}) {
     if (std::optional<Plan> plan = rule(observed)) return Finalized(observed, *std::move(plan));
   }
   return Finalized(observed, PlanRunning(observed));

@@ -31,13 +31,13 @@ using Action = std::variant<CreateService, CreatePod, DeletePod, DeleteJob>;
 struct PlannedEvent {
   enum class Type { kNormal, kWarning };
   Type type = Type::kNormal;
-  std::string reason;   // "Running"
+  std::string reason;  // "Running"
   std::string message;
   bool operator==(const PlannedEvent&) const = default;
 };
 
-// Actions come first, then one status write if it differs, then events. A plan that charges a budget
-// or opens a new attempt has no actions: the next reconcile acts on what was written.
+// Actions come first, then one status write if it differs, then events. A plan that charges a
+// budget or opens a new attempt has no actions: the next reconcile acts on what was written.
 struct Plan {
   std::vector<Action> actions;
   api::TrainingJobStatus status;

@@ -32,8 +32,10 @@ bool MayHaveHappened(const absl::Status& status) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted: return true;
-    default: return false;
+    case absl::StatusCode::kAborted:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -84,22 +86,26 @@ absl::Status Reconciler::LookAtUnsure(Memory& memory) {
     if (object.ok() && kind == kTrainingJobKind) {
       memory.job_version = kube::ResourceVersion(*object);
     } else if (object.ok() && kube::ControllerUid(*object) == memory.job_uid) {
-      memory.created[kube::Uid(*object)] = kube::ResourceVersion(*object);
+      memory.created[kube::Uid(*object)] = {&StoreOf(kind), kube::ResourceVersion(*object)};
     }
     memory.unsure.pop_back();
   }
   return absl::OkStatus();
 }
 
+const kube::Store& Reconciler::StoreOf(const kube::Kind& kind) const {
+  return kind == kube::kPodKind ? stores_.pods : stores_.services;
+}
+
 bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const {
-  std::erase_if(memory.created, [this](const auto& entry) {
-    return !kube::IsOlderVersion(stores_.pods.resource_version(), entry.second) &&
-           !kube::IsOlderVersion(stores_.services.resource_version(), entry.second);
+  std::erase_if(memory.created, [](const auto& entry) {
+    const Creation& creation = entry.second;
+    return !kube::IsOlderVersion(creation.store->resource_version(), creation.version);
   });
-  const std::vector<kube::ObjectPtr> pods = stores_.pods.OwnedBy(memory.job_uid);
-  const std::vector<kube::ObjectPtr> services = stores_.services.OwnedBy(memory.job_uid);
-  for (const auto* owned : {&pods, &services}) {
-    for (const kube::ObjectPtr& object : *owned) memory.created.erase(kube::Uid(*object));
+  for (const kube::Store* store : {&stores_.pods, &stores_.services}) {
+    for (const kube::ObjectPtr& object : store->OwnedBy(memory.job_uid)) {
+      memory.created.erase(kube::Uid(*object));
+    }
   }
   std::erase_if(memory.deleted, [this](const auto& entry) {
     const kube::ObjectPtr pod = stores_.pods.Get(entry.second);
@@ -211,7 +217,7 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
   if (!made.ok()) return made.status();
   // An earlier call of ours may have made it; by name alone nothing is ours.
   if (kube::ControllerUid(*made) == context.memory.job_uid) {
-    context.memory.created[kube::Uid(*made)] = kube::ResourceVersion(*made);
+    context.memory.created[kube::Uid(*made)] = {&StoreOf(kind), kube::ResourceVersion(*made)};
   } else {
     context.memory.conflicts[kube::Name(*made)] = clock_.Now();
   }

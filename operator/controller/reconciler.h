@@ -44,13 +44,18 @@ class Reconciler {
   absl::StatusOr<std::optional<Duration>> Reconcile(const kube::Key& key);
 
  private:
+  // The store sees it when it has the object, or a later version of anything: it may be gone again.
+  struct Creation {
+    const kube::Store* store = nullptr;
+    std::string version;
+  };
   // What this process knows of a job beyond the caches; lost at a restart without harm.
   struct Memory {
     std::string job_uid;
-    std::string job_version;                     // of our last status write
-    std::map<std::string, std::string> created;  // uid of a pod or service -> its version
-    std::map<std::string, kube::Key> deleted;    // uid of a pod -> its key
-    std::map<std::string, Time> conflicts;       // name that another owner has -> last looked at
+    std::string job_version;                   // of our last status write
+    std::map<std::string, Creation> created;   // by uid
+    std::map<std::string, kube::Key> deleted;  // uid of a pod -> its key
+    std::map<std::string, Time> conflicts;     // name that another owner has -> last looked at
     std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
   };
@@ -62,6 +67,7 @@ class Reconciler {
     Memory& memory;
   };
 
+  const kube::Store& StoreOf(const kube::Kind& kind) const;  // of pods or services
   bool CachesAreBehind(const kube::Object& job, Memory& memory) const;
   absl::Status LookAtUnsure(Memory& memory);
   absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);

@@ -35,8 +35,7 @@ void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attemp
   env.push_back({api::kEnvRole, api::RoleName(replica.role)});
   env.push_back({api::kEnvIndex, std::to_string(replica.index)});
   env.push_back({api::kEnvAttempt, std::to_string(attempt)});
-  env.push_back(
-      {api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, replica.role))});
+  env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, replica.role))});
   env.push_back({api::kEnvPodIp, {{"fieldRef", {{"fieldPath", "status.podIP"}}}}});
   if (job.spec.training) {
     env.push_back({api::kEnvConfig, api::TrainingSpecToJson(*job.spec.training).dump()});

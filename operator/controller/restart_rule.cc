@@ -14,10 +14,20 @@ namespace lockstep::controller {
 namespace {
 
 // What a kubelet or a node controller calls an end that is not the program's doing.
-constexpr std::string_view kDisruptionReasons[] = {
-    "Evicted",      "Preempting", "Preempted",     "Shutdown",     "NodeShutdown",
-    "Terminated",   "NodeLost",   "NodeAffinity",  "OutOfcpu",     "OutOfmemory",
-    "OutOfpods",    "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "TopologyAffinityError"};
+constexpr std::string_view kDisruptionReasons[] = {"Evicted",
+                                                   "Preempting",
+                                                   "Preempted",
+                                                   "Shutdown",
+                                                   "NodeShutdown",
+                                                   "Terminated",
+                                                   "NodeLost",
+                                                   "NodeAffinity",
+                                                   "OutOfcpu",
+                                                   "OutOfmemory",
+                                                   "OutOfpods",
+                                                   "OutOfnvidia.com/gpu",
+                                                   "UnexpectedAdmissionError",
+                                                   "TopologyAffinityError"};
 
 // A job without progress reports that ran this long was healthy.
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
@@ -113,7 +123,8 @@ Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
   return plan;
 }
 
-// A gang restarts once for all that it lost; a drained member takes the blame for peers that fell over.
+// A gang restarts once for all that it lost; a drained member takes the blame for peers that fell
+// over.
 void ChargeGang(const std::vector<Loss>& losses, api::TrainingJobStatus& status) {
   const bool disrupted = std::ranges::any_of(
       losses, [](const Loss& loss) { return loss.cause == LossCause::kDisruption; });
@@ -174,14 +185,16 @@ LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   if (pod.disruption_target || pod.being_deleted || named) return LossCause::kDisruption;
   const auto policy = job.spec.replica_specs.at(pod.role).restart_policy;
   switch (policy.value_or(api::RestartPolicy::kExitCode)) {
-    case api::RestartPolicy::kNever: return LossCause::kPermanent;
+    case api::RestartPolicy::kNever:
+      return LossCause::kPermanent;
     case api::RestartPolicy::kAlways:
-    case api::RestartPolicy::kOnFailure: return LossCause::kApplication;
-    case api::RestartPolicy::kExitCode: break;
+    case api::RestartPolicy::kOnFailure:
+      return LossCause::kApplication;
+    case api::RestartPolicy::kExitCode:
+      break;
   }
   // A pod that failed without its main container's exit code deserves another try.
-  const bool retryable =
-      !pod.termination || api::IsRetryableExitCode(pod.termination->exit_code);
+  const bool retryable = !pod.termination || api::IsRetryableExitCode(pod.termination->exit_code);
   return retryable ? LossCause::kApplication : LossCause::kPermanent;
 }
 
@@ -219,10 +232,10 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   status.next_retry_time.reset();
   if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
   status.failure = FailureOf(first);
-  const std::string message = fmt::format(
-      "{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
-      gang ? "all replicas start" : "it starts", status.restarts.application, limit,
-      status.restarts.disruption);
+  const std::string message =
+      fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
+                  gang ? "all replicas start" : "it starts", status.restarts.application, limit,
+                  status.restarts.disruption);
   if (gang) OpenNextAttempt(observed, message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
   return plan;

@@ -17,10 +17,10 @@ enum class LossCause {
 // Why a pod that has failed, or is being deleted by somebody, was lost.
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
-// Charges new losses: all of a gang's pods start again as the next attempt; in the other scopes, and
-// always for an Evaluator, only the pod that was lost. The plan only writes that down; when it is
-// written, PlanRunning deletes and creates. Fails the job for a permanent loss or when backoffLimit is
-// spent. Nothing if no replica was lost.
+// Charges new losses: all of a gang's pods start again as the next attempt; in the other scopes,
+// and always for an Evaluator, only the pod that was lost. The plan only writes that down; when it
+// is written, PlanRunning deletes and creates. Fails the job for a permanent loss or when
+// backoffLimit is spent. Nothing if no replica was lost.
 std::optional<Plan> PlanRestart(const Observed& observed);
 
 // Before the n-th restart (>= 1) in a row without progress; the first is immediate.

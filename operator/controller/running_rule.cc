@@ -128,9 +128,9 @@ void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
   if (FindCondition(observed.job.status, kCreated) != nullptr) return;
   const std::vector<std::string> names = OverriddenEnv(observed.job);
   if (names.empty()) return;
-  plan.events.push_back(
-      {PlannedEvent::Type::kWarning, "EnvironmentOverridden",
-       fmt::format("the pod template sets {} itself; its values are kept", fmt::join(names, ", "))});
+  plan.events.push_back({PlannedEvent::Type::kWarning, "EnvironmentOverridden",
+                         fmt::format("the pod template sets {} itself; its values are kept",
+                                     fmt::join(names, ", "))});
 }
 
 // Said before pods are made: a job that says it is suspended has none.

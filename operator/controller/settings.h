@@ -13,7 +13,8 @@ struct Settings {
   int parallel_calls = 8;  // creates and deletes of one reconcile that are under way at a time
   // Progress and replica counts are written at most this often; conditions at once.
   Duration status_interval = std::chrono::seconds(10);
-  // Between restarts without progress: the first is immediate, the second waits this long, and so on.
+  // Between restarts without progress: the first is immediate, the second waits this long, and so
+  // on.
   Duration restart_backoff = std::chrono::seconds(10);
   Duration restart_backoff_limit = std::chrono::minutes(5);
   // What an Evaluator gets to finish the last checkpoint once training is done.

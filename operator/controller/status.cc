@@ -56,9 +56,9 @@ void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
   if (observed.progress->step > before) status.restarts.since_progress = 0;
   status.progress = observed.progress;
   api::Progress& progress = *status.progress;
-  for (auto* value : {&progress.loss, &progress.accuracy, &progress.test_accuracy,
-                      &progress.test_loss, &progress.goodput,
-                      &progress.estimated_remaining_seconds}) {
+  for (auto* value :
+       {&progress.loss, &progress.accuracy, &progress.test_accuracy, &progress.test_loss,
+        &progress.goodput, &progress.estimated_remaining_seconds}) {
     DropNonFinite(*value);
   }
   if (!std::isfinite(progress.examples_per_second)) progress.examples_per_second = 0;
@@ -181,7 +181,9 @@ bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
   return masked == written;
 }
 
-Time WholeSeconds(Time time) { return std::chrono::floor<std::chrono::seconds>(time); }
+Time WholeSeconds(Time time) {
+  return std::chrono::floor<std::chrono::seconds>(time);
+}
 
 void RequeueWithin(Plan& plan, Duration delay) {
   delay = std::max(delay, Duration(std::chrono::milliseconds(1)));

@@ -36,8 +36,7 @@ void AddSharedMemory(Object& spec, Object& container) {
   Object& mounts = ListAt(container, "volumeMounts");
   if (HasEntry(mounts, "mountPath", kShmPath)) return;
   mounts.push_back({{"name", kShmVolume}, {"mountPath", kShmPath}});
-  ListAt(spec, "volumes")
-      .push_back({{"name", kShmVolume}, {"emptyDir", {{"medium", "Memory"}}}});
+  ListAt(spec, "volumes").push_back({{"name", kShmVolume}, {"emptyDir", {{"medium", "Memory"}}}});
 }
 
 void AddPorts(int cluster_port, Object& container) {

@@ -15,7 +15,8 @@ struct BackoffPolicy {
   bool operator==(const BackoffPolicy&) const = default;
 };
 
-// The delay after `failures` in a row (>= 1); `random` is in [0, 1). Never above limit * (1 + jitter).
+// The delay after `failures` in a row (>= 1); `random` is in [0, 1). Never above limit * (1 +
+// jitter).
 Duration BackoffDelay(const BackoffPolicy& policy, int failures, double random);
 
 }  // namespace lockstep::kube

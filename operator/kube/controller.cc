@@ -24,7 +24,9 @@ Result Guarded(const ReconcileFunction& reconcile, const Key& key) {
 Controller::Controller(std::string name, WorkQueue& queue, ReconcileFunction reconcile)
     : name_(std::move(name)), queue_(queue), reconcile_(std::move(reconcile)) {}
 
-Controller::~Controller() { Stop(); }
+Controller::~Controller() {
+  Stop();
+}
 
 void Controller::Start(int workers) {
   for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { Run(); });

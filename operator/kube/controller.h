@@ -1,4 +1,5 @@
-// Worker threads that take keys from a queue and reconcile them. One bad object never stops the rest.
+// Worker threads that take keys from a queue and reconcile them. One bad object never stops the
+// rest.
 #pragma once
 
 #include <atomic>

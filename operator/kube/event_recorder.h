@@ -14,8 +14,8 @@ namespace lockstep::kube {
 
 enum class EventType { kNormal, kWarning };
 
-// The same event about the same object again within ten minutes counts up a series instead of making
-// another Event. Events are best effort: a failure is logged and never returned.
+// The same event about the same object again within ten minutes counts up a series instead of
+// making another Event. Events are best effort: a failure is logged and never returned.
 class EventRecorder {
  public:
   // `controller` is a qualified name ("training.lockstep.dev/operator"), `instance` e.g. a pod.

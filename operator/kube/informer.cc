@@ -13,9 +13,13 @@ namespace lockstep::kube {
 Informer::Informer(Client& client, Kind kind, InformerOptions options)
     : client_(client), kind_(std::move(kind)), options_(std::move(options)) {}
 
-Informer::~Informer() { Stop(); }
+Informer::~Informer() {
+  Stop();
+}
 
-void Informer::SetHandlers(InformerHandlers handlers) { handlers_ = std::move(handlers); }
+void Informer::SetHandlers(InformerHandlers handlers) {
+  handlers_ = std::move(handlers);
+}
 
 void Informer::Start() {
   thread_ = std::jthread([this](std::stop_token stop) { Run(std::move(stop)); });
@@ -113,10 +117,15 @@ void Informer::OnEvent(WatchEvent event) {
   if (!IsOlderVersion(store_.resource_version(), version)) return;
   saw_event_ = true;
   switch (event.type) {
-    case WatchEvent::Type::kBookmark: break;
-    case WatchEvent::Type::kDeleted: Erase(KeyOf(event.object)); break;
+    case WatchEvent::Type::kBookmark:
+      break;
+    case WatchEvent::Type::kDeleted:
+      Erase(KeyOf(event.object));
+      break;
     case WatchEvent::Type::kAdded:
-    case WatchEvent::Type::kModified: Upsert(Trim(std::move(event.object))); break;
+    case WatchEvent::Type::kModified:
+      Upsert(Trim(std::move(event.object)));
+      break;
   }
   store_.SetResourceVersion(version);
 }

@@ -65,7 +65,7 @@ class Informer {
   const InformerOptions options_;
   InformerHandlers handlers_;
   Store store_;
-  bool must_list_ = true;  // of the thread
+  bool must_list_ = true;   // of the thread
   bool saw_event_ = false;  // of the thread: the watch made headway
   std::atomic<bool> synced_{false};
   std::mutex mutex_;

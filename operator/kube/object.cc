@@ -21,12 +21,22 @@ std::string MetadataText(const Object& object, const char* key) {
 
 }  // namespace
 
-std::string Kind::ApiVersion() const { return group.empty() ? version : group + "/" + version; }
+std::string Kind::ApiVersion() const {
+  return group.empty() ? version : group + "/" + version;
+}
 
-Key KeyOf(const Object& object) { return {Namespace(object), Name(object)}; }
-std::string Name(const Object& object) { return MetadataText(object, "name"); }
-std::string Namespace(const Object& object) { return MetadataText(object, "namespace"); }
-std::string Uid(const Object& object) { return MetadataText(object, "uid"); }
+Key KeyOf(const Object& object) {
+  return {Namespace(object), Name(object)};
+}
+std::string Name(const Object& object) {
+  return MetadataText(object, "name");
+}
+std::string Namespace(const Object& object) {
+  return MetadataText(object, "namespace");
+}
+std::string Uid(const Object& object) {
+  return MetadataText(object, "uid");
+}
 std::string ResourceVersion(const Object& object) {
   return MetadataText(object, "resourceVersion");
 }

@@ -1,5 +1,5 @@
-// Keys that wait for a worker. A key waits at most once, is never worked on twice at a time, and one
-// that is added while it is worked on is handed out again afterwards. Thread-safe.
+// Keys that wait for a worker. A key waits at most once, is never worked on twice at a time, and
+// one that is added while it is worked on is handed out again afterwards. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -53,7 +53,7 @@ class WorkQueue {
   // Everything below is guarded by mutex_.
   std::mt19937 random_;
   std::deque<Key> ready_;
-  std::set<Key> dirty_;       // in ready_, or to be put there by Done
+  std::set<Key> dirty_;  // in ready_, or to be put there by Done
   std::set<Key> processing_;
   std::map<Key, SteadyTime> delayed_;
   std::set<std::pair<SteadyTime, Key>> due_;  // delayed_, earliest first

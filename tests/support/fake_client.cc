@@ -32,9 +32,8 @@ std::vector<FakeClient::Call> FakeClient::writes() const {
 
 int FakeClient::Count(const std::string& verb, const std::string& kind) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(std::ranges::count_if(calls_, [&](const Call& call) {
-    return call.verb == verb && call.kind == kind;
-  }));
+  return static_cast<int>(std::ranges::count_if(
+      calls_, [&](const Call& call) { return call.verb == verb && call.kind == kind; }));
 }
 
 std::vector<Object> FakeClient::Objects(const Kind& kind) const {

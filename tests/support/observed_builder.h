@@ -26,6 +26,7 @@ inline PodState Exited(int code, std::string reason = "", std::optional<Time> at
                        .signal = 0,
                        .reason = reason,
                        .message = "last words",
+                       .progress = std::nullopt,
                        .finished_at = at};
   };
 }
@@ -60,9 +61,7 @@ class Seen {
     observed_.pods.push_back(std::move(pod));
     return *this;
   }
-  Seen& Worker(int index, const PodState& state) {
-    return Pod(api::Role::kWorker, index, state);
-  }
+  Seen& Worker(int index, const PodState& state) { return Pod(api::Role::kWorker, index, state); }
   Seen& Service(bool has = true) {
     observed_.has_service = has;
     return *this;

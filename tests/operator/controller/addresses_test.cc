@@ -26,8 +26,9 @@ TEST(AddressesTest, ANamedPortOfTheMainContainerOverrides2222) {
   };
   const Case cases[] = {
       {"tfjob-port", {{{"name", "tfjob-port"}, {"containerPort", 3333}}}, 3333},
-      {"cluster", {{{"name", "x"}, {"containerPort", 1}},
-                   {{"name", "cluster"}, {"containerPort", 4444}}}, 4444},
+      {"cluster",
+       {{{"name", "x"}, {"containerPort", 1}}, {{"name", "cluster"}, {"containerPort", 4444}}},
+       4444},
       {"unnamed", {{{"containerPort", 5555}}}, 2222},
       {"not a number", {{{"name", "cluster"}, {"containerPort", "http"}}}, 2222},
   };

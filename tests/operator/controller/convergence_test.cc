@@ -1,5 +1,6 @@
-// Random worlds: stale caches, kills before and after any write, lost answers, failing pods. Whatever
-// happens, the invariants hold; when faults stop, the job ends and the operator comes to rest.
+// Random worlds: stale caches, kills before and after any write, lost answers, failing pods.
+// Whatever happens, the invariants hold; when faults stop, the job ends and the operator comes to
+// rest.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -131,14 +132,23 @@ class Chaos {
 
   void Step() {
     switch (Draw(8)) {
-      case 0: return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));
-      case 1: return world_.Sync(kTrainingJobKind, static_cast<std::size_t>(Draw(3)));
-      case 2: return world_.Sync(kube::kServiceKind, 1);
-      case 3: return world_.clock.Advance(seconds(Draw(20)));
-      case 4: return WorkOnAnyPod();
-      case 5: return Draw(10) == 0 ? SetSuspended(Draw(2) == 0) : WorkOnAnyPod();
-      case 6: return ReconcileUnderFire();
-      default: (void)world_.Reconcile(); return;
+      case 0:
+        return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));
+      case 1:
+        return world_.Sync(kTrainingJobKind, static_cast<std::size_t>(Draw(3)));
+      case 2:
+        return world_.Sync(kube::kServiceKind, 1);
+      case 3:
+        return world_.clock.Advance(seconds(Draw(20)));
+      case 4:
+        return WorkOnAnyPod();
+      case 5:
+        return Draw(10) == 0 ? SetSuspended(Draw(2) == 0) : WorkOnAnyPod();
+      case 6:
+        return ReconcileUnderFire();
+      default:
+        (void)world_.Reconcile();
+        return;
     }
   }
 
@@ -169,7 +179,8 @@ class Chaos {
 
   void WorkOnAnyPod() {
     const std::vector<kube::Object> pods = world_.Pods();
-    if (!pods.empty()) Work(pods[static_cast<std::size_t>(Draw(static_cast<int>(pods.size())))], false);
+    if (!pods.empty())
+      Work(pods[static_cast<std::size_t>(Draw(static_cast<int>(pods.size())))], false);
   }
 
   void Work(const kube::Object& pod, bool healthy) {
@@ -183,7 +194,8 @@ class Chaos {
     if (fate == 0 && (healthy || Draw(4) == 0)) return world_.SetPod(name, "Succeeded");
     if (fate == 1) return world_.SetPod(name, "Failed", 137);
     if (fate == 2) Evict(pod);
-    if (fate == 3) world_.client.Finalize(kube::kPodKind, kube::KeyOf(pod));  // gone without a trace
+    if (fate == 3)
+      world_.client.Finalize(kube::kPodKind, kube::KeyOf(pod));  // gone without a trace
     if (fate == 4) {
       (void)world_.client.Delete(kube::kPodKind, kube::KeyOf(pod), "");  // drained
     }
@@ -196,9 +208,8 @@ class Chaos {
   }
 
   void SetSuspended(bool suspend) {
-    world_.client.Modify(kTrainingJobKind, world_.key, [suspend](kube::Object& job) {
-      job["spec"]["suspend"] = suspend;
-    });
+    world_.client.Modify(kTrainingJobKind, world_.key,
+                         [suspend](kube::Object& job) { job["spec"]["suspend"] = suspend; });
   }
 
   std::mt19937 random_;

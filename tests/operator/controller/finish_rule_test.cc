@@ -9,14 +9,14 @@
 namespace lockstep::controller {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using api::CleanPodPolicy;
 using api::Role;
 using api::SuccessPolicy;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::Exited;
+using ::testing::IsEmpty;
 using testing::Job;
 using testing::kPending;
 using testing::kReady;
@@ -36,19 +36,19 @@ TEST(FinishRuleTest, SuccessFollowsThePolicy) {
       {"worker 0", Seen(two).Worker(0, Exited(0)).Worker(1, kReady), true},
       {"not worker 1", Seen(two).Worker(0, kReady).Worker(1, Exited(0)), false},
       {"chief", Seen(chief).Pod(Role::kChief, 0, Exited(0)).Worker(0, kReady), true},
-      {"not worker 0 beside a chief",
-       Seen(chief).Pod(Role::kChief, 0, kReady).Worker(0, Exited(0)), false},
+      {"not worker 0 beside a chief", Seen(chief).Pod(Role::kChief, 0, kReady).Worker(0, Exited(0)),
+       false},
       {"all workers", Seen(all).Worker(0, Exited(0)).Worker(1, Exited(0)), true},
       {"not one of all", Seen(all).Worker(0, Exited(0)).Worker(1, kReady), false},
       {"all includes the chief",
        Seen(chief_and_all).Pod(Role::kChief, 0, kReady).Worker(0, Exited(0)), false},
       {"a completed index needs no pod",
-       Seen(all)
-           .Worker(1, Exited(0))
-           .With([](Observed& observed) { observed.job.status.completed_indexes = {0}; }),
+       Seen(all).Worker(1, Exited(0)).With([](Observed& observed) {
+         observed.job.status.completed_indexes = {0};
+       }),
        true},
-      {"success beats a failure seen with it",
-       Seen(two).Worker(0, Exited(0)).Worker(1, Exited(1)), true},
+      {"success beats a failure seen with it", Seen(two).Worker(0, Exited(0)).Worker(1, Exited(1)),
+       true},
   };
   for (Case c : cases) {
     EXPECT_EQ(c.seen.Service().Plan().status.state == "Succeeded", c.succeeded) << c.name;

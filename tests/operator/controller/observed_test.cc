@@ -13,8 +13,11 @@ using kube::Object;
 using testing::Job;
 
 Object ExitOf(int code) {
-  return {{"terminated", {{"exitCode", code}, {"reason", "Error"}, {"message", "oops"},
-                          {"finishedAt", "2026-01-01T00:00:10Z"}}}};
+  return {{"terminated",
+           {{"exitCode", code},
+            {"reason", "Error"},
+            {"message", "oops"},
+            {"finishedAt", "2026-01-01T00:00:10Z"}}}};
 }
 
 // A pod with a main container and a sidecar that never ends.

@@ -10,16 +10,16 @@
 namespace lockstep::controller {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using api::Role;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::Exited;
+using ::testing::IsEmpty;
 using testing::Job;
 using testing::kBeingDeleted;
 using testing::kReady;
 using testing::Seen;
+using ::testing::SizeIs;
 
 TEST(DeadlineRuleTest, FailsTheJobWhenItHasPassedAndComesBackThen) {
   Seen seen(Job("j").Workers(2).ActiveDeadlineSeconds(100));
@@ -74,8 +74,8 @@ TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
 TEST(PlanTest, AnotherManagersJobAndOneOnItsWayOutAreLeftAlone) {
   const auto foreign = Job("j").Workers(1).With(
       [](api::TrainingJob& job) { job.spec.managed_by = "kueue.x-k8s.io/multikueue"; });
-  const auto leaving = Job("j").Workers(1).With(
-      [](api::TrainingJob& job) { job.metadata.deletion_time = Time(); });
+  const auto leaving =
+      Job("j").Workers(1).With([](api::TrainingJob& job) { job.metadata.deletion_time = Time(); });
   for (const auto& job : {foreign, leaving}) {
     const Plan plan = Seen(job).Plan();
     EXPECT_THAT(plan.actions, IsEmpty());

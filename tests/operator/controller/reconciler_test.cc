@@ -9,12 +9,12 @@
 namespace lockstep::controller {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::FakeClient;
+using ::testing::IsEmpty;
 using testing::Job;
+using ::testing::SizeIs;
 using testing::World;
 
 int Writes(const World& world, const std::string& verb, const std::string& kind) {
@@ -56,14 +56,23 @@ TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
   EXPECT_THAT(world.client.writes(), SizeIs(writes));
 }
 
+TEST(ReconcilerTest, APodThatWasGoneBeforeTheCacheSawItIsMadeAgain) {
+  World world(Job("j").Workers(1).Build());
+  ASSERT_TRUE(world.Reconcile().ok());
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-0"});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+}
+
 TEST(ReconcilerTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
   World world(Job("j").Workers(2).Build());
-  ASSERT_TRUE(world.client
-                  .Create(kube::kPodKind, {{"metadata",
-                                            {{"name", "j-worker-1"},
-                                             {"namespace", "default"},
-                                             {"labels", {{"training.lockstep.dev/role", "worker"}}}}}})
-                  .ok());
+  ASSERT_TRUE(
+      world.client
+          .Create(kube::kPodKind, {{"metadata",
+                                    {{"name", "j-worker-1"},
+                                     {"namespace", "default"},
+                                     {"labels", {{"training.lockstep.dev/role", "worker"}}}}}})
+          .ok());
   world.Settle();
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
   EXPECT_THAT(world.EventReasons(), ElementsAre("NameConflict"));

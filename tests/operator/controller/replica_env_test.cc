@@ -58,7 +58,8 @@ TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {
 TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
   const Env env = EnvOf(Job("j").Workers(2).With([](api::TrainingJob& job) {
     job.spec.elastic = api::ElasticSpec{1, 4};
-  }), Role::kWorker, 0);
+  }),
+                        Role::kWorker, 0);
   EXPECT_EQ(env.at("PET_NNODES"), "1:4");
   EXPECT_EQ(env.at("PET_RDZV_ENDPOINT"), "j-worker-0.j.default.svc:2222");
   EXPECT_EQ(env.at("PET_RDZV_BACKEND"), "c10d");

@@ -9,23 +9,27 @@
 namespace lockstep::controller {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 using api::RestartPolicy;
 using api::RestartScope;
 using api::Role;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::Evicted;
 using testing::Exited;
+using ::testing::IsEmpty;
 using testing::Job;
 using testing::kBeingDeleted;
 using testing::kReady;
 using testing::PodState;
 using testing::Seen;
+using ::testing::UnorderedElementsAre;
 
-testing::JobBuilder Gang() { return Job("j").Workers(2).RestartScope(RestartScope::kGang); }
-testing::JobBuilder InPlace() { return Job("j").Workers(2).RestartScope(RestartScope::kInPlace); }
+testing::JobBuilder Gang() {
+  return Job("j").Workers(2).RestartScope(RestartScope::kGang);
+}
+testing::JobBuilder InPlace() {
+  return Job("j").Workers(2).RestartScope(RestartScope::kInPlace);
+}
 
 TEST(RestartRuleTest, LossesAreClassified) {
   struct Case {
@@ -191,8 +195,7 @@ TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
 
 TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
   Seen seen(Gang());
-  seen.Running().With(
-      [](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
+  seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
   seen.Later(std::chrono::minutes(11)).Worker(0, kReady).Worker(1, Exited(137)).Write();
   EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
   EXPECT_FALSE(seen.Build().job.status.next_retry_time);

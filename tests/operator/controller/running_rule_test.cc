@@ -9,11 +9,11 @@
 namespace lockstep::controller {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using api::Role;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::Exited;
+using ::testing::IsEmpty;
 using testing::Job;
 using testing::kBeingDeleted;
 using testing::kPending;
@@ -88,9 +88,8 @@ TEST(RunningRuleTest, NobodyIsMadeWhileAnEarlierAttemptIsStillThere) {
 
 TEST(RunningRuleTest, BackOffDelaysTheNextPods) {
   Seen seen(Job("j").Workers(1));
-  seen.Service().With([](Observed& observed) {
-    observed.job.status.next_retry_time = observed.now + seconds(20);
-  });
+  seen.Service().With(
+      [](Observed& observed) { observed.job.status.next_retry_time = observed.now + seconds(20); });
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
   EXPECT_EQ(seen.Plan().requeue_after, seconds(20));
   EXPECT_THAT(seen.Later(seconds(20)).Plan().actions, ElementsAre(CreatePod{Role::kWorker, 0, 0}));

@@ -11,9 +11,9 @@
 namespace lockstep::controller {
 namespace {
 
-using ::testing::ElementsAre;
 using api::Role;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using testing::Exited;
 using testing::Job;
 using testing::kPending;
@@ -28,8 +28,9 @@ TEST(StatusTest, CountsReplicasByRole) {
                                      .Worker(3, kPending)
                                      .Pod(Role::kParameterServer, 0, kReady)
                                      .Build());
-  EXPECT_EQ(status.replica_statuses.at(Role::kWorker),
-            (api::ReplicaStatus{.desired = 4, .active = 2, .ready = 1, .succeeded = 1, .failed = 1}));
+  EXPECT_EQ(
+      status.replica_statuses.at(Role::kWorker),
+      (api::ReplicaStatus{.desired = 4, .active = 2, .ready = 1, .succeeded = 1, .failed = 1}));
   EXPECT_EQ(status.ready_replicas, "3/5");
   EXPECT_EQ(status.selector, "training.lockstep.dev/job-name=j,training.lockstep.dev/role=worker");
 }

@@ -1,5 +1,5 @@
-// An API server, caches that lag as far as a test wants, a kubelet moved by hand, and an operator that
-// can be killed and started again.
+// An API server, caches that lag as far as a test wants, a kubelet moved by hand, and an operator
+// that can be killed and started again.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,7 @@ class World {
  public:
   explicit World(api::TrainingJob job, controller::Settings settings = {.parallel_calls = 1})
       : key{job.metadata.namespace_name, job.metadata.name}, settings_(std::move(settings)) {
-    EXPECT_TRUE(
-        client.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+    EXPECT_TRUE(client.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).ok());
     RestartOperator();
   }
 

@@ -105,8 +105,7 @@ TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {
 TEST_F(InformerTest, ErrorsAreTriedAgain) {
   int refusals = 3;
   client.SetBefore([&refusals](const FakeClient::Call& call) {
-    return call.verb == "list" && refusals-- > 0 ? absl::UnavailableError("503")
-                                                 : absl::OkStatus();
+    return call.verb == "list" && refusals-- > 0 ? absl::UnavailableError("503") : absl::OkStatus();
   });
   Create("a");
   Start();

@@ -24,7 +24,10 @@ TEST(ObjectTest, ReadsMetadata) {
 }
 
 TEST(ObjectTest, WhatIsMissingOrOfAnotherTypeIsEmpty) {
-  const Object strange[] = {Object(), Object(3), Object::array(), {{"metadata", 1}},
+  const Object strange[] = {Object(),
+                            Object(3),
+                            Object::array(),
+                            {{"metadata", 1}},
                             {{"metadata", {{"name", 2}, {"labels", "x"}, {"ownerReferences", 5}}}},
                             {{"metadata", {{"ownerReferences", {1, {{"controller", "yes"}}}}}}}};
   for (const Object& object : strange) {
