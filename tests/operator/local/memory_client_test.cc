@@ -59,10 +59,10 @@ TEST(MemoryClientTest, AWatchFromBeforeItsHistoryMustListAgain) {
   MemoryClient client(kClock, {.history = 2, .node_name = ""});
   for (const char* name : {"a", "b", "c"})
     ASSERT_TRUE(client.Create(kConfigKind, Config(name)).ok());
-  WatchRecorder late(client, kConfigKind, WatchOf("", "1"));
+  WatchRecorder late(client, kConfigKind, WatchOf("", "2"));
   EXPECT_EQ(late.Await(2).size(), 2U);  // b and c are still known
   ASSERT_TRUE(client.Create(kConfigKind, Config("d")).ok());
-  WatchRecorder too_late(client, kConfigKind, WatchOf("", "1"));
+  WatchRecorder too_late(client, kConfigKind, WatchOf("", "2"));
   EXPECT_TRUE(absl::IsOutOfRange(too_late.AwaitEnd()));
 }
 
