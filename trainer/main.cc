@@ -56,7 +56,8 @@ int Bench(const BenchOptions& options) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"Trains the model that LOCKSTEP_CONFIG describes, as a member of TF_CONFIG's cluster."};
+  CLI::App app{
+      "Trains the model that LOCKSTEP_CONFIG describes, as a member of TF_CONFIG's cluster."};
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   auto* replica = app.add_subcommand("replica", "One replica process; started by the supervisor");
   BenchOptions options;

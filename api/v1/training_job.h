@@ -203,7 +203,7 @@ struct ReplicaStatus {
 };
 struct RestartCounts {
   int application = 0, disruption = 0;
-  int since_progress = 0;                    // of both, in a row without a step of progress
+  int since_progress = 0;  // of both, in a row without a step of progress
   bool operator==(const RestartCounts&) const = default;
 };
 struct Progress {
@@ -232,7 +232,8 @@ struct TrainingJobStatus {
   std::optional<Time> start_time, completion_time, next_retry_time;
   int attempt = 0;
   std::vector<int> completed_indexes;
-  std::vector<std::string> counted_pods;     // uids of lost pods that are in `restarts` and still there
+  std::vector<std::string>
+      counted_pods;  // uids of lost pods that are in `restarts` and still there
   std::string selector, ready_replicas;
   int restart_count = 0;
   std::map<Role, ReplicaStatus> replica_statuses;

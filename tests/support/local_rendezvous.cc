@@ -38,9 +38,8 @@ class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
   absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
     std::unique_lock lock(hub_.mutex_);
     const auto found = [&] { return hub_.store_.contains({generation_, key}); };
-    const bool ready = hub_.changed_.wait_for(lock, timeout, [&] {
-      return found() || !hub_.live_ || hub_.generation_ != generation_;
-    });
+    const bool ready = hub_.changed_.wait_for(
+        lock, timeout, [&] { return found() || !hub_.live_ || hub_.generation_ != generation_; });
     if (found()) return hub_.store_[{generation_, key}];
     if (!ready) return absl::DeadlineExceededError("nobody has set '" + key + "'");
     return absl::CancelledError("the generation has ended");
@@ -72,8 +71,8 @@ absl::StatusOr<Membership> LocalRendezvousHub::Join(int rank, std::int64_t step)
     for (Place& member : members_) member.waiting = false;
     changed_.notify_all();
   }
-  const bool joined = changed_.wait_for(lock, std::chrono::seconds(30),
-                                        [&] { return generation_ >= next; });
+  const bool joined =
+      changed_.wait_for(lock, std::chrono::seconds(30), [&] { return generation_ >= next; });
   if (!joined) return absl::DeadlineExceededError("not all ranks have joined");
   Membership membership{.generation = generation_, .rank = rank};
   for (const Place& member : members_) membership.members.push_back(member.member);

@@ -23,8 +23,7 @@ std::size_t Arena::Reserve(std::size_t bytes) {
 void Arena::Allocate() {
   LOCKSTEP_CHECK(memory_ == nullptr, "arena: allocated twice");
   if (size_ == 0) size_ = kArenaAlignment;
-  void* memory =
-      ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   LOCKSTEP_CHECK(memory != MAP_FAILED, "arena: cannot map {} bytes: {}", size_,
                  std::strerror(errno));
   ::madvise(memory, size_, MADV_HUGEPAGE);  // a hint; refusal costs speed only

@@ -7,10 +7,9 @@ PhiloxBlock Philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t c
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
   std::uint32_t key0 = static_cast<std::uint32_t>(key);
   std::uint32_t key1 = static_cast<std::uint32_t>(key >> 32);
-  PhiloxBlock x = {static_cast<std::uint32_t>(counter_low),
-                   static_cast<std::uint32_t>(counter_low >> 32),
-                   static_cast<std::uint32_t>(counter_high),
-                   static_cast<std::uint32_t>(counter_high >> 32)};
+  PhiloxBlock x = {
+      static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+      static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = kMultiplier0 * x[0];
     const std::uint64_t product1 = kMultiplier1 * x[2];

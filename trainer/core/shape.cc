@@ -11,6 +11,8 @@ std::int64_t Shape::elements() const {
   return product;
 }
 
-std::string Shape::ToString() const { return fmt::format("[{}]", fmt::join(dims_, ",")); }
+std::string Shape::ToString() const {
+  return fmt::format("[{}]", fmt::join(dims_, ","));
+}
 
 }  // namespace lockstep::train

@@ -30,7 +30,8 @@ class CollectiveStrategy final : public Strategy {
     options.size = membership.world();
     options.bind_address = options_.bind_address;
     LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(options, store, buffer_));
-    auto reducer = GradientReducer::Create(*communicator, {buffer_.data(), buffer_.size()}, buckets_);
+    auto reducer =
+        GradientReducer::Create(*communicator, {buffer_.data(), buffer_.size()}, buckets_);
     const std::lock_guard lock(mutex_);
     generation_ = membership.generation;
     communicator_ = std::move(communicator);
@@ -86,7 +87,8 @@ class CollectiveStrategy final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options) {
+std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer,
+                                                 CollectiveOptions options) {
   return std::make_unique<CollectiveStrategy>(buffer, std::move(options));
 }
 

@@ -37,12 +37,13 @@ class Strategy {
 };
 
 struct CollectiveOptions {
-  std::string bind_address;                 // this pod's own IP; empty: all
-  std::vector<std::int64_t> layer_starts;   // in the gradient buffer, ascending
-  std::int64_t bucket_floats = 1 << 19;     // 2 MB: a few large buckets (see MakeCollectiveStrategy)
+  std::string bind_address;                // this pod's own IP; empty: all
+  std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
+  std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see MakeCollectiveStrategy)
 };
 
-// Mirrored and MultiWorkerMirrored: every rank holds all state, gradients are summed by a collective.
+// Mirrored and MultiWorkerMirrored: every rank holds all state, gradients are summed by a
+// collective.
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options);
 
 }  // namespace lockstep::train

@@ -60,10 +60,9 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   const int threads = options.threads > 0 ? options.threads : ReplicaThreads(1);
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const auto session,
-      Session::Create({.training = BenchTraining(options), .threads = threads,
-                       .backend = options.backend}));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto session, Session::Create({.training = BenchTraining(options),
+                                                                 .threads = threads,
+                                                                 .backend = options.backend}));
   session->model().InitializeParameters();
   const auto strategy =
       MakeCollectiveStrategy(session->buffer(), {.layer_starts = session->LayerStarts()});

@@ -11,9 +11,9 @@ namespace lockstep::train {
 struct BenchOptions {
   std::string model = "core-cnn";
   std::int64_t batch = 128;
-  int threads = 0;            // 0: as a replica would choose
+  int threads = 0;  // 0: as a replica would choose
   std::int64_t steps = 300, warmup = 30;
-  std::string data;           // IDX folder; empty: synthetic
+  std::string data;  // IDX folder; empty: synthetic
   std::string backend = "cpu";
 };
 

@@ -42,8 +42,8 @@ absl::StatusOr<Evaluation> Evaluate(Session& session, Strategy& strategy, int ra
   LOCKSTEP_RETURN_IF_ERROR(strategy.Sum(sums));
   const double total = static_cast<double>(sums[3]) * kHalf + static_cast<double>(sums[4]);
   if (total != static_cast<double>(plan.examples)) {
-    return absl::InternalError(fmt::format("evaluation counted {} test samples, expected {}", total,
-                                           plan.examples));
+    return absl::InternalError(
+        fmt::format("evaluation counted {} test samples, expected {}", total, plan.examples));
   }
   return Evaluation{
       .loss = static_cast<double>(sums[0]) / total,

@@ -27,15 +27,21 @@ namespace {
 
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return api::kExitDone;
+    case absl::StatusCode::kOk:
+      return api::kExitDone;
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition: return api::kExitBadConfig;
+    case absl::StatusCode::kFailedPrecondition:
+      return api::kExitBadConfig;
     case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kDataLoss: return api::kExitBadData;
+    case absl::StatusCode::kDataLoss:
+      return api::kExitBadData;
     case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kPermissionDenied: return api::kExitStorage;
-    case absl::StatusCode::kDeadlineExceeded: return api::kExitRendezvousDeadline;
-    default: return api::kExitPeerLost;
+    case absl::StatusCode::kPermissionDenied:
+      return api::kExitStorage;
+    case absl::StatusCode::kDeadlineExceeded:
+      return api::kExitRendezvousDeadline;
+    default:
+      return api::kExitPeerLost;
   }
 }
 
@@ -68,7 +74,8 @@ absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& layout) {
 int LeaveWithoutGroup(const absl::Status& status) {
   if (status.code() == absl::StatusCode::kAlreadyExists) return api::kExitDone;
   if (status.code() != absl::StatusCode::kCancelled) return Fail(status);
-  LogInfo("asked to stop while waiting for the other replicas", {{"reason", std::string(status.message())}});
+  LogInfo("asked to stop while waiting for the other replicas",
+          {{"reason", std::string(status.message())}});
   return api::kExitPreempted;
 }
 
@@ -134,9 +141,8 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   }
 
   const auto rendezvous = MakeRendezvousClient(identity, clock);
-  rendezvous->OnGenerationEnd([&](std::uint64_t generation, const std::string&) {
-    strategy->Abort(generation);
-  });
+  rendezvous->OnGenerationEnd(
+      [&](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
   Reporter reporter(**session, *rendezvous, clock, ProcessEnv);
   TrainLoop loop{.session = **session,
                  .strategy = *strategy,

@@ -24,8 +24,7 @@ double UnixSeconds(Time time) {
 
 }  // namespace
 
-Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
-                   const GetEnv& env)
+Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, const GetEnv& env)
     : session_(session),
       rendezvous_(rendezvous),
       clock_(clock),
@@ -118,9 +117,9 @@ void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
   meter_.SetEvaluation(state.test_loss, state.test_accuracy);
   if (!IsRankZero()) return;
-  LogInfo("evaluated", {{"step", state.step},
-                        {"testLoss", state.test_loss},
-                        {"testAccuracy", state.test_accuracy}});
+  LogInfo(
+      "evaluated",
+      {{"step", state.step}, {"testLoss", state.test_loss}, {"testAccuracy", state.test_accuracy}});
   if (summaries_ != nullptr) {
     summaries_->Scalar("test/loss", state.test_loss, state.step);
     summaries_->Scalar("test/accuracy", state.test_accuracy, state.step);
@@ -174,8 +173,8 @@ void Reporter::SendProgress() {
 void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
   const auto examples = static_cast<double>(state.sums.examples);
   metrics_.step = state.step;
-  metrics_.epoch = static_cast<double>(state.step) /
-                   static_cast<double>(session_.plan().StepsPerEpoch());
+  metrics_.epoch =
+      static_cast<double>(state.step) / static_cast<double>(session_.plan().StepsPerEpoch());
   metrics_.loss = examples > 0 ? state.sums.loss / examples : 0;
   metrics_.accuracy = examples > 0 ? state.sums.correct / examples : 0;
   metrics_.learning_rate = Rate(state.step);
@@ -187,11 +186,10 @@ void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
   metrics_.checkpoint_seconds = seconds.checkpoint;
   metrics_.evaluation_seconds = seconds.evaluation;
   metrics_.rendezvous_seconds = seconds.rendezvous;
-  metrics_.all_reduce_bytes = metrics_.world < 2
-                                  ? 0
-                                  : metrics_.steps_total *
-                                        static_cast<std::int64_t>(session_.buffer().size() *
-                                                                  sizeof(float));
+  metrics_.all_reduce_bytes =
+      metrics_.world < 2 ? 0
+                         : metrics_.steps_total *
+                               static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();
   metrics_pipe_.Write(EncodeMetrics(metrics_));

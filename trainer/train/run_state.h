@@ -15,8 +15,8 @@ namespace lockstep::train {
 
 // Plain bytes: broadcast as they are between ranks of one machine type.
 struct RunState {
-  std::int64_t step = -1;                 // steps done; -1: no state yet
-  EpochSums sums;                         // over all ranks, of the epoch of the last step
+  std::int64_t step = -1;  // steps done; -1: no state yet
+  EpochSums sums;          // over all ranks, of the epoch of the last step
   Ledger ledger;
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;

@@ -41,9 +41,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
                     "at least one sample a replica",
                     plan.global_batch, options.world));
   }
-  session->total_steps_ = training.steps
-                              ? *training.steps
-                              : training.epochs.value_or(0) * plan.StepsPerEpoch();
+  session->total_steps_ =
+      training.steps ? *training.steps : training.epochs.value_or(0) * plan.StepsPerEpoch();
   LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(options));
   return session;
 }
@@ -74,8 +73,7 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
       buffer_, GradientBuffer::Create(model_->gradients().size() + model_->states().size() +
                                       sizeof(StepTail) / sizeof(float)));
   model_->BindGradients(buffer_->data());
-  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_,
-                            Optimizer::Create(training_.optimizer, *model_, *backend_));
+  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_));
 
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());

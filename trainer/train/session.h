@@ -28,7 +28,7 @@ struct SessionOptions {
 // What rides behind the gradients and states in the all-reduced buffer, so that a step needs one
 // sum only. All are sums over ranks.
 struct StepTail {
-  static constexpr int kHashLimbs = 8;     // 8 bits each: float sums of them are exact
+  static constexpr int kHashLimbs = 8;  // 8 bits each: float sums of them are exact
   float loss = 0, correct = 0, examples = 0;
   float stop_requests = 0;
   float hash_limbs[kHashLimbs] = {};

@@ -29,14 +29,13 @@ TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
 absl::Status Expect(const TensorsByName& tensors, const std::string& name, const Shape& shape) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) {
-    return absl::FailedPreconditionError(
-        fmt::format("the checkpoint has no tensor '{}', which this job's model or optimizer needs",
-                    name));
+    return absl::FailedPreconditionError(fmt::format(
+        "the checkpoint has no tensor '{}', which this job's model or optimizer needs", name));
   }
   if (found->second->shape == shape) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format("the checkpoint's tensor '{}' is {}, expected {}",
-                                                   name, found->second->shape.ToString(),
-                                                   shape.ToString()));
+  return absl::FailedPreconditionError(
+      fmt::format("the checkpoint's tensor '{}' is {}, expected {}", name,
+                  found->second->shape.ToString(), shape.ToString()));
 }
 
 // Every tensor that is saved: its name, where it stands, and the flat range it is part of.
@@ -113,9 +112,8 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
         "directory or the old setting",
         snapshot.step, key, found.contains(key) ? found[key].dump() : "nothing", value.dump()));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const RunState saved,
-      RunStateFromJson(snapshot.state.value("run", nlohmann::json::object())));
+  LOCKSTEP_ASSIGN_OR_RETURN(const RunState saved, RunStateFromJson(snapshot.state.value(
+                                                      "run", nlohmann::json::object())));
   const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
   for (const SavedTensor& tensor : ModelTensors(session)) {
     LOCKSTEP_RETURN_IF_ERROR(Expect(model, tensor.name, tensor.slot->desc.shape));

@@ -16,7 +16,9 @@
 namespace lockstep::train {
 namespace {
 
-std::span<std::byte> AsBytes(std::span<float> floats) { return std::as_writable_bytes(floats); }
+std::span<std::byte> AsBytes(std::span<float> floats) {
+  return std::as_writable_bytes(floats);
+}
 
 bool IsEvaluationDue(const Session& session, const RunState& state) {
   if (session.test_data() == nullptr || state.evaluated_step == state.step) return false;

@@ -58,9 +58,8 @@ void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, 
                   .stop_requests = stop_requested ? 1.0f : 0.0f};
   SetHash(tail, batch.hash_sum);
   strategy.GradientsReady(static_cast<std::int64_t>(model.gradients().size()));
-  model.Backward(context, [&](std::int64_t offset, std::int64_t) {
-    strategy.GradientsReady(offset);
-  });
+  model.Backward(context,
+                 [&](std::int64_t offset, std::int64_t) { strategy.GradientsReady(offset); });
 }
 
 }  // namespace
@@ -91,9 +90,9 @@ absl::StatusOr<StepTotals> TrainStep(Session& session, Strategy& strategy, Loade
   }
   const PhaseTimer timer(seconds.optimizer);
   TakeStates(session);
-  const double rate = LearningRateAt(session.training().learning_rate_schedule,
-                                  session.training().optimizer.learning_rate, step,
-                                     session.total_steps());
+  const double rate =
+      LearningRateAt(session.training().learning_rate_schedule,
+                     session.training().optimizer.learning_rate, step, session.total_steps());
   session.optimizer().Step(rate, step + 1);
   return TotalsOf(session.tail());
 }

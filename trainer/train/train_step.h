@@ -1,8 +1,8 @@
 // One synchronous training step of one replica.
 #pragma once
 
-#include <cstdint>
 #include <chrono>
+#include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "trainer/data/loader.h"

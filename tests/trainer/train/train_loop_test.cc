@@ -25,8 +25,8 @@ api::TrainingSpec SmallTraining() {
       {{"type", "Dropout"}, {"rate", 0.25}},
       {{"type", "Dense"}, {"units", 3}}};
   training.dataset.format = api::DatasetFormat::kSynthetic;
-  training.dataset.synthetic =
-      api::SyntheticSpec{.train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};
+  training.dataset.synthetic = api::SyntheticSpec{
+      .train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};
   training.batch_size.global = 16;
   training.epochs = 4;
   training.optimizer.learning_rate = 0.01;
@@ -63,28 +63,26 @@ struct Rank {
   Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
        std::function<void(int)> at_step = nullptr)
       : session(*Session::Create({.training = training, .world = world, .backend = "reference"})),
-        strategy(MakeCollectiveStrategy(session->buffer(),
-                                        {.bind_address = "127.0.0.1",
-                                         .layer_starts = session->LayerStarts(),
-                                         .bucket_floats = 64})),
+        strategy(MakeCollectiveStrategy(session->buffer(), {.bind_address = "127.0.0.1",
+                                                            .layer_starts = session->LayerStarts(),
+                                                            .bucket_floats = 64})),
         rendezvous(hub.Client(rank), std::move(at_step)),
-        reporter(*session, rendezvous, clock,
-                 [](const std::string&) { return std::nullopt; }),
+        reporter(*session, rendezvous, clock, [](const std::string&) { return std::nullopt; }),
         loop{.session = *session,
              .strategy = *strategy,
              .rendezvous = rendezvous,
              .store = nullptr,
              .saver = nullptr,
              .reporter = reporter} {
-    rendezvous.OnGenerationEnd([this](std::uint64_t generation, const std::string&) {
-      strategy->Abort(generation);
-    });
+    rendezvous.OnGenerationEnd(
+        [this](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
   }
 
   // Generation after generation; false if `die_with_generation` and the first one was cut short.
   bool Train(bool die_with_generation = false) {
     for (;;) {
-      const auto membership = rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
+      const auto membership =
+          rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
       if (!membership.ok()) ADD_FAILURE() << membership.status();
       const auto end = loop.Run(*membership);
       if (end.ok() && rendezvous.Finish().ok()) return true;
@@ -118,7 +116,8 @@ Outcome TrainAlone(const api::TrainingSpec& training) {
 }
 
 // Two ranks; rank `victim` loses its process (and memory) as it starts its `kill_at`-th step.
-std::vector<Outcome> TrainPair(const api::TrainingSpec& training, int victim = -1, int kill_at = 0) {
+std::vector<Outcome> TrainPair(const api::TrainingSpec& training, int victim = -1,
+                               int kill_at = 0) {
   LocalRendezvousHub hub(2);
   std::vector<Outcome> outcomes(2);
   std::vector<std::thread> threads;
@@ -179,9 +178,8 @@ INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
 
 TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
   api::TrainingSpec training = SmallTraining();
-  training.model.layers = {{{"type", "Flatten"}},
-                           {{"type", "Dense"}, {"units", 8}},
-                           {{"type", "Dense"}, {"units", 3}}};
+  training.model.layers = {
+      {{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 8}}, {{"type", "Dense"}, {"units", 3}}};
   training.optimizer = {.name = "SGD", .learning_rate = 1e30};  // 1e30 * 1e30 is infinite
   LocalRendezvousHub hub(2);
   std::vector<LoopEnd> ends(2);
