@@ -7,20 +7,20 @@ namespace {
 
 PathMap Paths() {
   PathMap paths;
-  paths.Add("/data", "/home/u/d");
+  paths.Add("/data", "/srv/u/d");
   paths.Add("/data/deep/", "/srv/deep");
   return paths;
 }
 
 TEST(PathMapTest, RewritesPathsWhereverTheyStand) {
-  EXPECT_EQ(Paths().Rewrite("/data"), "/home/u/d");
-  EXPECT_EQ(Paths().Rewrite("--dir=/data/x:/data"), "--dir=/home/u/d/x:/home/u/d");
-  EXPECT_EQ(Paths().Rewrite("cat \"/data/a\" > /data/b;"), "cat \"/home/u/d/a\" > /home/u/d/b;");
+  EXPECT_EQ(Paths().Rewrite("/data"), "/srv/u/d");
+  EXPECT_EQ(Paths().Rewrite("--dir=/data/x:/data"), "--dir=/srv/u/d/x:/srv/u/d");
+  EXPECT_EQ(Paths().Rewrite("cat \"/data/a\" > /data/b;"), "cat \"/srv/u/d/a\" > /srv/u/d/b;");
 }
 
 TEST(PathMapTest, TheLongestMountWins) {
   EXPECT_EQ(Paths().Rewrite("/data/deep/x"), "/srv/deep/x");
-  EXPECT_EQ(Paths().Rewrite("/data/deeper"), "/home/u/d/deeper");
+  EXPECT_EQ(Paths().Rewrite("/data/deeper"), "/srv/u/d/deeper");
 }
 
 TEST(PathMapTest, LeavesOtherNamesAlone) {
