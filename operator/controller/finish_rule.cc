@@ -70,7 +70,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   plan.status = job.status;
   for (const ObservedPod& pod : observed.pods) {
     if (!pod.being_deleted && IsCleanedUp(job.spec.run_policy.clean_pod_policy, pod)) {
-      plan.actions.push_back(DeletePod{pod.name, pod.uid});
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
   }
   const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;

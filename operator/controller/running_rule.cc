@@ -28,7 +28,7 @@ bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
 void PlanDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
     if (IsObsolete(observed, pod) && !pod.being_deleted) {
-      plan.actions.push_back(DeletePod{pod.name, pod.uid});
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
   }
 }
@@ -56,14 +56,14 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   }
   if (MustWaitForOldMembers(observed)) return false;
   if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
-    plan.actions.push_back(CreateService{});
+    plan.actions.emplace_back(CreateService{});
   }
   bool complete = true;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
-    plan.actions.push_back(CreatePod{replica.role, replica.index, observed.job.status.attempt});
+    plan.actions.emplace_back(CreatePod{replica.role, replica.index, observed.job.status.attempt});
   }
   return complete;
 }

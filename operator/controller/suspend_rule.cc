@@ -11,7 +11,7 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   plan.status = BaseStatus(observed);
   if (IsTrue(job.status, kSuspended)) {
     for (const ObservedPod& pod : observed.pods) {
-      if (!pod.being_deleted) plan.actions.push_back(DeletePod{pod.name, pod.uid});
+      if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
     return plan;
   }
