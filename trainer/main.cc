@@ -29,6 +29,7 @@ int Supervise(const Clock& clock) {
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   SupervisorOptions options;
   options.replica_command = {std::filesystem::read_symlink("/proc/self/exe"), "replica"};
+  options.restart_in_place = ProcessEnv(api::kEnvRestartScope).value_or("InPlace") == "InPlace";
   const std::string address = fmt::format(
       "{}:{}", identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip, api::kMetricsPort);
   options.start_metrics = [address] { return MetricsServer::Start(address); };

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <ctime>
 #include <mutex>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -58,11 +57,11 @@ void SetLogLevel(LogLevel level) {
   g_level = level;
 }
 
-void SetLogContext(nlohmann::json fields) {
+void SetLogContext(const nlohmann::json& fields) {
   Context& context = GlobalContext();
   const std::lock_guard lock(context.mutex);
   context.fields = nlohmann::ordered_json::object();
-  for (auto& [key, value] : fields.items()) context.fields[key] = std::move(value);
+  for (const auto& [key, value] : fields.items()) context.fields[key] = value;
 }
 
 void Log(LogLevel level, std::string_view message, const nlohmann::json& fields) {

@@ -14,7 +14,7 @@ void SetLogLevel(LogLevel level);
 
 // Fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0", "rank":
 // 1}.
-void SetLogContext(nlohmann::json fields);
+void SetLogContext(const nlohmann::json& fields);
 
 void Log(LogLevel level, std::string_view message, const nlohmann::json& fields = {});
 

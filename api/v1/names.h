@@ -31,6 +31,8 @@ inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";  // the `training` secti
 // `strategy` as JSON; set beside LOCKSTEP_CONFIG.
 inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";
 inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
+// restartScope: only InPlace lets a supervisor start a replica again by itself.
+inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
 // The pod's own address; where the supervisor binds its servers. Absent: all addresses.
 inline constexpr char kEnvPodIp[] = "LOCKSTEP_POD_IP";
 // The file for the container's termination message, where it is not kTerminationMessagePath.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "api/v1/enum_names.h"
 #include "api/v1/names.h"
 #include "operator/controller/cluster_spec.h"
 #include "operator/controller/main_container.h"
@@ -38,6 +39,9 @@ void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attemp
   env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, replica.role))});
   env.push_back({api::kEnvPodIp, {{"fieldRef", {{"fieldPath", "status.podIP"}}}}});
   if (job.spec.training) {
+    if (job.spec.restart_scope) {
+      env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
+    }
     env.push_back({api::kEnvConfig, api::TrainingSpecToJson(*job.spec.training).dump()});
     if (job.spec.strategy) {
       env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});

@@ -130,7 +130,7 @@ void Informer::OnEvent(WatchEvent event) {
   store_.SetResourceVersion(version);
 }
 
-void Informer::Upsert(ObjectPtr object) {
+void Informer::Upsert(const ObjectPtr& object) {
   const ObjectPtr before = store_.Put(object);
   if (before && Uid(*before) != Uid(*object)) {  // deleted and made again, unseen
     if (handlers_.on_delete) handlers_.on_delete(*before);

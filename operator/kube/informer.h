@@ -56,7 +56,7 @@ class Informer {
   absl::Status WatchOnce(std::stop_token stop);
   void Replace(std::vector<ObjectPtr> objects, const std::string& version);
   void OnEvent(WatchEvent event);
-  void Upsert(ObjectPtr object);
+  void Upsert(const ObjectPtr& object);
   void Erase(const Key& key);
   ObjectPtr Trim(Object object) const;
 

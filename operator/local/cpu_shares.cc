@@ -4,7 +4,7 @@
 
 namespace lockstep::local {
 
-CpuShares::CpuShares(std::vector<int> cpus, int expected_pods)
+CpuShares::CpuShares(const std::vector<int>& cpus, int expected_pods)
     : even_share_(std::max<std::size_t>(
           1, cpus.size() / static_cast<std::size_t>(std::max(1, expected_pods)))) {
   for (const int cpu : cpus) cores_.push_back({cpu, 0});

@@ -13,7 +13,7 @@ class CpuShares {
  public:
   // `cpus`: the cores of this machine that we may use. `expected_pods` share them evenly where
   // they name no limit; at least 1.
-  CpuShares(std::vector<int> cpus, int expected_pods);
+  CpuShares(const std::vector<int>& cpus, int expected_pods);
 
   // The least-loaded cores for `owner`, in ascending order: ceil(limit) of them, or its even share.
   // Asking again for the same owner gives the same cores until it gives them back.

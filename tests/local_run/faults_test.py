@@ -82,6 +82,18 @@ class FaultsTest(unittest.TestCase):
         report = self.kill_and_check("pod1", pod=1, replica=False)
         self.assertGreaterEqual(report["restarts"], 1)
 
+    def test_with_scope_gang_all_start_anew_from_the_checkpoint(self):
+        job = write_job(self.folder.name, name="gang", scope="Gang")
+        run = Run(job, f"{self.folder.name}/gang")
+        self.addCleanup(run.kill)
+        run.wait_for_checkpoint()
+        before = set(run.trainers())
+        kill9(run.trainers(pod=1, replica=True)[0])
+        report = self.check_finish(run)
+        self.assertGreaterEqual(report["restarts"], 1)
+        self.assertRegex(run.logs(), "restored a checkpoint")
+        wait_until_gone(before)
+
     def test_everything_killed_and_run_again_goes_on_from_the_checkpoint(self):
         run = self.start("all")
         run.wait_for_checkpoint()

@@ -16,6 +16,7 @@ kind: TrainingJob
 metadata: {{name: {name}}}
 spec:
   strategy: {{type: MultiWorkerMirrored}}
+  restartScope: {scope}
   training:
     model:
       layers:
@@ -50,9 +51,9 @@ spec:
 """
 
 
-def write_job(folder, name="small", workers=2, epochs=4):
+def write_job(folder, name="small", workers=2, epochs=4, scope="InPlace"):
     path = pathlib.Path(folder) / f"{name}.yaml"
-    path.write_text(JOB.format(name=name, workers=workers, epochs=epochs))
+    path.write_text(JOB.format(name=name, workers=workers, epochs=epochs, scope=scope))
     return path
 
 

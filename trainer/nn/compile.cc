@@ -79,9 +79,9 @@ class Compiler {
                                       SampleText()));
     }
     const double units = static_cast<double>(spec.units);
-    LOCKSTEP_RETURN_IF_ERROR(
-        ExpectSize("units", units * static_cast<double>(options_.batch),
-                   units * static_cast<double>(desc_.shape.elements() / options_.batch)));
+    const std::int64_t inputs = desc_.shape.elements() / options_.batch;
+    LOCKSTEP_RETURN_IF_ERROR(ExpectSize("units", units * static_cast<double>(options_.batch),
+                                        units * static_cast<double>(inputs)));
     spec.x = desc_;
     spec.input_gradient = trainable_before_;
     return backend_.MakeDense(spec);

@@ -39,6 +39,7 @@ TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
   const auto config = nlohmann::json::parse(env.at("LOCKSTEP_CONFIG").get<std::string>());
   EXPECT_EQ(*api::TrainingSpecFromJson(config), testing::MnistTraining());
   EXPECT_TRUE(env.contains("LOCKSTEP_STRATEGY"));
+  EXPECT_EQ(env.at("LOCKSTEP_RESTART_SCOPE"), "InPlace");
 }
 
 TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {

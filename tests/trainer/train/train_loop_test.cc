@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -61,8 +62,8 @@ class Hooked final : public Rendezvous {
 // One process' worth of a rank.
 struct Rank {
   Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
-       std::function<void(int)> at_step = nullptr)
-      : session(*Session::Create({.training = training, .world = world, .backend = "reference"})),
+       std::function<void(int)> at_step = nullptr, const std::string& backend = "reference")
+      : session(*Session::Create({.training = training, .world = world, .backend = backend})),
         strategy(MakeCollectiveStrategy(session->buffer(), {.bind_address = "127.0.0.1",
                                                             .layer_starts = session->LayerStarts(),
                                                             .bucket_floats = 64})),
@@ -217,6 +218,47 @@ TEST(TrainLoopTest, AStopRequestStopsAllRanksAtTheSameStep) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(steps[0], steps[1]);
   EXPECT_GE(steps[0], 5);
+}
+
+// The global losses of the first steps, as rank 0 of `world` sees them.
+std::vector<double> Losses(const api::TrainingSpec& training, int world, int steps) {
+  LocalRendezvousHub hub(world);
+  std::vector<double> losses;
+  std::vector<std::thread> threads;
+  for (int index = 0; index < world; ++index) {
+    threads.emplace_back([&, index] {
+      Rank rank(training, world, hub, index, nullptr, "cpu");
+      rank.session->model().InitializeParameters();
+      const auto membership = rank.rendezvous.Join(0, "");
+      ASSERT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
+      const auto loader =
+          Loader::Create(rank.session->train_data(), {.plan = rank.session->plan(), .rank = index});
+      PhaseSeconds seconds;
+      for (int step = 0; step < steps; ++step) {
+        const auto totals = TrainStep(*rank.session, *rank.strategy, *loader, step, false, seconds);
+        ASSERT_TRUE(totals.ok()) << totals.status();
+        if (index == 0) losses.push_back(totals->loss / totals->examples);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return losses;
+}
+
+TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesOfOneOverTwentySteps) {
+  api::TrainingSpec training;
+  training.model.name = "core-cnn";
+  training.dataset.format = api::DatasetFormat::kSynthetic;
+  training.dataset.synthetic = api::SyntheticSpec{.train_examples = 2560, .test_examples = 32};
+  training.batch_size.global = 128;
+  training.steps = 20;
+  const std::vector<double> one = Losses(training, 1, 20);
+  const std::vector<double> two = Losses(training, 2, 20);
+  ASSERT_EQ(one.size(), 20u);
+  ASSERT_EQ(two.size(), 20u);
+  for (std::size_t step = 0; step < one.size(); ++step) {
+    EXPECT_NEAR(two[step], one[step], 1e-4 * one[step]) << "step " << step;
+  }
 }
 
 TEST(SnapshotTest, KilledAndResumedEqualsUninterruptedBitForBit) {
