@@ -82,7 +82,7 @@ absl::Status Informer::ListAll(std::stop_token stop) {
     version = std::move(page.resource_version);
     list.continue_token = std::move(page.continue_token);
   } while (!list.continue_token.empty());
-  Replace(std::move(objects), version);
+  Replace(objects, version);
   must_list_ = false;
   {
     const std::lock_guard lock(mutex_);
@@ -100,14 +100,14 @@ absl::Status Informer::WatchOnce(std::stop_token stop) {
                        [this](WatchEvent event) { OnEvent(std::move(event)); });
 }
 
-void Informer::Replace(std::vector<ObjectPtr> objects, const std::string& version) {
+void Informer::Replace(const std::vector<ObjectPtr>& objects, const std::string& version) {
   std::set<Key> listed;
   for (const ObjectPtr& object : objects) listed.insert(KeyOf(*object));
   for (const ObjectPtr& known : store_.List()) {
     if (!listed.contains(KeyOf(*known))) Erase(KeyOf(*known));
   }
   // The version comes last: a store that claims a version has all that is in it.
-  for (ObjectPtr& object : objects) Upsert(std::move(object));
+  for (const ObjectPtr& object : objects) Upsert(object);
   store_.SetResourceVersion(version);
 }
 

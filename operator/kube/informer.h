@@ -54,7 +54,7 @@ class Informer {
   void Run(std::stop_token stop);
   absl::Status ListAll(std::stop_token stop);
   absl::Status WatchOnce(std::stop_token stop);
-  void Replace(std::vector<ObjectPtr> objects, const std::string& version);
+  void Replace(const std::vector<ObjectPtr>& objects, const std::string& version);
   void OnEvent(WatchEvent event);
   void Upsert(const ObjectPtr& object);
   void Erase(const Key& key);
