@@ -22,6 +22,13 @@ double UnixSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
+// Where the environment names no file, Kubernetes has made one at its default path, and outside a
+// container there is none and nobody would read it.
+std::string TerminationMessagePath(const GetEnv& env) {
+  if (const auto named = env(api::kEnvTerminationMessagePath)) return *named;
+  return std::filesystem::exists(api::kTerminationMessagePath) ? api::kTerminationMessagePath : "";
+}
+
 }  // namespace
 
 Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, const GetEnv& env)
@@ -30,8 +37,7 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
       clock_(clock),
       meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
       metrics_pipe_(env),
-      termination_message_path_(
-          env(api::kEnvTerminationMessagePath).value_or(api::kTerminationMessagePath)) {}
+      termination_message_path_(TerminationMessagePath(env)) {}
 
 void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
                                  const RunState& state) {
@@ -159,8 +165,7 @@ void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
 }
 
 void Reporter::WriteTerminationMessage() {
-  // Outside a container nobody has made the file, and nobody would read it.
-  if (!std::filesystem::exists(termination_message_path_)) return;
+  if (termination_message_path_.empty()) return;
   std::ofstream file(termination_message_path_, std::ios::trunc);
   if (file << api::ProgressToJson(meter_.Get()).dump() << std::flush) return;
   LogWarning("cannot write the termination message", {{"path", termination_message_path_}});
