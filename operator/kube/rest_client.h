@@ -1,0 +1,48 @@
+// kube::Client over HTTPS to a real API server. cpprestsdk stays behind this header.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/base/clock.h"
+#include "operator/kube/client.h"
+#include "operator/kube/rest_config.h"
+
+namespace lockstep::kube {
+
+struct RestClientOptions {
+  std::string user_agent = "lockstep";
+  // Requests a second that this client allows itself, watches left out; 0: no limit of its own.
+  double qps = 0;
+  int burst = 0;
+  Duration request_deadline = std::chrono::seconds(30);  // in all, retries after 429/503 included
+  // The server ends a watch after this long; a stream silent for longer is taken for dead.
+  Duration watch_timeout = std::chrono::minutes(4);
+};
+
+struct PodLogOptions {
+  std::string container;  // empty: the only one
+  bool follow = false;
+  bool previous = false;
+  std::optional<int> tail_lines;
+};
+
+// Thread-safe.
+class RestClient : public Client {
+ public:
+  // Blocks until the log's end, `stop` or a failure; `on_text` gets chunks as they come.
+  virtual absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options,
+                                  std::stop_token stop,
+                                  const std::function<void(const std::string& text)>& on_text) = 0;
+};
+
+// InvalidArgument names what is wrong with the configuration. Connects at the first request.
+absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(RestConfig config,
+                                                           RestClientOptions options = {});
+
+}  // namespace lockstep::kube
