@@ -34,15 +34,15 @@ class FaultsTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def start(self, name):
-        run = Run(self.job, f"{self.folder.name}/{name}")
+    def start(self, name, job=None):
+        run = Run(job or self.job, f"{self.folder.name}/{name}")
         self.addCleanup(run.kill)
         return run
 
-    def check_finish(self, run):
+    def check_finish(self, run, expected=None):
         code, report, err = run.finish()
         self.assertEqual(code, 0, f"{err}\n{run.logs()[-4000:]}")
-        self.assertEqual(results(report), self.expected)
+        self.assertEqual(results(report), expected or self.expected)
         last = ledger(run)
         self.assertEqual((last["samplesLost"], last["samplesDuplicated"]), (0, 0))
         return report
@@ -57,16 +57,29 @@ class FaultsTest(unittest.TestCase):
         self.assertTrue(after, "no step was done after the kill")
         return min(after)
 
-    def kill_and_check(self, name, pod, replica):
-        run = self.start(name)
+    def kill_and_check(self, name, pod, replica, job=None, expected=None):
+        run = self.start(name, job)
         run.wait_for_checkpoint()
         victims = run.trainers(pod=pod, replica=replica)
         self.assertEqual(len(victims), 1)
         killed_at = time.time()
         kill9(victims[0])
-        report = self.check_finish(run)
+        report = self.check_finish(run, expected)
         self.assertLess(self.seconds_to_next_step(run, killed_at), 10)
         return report
+
+    def test_over_tcp_as_between_hosts(self):
+        """Gloo's ring in the place of shared memory: a replica's and a supervisor's death."""
+        job = write_job(self.folder.name, name="ring", communication="Ring")
+        undisturbed = Run(job, f"{self.folder.name}/ring")
+        self.addCleanup(undisturbed.kill)
+        code, report, err = undisturbed.finish()
+        self.assertEqual(code, 0, f"{err}\n{undisturbed.logs()[-4000:]}")
+        self.assertRegex(undisturbed.logs(), '"communicator":"gloo"')
+        expected = results(report)
+        for pod, replica in ((0, True), (1, False)):
+            with self.subTest(pod=pod, replica=replica):
+                self.kill_and_check(f"ring{pod}", pod, replica, job, expected)
 
     def test_replica_of_the_leading_worker(self):
         self.kill_and_check("replica0", pod=0, replica=True)

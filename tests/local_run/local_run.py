@@ -15,7 +15,7 @@ apiVersion: training.lockstep.dev/v1
 kind: TrainingJob
 metadata: {{name: {name}}}
 spec:
-  strategy: {{type: MultiWorkerMirrored}}
+  strategy: {{type: MultiWorkerMirrored, communication: {communication}}}
   restartScope: {scope}
   training:
     model:
@@ -51,9 +51,10 @@ spec:
 """
 
 
-def write_job(folder, name="small", workers=2, epochs=4, scope="InPlace"):
+def write_job(folder, name="small", workers=2, epochs=4, scope="InPlace", communication="Auto"):
     path = pathlib.Path(folder) / f"{name}.yaml"
-    path.write_text(JOB.format(name=name, workers=workers, epochs=epochs, scope=scope))
+    path.write_text(JOB.format(name=name, workers=workers, epochs=epochs, scope=scope,
+                               communication=communication))
     return path
 
 

@@ -16,6 +16,10 @@ namespace lockstep::train {
 // Unavailable (the message names what is known of the peer); ranks that call different collectives
 // get FailedPrecondition where that can be seen (local, shm). After a failure every collective
 // fails. A group of one is valid: every collective is the identity.
+//
+// A lost peer is seen at once, with one exception: Gloo tells nobody of a connection that breaks
+// with a message half sent, so that only the timeout ends such a wait. Whoever learns of a loss by
+// another road (the rendezvous does, within its heartbeat) calls Abort().
 class Communicator {
  public:
   virtual ~Communicator() = default;

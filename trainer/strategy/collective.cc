@@ -3,7 +3,7 @@
 // first to be ready (the last layers, and the step's totals) goes out while backward still runs.
 #include <algorithm>
 #include <mutex>
-#include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "api/base/status.h"
@@ -29,15 +29,11 @@ class CollectiveStrategy final : public Strategy {
     options.rank = membership.rank;
     options.size = membership.world();
     options.bind_address = options_.bind_address;
-    LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(options, store, buffer_));
-    auto reducer =
-        GradientReducer::Create(*communicator, {buffer_.data(), buffer_.size()}, buckets_);
-    const std::lock_guard lock(mutex_);
-    generation_ = membership.generation;
-    communicator_ = std::move(communicator);
-    reducer_ = std::move(reducer);
-    if (ended_generation_ < generation_) return absl::OkStatus();
-    communicator_->Abort();
+    options.allow_shm = options_.allow_shm;
+    options.cancel = Begin(membership.generation);
+    LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
+    reducer_ = GradientReducer::Create(*communicator_, {buffer_.data(), buffer_.size()}, buckets_);
+    if (!options.cancel.stop_requested()) return absl::OkStatus();
     return absl::CancelledError("the generation ended while its group was being formed");
   }
 
@@ -57,30 +53,34 @@ class CollectiveStrategy final : public Strategy {
   void Abort(std::uint64_t generation) override {
     const std::lock_guard lock(mutex_);
     ended_generation_ = std::max(ended_generation_, generation);
-    if (communicator_ && ended_generation_ >= generation_) communicator_->Abort();
+    if (ended_generation_ >= generation_) cancel_.request_stop();
   }
 
  private:
-  // Abort() may come from the rendezvous' thread at any time, hence the lock around the swap.
+  // What ends the generation's communicator, also while it is being made: the rendezvous' thread
+  // may call Abort() at any time.
+  std::stop_token Begin(std::uint64_t generation) {
+    const std::lock_guard lock(mutex_);
+    generation_ = generation;
+    cancel_ = std::stop_source();
+    if (ended_generation_ >= generation) cancel_.request_stop();
+    return cancel_.get_token();
+  }
+
   void Disconnect() {
     past_exposed_seconds_ = ExposedSeconds();
-    std::unique_ptr<GradientReducer> reducer;
-    std::unique_ptr<Communicator> communicator;
-    {
-      const std::lock_guard lock(mutex_);
-      if (communicator_) communicator_->Abort();
-      reducer = std::move(reducer_);
-      communicator = std::move(communicator_);
-    }
-    reducer.reset();
+    if (communicator_) communicator_->Abort();
+    reducer_.reset();
+    communicator_.reset();
   }
 
   GradientBuffer& buffer_;
   const CollectiveOptions options_;
   const std::vector<GradientReducer::Bucket> buckets_;
   double past_exposed_seconds_ = 0;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the next three
   std::uint64_t generation_ = 0, ended_generation_ = 0;
+  std::stop_source cancel_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<GradientReducer> reducer_;  // uses communicator_, so it is destroyed first
 };

@@ -38,6 +38,7 @@ class Strategy {
 
 struct CollectiveOptions {
   std::string bind_address;                // this pod's own IP; empty: all
+  bool allow_shm = true;                   // ranks of one host may share memory
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
   std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see MakeCollectiveStrategy)
 };

@@ -127,7 +127,9 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   if (!session.ok()) return Fail(session.status());
   const auto strategy = MakeCollectiveStrategy(
       (*session)->buffer(),
-      {.bind_address = identity.pod_ip, .layer_starts = (*session)->LayerStarts()});
+      {.bind_address = identity.pod_ip,
+       .allow_shm = identity.strategy.communication != api::Communication::kRing,
+       .layer_starts = (*session)->LayerStarts()});
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;

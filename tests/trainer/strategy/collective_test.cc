@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "tests/support/in_memory_store.h"
+#include "tests/support/spawn_ranks.h"
+#include "trainer/strategy/strategy.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kFloats = 1000;
+
+Membership TwoRanks(std::uint64_t generation, int rank) {
+  Membership membership;
+  membership.generation = generation;
+  membership.rank = rank;
+  membership.members.resize(2);
+  return membership;
+}
+
+struct Rank {
+  explicit Rank(bool allow_shm = true)
+      : buffer(*GradientBuffer::Create(kFloats)),
+        strategy(MakeCollectiveStrategy(
+            *buffer,
+            {.bind_address = "127.0.0.1", .allow_shm = allow_shm, .layer_starts = {0, 500}})) {}
+  std::unique_ptr<GradientBuffer> buffer;
+  std::unique_ptr<Strategy> strategy;
+};
+
+// One training step; the sum of rank + 1 over both ranks.
+absl::Status Step(Rank& self, int rank) {
+  std::fill_n(self.buffer->data(), kFloats, static_cast<float>(rank + 1));
+  self.strategy->GradientsReady(500);
+  self.strategy->GradientsReady(0);
+  return self.strategy->FinishGradients();
+}
+
+TEST(CollectiveStrategyTest, SumsGradientsInEveryGenerationAndOverEitherRoad) {
+  for (const bool allow_shm : {true, false}) {
+    std::array<InMemoryStore, 2> stores;
+    SpawnThreads(2, [&](int rank) {
+      Rank self(allow_shm);
+      for (std::uint64_t generation = 1; generation <= 2; ++generation) {
+        ASSERT_TRUE(
+            self.strategy->Connect(TwoRanks(generation, rank), stores[generation - 1]).ok());
+        EXPECT_EQ(self.strategy->CommunicatorName(), allow_shm ? "shm" : "gloo");
+        ASSERT_TRUE(Step(self, rank).ok());
+        EXPECT_EQ(self.buffer->data()[0], 3.0F);
+        EXPECT_EQ(self.buffer->data()[kFloats - 1], 3.0F);
+      }
+    });
+  }
+}
+
+TEST(CollectiveStrategyTest, AGenerationThatHasEndedIsNotJoined) {
+  std::array<InMemoryStore, 2> stores;
+  SpawnThreads(2, [&](int rank) {
+    Rank self;
+    if (rank == 0) self.strategy->Abort(1);  // before Connect: the rendezvous was faster
+    const auto first = self.strategy->Connect(TwoRanks(1, rank), stores[0]);
+    if (rank == 0) {
+      EXPECT_EQ(first.code(), absl::StatusCode::kCancelled) << first;
+    }
+    self.strategy->Abort(1);
+    ASSERT_TRUE(self.strategy->Connect(TwoRanks(2, rank), stores[1]).ok());
+    self.strategy->Abort(1);  // late news of the generation before changes nothing
+    EXPECT_TRUE(Step(self, rank).ok());
+  });
+}
+
+TEST(CollectiveStrategyTest, AbortWakesAWaitForAPeerThatDoesNothing) {
+  for (const bool allow_shm : {true, false}) {
+    InMemoryStore store;
+    std::atomic<bool> ended{false};
+    SpawnThreads(2, [&](int rank) {
+      Rank self(allow_shm);
+      ASSERT_TRUE(self.strategy->Connect(TwoRanks(1, rank), store).ok());
+      if (rank == 1) {
+        while (!ended) std::this_thread::yield();
+        return;
+      }
+      const std::jthread rendezvous([&] { self.strategy->Abort(1); });
+      const auto start = std::chrono::steady_clock::now();
+      const auto status = Step(self, rank);
+      ended = true;
+      EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
