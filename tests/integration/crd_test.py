@@ -134,11 +134,11 @@ class ChangeTest(Case):
 
     def test_a_running_jobs_program_is_fixed(self):
         self.check_refused(job(), {"replicaSpecs": {"Worker": {"template": {"spec": {
-            "nodeSelector": {"a": "b"}}}}}}, "spec.replicaSpecs")
+            "nodeSelector": {"a": "b"}}}}}}, "spec.replicaSpecs[Worker].template")
 
     def test_a_running_jobs_restart_policy_is_fixed(self):
         self.check_refused(job(), {"replicaSpecs": {"Worker": {"restartPolicy": "Never"}}},
-                           "spec.replicaSpecs")
+                           "spec.replicaSpecs[Worker].restartPolicy")
 
     def test_a_running_jobs_training_is_fixed(self):
         self.check_refused(training_job(), {"training": {"seed": 2}}, "spec.training")
@@ -154,7 +154,7 @@ class ChangeTest(Case):
 
     def test_a_running_jobs_replicas_are_fixed(self):
         self.check_refused(job(), {"replicaSpecs": {"Worker": {"replicas": 2}}},
-                           "spec.replicaSpecs")
+                           "spec.replicaSpecs[Worker].replicas")
 
     def test_a_running_jobs_roles_are_fixed(self):
         self.check_refused(job(), {"replicaSpecs": {"Chief": role()}}, "spec.replicaSpecs",
@@ -162,7 +162,7 @@ class ChangeTest(Case):
 
     def test_another_role_of_an_elastic_job_is_fixed(self):
         self.check_refused(elastic(replicaSpecs={"Chief": role(), "Worker": role()}),
-                           {"replicaSpecs": {"Chief": {"replicas": 0}}}, "spec.replicaSpecs")
+                           {"replicaSpecs": {"Chief": {"replicas": 0}}}, "spec.replicaSpecs[Chief].replicas")
 
     def test_the_manager_never_changes(self):
         self.check_refused(job(suspend=True), {"managedBy": "somebody"}, "spec.managedBy")
