@@ -13,12 +13,13 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Programs of the system, whose arguments are their own business.
-SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "rm", "ss", "tail", "tensorboard"}
+SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "kubectl", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options.
-PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc"}
+PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc",
+            "lockstep-operator": "operator/flags.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
 OPTION = re.compile(r'"(--[a-z-]+)"')
-TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 
 def blocks(text):
