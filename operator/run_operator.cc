@@ -272,12 +272,15 @@ absl::StatusOr<std::unique_ptr<Operator>> MakeOperator(const Flags& flags, const
 }  // namespace
 
 int RunOperator(const Flags& flags, const Clock& clock, std::stop_token stop) {
-  const auto made = MakeOperator(flags, clock);
+  auto made = MakeOperator(flags, clock);
   if (!made.ok()) {
     LogError("cannot start", {{"error", std::string(made.status().message())}});
     return 1;
   }
   (*made)->Run(std::move(stop));
+  // The process ends: closing probes' and the API server's connections in good order would only
+  // take time.
+  static_cast<void>(made->release());
   return 0;
 }
 

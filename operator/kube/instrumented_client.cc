@@ -44,11 +44,14 @@ template <typename Call>
 auto InstrumentedClient::Observed(Verb verb, const Kind& kind, const Call& call) {
   const SteadyTime start = clock_.SteadyNow();
   auto result = call();
-  const Duration took = clock_.SteadyNow() - start;
-  for (ClientObserver* observer : observers_) {
-    observer->OnCall(verb, kind, StatusOf(result), took);
-  }
+  Tell(verb, kind, StatusOf(result), start);
   return result;
+}
+
+void InstrumentedClient::Tell(Verb verb, const Kind& kind, const absl::Status& result,
+                              SteadyTime start) const {
+  const Duration took = clock_.SteadyNow() - start;
+  for (ClientObserver* observer : observers_) observer->OnCall(verb, kind, result, took);
 }
 
 absl::StatusOr<Object> InstrumentedClient::Get(const Kind& kind, const Key& key) {
@@ -63,14 +66,12 @@ absl::Status InstrumentedClient::Watch(const Kind& kind, const WatchOptions& opt
                                        std::stop_token stop,
                                        const std::function<void(WatchEvent)>& on_event) {
   for (ClientObserver* observer : observers_) observer->OnWatchStart(kind);
-  absl::Status end;
-  Observed(Verb::kWatch, kind, [&] {
-    end = client_.Watch(kind, options, stop, [&](WatchEvent event) {
-      for (ClientObserver* observer : observers_) observer->OnWatchEvent(kind);
-      on_event(std::move(event));
-    });
-    return stop.stop_requested() ? absl::CancelledError("stopped") : end;
+  const SteadyTime start = clock_.SteadyNow();
+  absl::Status end = client_.Watch(kind, options, stop, [&](WatchEvent event) {
+    for (ClientObserver* observer : observers_) observer->OnWatchEvent(kind);
+    on_event(std::move(event));
   });
+  Tell(Verb::kWatch, kind, stop.stop_requested() ? absl::CancelledError("stopped") : end, start);
   return end;
 }
 

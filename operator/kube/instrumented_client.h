@@ -39,6 +39,7 @@ class InstrumentedClient final : public Client {
  private:
   template <typename Call>
   auto Observed(Verb verb, const Kind& kind, const Call& call);
+  void Tell(Verb verb, const Kind& kind, const absl::Status& result, SteadyTime start) const;
 
   Client& client_;
   const Clock& clock_;

@@ -28,7 +28,8 @@ struct InstrumentedClientTest : ::testing::Test {
   testing::FakeClient server;
   Journal journal;
   InstrumentedClient client{server, clock, {&journal}};
-  const Object pod = {{"metadata", {{"namespace", "n"}, {"name", "a"}}}};
+  const Object pod = {{"metadata", {{"namespace", "n"}, {"name", "a"}}},
+                      {"status", Object::object()}};
 };
 
 TEST_F(InstrumentedClientTest, EveryCallIsToldWithItsEndAndPassedOn) {
