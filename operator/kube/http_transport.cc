@@ -1,3 +1,6 @@
+// cpprestsdk's macro U would meet fmt's type parameters.
+#define _TURN_OFF_PLATFORM_STRING
+
 #include "operator/kube/http_transport.h"
 
 #include <arpa/inet.h>

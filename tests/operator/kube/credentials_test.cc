@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "api/base/rfc3339.h"
+#include "operator/kube/object.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_directory.h"
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <thread>
 
 #include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"

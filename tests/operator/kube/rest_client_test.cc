@@ -6,6 +6,7 @@
 #include <atomic>
 #include <fstream>
 #include <future>
+#include <thread>
 
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
