@@ -88,7 +88,7 @@ def faults_of_command(words, folder):
     elif name not in SYSTEM:
         yield f"{program} is neither ours nor one of {sorted(SYSTEM)}"
     for word in words[1:]:
-        if word.startswith(("examples/", "tests/", "docs/", "tools/")) or word.endswith(".yaml"):
+        if word.startswith(("examples/", "tests/", "docs/", "tools/", "manifests/")) or word.endswith(".yaml"):
             if not (folder / word).exists():
                 yield f"{word} does not exist in {folder}"
 
