@@ -131,6 +131,12 @@ class DocsTest(unittest.TestCase):
                 "labels", "annotations", "ownerReferences", "creationTimestamp",
                 "deletionTimestamp", "controller"}), source)
 
+    def test_the_manifests_name_the_image_of_this_version(self):
+        version = re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
+                            re.MULTILINE).group(1)
+        self.assertIn(f"newTag: {version}\n",
+                      (ROOT / "manifests/manager/kustomization.yaml").read_text())
+
     def test_wrong_commands_are_found(self):
         for line in ("make no-such-target", "lockstep fly examples/mnist.yaml",
                      "lockstep run examples/mnist.yaml --no-such-option", "tools/no-such-tool",
