@@ -56,7 +56,8 @@ absl::StatusCode CodeOf(int http_status, const std::string& reason) {
 
 absl::Status ErrorOf(const std::string& what, const Object& status) {
   const auto code = status.find("code");
-  const int http_status = code != status.end() && code->is_number_integer() ? code->get<int>() : 500;
+  const int http_status =
+      code != status.end() && code->is_number_integer() ? code->get<int>() : 500;
   std::string message = Text(status, "message");
   if (message.empty()) message = "the server gave no reason";
   return Make(what, http_status, Text(status, "reason"), message);

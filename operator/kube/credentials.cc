@@ -42,9 +42,9 @@ absl::StatusOr<TlsMaterial> Credentials::Tls() {
   TlsMaterial tls;
   LOCKSTEP_ASSIGN_OR_RETURN(
       tls.ca, TextOrFile(config_.ca_pem, config_.ca_file, "the cluster's certificate authority"));
-  LOCKSTEP_ASSIGN_OR_RETURN(tls.certificate,
-                            TextOrFile(config_.client_certificate_pem,
-                                       config_.client_certificate_file, "the client certificate"));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      tls.certificate, TextOrFile(config_.client_certificate_pem, config_.client_certificate_file,
+                                  "the client certificate"));
   LOCKSTEP_ASSIGN_OR_RETURN(
       tls.key, TextOrFile(config_.client_key_pem, config_.client_key_file, "the client key"));
   if (config_.exec && tls.certificate.empty()) {

@@ -32,7 +32,8 @@ absl::StatusOr<std::string> ExecInfo(const RestConfig& config) {
     cluster = {{"server", config.server}};
     std::string ca = config.ca_pem;
     if (ca.empty() && !config.ca_file.empty()) {
-      LOCKSTEP_ASSIGN_OR_RETURN(ca, ReadFile(config.ca_file, "the cluster's certificate authority"));
+      LOCKSTEP_ASSIGN_OR_RETURN(ca,
+                                ReadFile(config.ca_file, "the cluster's certificate authority"));
     }
     if (!ca.empty()) cluster["certificate-authority-data"] = absl::Base64Escape(ca);
     if (!config.tls_server_name.empty()) cluster["tls-server-name"] = config.tls_server_name;
@@ -49,9 +50,8 @@ absl::StatusOr<ExecCredential> RunExecPlugin(const RestConfig& config) {
   LOCKSTEP_ASSIGN_OR_RETURN(env["KUBERNETES_EXEC_INFO"], ExecInfo(config));
   const auto printed = RunProgram(source.command, source.args, env, kPluginTimeout);
   const auto refuse = [](const absl::Status& status, const std::string& hint) {
-    return absl::UnauthenticatedError(fmt::format("credential plugin {}{}{}",
-                                                  std::string(status.message()),
-                                                  hint.empty() ? "" : "\n", hint));
+    return absl::UnauthenticatedError(fmt::format(
+        "credential plugin {}{}{}", std::string(status.message()), hint.empty() ? "" : "\n", hint));
   };
   if (!printed.ok()) {
     return refuse(printed.status(), absl::IsNotFound(printed.status()) ? source.install_hint : "");

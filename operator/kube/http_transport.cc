@@ -234,7 +234,8 @@ class CpprestTransport final : public HttpTransport {
     headers.add("User-Agent", options_.user_agent);
     // The library verifies the certificate for the Host that is asked for.
     if (!options_.tls_server_name.empty()) headers.add("Host", options_.tls_server_name);
-    if (!request.bearer_token.empty()) headers.add("Authorization", "Bearer " + request.bearer_token);
+    if (!request.bearer_token.empty())
+      headers.add("Authorization", "Bearer " + request.bearer_token);
     if (!request.body.empty()) message.set_body(request.body, "application/json");
     return message;
   }
@@ -272,8 +273,8 @@ class CpprestTransport final : public HttpTransport {
     }
     if (fate.stopped) return absl::CancelledError("stopped");
     if (fate.late) {
-      return absl::DeadlineExceededError(fmt::format(
-          "no answer within {:.3g} s", std::chrono::duration<double>(timeout).count()));
+      return absl::DeadlineExceededError(
+          fmt::format("no answer within {:.3g} s", std::chrono::duration<double>(timeout).count()));
     }
     return absl::UnavailableError(reason);
   }

@@ -18,9 +18,9 @@ namespace lockstep::kube {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string target;        // path and query, percent-encoded; the server's prefix is put before it
-  std::string body;          // JSON; empty: none
-  std::string bearer_token;  // empty: none
+  std::string target;  // path and query, percent-encoded; the server's prefix is put before it
+  std::string body;    // JSON; empty: none
+  std::string bearer_token;    // empty: none
   bool may_be_silent = false;  // of a stream: silence is no sign of death
 };
 

@@ -71,7 +71,8 @@ absl::StatusOr<RestConfig> ReadCluster(const Entry& entry) {
   LOCKSTEP_ASSIGN_OR_RETURN(config.ca_file, entry.File("certificate-authority"));
   LOCKSTEP_ASSIGN_OR_RETURN(config.ca_pem, entry.Data("certificate-authority-data"));
   LOCKSTEP_ASSIGN_OR_RETURN(config.tls_server_name, entry.Text("tls-server-name"));
-  LOCKSTEP_ASSIGN_OR_RETURN(config.insecure_skip_tls_verify, entry.Flag("insecure-skip-tls-verify"));
+  LOCKSTEP_ASSIGN_OR_RETURN(config.insecure_skip_tls_verify,
+                            entry.Flag("insecure-skip-tls-verify"));
   return config;
 }
 
@@ -121,8 +122,8 @@ absl::StatusOr<RestConfig> ReadUser(const Entry& entry) {
   RestConfig config;
   LOCKSTEP_RETURN_IF_ERROR(entry.RefuseMember(
       "username", "the API server takes no passwords; use a token or a certificate"));
-  LOCKSTEP_RETURN_IF_ERROR(entry.RefuseMember(
-      "auth-provider", "Kubernetes 1.26 removed these; use an exec plugin"));
+  LOCKSTEP_RETURN_IF_ERROR(
+      entry.RefuseMember("auth-provider", "Kubernetes 1.26 removed these; use an exec plugin"));
   LOCKSTEP_RETURN_IF_ERROR(entry.RefuseMember("as", "impersonation is not supported"));
   LOCKSTEP_ASSIGN_OR_RETURN(config.token, entry.Text("token"));
   LOCKSTEP_ASSIGN_OR_RETURN(config.token_file, entry.File("tokenFile"));
@@ -192,16 +193,16 @@ absl::StatusOr<Kubeconfig> ReadKubeconfig(const std::string& text, const std::st
                                           kubeconfig.users.emplace(name, ReadUser(entry));
                                           return absl::OkStatus();
                                         }));
-  LOCKSTEP_RETURN_IF_ERROR(ForEachEntry(
-      file, "contexts", "context", source, directory,
-      [&](const std::string& name, const Entry& entry) -> absl::Status {
-        Kubeconfig::Context context{source, "", "", ""};
-        LOCKSTEP_ASSIGN_OR_RETURN(context.cluster, entry.Text("cluster"));
-        LOCKSTEP_ASSIGN_OR_RETURN(context.user, entry.Text("user"));
-        LOCKSTEP_ASSIGN_OR_RETURN(context.namespace_name, entry.Text("namespace"));
-        kubeconfig.contexts.emplace(name, std::move(context));
-        return absl::OkStatus();
-      }));
+  LOCKSTEP_RETURN_IF_ERROR(
+      ForEachEntry(file, "contexts", "context", source, directory,
+                   [&](const std::string& name, const Entry& entry) -> absl::Status {
+                     Kubeconfig::Context context{source, "", "", ""};
+                     LOCKSTEP_ASSIGN_OR_RETURN(context.cluster, entry.Text("cluster"));
+                     LOCKSTEP_ASSIGN_OR_RETURN(context.user, entry.Text("user"));
+                     LOCKSTEP_ASSIGN_OR_RETURN(context.namespace_name, entry.Text("namespace"));
+                     kubeconfig.contexts.emplace(name, std::move(context));
+                     return absl::OkStatus();
+                   }));
   return kubeconfig;
 }
 

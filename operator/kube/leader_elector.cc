@@ -115,10 +115,10 @@ Object LeaderElector::State::MakeLease(Object lease) const {
   const bool is_new = lease.is_null();
   const bool was_ours = !is_new && HolderOf(lease) == options.identity;
   if (is_new) {
-    lease = {{"apiVersion", kLeaseKind.ApiVersion()},
-             {"kind", kLeaseKind.kind},
-             {"metadata",
-              {{"name", options.lease.name}, {"namespace", options.lease.namespace_name}}}};
+    lease = {
+        {"apiVersion", kLeaseKind.ApiVersion()},
+        {"kind", kLeaseKind.kind},
+        {"metadata", {{"name", options.lease.name}, {"namespace", options.lease.namespace_name}}}};
   }
   Object& spec = lease["spec"];
   if (!was_ours) {
@@ -169,9 +169,8 @@ void LeaderElector::State::Watch(const std::stop_token& stop) {
       left = Deadline() - clock.SteadyNow();
     }
     if (left <= Duration::zero()) {
-      return Lose(fmt::format(
-          "the lease was not renewed for {:.3g} s",
-          std::chrono::duration<double>(options.renew_deadline).count()));
+      return Lose(fmt::format("the lease was not renewed for {:.3g} s",
+                              std::chrono::duration<double>(options.renew_deadline).count()));
     }
     Wait(std::min(left, options.retry_period), stop);
   }

@@ -173,11 +173,13 @@ absl::StatusOr<std::string> ApiServerClient::Call(const std::string& what, HttpR
 
 absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& options) {
   const std::string what = Describe("list", kind, {options.namespace_name, ""});
-  const std::string query = Query({{"limit", options.limit > 0 ? std::to_string(options.limit) : ""},
-                                   {"continue", options.continue_token},
-                                   {"labelSelector", options.label_selector}});
+  const std::string query =
+      Query({{"limit", options.limit > 0 ? std::to_string(options.limit) : ""},
+             {"continue", options.continue_token},
+             {"labelSelector", options.label_selector}});
   LOCKSTEP_ASSIGN_OR_RETURN(
-      Object list, CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query}));
+      Object list,
+      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query}));
   const auto items = list.is_object() ? list.find("items") : list.end();
   const auto metadata = list.is_object() ? list.find("metadata") : list.end();
   if (metadata == list.end() || !metadata->is_object()) {
@@ -204,9 +206,9 @@ absl::Status ApiServerClient::StreamTo(
   for (bool renewed = false;;) {
     LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
     absl::Status refused;  // by on_bytes, whose words need no addition
-    const auto response = transport_->Stream(
-        request, options_.request_deadline, stop,
-        [&](std::string_view bytes) { return refused = on_bytes(bytes); });
+    const auto response =
+        transport_->Stream(request, options_.request_deadline, stop,
+                           [&](std::string_view bytes) { return refused = on_bytes(bytes); });
     if (stop.stop_requested()) return absl::OkStatus();
     if (!refused.ok()) return refused;
     if (!response.ok()) return Annotate(what, response.status());
@@ -235,9 +237,9 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));
   };
-  LOCKSTEP_RETURN_IF_ERROR(StreamTo(
-      what, {"GET", CollectionPath(kind, options.namespace_name) + query}, stop,
-      [&](std::string_view bytes) { return decoder.Feed(bytes, unless_stopped); }));
+  LOCKSTEP_RETURN_IF_ERROR(
+      StreamTo(what, {"GET", CollectionPath(kind, options.namespace_name) + query}, stop,
+               [&](std::string_view bytes) { return decoder.Feed(bytes, unless_stopped); }));
   return stop.stop_requested() ? absl::OkStatus() : decoder.Finish();
 }
 
@@ -264,20 +266,20 @@ absl::Status CheckConfig(const RestConfig& config) {
   const bool has_key = !config.client_key_pem.empty() || !config.client_key_file.empty();
   const bool has_ca = !config.ca_pem.empty() || !config.ca_file.empty();
   if (has_certificate != has_key) {
-    return absl::InvalidArgumentError(fmt::format(
-        "server {}: there is a client {} without a client {}", config.server,
-        has_key ? "key" : "certificate", has_key ? "certificate" : "key"));
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: there is a client {} without a client {}", config.server,
+                    has_key ? "key" : "certificate", has_key ? "certificate" : "key"));
   }
   if (has_ca && config.insecure_skip_tls_verify) {
     return absl::InvalidArgumentError(fmt::format(
         "server {}: a certificate authority and insecure-skip-tls-verify exclude each other",
         config.server));
   }
-  const bool has_secret = has_key || !config.token.empty() || !config.token_file.empty() ||
-                          config.exec.has_value();
+  const bool has_secret =
+      has_key || !config.token.empty() || !config.token_file.empty() || config.exec.has_value();
   if (has_secret && !config.server.starts_with("https://")) {
-    return absl::InvalidArgumentError(fmt::format(
-        "server {}: credentials are sent over https only", config.server));
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: credentials are sent over https only", config.server));
   }
   return absl::OkStatus();
 }

@@ -56,8 +56,8 @@ absl::StatusOr<pid_t> Spawn(const std::string& command, std::vector<std::string>
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   pid_t child = 0;
-  const int error = posix_spawnp(&child, command.c_str(), &actions, nullptr,
-                                 Pointers(words).data(), Pointers(env).data());
+  const int error = posix_spawnp(&child, command.c_str(), &actions, nullptr, Pointers(words).data(),
+                                 Pointers(env).data());
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return child;
   const std::string message = fmt::format("{}: {}", command, std::strerror(error));
@@ -69,15 +69,16 @@ absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
   std::string text;
   std::array<char, 4096> bytes{};
   while (text.size() <= kMostOutput) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd ready{fd, POLLIN, 0};
     const int count = left.count() <= 0 ? 0 : poll(&ready, 1, static_cast<int>(left.count()));
     if (count == 0) return absl::DeadlineExceededError("it took too long");
     if (count < 0 && errno == EINTR) continue;
     const ssize_t got = read(fd, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::InternalError(fmt::format("reading failed: {}", std::strerror(errno)));
+    if (got < 0)
+      return absl::InternalError(fmt::format("reading failed: {}", std::strerror(errno)));
     if (got == 0) return text;
     text.append(bytes.data(), static_cast<std::size_t>(got));
   }

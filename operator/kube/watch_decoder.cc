@@ -61,8 +61,8 @@ absl::Status WatchDecoder::DecodeLine(std::string_view line,
   if (line.find_first_not_of(" \r\t") == std::string_view::npos) return absl::OkStatus();
   absl::StatusOr<Object> event = ParseObject(line);
   if (!event.ok()) {
-    return absl::UnavailableError(fmt::format("{}: an event is {}", what_,
-                                              std::string(event.status().message())));
+    return absl::UnavailableError(
+        fmt::format("{}: an event is {}", what_, std::string(event.status().message())));
   }
   const auto type = event->is_object() ? event->find("type") : event->end();
   const auto object = event->is_object() ? event->find("object") : event->end();

@@ -11,11 +11,11 @@ using enum absl::StatusCode;
 
 TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
   const std::pair<int, absl::StatusCode> cases[] = {
-      {400, kInvalidArgument},   {401, kUnauthenticated}, {403, kPermissionDenied},
-      {404, kNotFound},          {409, kAborted},         {410, kOutOfRange},
-      {422, kInvalidArgument},   {429, kResourceExhausted}, {500, kUnavailable},
-      {503, kUnavailable},       {504, kDeadlineExceeded},  {302, kFailedPrecondition},
-      {413, kInvalidArgument},   {405, kUnimplemented}};
+      {400, kInvalidArgument}, {401, kUnauthenticated},   {403, kPermissionDenied},
+      {404, kNotFound},        {409, kAborted},           {410, kOutOfRange},
+      {422, kInvalidArgument}, {429, kResourceExhausted}, {500, kUnavailable},
+      {503, kUnavailable},     {504, kDeadlineExceeded},  {302, kFailedPrecondition},
+      {413, kInvalidArgument}, {405, kUnimplemented}};
   for (const auto& [status, code] : cases) EXPECT_EQ(CodeOf(status, ""), code) << status;
   EXPECT_EQ(CodeOf(409, "AlreadyExists"), kAlreadyExists);
   EXPECT_EQ(CodeOf(409, "Conflict"), kAborted);
@@ -24,8 +24,9 @@ TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
 TEST(ApiErrorsTest, TheMessageNamesTheCallAndTheServersReason) {
   const absl::Status status = ErrorOf(
       "create pods default/a",
-      HttpResponse{409, std::nullopt,
-                   R"({"kind":"Status","code":409,"reason":"AlreadyExists","message":"pods \"a\" already exists"})"});
+      HttpResponse{
+          409, std::nullopt,
+          R"({"kind":"Status","code":409,"reason":"AlreadyExists","message":"pods \"a\" already exists"})"});
   EXPECT_EQ(status.ToString(),
             "ALREADY_EXISTS: create pods default/a: pods \"a\" already exists (409 AlreadyExists)");
 }

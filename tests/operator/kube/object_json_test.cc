@@ -22,9 +22,9 @@ TEST(ObjectJsonTest, ReadsScalars) {
 }
 
 TEST(ObjectJsonTest, LeavesManagedFieldsOfMetadataOut) {
-  const auto object = ParseObject(
-      R"({"metadata":{"managedFields":[{"a":[1,{"b":2}]},"x"],"name":"n"},"items":[)"
-      R"({"metadata":{"name":"i","managedFields":7}}],"spec":{"managedFields":[1]}})");
+  const auto object =
+      ParseObject(R"({"metadata":{"managedFields":[{"a":[1,{"b":2}]},"x"],"name":"n"},"items":[)"
+                  R"({"metadata":{"name":"i","managedFields":7}}],"spec":{"managedFields":[1]}})");
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(*object, Object::parse(R"({"metadata":{"name":"n"},"items":[{"metadata":{"name":"i"}}],
                                        "spec":{"managedFields":[1]}})"));

@@ -16,8 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using ::testing::HasSubstr;
 using testing::FakeHttpServer;
+using ::testing::HasSubstr;
 using Connection = FakeHttpServer::Connection;
 using Request = FakeHttpServer::Request;
 
@@ -62,10 +62,9 @@ class RestClientTest : public ::testing::Test {
   }
   absl::Status Watch(RestClient& client, std::vector<WatchEvent>& events,
                      std::stop_token stop = {}) {
-    return client.Watch(kPodKind, {.namespace_name = "x", .label_selector = "a in (b)",
-                                   .resource_version = "5"},
-                        std::move(stop),
-                        [&](WatchEvent event) { events.push_back(std::move(event)); });
+    return client.Watch(
+        kPodKind, {.namespace_name = "x", .label_selector = "a in (b)", .resource_version = "5"},
+        std::move(stop), [&](WatchEvent event) { events.push_back(std::move(event)); });
   }
 
   std::unique_ptr<FakeHttpServer> server_;
@@ -277,8 +276,8 @@ TEST_F(RestClientTest, AForgottenVersionIsOutOfRangeAtTheStartAndLater) {
   EXPECT_TRUE(absl::IsOutOfRange(Watch(*client_, events)));
   Serve([&](const Request&, Connection& to) {
     to.StartChunks();
-    to.Chunk(Event("ADDED", "6") + "{\"type\":\"ERROR\",\"object\":" +
-             StatusBody(410, "Expired", "too old") + "}\n");
+    to.Chunk(Event("ADDED", "6") +
+             "{\"type\":\"ERROR\",\"object\":" + StatusBody(410, "Expired", "too old") + "}\n");
     (void)to.AwaitClose();  // the client hangs up
   });
   EXPECT_TRUE(absl::IsOutOfRange(Watch(*client_, events)));
@@ -361,9 +360,9 @@ TEST_F(RestClientTest, LogsComeAsTheyAre) {
     to.EndChunks();
   });
   std::string text;
-  const absl::Status end = client_->ReadPodLog(
-      {"x", "a"}, {.container = "main", .follow = true, .tail_lines = 5}, {},
-      [&](const std::string& piece) { text += piece; });
+  const absl::Status end =
+      client_->ReadPodLog({"x", "a"}, {.container = "main", .follow = true, .tail_lines = 5}, {},
+                          [&](const std::string& piece) { text += piece; });
   EXPECT_TRUE(end.ok()) << end;
   EXPECT_EQ(text, "one\ntwo");
   EXPECT_EQ(OnlyRequest().target,

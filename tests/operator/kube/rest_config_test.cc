@@ -156,8 +156,8 @@ current-context: other
 clusters: [{name: c, cluster: {server: "https://from-b"}}]
 users: [{name: u, user: {token: from-b}}]
 )");
-  const ScopedEnv env("KUBECONFIG", directory.At("missing") + ":" + directory.At("a") + ":" +
-                                        directory.At("b"));
+  const ScopedEnv env("KUBECONFIG",
+                      directory.At("missing") + ":" + directory.At("a") + ":" + directory.At("b"));
   const auto config = LoadKubeconfig("");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server, "https://from-b");
@@ -184,7 +184,8 @@ class InClusterConfigTest : public ::testing::Test {
 };
 
 TEST_F(InClusterConfigTest, ReadsTheServiceAccount) {
-  const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"), port("KUBERNETES_SERVICE_PORT", "443");
+  const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+      port("KUBERNETES_SERVICE_PORT", "443");
   const auto config = InClusterConfig(directory_.path());
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server, "https://10.0.0.1:443");
@@ -194,7 +195,8 @@ TEST_F(InClusterConfigTest, ReadsTheServiceAccount) {
 }
 
 TEST_F(InClusterConfigTest, AnIpv6ServiceIsCalledByItsName) {
-  const ScopedEnv host("KUBERNETES_SERVICE_HOST", "fd00::1"), port("KUBERNETES_SERVICE_PORT", "443");
+  const ScopedEnv host("KUBERNETES_SERVICE_HOST", "fd00::1"),
+      port("KUBERNETES_SERVICE_PORT", "443");
   const auto config = InClusterConfig(directory_.path());
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server, "https://kubernetes.default.svc:443");
@@ -206,7 +208,8 @@ TEST_F(InClusterConfigTest, OutsideAPodNothingIsFound) {
 }
 
 TEST_F(InClusterConfigTest, APodWithoutATokenIsToldSo) {
-  const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"), port("KUBERNETES_SERVICE_PORT", "443");
+  const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+      port("KUBERNETES_SERVICE_PORT", "443");
   EXPECT_THAT(InClusterConfig("/no/such/place").status().ToString(),
               HasSubstr("/no/such/place/token: the service account's token"));
 }

@@ -24,9 +24,9 @@ class WatchDecoderTest : public ::testing::Test {
 };
 
 TEST_F(WatchDecoderTest, SeveralEventsInOnePieceComeInOrder) {
-  ASSERT_TRUE(
-      Feed(Line("ADDED", "1") + Line("MODIFIED", "2") + Line("DELETED", "3") + Line("BOOKMARK", "4"))
-          .ok());
+  ASSERT_TRUE(Feed(Line("ADDED", "1") + Line("MODIFIED", "2") + Line("DELETED", "3") +
+                   Line("BOOKMARK", "4"))
+                  .ok());
   ASSERT_EQ(events_.size(), 4U);
   EXPECT_EQ(events_[0].type, Type::kAdded);
   EXPECT_EQ(events_[1].type, Type::kModified);
