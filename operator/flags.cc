@@ -70,7 +70,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app("Runs TrainingJobs on a Kubernetes cluster.", "lockstep-operator");
   app.set_version_flag("--version", "lockstep-operator " LOCKSTEP_VERSION);
   flags.trainer_image = "lockstep-trainer:" LOCKSTEP_VERSION;
-  app.option_defaults()->always_capture_default();
+  // As with other Kubernetes programs the last of several counts: overlays append their own.
+  app.option_defaults()->always_capture_default()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);
   AddCluster(app, flags);
   AddServing(app, flags);
   AddJobs(app, flags);

@@ -118,6 +118,7 @@ class Operator {
   bool Lead(std::stop_token stop);
 
   const Flags& flags_;
+  const std::string server_;
   const Duration silence_limit_;
   health::Headway headway_;
   metrics::OperatorMetrics metrics_;
@@ -137,6 +138,7 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
                    std::unique_ptr<kube::RestClient> api,
                    std::unique_ptr<kube::RestClient> lease_api)
     : flags_(flags),
+      server_(cluster.server),
       silence_limit_(2 * ApiOptions(flags).watch_timeout),
       headway_(clock),
       metrics_(clock, LOCKSTEP_VERSION),
@@ -174,9 +176,9 @@ absl::Status Operator::CheckAbleToLead() const {
   const auto since = headway_.SinceSuccess(kube::kLeaseKind);
   if (since && *since <= kLeaseSilence) return absl::OkStatus();
   const std::string error = headway_.LastError(kube::kLeaseKind);
-  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{}: {}",
+  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}",
                                             election_.lease.namespace_name, election_.lease.name,
-                                            error.empty() ? "no answer yet" : error));
+                                            server_, error.empty() ? "no answer yet" : error));
 }
 
 absl::Status Operator::CheckCaches() const {
@@ -232,7 +234,7 @@ absl::Status Operator::Serve() {
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
   headway_.Expect(kube::kLeaseKind, silence_limit_);
-  LogInfo("waiting for the lease",
+  LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});
   const absl::Status acquired = elector_.Acquire(std::move(stop));
