@@ -9,10 +9,9 @@ import unittest
 
 import yaml
 
-from api_server import ROOT, server
+from api_server import ACCOUNT, ROOT, server
 
 MANIFESTS = ROOT / "manifests"
-ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"
 JOBS = "trainingjobs.training.lockstep.dev"
 COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
 FLAGS = ROOT / "operator" / "flags.cc"
