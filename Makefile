@@ -1,12 +1,12 @@
 # The front door. Every target sets up what it needs; a second run finds it there.
-#   make run    two workers train core-cnn on real MNIST      make test   build and run the tests
+#   make run    two processes train core-cnn on real MNIST      make test   build and run the tests
 JOBS ?= $(shell nproc)
 PRESET ?= release
 RUN_FLAGS ?=
 BENCH_FLAGS ?=
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers build lint bench tsan asan clean help
+.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ build:
 
 ## make test        build, then every test but those against peers
 test: build
+	@tools/setup kube
 	@ctest --preset $(PRESET) -j$(JOBS)
 
 ## make asan        the tests under AddressSanitizer and UBSan
@@ -46,6 +47,15 @@ bench: build
 	@tools/setup bench
 	@tools/bench/bench --trainer $(BIN)/lockstep-trainer --lockstep $(BIN)/lockstep \
 	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
+
+## make images      the operator's and the trainer's container images; needs a Docker engine
+images: build
+	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
+
+## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
+e2e-smoke: images
+	@tools/setup data
+	@tests/e2e/smoke/run
 
 ## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)
 lint:

@@ -29,6 +29,7 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
                   events_, clock, options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
+  queue_.SetObserver(options_.queue_observer);
   EnqueueOnChange(jobs_, kube::KeyOf);
   EnqueueOnChange(pods_, JobOfChild);
   EnqueueOnChange(services_, JobOfChild);
@@ -48,11 +49,16 @@ kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool
 
 void JobController::EnqueueOnChange(kube::Informer& informer,
                                     kube::Key (*job_of)(const kube::Object&)) {
-  const auto enqueue = [this, job_of](const kube::Object& object) { queue_.Add(job_of(object)); };
+  const bool tell = &informer == &jobs_ && options_.on_job_change;
+  const auto changed = [this, job_of, tell](const kube::Object* before, const kube::Object& after) {
+    if (tell) options_.on_job_change(before, after);
+    queue_.Add(job_of(after));
+  };
   informer.SetHandlers(
-      {.on_add = enqueue,
-       .on_update = [enqueue](const kube::Object&, const kube::Object& after) { enqueue(after); },
-       .on_delete = enqueue});
+      {.on_add = [changed](const kube::Object& object) { changed(nullptr, object); },
+       .on_update = [changed](const kube::Object& before,
+                              const kube::Object& after) { changed(&before, after); },
+       .on_delete = [this, job_of](const kube::Object& last) { queue_.Add(job_of(last)); }});
 }
 
 void JobController::Start() {
@@ -67,6 +73,18 @@ void JobController::Start() {
 
 bool JobController::HasSynced() const {
   return jobs_.HasSynced() && pods_.HasSynced() && services_.HasSynced();
+}
+
+JobControllerStats JobController::Stats() const {
+  JobControllerStats stats;
+  for (const kube::Informer* informer : {&jobs_, &pods_, &services_}) {
+    stats.caches.push_back({informer->kind(), informer->HasSynced(), informer->store().size()});
+  }
+  stats.queue = queue_.Stats();
+  stats.failures = controller_.failures();  // first: it never exceeds the reconciles
+  stats.reconciles = controller_.reconciles();
+  stats.stale_reads = reconciler_.stale_reads();
+  return stats;
 }
 
 void JobController::Stop() {

@@ -2,8 +2,10 @@
 // main.cc composes it over a RestClient, `lockstep run` over a MemoryClient.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/base/clock.h"
 #include "operator/controller/reconciler.h"
@@ -21,6 +23,22 @@ struct JobControllerOptions {
   kube::BackoffPolicy retry;                   // of failed reconciles
   kube::BackoffPolicy watch_retry{.initial = std::chrono::milliseconds(200)};
   Settings settings;
+  kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
+  // Of each change of a job that is seen, on the watching thread; `before` is null for one that was
+  // not known. May be empty.
+  std::function<void(const kube::Object* before, const kube::Object& after)> on_job_change;
+};
+
+// For those who watch the controller at work.
+struct JobControllerStats {
+  struct Cache {
+    kube::Kind kind;
+    bool synced = false;
+    std::size_t objects = 0;
+  };
+  std::vector<Cache> caches;
+  kube::WorkQueueStats queue;
+  std::int64_t reconciles = 0, failures = 0, stale_reads = 0;
 };
 
 // Lists and watches pods and services by the label api::kLabelJobUid (that it exists). Pods carry
@@ -41,6 +59,7 @@ class JobController {
   // Ends watches and waits for reconciles under way. Idempotent.
   void Stop();
 
+  JobControllerStats Stats() const;
   const kube::Store& jobs() const { return jobs_.store(); }
   const kube::Store& pods() const { return pods_.store(); }
 
