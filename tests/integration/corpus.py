@@ -32,6 +32,15 @@ def layers(*listed):
     return training_job(model={"layers": list(listed)})
 
 
+def elastic(replicas, name="job", **spec):
+    return job(name, elastic={"minReplicas": 1, "maxReplicas": 4},
+               replicaSpecs={"Worker": role(replicas)}, **spec)
+
+
+def scheduling(**policy):
+    return job(runPolicy={"schedulingPolicy": policy})
+
+
 GOOD = {
     "a job that brings its own image": job(),
     "a job of the bundled trainer": training_job(),
@@ -39,6 +48,9 @@ GOOD = {
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
     "a chief alone": job(replicaSpecs={"Chief": role()}),
     "roles without a strategy": job(replicaSpecs={"Worker": role(2), "PS": role()}),
+    "no replica at all": job(replicaSpecs={"Worker": role(0)}),
+    "ParameterServer with no replica at all": job(
+        strategy={"type": "ParameterServer"}, replicaSpecs={"Worker": role(0), "PS": role(0)}),
     "a worker role without workers beside a chief": job(
         replicaSpecs={"Chief": role(), "Worker": role(0)}),
     "1,000 workers": job("many", replicaSpecs={"Worker": role(1000)}),
@@ -87,6 +99,15 @@ GOOD = {
     "the largest numbers": changed(training_job(seed=9007199254740991), runPolicy={
         "backoffLimit": 2147483647, "ttlSecondsAfterFinished": 9007199254740991}),
     "suspended and somebody else's": job(suspend=True, managedBy="kueue.x-k8s.io/multikueue"),
+    "an elastic job": elastic(2),
+    "an elastic job at its bounds": elastic(4),
+    "an elastic job of the bundled trainer": changed(
+        training_job(checkpoint={"directory": "/checkpoints"}),
+        elastic={"minReplicas": 1, "maxReplicas": 4}),
+    "the longest name of an elastic job": elastic(1, "a" * (63 - len("-worker-3"))),
+    "a scheduling policy": job(runPolicy={"schedulingPolicy": {
+        "minAvailable": 1, "queue": "default", "priorityClass": "high",
+        "minResources": {"cpu": 2, "memory": "1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
     "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1,
                                    "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
 }
@@ -97,6 +118,8 @@ NAMES = [
     Bad("a name that is one too long for an evaluator",
         job("a" * (64 - len("-evaluator-0")),
             replicaSpecs={"Worker": role(), "Evaluator": role()}), "metadata.name"),
+    Bad("a name that is one too long for what an elastic job may become",
+        job("a" * (64 - len("-worker-99")), elastic={"maxReplicas": 100}), "metadata.name"),
     Bad("a name of 64 letters", job("a" * 64), "metadata.name"),
     Bad("a name of 1,000 letters", job("a" * 1000), "metadata.name"),
     Bad("a name with a digit first", job("1a"), "metadata.name"),
@@ -113,7 +136,6 @@ ROLES = [
         "spec.replicaSpecs"),
     Bad("a role in lower case", job(replicaSpecs={"worker": role()}), "spec.replicaSpecs"),
     Bad("only parameter servers", job(replicaSpecs={"PS": role()}), "spec.replicaSpecs"),
-    Bad("no replica at all", job(replicaSpecs={"Worker": role(0)}), "spec.replicaSpecs"),
     Bad("two chiefs", job(replicaSpecs={"Chief": role(2)}), "spec.replicaSpecs.Chief.replicas"),
     Bad("two evaluators", job(replicaSpecs={"Worker": role(), "Evaluator": role(2)}),
         "spec.replicaSpecs.Evaluator.replicas"),
@@ -328,4 +350,32 @@ POLICIES = [
         "spec.runPolicy.backOffLimit"),
 ]
 
-BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES
+ELASTIC = [
+    Bad("fewer workers than minReplicas", elastic(0), "spec.replicaSpecs.Worker.replicas"),
+    Bad("more workers than maxReplicas", elastic(5), "spec.replicaSpecs.Worker.replicas"),
+    Bad("bounds in the wrong order", job(elastic={"minReplicas": 3, "maxReplicas": 2}),
+        "spec.elastic.minReplicas"),
+    Bad("a minimum of 0", job(elastic={"minReplicas": 0, "maxReplicas": 2}),
+        "spec.elastic.minReplicas"),
+    Bad("elastic without workers", job(elastic={}, replicaSpecs={"Chief": role()}),
+        "spec.replicaSpecs.Worker"),
+    Bad("elastic with Independent", elastic(2, strategy={"type": "Independent"}), "spec.elastic"),
+    Bad("elastic training without checkpoints", changed(
+        training_job(), elastic={"minReplicas": 1, "maxReplicas": 4}),
+        "spec.training.checkpoint.directory"),
+]
+
+SCHEDULING = [
+    Bad("a negative number of pods", scheduling(minAvailable=-1),
+        "spec.runPolicy.schedulingPolicy.minAvailable"),
+    Bad("a schedule timeout of 0", scheduling(scheduleTimeoutSeconds=0),
+        "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds"),
+    Bad("a resource that is no quantity", scheduling(minResources={"cpu": "two"}),
+        "spec.runPolicy.schedulingPolicy.minResources.cpu"),
+    Bad("a negative resource", scheduling(minResources={"cpu": "-1"}),
+        "spec.runPolicy.schedulingPolicy.minResources.cpu"),
+    Bad("an unknown field of schedulingPolicy", scheduling(minMember=2),
+        "spec.runPolicy.schedulingPolicy.minMember"),
+]
+
+BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES + ELASTIC + SCHEDULING
