@@ -5,37 +5,21 @@
 namespace lockstep::local {
 namespace {
 
-constexpr char kWidgetDefinition[] = R"(
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Widget, plural: widgets, singular: widget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
-)";
-
 ClientUnderTest RestClientUnderTest() {
   ClientUnderTest under_test;
   under_test.name = "rest";
   under_test.make = []() -> std::unique_ptr<kube::Client> {
-    auto client = lockstep::testing::ApiServer::Get().Connect();
-    lockstep::testing::InstallDefinition(*client, kWidgetDefinition, kWidgetKind);
+    auto client = testing::ApiServer::Get().Connect();
+    testing::InstallWidgets(*client);
     return client;
   };
-  under_test.make_namespace = lockstep::testing::NewNamespace;
+  under_test.make_namespace = testing::NewNamespace;
   under_test.collects_garbage = false;
   return under_test;
 }
 
-INSTANTIATE_TEST_SUITE_P(RestClient, ClientConformanceTest, testing::Values(RestClientUnderTest()),
+INSTANTIATE_TEST_SUITE_P(RestClient, ClientConformanceTest,
+                         ::testing::Values(RestClientUnderTest()),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
