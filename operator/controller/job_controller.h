@@ -2,8 +2,10 @@
 // main.cc composes it over a RestClient, `lockstep run` over a MemoryClient.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/base/clock.h"
 #include "operator/controller/reconciler.h"
@@ -23,9 +25,10 @@ struct JobControllerOptions {
   Settings settings;
 };
 
-// Lists and watches pods and services by the label api::kLabelJobUid (that it exists). Pods carry
-// status.podIP for progress to be asked for, and env with the field reference status.podIP
-// (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
+// Lists and watches pods, services and, with a gang scheduler or Kueue, PodGroups and
+// Workloads by the label
+// api::kLabelJobUid (that it exists). Pods carry status.podIP for progress to be asked for, and env
+// with the field reference status.podIP (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
 class JobController {
  public:
   // Everything passed by reference outlives it.
@@ -46,11 +49,14 @@ class JobController {
 
  private:
   kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled) const;
+  std::vector<kube::Informer*> Informers();
   void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
   kube::Informer jobs_, pods_, services_;
+  std::unique_ptr<kube::Informer> pod_groups_;  // where a gang scheduler is used
+  std::unique_ptr<kube::Informer> workloads_;   // where Kueue is
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;
