@@ -26,6 +26,7 @@ build:
 
 ## make test        build, then every test but those against peers
 test: build
+	@tools/setup kube
 	@ctest --preset $(PRESET) -j$(JOBS)
 
 ## make asan        the tests under AddressSanitizer and UBSan

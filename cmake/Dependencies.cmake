@@ -13,6 +13,8 @@ if(NOT Protobuf_FOUND)
 endif()
 find_package(gRPC REQUIRED)
 find_package(prometheus-cpp REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(cpprestsdk REQUIRED)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 # oneDNN 3 or later: the system's, else the wheel that tools/setup unpacks.

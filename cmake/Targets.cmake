@@ -17,9 +17,10 @@ function(lockstep_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} lockstep_warnings)
 endfunction()
 
-# lockstep_test(NAME SRCS a_test.cc … [DEPS lib …] [LABELS l …] [TIMEOUT seconds]): one binary a folder.
+# lockstep_test(NAME SRCS a_test.cc … [DEPS lib …] [LABELS l …] [TIMEOUT seconds] [WHOLE]): one binary
+# a folder. WHOLE: ctest runs it as one, since its tests share what is dear to start.
 function(lockstep_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -29,8 +30,13 @@ function(lockstep_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main lockstep_warnings)
   target_compile_definitions(${name} PRIVATE
     LOCKSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LOCKSTEP_BINARY_DIR="${CMAKE_BINARY_DIR}/bin")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+      PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  endif()
 endfunction()
 
 # lockstep_proto(NAME PROTOS a.proto …): generated C++ and gRPC stubs, included as "api/proto/a.pb.h".

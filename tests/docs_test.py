@@ -13,7 +13,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Programs of the system, whose arguments are their own business.
-SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "rm", "ss", "tail", "tensorboard"}
+SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "kubectl", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options.
 PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
@@ -87,7 +87,7 @@ def faults_of_command(words, folder):
     elif name not in SYSTEM:
         yield f"{program} is neither ours nor one of {sorted(SYSTEM)}"
     for word in words[1:]:
-        if word.startswith(("examples/", "tests/", "docs/", "tools/")) or word.endswith(".yaml"):
+        if word.startswith(("examples/", "tests/", "docs/", "tools/", "manifests/")) or word.endswith(".yaml"):
             if not (folder / word).exists():
                 yield f"{word} does not exist in {folder}"
 

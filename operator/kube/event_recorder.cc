@@ -1,25 +1,17 @@
 #include "operator/kube/event_recorder.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "api/base/log.h"
+#include "operator/kube/micro_time.h"
 
 namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kLongestNote = 1024;  // bytes; the API server's limit
 constexpr Duration kSeriesWindow = std::chrono::minutes(10);
-
-// metav1.MicroTime: always six digits.
-std::string MicroTime(Time time) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time - seconds).count();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), micros);
-}
 
 // Cuts at a character's start, so that the note stays valid UTF-8.
 std::string Shortened(const std::string& note) {

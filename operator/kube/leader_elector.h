@@ -23,11 +23,14 @@ struct LeaderElectionOptions {
   Duration retry_period = std::chrono::seconds(2);
 };
 
-// Everything passed by reference outlives it.
+// Everything passed by reference outlives it. The client is best one of its own: requests that wait
+// behind others', or longer than renew_deadline, lose the lease.
 class LeaderElector {
  public:
-  // `on_lost` is called on the renewing thread, at most once, when the lease could not be renewed
-  // within renew_deadline or another has it: whoever led must not write any more and exits.
+  // `on_lost` is called on a thread of the elector's, at most once, when the lease could not be
+  // renewed within renew_deadline (were the renewal still under way) or another has it: whoever led
+  // must not write any more and exits. Others wait lease_duration from the last renewal they saw,
+  // which is later.
   LeaderElector(Client& client, const Clock& clock, LeaderElectionOptions options,
                 std::function<void(const std::string& reason)> on_lost);
   ~LeaderElector();  // without giving the lease up

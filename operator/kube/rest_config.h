@@ -32,8 +32,10 @@ struct RestConfig {
   std::optional<ExecCredentialSource> exec;
 };
 
-// From a pod's environment and service account. NotFound outside a pod.
-absl::StatusOr<RestConfig> InClusterConfig();
+// From a pod's environment and service account, whose files lie in `directory`. NotFound outside a
+// pod.
+absl::StatusOr<RestConfig> InClusterConfig(
+    const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
 
 // `path` empty: $KUBECONFIG (files merged as kubectl does), else ~/.kube/config. `context` empty:
 // the current one. Errors name the file and the entry.

@@ -16,13 +16,18 @@
 
 namespace lockstep::local {
 
-inline const kube::Kind kJobKind{"training.lockstep.dev", "v1", "TrainingJob", "trainingjobs"};
+// A custom resource of any content with a status; a real server is given a definition of it.
+inline const kube::Kind kWidgetKind{"example.com", "v1", "Widget", "widgets"};
 inline const kube::Kind kConfigKind{"", "v1", "ConfigMap", "configmaps"};
 
 struct ClientUnderTest {
   std::string name;
   std::function<std::unique_ptr<kube::Client>()> make;
-  std::string namespace_name = "default";
+  // The namespace of a test, empty of objects.
+  std::function<std::string(kube::Client& client)> make_namespace = [](kube::Client&) {
+    return std::string("default");
+  };
+  bool collects_garbage = true;  // a bare API server has no collector beside it
 };
 
 // Collects what a watch says, on a thread of its own.
@@ -96,9 +101,10 @@ inline kube::WatchOptions WatchOf(const std::string& name_space, const std::stri
   return options;
 }
 
-class ClientConformanceTest : public testing::TestWithParam<ClientUnderTest> {
+class ClientConformanceTest : public ::testing::TestWithParam<ClientUnderTest> {
  protected:
-  ClientConformanceTest() : client_(GetParam().make()), namespace_(GetParam().namespace_name) {}
+  ClientConformanceTest()
+      : client_(GetParam().make()), namespace_(GetParam().make_namespace(*client_)) {}
 
   kube::Object Make(const kube::Kind& kind, const std::string& name) const {
     return {{"apiVersion", kind.ApiVersion()},
@@ -110,8 +116,8 @@ class ClientConformanceTest : public testing::TestWithParam<ClientUnderTest> {
     object["data"] = {{"value", value}};
     return object;
   }
-  kube::Object Job(const std::string& name) const {
-    kube::Object object = Make(kJobKind, name);
+  kube::Object Widget(const std::string& name) const {
+    kube::Object object = Make(kWidgetKind, name);
     object["spec"] = {{"suspend", false}};
     return object;
   }

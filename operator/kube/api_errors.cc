@@ -1,0 +1,79 @@
+#include "operator/kube/api_errors.h"
+
+#include <fmt/format.h>
+
+#include "operator/kube/object_json.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr std::size_t kQuoted = 512;  // bytes of an answer that is no Status
+
+std::string Text(const Object& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+absl::Status Make(const std::string& what, int http_status, const std::string& reason,
+                  const std::string& message) {
+  return {CodeOf(http_status, reason), fmt::format("{}: {} ({}{}{})", what, message, http_status,
+                                                   reason.empty() ? "" : " ", reason)};
+}
+
+}  // namespace
+
+absl::StatusCode CodeOf(int http_status, const std::string& reason) {
+  using enum absl::StatusCode;
+  switch (http_status) {
+    case 400:
+    case 406:
+    case 413:
+    case 415:
+    case 422:
+      return kInvalidArgument;
+    case 401:
+      return kUnauthenticated;
+    case 403:
+      return kPermissionDenied;
+    case 404:
+      return kNotFound;
+    case 405:
+    case 501:
+      return kUnimplemented;
+    case 409:
+      return reason == "AlreadyExists" ? kAlreadyExists : kAborted;
+    case 410:
+      return kOutOfRange;
+    case 429:
+      return kResourceExhausted;
+    case 504:
+      return kDeadlineExceeded;
+    default:
+      if (http_status >= 300 && http_status < 400) return kFailedPrecondition;
+      return http_status >= 500 ? kUnavailable : kUnknown;
+  }
+}
+
+absl::Status ErrorOf(const std::string& what, const Object& status) {
+  const auto code = status.find("code");
+  const int http_status =
+      code != status.end() && code->is_number_integer() ? code->get<int>() : 500;
+  std::string message = Text(status, "message");
+  if (message.empty()) message = "the server gave no reason";
+  return Make(what, http_status, Text(status, "reason"), message);
+}
+
+absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
+  if (const auto status = ParseObject(response.body);
+      status.ok() && status->is_object() && Text(*status, "kind") == "Status") {
+    return Make(what, response.status, Text(*status, "reason"), Text(*status, "message"));
+  }
+  if (response.status >= 300 && response.status < 400) {
+    return Make(what, response.status, "", "the server redirects, which is not followed");
+  }
+  const std::string answer =
+      response.body.empty() ? "an empty answer" : response.body.substr(0, kQuoted);
+  return Make(what, response.status, "", answer);
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,21 @@
+// What an API server's refusals mean to our callers.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "operator/kube/http_transport.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::kube {
+
+// The code for an HTTP status as client.h lists them; `reason` is the Status object's.
+absl::StatusCode CodeOf(int http_status, const std::string& reason);
+
+// Of a metav1.Status object: an ERROR event of a watch, say. `what` is put before its message.
+absl::Status ErrorOf(const std::string& what, const Object& status);
+
+// Of an answer that is no success; its body is a metav1.Status or anything.
+absl::Status ErrorOf(const std::string& what, const HttpResponse& response);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,16 @@
+// Objects from the API server's JSON.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::kube {
+
+// Leaves out metadata.managedFields, at any depth: nobody here reads it, it is often half of an
+// object, and a write without it keeps the server's. InvalidArgument: no JSON, or nested deeper
+// than 200 levels.
+absl::StatusOr<Object> ParseObject(std::string_view text);
+
+}  // namespace lockstep::kube

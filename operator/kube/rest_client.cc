@@ -1,0 +1,297 @@
+#include "operator/kube/rest_client.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "api/base/status.h"
+#include "operator/kube/api_errors.h"
+#include "operator/kube/credentials.h"
+#include "operator/kube/http_transport.h"
+#include "operator/kube/object_json.h"
+#include "operator/kube/request_limiter.h"
+#include "operator/kube/resource_path.h"
+#include "operator/kube/watch_decoder.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr int kMostRetries = 10;  // of one call, when the server asks for them
+
+SteadyTime Now() {
+  return std::chrono::steady_clock::now();
+}
+
+// The server ends a watch within `limit`; not all of a client's watches at the same time.
+int WatchSeconds(Duration limit) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const double share = std::uniform_real_distribution<double>(0.8, 1.0)(random);
+  const double seconds = std::chrono::duration<double>(limit).count() * share;
+  return std::max(1, static_cast<int>(seconds));
+}
+
+absl::Status Annotate(const std::string& what, const absl::Status& status) {
+  return {status.code(), fmt::format("{}: {}", what, std::string(status.message()))};
+}
+
+// The server may have done what it did not answer.
+bool BrokeOff(const absl::StatusOr<HttpResponse>& response) {
+  return absl::IsUnavailable(response.status());
+}
+
+bool AsksToComeBack(const HttpResponse& response) {
+  return (response.status == 429 || response.status >= 500) && response.retry_after.has_value();
+}
+
+void WaitOrStop(Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, duration, [] { return false; });
+}
+
+class ApiServerClient final : public RestClient {
+ public:
+  ApiServerClient(RestConfig config, const RestClientOptions& options)
+      : options_(options),
+        credentials_(std::move(config), clock_),
+        limiter_(options.qps, options.burst, options.max_in_flight) {}
+
+  absl::Status Connect(const RestConfig& config) {
+    HttpTransportOptions transport;
+    transport.server = config.server;
+    transport.tls_server_name = config.tls_server_name;
+    transport.insecure_skip_tls_verify = config.insecure_skip_tls_verify;
+    transport.user_agent = options_.user_agent;
+    if (config.server.starts_with("https")) transport.tls = [this] { return credentials_.Tls(); };
+    // The server ends the stream by then; a sixteenth more for its way here.
+    transport.stream_silence = options_.watch_timeout + options_.watch_timeout / 16;
+    LOCKSTEP_ASSIGN_OR_RETURN(transport_, MakeHttpTransport(std::move(transport)));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
+    return CallForObject(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
+  }
+
+  absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) override;
+  absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
+                     const std::function<void(WatchEvent)>& on_event) override;
+
+  absl::StatusOr<Object> Create(const Kind& kind, const Object& object) override {
+    const std::string what = Describe("create", kind, KeyOf(object));
+    if (kind.namespaced && Namespace(object).empty()) {
+      return absl::InvalidArgumentError(what + ": metadata.namespace is empty");
+    }
+    return CallForObject(what, {"POST", CollectionPath(kind, Namespace(object)), object.dump()});
+  }
+
+  absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override {
+    return Put("update", kind, object, "");
+  }
+  absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) override {
+    return Put("update status of", kind, object, "/status");
+  }
+
+  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override {
+    Object options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
+    // Owner references collect in the background: jobs of batch/v1 would keep their pods otherwise.
+    options["propagationPolicy"] = "Background";
+    if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
+    return Call(Describe("delete", kind, key), {"DELETE", ObjectPath(kind, key), options.dump()})
+        .status();
+  }
+
+  absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options, std::stop_token stop,
+                          const std::function<void(const std::string& text)>& on_text) override;
+
+ private:
+  absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
+                             const char* subresource) {
+    const std::string what = Describe(verb, kind, KeyOf(object));
+    if (ResourceVersion(object).empty()) {  // the server would overwrite what it has
+      return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
+    }
+    return CallForObject(what,
+                         {"PUT", ObjectPath(kind, KeyOf(object)) + subresource, object.dump()});
+  }
+
+  absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string body, Call(what, std::move(request)));
+    absl::StatusOr<Object> object = ParseObject(body);
+    if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
+    return object;
+  }
+
+  // The body of a success; waits and tries again where the server asks for it.
+  absl::StatusOr<std::string> Call(const std::string& what, HttpRequest request);
+  absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline);
+  // Ok at the end of a 200's body.
+  absl::Status StreamTo(const std::string& what, HttpRequest request, const std::stop_token& stop,
+                        const std::function<absl::Status(std::string_view)>& on_bytes);
+
+  const SystemClock clock_;
+  const RestClientOptions options_;
+  Credentials credentials_;
+  RequestLimiter limiter_;
+  std::unique_ptr<HttpTransport> transport_;  // its callbacks use the credentials
+};
+
+absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
+  const RequestLimiter::Slot slot(limiter_);
+  return transport_->Send(request, deadline - Now());
+}
+
+absl::StatusOr<std::string> ApiServerClient::Call(const std::string& what, HttpRequest request) {
+  limiter_.WaitForTurn();
+  const SteadyTime deadline = Now() + options_.request_deadline;
+  bool renewed = false, repeated = false;
+  for (int retries = 0;;) {
+    absl::StatusOr<HttpResponse> response = SendOnce(request, deadline);
+    if (BrokeOff(response) && request.method == "GET" && !repeated && Now() < deadline) {
+      repeated = true;
+      continue;
+    }
+    if (!response.ok()) return Annotate(what, response.status());
+    if (response->status >= 200 && response->status < 300) return std::move(response->body);
+    if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
+      renewed = true;
+      continue;
+    }
+    if (!AsksToComeBack(*response) || ++retries > kMostRetries ||
+        Now() + *response->retry_after >= deadline) {
+      return ErrorOf(what, *response);
+    }
+    std::this_thread::sleep_for(*response->retry_after);
+  }
+}
+
+absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& options) {
+  const std::string what = Describe("list", kind, {options.namespace_name, ""});
+  const std::string query =
+      Query({{"limit", options.limit > 0 ? std::to_string(options.limit) : ""},
+             {"continue", options.continue_token},
+             {"labelSelector", options.label_selector}});
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      Object list,
+      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query}));
+  const auto items = list.is_object() ? list.find("items") : list.end();
+  const auto metadata = list.is_object() ? list.find("metadata") : list.end();
+  if (metadata == list.end() || !metadata->is_object()) {
+    return absl::InternalError(what + ": the answer is no list");
+  }
+  Page page;
+  page.resource_version = ResourceVersion(list);
+  if (const auto token = metadata->find("continue"); token != metadata->end()) {
+    page.continue_token = token->get<std::string>();
+  }
+  if (items == list.end() || !items->is_array()) return page;  // null: none
+  page.items.reserve(items->size());
+  for (Object& item : *items) {
+    item["apiVersion"] = kind.ApiVersion();  // which lists leave out
+    item["kind"] = kind.kind;
+    page.items.push_back(std::move(item));
+  }
+  return page;
+}
+
+absl::Status ApiServerClient::StreamTo(
+    const std::string& what, HttpRequest request, const std::stop_token& stop,
+    const std::function<absl::Status(std::string_view)>& on_bytes) {
+  for (bool renewed = false;;) {
+    LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
+    absl::Status refused;  // by on_bytes, whose words need no addition
+    const auto response =
+        transport_->Stream(request, options_.request_deadline, stop,
+                           [&](std::string_view bytes) { return refused = on_bytes(bytes); });
+    if (stop.stop_requested()) return absl::OkStatus();
+    if (!refused.ok()) return refused;
+    if (!response.ok()) return Annotate(what, response.status());
+    if (response->status == 200) return absl::OkStatus();
+    if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
+      renewed = true;
+      continue;
+    }
+    if (AsksToComeBack(*response)) WaitOrStop(*response->retry_after, stop);
+    if (stop.stop_requested()) return absl::OkStatus();
+    return ErrorOf(what, *response);
+  }
+}
+
+absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& options,
+                                    std::stop_token stop,
+                                    const std::function<void(WatchEvent)>& on_event) {
+  const std::string what = Describe("watch", kind, {options.namespace_name, ""});
+  const std::string query =
+      Query({{"watch", "1"},
+             {"allowWatchBookmarks", "true"},
+             {"labelSelector", options.label_selector},
+             {"resourceVersion", options.resource_version},
+             {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
+  WatchDecoder decoder(what);
+  const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
+    if (!stop.stop_requested()) on_event(std::move(event));
+  };
+  LOCKSTEP_RETURN_IF_ERROR(
+      StreamTo(what, {"GET", CollectionPath(kind, options.namespace_name) + query}, stop,
+               [&](std::string_view bytes) { return decoder.Feed(bytes, unless_stopped); }));
+  return stop.stop_requested() ? absl::OkStatus() : decoder.Finish();
+}
+
+absl::Status ApiServerClient::ReadPodLog(
+    const Key& pod, const PodLogOptions& options, std::stop_token stop,
+    const std::function<void(const std::string& text)>& on_text) {
+  const std::string query =
+      Query({{"container", options.container},
+             {"follow", options.follow ? "true" : ""},
+             {"previous", options.previous ? "true" : ""},
+             {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""}});
+  HttpRequest request{"GET", ObjectPath(kPodKind, pod) + "/log" + query};
+  request.may_be_silent = options.follow;
+  return StreamTo(Describe("read the log of", kPodKind, pod), std::move(request), stop,
+                  [&](std::string_view bytes) {
+                    on_text(std::string(bytes));
+                    return absl::OkStatus();
+                  });
+}
+
+absl::Status CheckConfig(const RestConfig& config) {
+  const bool has_certificate =
+      !config.client_certificate_pem.empty() || !config.client_certificate_file.empty();
+  const bool has_key = !config.client_key_pem.empty() || !config.client_key_file.empty();
+  const bool has_ca = !config.ca_pem.empty() || !config.ca_file.empty();
+  if (has_certificate != has_key) {
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: there is a client {} without a client {}", config.server,
+                    has_key ? "key" : "certificate", has_key ? "certificate" : "key"));
+  }
+  if (has_ca && config.insecure_skip_tls_verify) {
+    return absl::InvalidArgumentError(fmt::format(
+        "server {}: a certificate authority and insecure-skip-tls-verify exclude each other",
+        config.server));
+  }
+  const bool has_secret =
+      has_key || !config.token.empty() || !config.token_file.empty() || config.exec.has_value();
+  if (has_secret && !config.server.starts_with("https://")) {
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: credentials are sent over https only", config.server));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(RestConfig config,
+                                                           RestClientOptions options) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckConfig(config));
+  auto client = std::make_unique<ApiServerClient>(config, options);
+  LOCKSTEP_RETURN_IF_ERROR(client->Connect(config));
+  return client;
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,36 @@
+// The body of a watch as it comes: bytes in, events out. Knows no sockets.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "operator/kube/client.h"
+
+namespace lockstep::kube {
+
+class WatchDecoder {
+ public:
+  // `what` stands before the messages of errors. A line, which holds one event, is no longer than
+  // `longest_line` bytes: etcd keeps no object above 1.5 MB.
+  explicit WatchDecoder(std::string what, std::size_t longest_line = 8U << 20U);
+
+  // `bytes` may end anywhere. An error is the end: OutOfRange when the server has forgotten the
+  // version (an ERROR event of 410), the code of another ERROR event, Unavailable for what is no
+  // watch event at all. Events of unknown types are passed over, as the API asks of clients.
+  absl::Status Feed(std::string_view bytes, const std::function<void(WatchEvent)>& on_event);
+
+  // At the end of the stream: Unavailable if it broke off within an event.
+  absl::Status Finish() const;
+
+ private:
+  absl::Status DecodeLine(std::string_view line, const std::function<void(WatchEvent)>& on_event);
+
+  const std::string what_;
+  const std::size_t longest_line_;
+  std::string partial_;  // a line's beginning
+};
+
+}  // namespace lockstep::kube

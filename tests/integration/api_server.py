@@ -1,0 +1,136 @@
+"""One real API server for all tests of a Python process, with the CRD applied by kubectl."""
+import atexit
+import copy
+import functools
+import http.client
+import json
+import os
+import pathlib
+import ssl
+import subprocess
+import tempfile
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
+JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
+
+
+def program(name):
+    folder = os.environ.get("KUBEBUILDER_ASSETS") or subprocess.run(
+        [ROOT / "tools" / "kube" / "control-plane.sh", "where"], check=True,
+        stdout=subprocess.PIPE, text=True).stdout.strip()
+    path = pathlib.Path(folder) / name
+    if not path.exists():
+        raise FileNotFoundError(f"found no {path}; `tools/setup kube` sees to it")
+    return path
+
+
+class Server:
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="lockstep-api-")
+        self.folder = pathlib.Path(self._folder.name)
+        self.kubeconfig = self.folder / "kubeconfig"
+        self._process = subprocess.Popen(
+            [ROOT / "tools" / "kube" / "api-server", self.folder],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self._process.stdout.readline().strip() != "ready":
+            raise RuntimeError("the API server did not start (its reason is above)")
+        config = json.loads(self.kubeconfig.read_text())
+        self._url = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
+        self._token = (self.folder / "token").read_text()
+        self._connection = None
+        self._kubectl = program("kubectl")
+
+    def stop(self):
+        self._process.communicate()
+        self._folder.cleanup()
+
+    def kubectl(self, *arguments, stdin=None, check=True):
+        """What it wrote to stdout; with check=False the finished process."""
+        done = subprocess.run(
+            [self._kubectl, "--kubeconfig", self.kubeconfig, *arguments], input=stdin, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+            env={**os.environ, "HOME": str(self.folder)})
+        if not check:
+            return done
+        if done.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(map(str, arguments))}: {done.stderr}")
+        return done.stdout
+
+    def call(self, method, path, body=None, headers=None):
+        """(HTTP status, the JSON of the answer), as the administrator."""
+        if self._connection is None:
+            context = ssl.create_default_context(cafile=self.folder / "ca.crt")
+            self._connection = http.client.HTTPSConnection(self._url.hostname, self._url.port,
+                                                           context=context, timeout=60)
+        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        self._connection.request(
+            method, path, body=None if body is None else json.dumps(body),
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": content_type,
+                     **(headers or {})})
+        answer = self._connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    def schema(self, *path):
+        """The served schema of TrainingJob, or of the field at a path."""
+        crd = self.call("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+                               "trainingjobs.training.lockstep.dev")[1]
+        node = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for name in path:
+            node = node["properties"][name]
+        return node
+
+    def create(self, job):
+        """The stored object."""
+        code, answer = self.call("POST", JOBS + "?fieldValidation=Strict", job)
+        if code != 201:
+            raise AssertionError(f"{code}: {answer.get('message')}")
+        return answer
+
+    def dry_run(self, job):
+        """None if the server would take the job, else what it says."""
+        code, answer = self.call("POST", JOBS + "?dryRun=All&fieldValidation=Strict", job)
+        return None if code == 201 else answer["message"]
+
+    def patch(self, name, change, subresource=""):
+        """None if the server took the change, else what it says."""
+        code, answer = self.call("PATCH", f"{JOBS}/{name}{subresource}?fieldValidation=Strict", change)
+        return None if code == 200 else answer["message"]
+
+
+@functools.cache
+def server():
+    running = Server()
+    atexit.register(running.stop)
+    running.kubectl("apply", "-f", CRD)
+    running.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", CRD)
+    return running
+
+
+def container(name="main", **fields):
+    return {"name": name, "image": "example.org/image", **fields}
+
+
+def role(replicas=1, containers=None, **fields):
+    return {"replicas": replicas,
+            "template": {"spec": {"containers": containers or [container()]}}, **fields}
+
+
+def job(name="job", **spec):
+    """A job that brings its own image; a field of None is left out."""
+    fields = {"replicaSpecs": {"Worker": role()}, **spec}
+    return {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {key: value for key, value in fields.items() if value is not None}}
+
+
+TRAINING = {"model": {"name": "mlp"}, "dataset": {"format": "idx", "path": "/data"},
+            "batchSize": {"global": 128}, "epochs": 1}
+
+
+def training_job(name="job", replicas=None, **training):
+    """A job of the bundled trainer; a field of `training` that is None is left out."""
+    fields = {**copy.deepcopy(TRAINING), **training}
+    return job(name, replicaSpecs=replicas or {"Worker": {"replicas": 2}},
+               training={key: value for key, value in fields.items() if value is not None})

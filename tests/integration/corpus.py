@@ -1,0 +1,381 @@
+"""Good and bad specs. Each bad one has the field that a refusal must name."""
+import dataclasses
+
+from api_server import container, job, role, training_job
+
+BOTH, SERVER, PROGRAM = "both", "server", "program"
+MOST_WORKERS_NAME = "a" * (63 - len("-worker-999"))
+
+
+@dataclasses.dataclass
+class Bad:
+    what: str
+    job: dict
+    field: str          # as the server spells it; the program may name the list's element too
+    seen_by: str = BOTH  # who refuses; other than both is a listed exception
+
+
+def changed(base, **fields):
+    """A job with other top-level fields of its spec."""
+    return {**base, "spec": {**base["spec"], **fields}}
+
+
+def workers(**fields):
+    return {"Worker": {**role(), **fields}}
+
+
+def with_containers(*containers):
+    return job(replicaSpecs={"Worker": role(containers=list(containers))})
+
+
+def layers(*listed):
+    return training_job(model={"layers": list(listed)})
+
+
+def elastic(replicas, name="job", **spec):
+    return job(name, elastic={"minReplicas": 1, "maxReplicas": 4},
+               replicaSpecs={"Worker": role(replicas)}, **spec)
+
+
+def scheduling(**policy):
+    return job(runPolicy={"schedulingPolicy": policy})
+
+
+GOOD = {
+    "a job that brings its own image": job(),
+    "a job of the bundled trainer": training_job(),
+    "every role": job(strategy={"type": "ParameterServer"}, replicaSpecs={
+        "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
+    "a chief alone": job(replicaSpecs={"Chief": role()}),
+    "roles without a strategy": job(replicaSpecs={"Worker": role(2), "PS": role()}),
+    "no replica at all": job(replicaSpecs={"Worker": role(0)}),
+    "ParameterServer with no replica at all": job(
+        strategy={"type": "ParameterServer"}, replicaSpecs={"Worker": role(0), "PS": role(0)}),
+    "a worker role without workers beside a chief": job(
+        replicaSpecs={"Chief": role(), "Worker": role(0)}),
+    "1,000 workers": job("many", replicaSpecs={"Worker": role(1000)}),
+    "the longest name of 1,000 workers": job(MOST_WORKERS_NAME,
+                                             replicaSpecs={"Worker": role(1000)}),
+    "the longest name of one worker": job("a" * (63 - len("-worker-0"))),
+    "the longest name with an evaluator": job(
+        "a" * (63 - len("-evaluator-0")), replicaSpecs={"Worker": role(), "Evaluator": role()}),
+    "a name of one letter": job("a"),
+    "synthetic data": training_job(dataset={"format": "synthetic"}),
+    "synthetic data with its own shape": training_job(
+        dataset={"format": "synthetic", "synthetic": {"shape": [3, 32, 32], "classes": 100}}),
+    "steps and not epochs": training_job(epochs=None, steps=10),
+    "a warmup as long as the run": training_job(
+        epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
+    "SGD with momentum": training_job(
+        optimizer={"name": "SGD", "momentum": 0.9, "nesterov": True}),
+    "Adam with its own betas": training_job(
+        optimizer={"name": "Adam", "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-8}),
+    "Adam's defaults written out for SGD": training_job(
+        optimizer={"name": "SGD", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}),
+    "a whole number for a real one": training_job(optimizer={"learningRate": 1, "weightDecay": 0}),
+    "a batch of one sample for each process": training_job(
+        batchSize={"global": 2}, replicas={"Worker": {"replicas": 2}}),
+    "a batch per replica": training_job(batchSize={"perReplica": 1}),
+    "layers": layers({"type": "Conv2D", "filters": 8, "kernelSize": [3, 3], "strides": 1},
+                     {"type": "MaxPooling2D", "poolSize": 2}, {"type": "Flatten"},
+                     {"type": "Dense", "units": 10, "name": "logits"}),
+    "Mirrored with one worker": changed(training_job(replicas={"Worker": {"replicas": 1}}),
+                                        strategy={"type": "Mirrored"}),
+    "Independent workers": job(strategy={"type": "Independent"},
+                               replicaSpecs={"Worker": role(3)}),
+    "a strategy without its type": job(strategy={}),
+    "no checkpoints": training_job(checkpoint={"directory": ""}),
+    "a template with labels and a null time": job(replicaSpecs=workers(template={
+        "metadata": {"labels": {"a": "b"}, "creationTimestamp": None},
+        "spec": {"containers": [container()]}})),
+    "a template of metadata alone, with training": training_job(
+        replicas={"Worker": {"template": {"metadata": {"annotations": {"a": "b"}}}}}),
+    "a container without an image, with training": training_job(
+        replicas={"Worker": {"template": {"spec": {"containers": [{"name": "trainer"}]}}}}),
+    "one port by two protocols": with_containers(container(
+        ports=[{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}])),
+    "numbers and texts as quantities": with_containers(container(
+        resources={"limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1}})),
+    "the largest numbers": changed(training_job(seed=9007199254740991), runPolicy={
+        "backoffLimit": 2147483647, "ttlSecondsAfterFinished": 9007199254740991}),
+    "suspended and somebody else's": job(suspend=True, managedBy="kueue.x-k8s.io/multikueue"),
+    "an elastic job": elastic(2),
+    "an elastic job at its bounds": elastic(4),
+    "an elastic job of the bundled trainer": changed(
+        training_job(checkpoint={"directory": "/checkpoints"}),
+        elastic={"minReplicas": 1, "maxReplicas": 4}),
+    "the longest name of an elastic job": elastic(1, "a" * (63 - len("-worker-3"))),
+    "a scheduling policy": job(runPolicy={"schedulingPolicy": {
+        "minAvailable": 1, "queue": "default", "priorityClass": "high",
+        "minResources": {"cpu": 2, "memory": "1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
+    "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1,
+                                   "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
+}
+
+NAMES = [
+    Bad("a name that is one too long for 1,000 workers",
+        job(MOST_WORKERS_NAME + "a", replicaSpecs={"Worker": role(1000)}), "metadata.name"),
+    Bad("a name that is one too long for an evaluator",
+        job("a" * (64 - len("-evaluator-0")),
+            replicaSpecs={"Worker": role(), "Evaluator": role()}), "metadata.name"),
+    Bad("a name that is one too long for what an elastic job may become",
+        job("a" * (64 - len("-worker-99")), elastic={"maxReplicas": 100}), "metadata.name"),
+    Bad("a name of 64 letters", job("a" * 64), "metadata.name"),
+    Bad("a name of 1,000 letters", job("a" * 1000), "metadata.name"),
+    Bad("a name with a digit first", job("1a"), "metadata.name"),
+    Bad("a name with a dot", job("a.b"), "metadata.name"),
+    Bad("a name with '-' last", job("a-"), "metadata.name"),
+    Bad("a name in capitals", job("Job"), "metadata.name"),
+]
+
+ROLES = [
+    Bad("no role", job(replicaSpecs={}), "spec.replicaSpecs"),
+    Bad("replicaSpecs left out", job(replicaSpecs=None), "spec.replicaSpecs"),
+    Bad("replicaSpecs as a list", job(replicaSpecs=[role()]), "spec.replicaSpecs"),
+    Bad("an unknown role", job(replicaSpecs={"Worker": role(), "Master": role()}),
+        "spec.replicaSpecs"),
+    Bad("a role in lower case", job(replicaSpecs={"worker": role()}), "spec.replicaSpecs"),
+    Bad("only parameter servers", job(replicaSpecs={"PS": role()}), "spec.replicaSpecs"),
+    Bad("two chiefs", job(replicaSpecs={"Chief": role(2)}), "spec.replicaSpecs.Chief.replicas"),
+    Bad("two evaluators", job(replicaSpecs={"Worker": role(), "Evaluator": role(2)}),
+        "spec.replicaSpecs.Evaluator.replicas"),
+    Bad("minus one replica", job(replicaSpecs={"Worker": role(-1)}),
+        "spec.replicaSpecs.Worker.replicas"),
+    Bad("10,001 replicas", job(replicaSpecs={"Worker": role(10_001)}),
+        "spec.replicaSpecs.Worker.replicas"),
+    Bad("replicas as text", job(replicaSpecs={"Worker": role("2")}),
+        "spec.replicaSpecs.Worker.replicas"),
+    Bad("an unknown restart policy", job(replicaSpecs=workers(restartPolicy="Sometimes")),
+        "spec.replicaSpecs.Worker.restartPolicy"),
+    Bad("an unknown field of a role", job(replicaSpecs=workers(count=2)),
+        "spec.replicaSpecs.Worker.count"),
+    Bad("ParameterServer without PS", job(strategy={"type": "ParameterServer"}),
+        "spec.replicaSpecs"),
+    Bad("ParameterServer with 0 PS", job(strategy={"type": "ParameterServer"},
+                                         replicaSpecs={"Worker": role(), "PS": role(0)}),
+        "spec.replicaSpecs"),
+    Bad("PS with MultiWorkerMirrored",
+        job(strategy={"type": "MultiWorkerMirrored"},
+            replicaSpecs={"Worker": role(), "PS": role()}), "spec.replicaSpecs.PS"),
+    Bad("PS with a strategy without its type",
+        job(strategy={}, replicaSpecs={"Worker": role(), "PS": role()}), "spec.replicaSpecs.PS"),
+    Bad("a chief with Independent",
+        job(strategy={"type": "Independent"}, replicaSpecs={"Chief": role(), "Worker": role()}),
+        "spec.replicaSpecs.Chief"),
+    Bad("an evaluator with Independent",
+        job(strategy={"type": "Independent"}, replicaSpecs={"Worker": role(), "Evaluator": role()}),
+        "spec.replicaSpecs.Evaluator"),
+    Bad("Mirrored with two workers",
+        job(strategy={"type": "Mirrored"}, replicaSpecs={"Worker": role(2)}), "spec.replicaSpecs"),
+    Bad("CentralStorage with a chief and a worker",
+        job(strategy={"type": "CentralStorage"}, replicaSpecs={"Chief": role(), "Worker": role()}),
+        "spec.replicaSpecs"),
+]
+
+TEMPLATES = [
+    Bad("no template without training", job(replicaSpecs={"Worker": {"replicas": 1}}),
+        "spec.replicaSpecs"),
+    Bad("a template without a spec", job(replicaSpecs=workers(template={})), "spec.replicaSpecs"),
+    Bad("a template without containers", job(replicaSpecs=workers(template={"spec": {}})),
+        "spec.replicaSpecs"),
+    Bad("an empty list of containers",
+        job(replicaSpecs=workers(template={"spec": {"containers": []}})),
+        "spec.replicaSpecs.Worker.template.spec.containers"),
+    Bad("containers as an object",
+        job(replicaSpecs=workers(template={"spec": {"containers": container()}})),
+        "spec.replicaSpecs.Worker.template.spec.containers"),
+    Bad("a container without a name", with_containers({"image": "example.org/image"}),
+        "spec.replicaSpecs.Worker.template.spec.containers[0].name"),
+    Bad("two containers of one name", with_containers(container(), container()),
+        "spec.replicaSpecs.Worker.template.spec.containers[1]"),
+    Bad("a template as text", job(replicaSpecs=workers(template="none")),
+        "spec.replicaSpecs.Worker.template"),
+    Bad("an unknown field of a container", with_containers(container(imagee="x")),
+        "spec.replicaSpecs.Worker.template.spec.containers[0].imagee", SERVER),
+    Bad("a port as text", with_containers(container(ports=[{"containerPort": "http"}])),
+        "spec.replicaSpecs.Worker.template.spec.containers[0].ports[0].containerPort", SERVER),
+    Bad("a list that is too long", with_containers(container(
+        volumeMounts=[{"name": "a", "mountPath": f"/{i}"} for i in range(257)])),
+        "spec.replicaSpecs.Worker.template.spec.containers[0].volumeMounts", SERVER),
+]
+
+STRATEGIES = [
+    Bad("an unknown strategy", job(strategy={"type": "MultiWorker"}), "spec.strategy.type"),
+    Bad("an unknown field of strategy", job(strategy={"kind": "Mirrored"}), "spec.strategy.kind"),
+    Bad("0 processes in a pod", job(strategy={"processesPerPod": 0}),
+        "spec.strategy.processesPerPod"),
+    Bad("257 processes in a pod", job(strategy={"processesPerPod": 257}),
+        "spec.strategy.processesPerPod"),
+    Bad("an unknown communication", job(strategy={"communication": "MPI"}),
+        "spec.strategy.communication"),
+    Bad("parameterServer with another strategy", job(strategy={"parameterServer": {}}),
+        "spec.strategy.parameterServer"),
+    Bad("a negative staleness",
+        job(strategy={"type": "ParameterServer", "parameterServer": {"maxStaleness": -1}},
+            replicaSpecs={"Worker": role(), "PS": role()}),
+        "spec.strategy.parameterServer.maxStaleness"),
+    Bad("InPlace without training", job(restartScope="InPlace"), "spec.restartScope"),
+    Bad("an unknown restart scope", job(restartScope="Node"), "spec.restartScope"),
+    Bad("an unknown success policy", job(successPolicy="Any"), "spec.successPolicy"),
+    Bad("ParameterServer with training",
+        changed(training_job(replicas={"Worker": {}, "PS": {}}),
+                strategy={"type": "ParameterServer"}), "spec.strategy.type"),
+    Bad("PS with training", training_job(replicas={"Worker": {}, "PS": {}}), "spec.strategy.type"),
+    Bad("Independent with training",
+        changed(training_job(), strategy={"type": "Independent"}), "spec.strategy.type"),
+    Bad("NCCL with training", changed(training_job(), strategy={"communication": "NCCL"}),
+        "spec.strategy.communication"),
+    Bad("an evaluator with training", training_job(replicas={"Worker": {}, "Evaluator": {}}),
+        "spec.replicaSpecs.Evaluator"),
+]
+
+TRAINING = [
+    Bad("no model", training_job(model=None), "spec.training.model"),
+    Bad("an empty model", training_job(model={}), "spec.training.model"),
+    Bad("a name and layers", training_job(
+        model={"name": "mlp", "layers": [{"type": "Dense", "units": 10}]}), "spec.training.model"),
+    Bad("an empty list of layers", training_job(model={"layers": []}), "spec.training.model"),
+    Bad("an unknown model", training_job(model={"name": "resnet"}), "spec.training.model.name"),
+    Bad("a layer without a type", layers({"units": 10}), "spec.training.model.layers[0].type"),
+    Bad("a layer that is a text", layers("Dense"), "spec.training.model.layers[0]"),
+    Bad("an unknown layer", layers({"type": "LSTM"}), "spec.training.model.layers[0].type", SERVER),
+    Bad("units as text", layers({"type": "Dense", "units": "ten"}),
+        "spec.training.model.layers[0].units", SERVER),
+    Bad("an unknown field of a layer", layers({"type": "Dense", "units": 10, "unit": 1}),
+        "spec.training.model.layers[0].unit", SERVER),
+    Bad("no dataset", training_job(dataset=None), "spec.training.dataset.path"),
+    Bad("no path", training_job(dataset={"format": "idx"}), "spec.training.dataset.path"),
+    Bad("a relative path", training_job(dataset={"path": "data"}), "spec.training.dataset.path"),
+    Bad("an unknown format", training_job(dataset={"format": "mnist", "path": "/data"}),
+        "spec.training.dataset.format"),
+    Bad("synthetic with idx", training_job(dataset={"path": "/data", "synthetic": {}}),
+        "spec.training.dataset.synthetic"),
+    Bad("a path with synthetic", training_job(dataset={"format": "synthetic", "path": "/data"}),
+        "spec.training.dataset.path"),
+    Bad("a shape of two dimensions", training_job(
+        dataset={"format": "synthetic", "synthetic": {"shape": [28, 28]}}),
+        "spec.training.dataset.synthetic.shape"),
+    Bad("a dimension of 0", training_job(
+        dataset={"format": "synthetic", "synthetic": {"shape": [1, 0, 28]}}),
+        "spec.training.dataset.synthetic.shape[1]"),
+    Bad("one class", training_job(dataset={"format": "synthetic", "synthetic": {"classes": 1}}),
+        "spec.training.dataset.synthetic.classes"),
+    Bad("a prefetch of 1,025", training_job(dataset={"path": "/data", "prefetch": 1025}),
+        "spec.training.dataset.prefetch"),
+    Bad("no batch size", training_job(batchSize=None), "spec.training.batchSize"),
+    Bad("an empty batch size", training_job(batchSize={}), "spec.training.batchSize"),
+    Bad("both batch sizes", training_job(batchSize={"global": 8, "perReplica": 8}),
+        "spec.training.batchSize"),
+    Bad("a batch of 0", training_job(batchSize={"global": 0}), "spec.training.batchSize.global"),
+    Bad("fewer samples than workers", training_job(batchSize={"global": 1}),
+        "spec.training.batchSize.global"),
+    Bad("fewer samples than processes", changed(
+        training_job(batchSize={"global": 7}), strategy={"processesPerPod": 4}),
+        "spec.training.batchSize.global"),
+    Bad("fewer samples than GPUs", training_job(batchSize={"global": 7}, replicas={
+        "Worker": role(2, [container(resources={"limits": {"nvidia.com/gpu": 4}})])}),
+        "spec.training.batchSize.global", PROGRAM),
+    Bad("neither epochs nor steps", training_job(epochs=None), "spec.training"),
+    Bad("epochs and steps", training_job(steps=5), "spec.training"),
+    Bad("half an epoch", training_job(epochs=0.5), "spec.training.epochs"),
+    Bad("0 epochs", training_job(epochs=0), "spec.training.epochs"),
+    Bad("a negative seed", training_job(seed=-1), "spec.training.seed"),
+    Bad("a seed beyond JSON", training_job(seed=9007199254740992), "spec.training.seed"),
+    Bad("an unknown optimizer", training_job(optimizer={"name": "AdamW"}),
+        "spec.training.optimizer.name"),
+    Bad("a learning rate of 0", training_job(optimizer={"learningRate": 0}),
+        "spec.training.optimizer.learningRate"),
+    Bad("a learning rate as text", training_job(optimizer={"learningRate": "0.001"}),
+        "spec.training.optimizer.learningRate"),
+    Bad("a momentum of 1", training_job(optimizer={"name": "SGD", "momentum": 1}),
+        "spec.training.optimizer.momentum"),
+    Bad("momentum with Adam", training_job(optimizer={"momentum": 0.9}),
+        "spec.training.optimizer.momentum"),
+    Bad("nesterov with Adam", training_job(optimizer={"nesterov": True}),
+        "spec.training.optimizer.nesterov"),
+    Bad("nesterov without momentum", training_job(optimizer={"name": "SGD", "nesterov": True}),
+        "spec.training.optimizer.nesterov"),
+    Bad("beta1 with SGD", training_job(optimizer={"name": "SGD", "beta1": 0.8}),
+        "spec.training.optimizer.beta1"),
+    Bad("beta2 with SGD", training_job(optimizer={"name": "SGD", "beta2": 0.8}),
+        "spec.training.optimizer.beta2"),
+    Bad("epsilon with SGD", training_job(optimizer={"name": "SGD", "epsilon": 0.1}),
+        "spec.training.optimizer.epsilon"),
+    Bad("a negative weight decay", training_job(optimizer={"weightDecay": -0.1}),
+        "spec.training.optimizer.weightDecay"),
+    Bad("a final fraction with Constant", training_job(
+        learningRateSchedule={"finalFraction": 0.1}),
+        "spec.training.learningRateSchedule.finalFraction"),
+    Bad("a final fraction above 1", training_job(
+        learningRateSchedule={"type": "Cosine", "finalFraction": 1.1}),
+        "spec.training.learningRateSchedule.finalFraction"),
+    Bad("a warmup longer than the run", training_job(
+        epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
+        "spec.training.learningRateSchedule.warmupSteps"),
+    Bad("an unsupported precision", training_job(precision="BFloat16"),
+        "spec.training.precision"),
+    Bad("an unknown precision", training_job(precision="Float64"), "spec.training.precision"),
+    Bad("a relative folder for checkpoints", training_job(checkpoint={"directory": "out"}),
+        "spec.training.checkpoint.directory"),
+    Bad("no checkpoint kept", training_job(checkpoint={"directory": "/c", "keep": 0}),
+        "spec.training.checkpoint.keep"),
+    Bad("a relative folder for summaries", training_job(summaries={"directory": "logs"}),
+        "spec.training.summaries.directory"),
+    Bad("summaries at every 0 steps", training_job(summaries={"everySteps": 0}),
+        "spec.training.summaries.everySteps"),
+    Bad("evaluation at every 0 epochs", training_job(evaluation={"everyEpochs": 0}),
+        "spec.training.evaluation.everyEpochs"),
+    Bad("a rendezvous of two years", training_job(rendezvousTimeoutSeconds=63_072_000),
+        "spec.training.rendezvousTimeoutSeconds"),
+    Bad("an unknown field of training", training_job(batchsize=3), "spec.training.batchsize"),
+    Bad("a path of 5,000 letters", training_job(dataset={"path": "/" + "a" * 5000}),
+        "spec.training.dataset.path", SERVER),
+]
+
+POLICIES = [
+    Bad("an unknown field of spec", job(suspended=True), "spec.suspended"),
+    Bad("suspend as text", job(suspend="yes"), "spec.suspend"),
+    Bad("no spec", {**job(), "spec": None}, "spec"),
+    Bad("a negative backoff limit", job(runPolicy={"backoffLimit": -1}),
+        "spec.runPolicy.backoffLimit"),
+    Bad("a backoff limit beyond 31 bits", job(runPolicy={"backoffLimit": 2147483648}),
+        "spec.runPolicy.backoffLimit"),
+    Bad("a deadline of 0", job(runPolicy={"activeDeadlineSeconds": 0}),
+        "spec.runPolicy.activeDeadlineSeconds"),
+    Bad("a negative TTL", job(runPolicy={"ttlSecondsAfterFinished": -1}),
+        "spec.runPolicy.ttlSecondsAfterFinished"),
+    Bad("an unknown clean-up", job(runPolicy={"cleanPodPolicy": "Some"}),
+        "spec.runPolicy.cleanPodPolicy"),
+    Bad("an unknown field of runPolicy", job(runPolicy={"backOffLimit": 3}),
+        "spec.runPolicy.backOffLimit"),
+]
+
+ELASTIC = [
+    Bad("fewer workers than minReplicas", elastic(0), "spec.replicaSpecs.Worker.replicas"),
+    Bad("more workers than maxReplicas", elastic(5), "spec.replicaSpecs.Worker.replicas"),
+    Bad("bounds in the wrong order", job(elastic={"minReplicas": 3, "maxReplicas": 2}),
+        "spec.elastic.minReplicas"),
+    Bad("a minimum of 0", job(elastic={"minReplicas": 0, "maxReplicas": 2}),
+        "spec.elastic.minReplicas"),
+    Bad("elastic without workers", job(elastic={}, replicaSpecs={"Chief": role()}),
+        "spec.replicaSpecs.Worker"),
+    Bad("elastic with Independent", elastic(2, strategy={"type": "Independent"}), "spec.elastic"),
+    Bad("elastic training without checkpoints", changed(
+        training_job(), elastic={"minReplicas": 1, "maxReplicas": 4}),
+        "spec.training.checkpoint.directory"),
+]
+
+SCHEDULING = [
+    Bad("a negative number of pods", scheduling(minAvailable=-1),
+        "spec.runPolicy.schedulingPolicy.minAvailable"),
+    Bad("a schedule timeout of 0", scheduling(scheduleTimeoutSeconds=0),
+        "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds"),
+    Bad("a resource that is no quantity", scheduling(minResources={"cpu": "two"}),
+        "spec.runPolicy.schedulingPolicy.minResources.cpu"),
+    Bad("a negative resource", scheduling(minResources={"cpu": "-1"}),
+        "spec.runPolicy.schedulingPolicy.minResources.cpu"),
+    Bad("an unknown field of schedulingPolicy", scheduling(minMember=2),
+        "spec.runPolicy.schedulingPolicy.minMember"),
+]
+
+BAD = NAMES + ROLES + TEMPLATES + STRATEGIES + TRAINING + POLICIES + ELASTIC + SCHEDULING

@@ -1,0 +1,160 @@
+"""The manifests: kubectl renders them, the server takes them, and they grant no more than they should."""
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import tempfile
+import unittest
+
+import yaml
+
+from api_server import ROOT, server
+
+MANIFESTS = ROOT / "manifests"
+ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"
+COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
+FLAGS = ROOT / "operator" / "flags.cc"
+# What nobody who runs pods for others needs.
+FORBIDDEN = {"secrets", "pods/exec", "pods/log", "pods/attach", "pods/portforward",
+             "serviceaccounts/token", "*"}
+
+
+def render(path):
+    return [entry for entry in yaml.safe_load_all(server().kubectl("kustomize", path)) if entry]
+
+
+@contextlib.contextmanager
+def overlay(base, components):
+    """A copy of the manifests with one overlay more, as a user would write it."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        shutil.copytree(MANIFESTS, root / "manifests")
+        shutil.copytree(ROOT / "api" / "crd", root / "api" / "crd")
+        mine = root / "manifests" / "overlays" / "mine"
+        mine.mkdir()
+        (mine / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+            "resources": [f"../../{base}"],
+            "components": [f"../../components/{name}" for name in components]}))
+        yield mine
+
+
+def of_kind(objects, kind, name=None):
+    found = [entry for entry in objects
+             if entry["kind"] == kind and name in (None, entry["metadata"]["name"])]
+    if len(found) != 1:
+        raise AssertionError(f"found {len(found)} of kind {kind}, expected 1")
+    return found[0]
+
+
+def rights(role):
+    """{(group, resource, verb)}"""
+    return {(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"]
+            for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+class ManifestsTest(unittest.TestCase):
+    def dry_run(self, path):
+        rendered = server().kubectl("kustomize", path)
+        return server().kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-",
+                                stdin=rendered)
+
+    def setUp(self):
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+
+    def test_the_server_takes_each_base_and_overlay(self):
+        for name in ("crd", "rbac", "manager", "default", "overlays/namespaced"):
+            with self.subTest(name):
+                self.assertIn("(server dry run)", self.dry_run(MANIFESTS / name))
+
+    def test_the_server_takes_each_component_on_each_base(self):
+        for base in ("default", "overlays/namespaced"):
+            for component in COMPONENTS:
+                with self.subTest(f"{component} on {base}"), overlay(base, [component]) as path:
+                    self.dry_run(path)
+
+    def test_the_namespaced_overlay_has_nothing_cluster_wide(self):
+        kinds = {entry["kind"] for entry in render(MANIFESTS / "overlays" / "namespaced")}
+        self.assertEqual({"ServiceAccount", "Role", "RoleBinding", "Deployment"}, kinds)
+        deployment = of_kind(render(MANIFESTS / "overlays" / "namespaced"), "Deployment")
+        container = deployment["spec"]["template"]["spec"]["containers"][0]
+        self.assertIn("--namespace=$(POD_NAMESPACE)", container["args"])
+
+    def test_the_pod_passes_the_restricted_profile_of_its_namespace(self):
+        deployment = of_kind(render(MANIFESTS / "default"), "Deployment")
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"},
+               "spec": {**deployment["spec"]["template"]["spec"]}}
+        pod["spec"].pop("priorityClassName")  # not in this server yet
+        pods = "/api/v1/namespaces/lockstep-system/pods?dryRun=All"
+        code, answer = server().call("POST", pods, pod)
+        self.assertEqual(201, code, answer.get("message"))
+        pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+        code, answer = server().call("POST", pods, pod)
+        self.assertEqual(403, code, "the profile is not enforced")
+
+    def test_what_must_be_so_in_the_deployment(self):
+        spec = of_kind(render(MANIFESTS / "default"), "Deployment")["spec"]["template"]["spec"]
+        container = spec["containers"][0]
+        self.assertEqual(65532, spec["securityContext"]["runAsUser"])
+        self.assertIs(True, container["securityContext"]["readOnlyRootFilesystem"])
+        self.assertEqual("lockstep-operator", container["image"])
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        self.assertEqual({"metrics": 8080, "health": 8081}, ports)
+
+    @unittest.skipUnless(FLAGS.exists(), "there is no operator yet")
+    def test_the_operator_knows_the_flags(self):
+        known = set(re.findall(r"--[a-z-]+", FLAGS.read_text()))
+        for base in ("default", "overlays/namespaced"):
+            for component in ([], ["volcano"], ["scheduler-plugins"]):
+                with overlay(base, component) as path:
+                    container = of_kind(render(path), "Deployment")["spec"]["template"]["spec"][
+                        "containers"][0]
+                    self.assertLessEqual({flag.split("=")[0] for flag in container["args"]}, known)
+
+
+class RightsTest(unittest.TestCase):
+    def test_nothing_forbidden_with_all_components(self):
+        for base in ("default", "overlays/namespaced"):
+            with self.subTest(base), overlay(base, COMPONENTS) as path:
+                for role in render(path):
+                    if role["kind"] in ("Role", "ClusterRole"):
+                        for group, resource, verb in rights(role):
+                            self.assertNotIn(resource, FORBIDDEN)
+                            self.assertNotEqual("*", group)
+                            self.assertNotIn(verb, ("*", "patch", "deletecollection", "impersonate",
+                                                    "bind", "escalate"))
+
+    def test_components_bring_the_rights_of_their_group_alone(self):
+        plain = rights(of_kind(render(MANIFESTS / "default"), "ClusterRole"))
+        self.assertEqual({"", "training.lockstep.dev", "events.k8s.io"},
+                         {group for group, _, _ in plain})
+        for component, group in (("kueue", "kueue.x-k8s.io"), ("volcano", "scheduling.volcano.sh"),
+                                 ("scheduler-plugins", "scheduling.x-k8s.io")):
+            with self.subTest(component), overlay("default", [component]) as path:
+                more = rights(of_kind(render(path), "ClusterRole")) - plain
+                self.assertEqual({group}, {entry[0] for entry in more})
+
+    def test_the_server_grants_what_the_role_says(self):
+        """By the server's own answer, as that account."""
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+        server().kubectl("apply", "-f", "-", stdin=server().kubectl("kustomize", MANIFESTS / "rbac"))
+        said = server().kubectl("auth", "can-i", "--list", f"--as={ACCOUNT}", "-n", "default")
+        for line in ("trainingjobs.training.lockstep.dev", "pods", "services"):
+            self.assertRegex(said, rf"(?m)^{re.escape(line)}\s")
+        for verb, resource, allowed in (
+                ("create", "pods", "yes"), ("patch", "pods", "no"), ("get", "secrets", "no"),
+                ("create", "pods/exec", "no"), ("get", "pods/log", "no"),
+                ("update", "trainingjobs.training.lockstep.dev/status", "yes"),
+                ("update", "trainingjobs.training.lockstep.dev", "no"),
+                ("get", "leases.coordination.k8s.io", "no")):
+            done = server().kubectl("auth", "can-i", verb, resource, f"--as={ACCOUNT}",
+                                    "-n", "default", check=False)
+            self.assertEqual(allowed, done.stdout.strip(), f"{verb} {resource}")
+        done = server().kubectl("auth", "can-i", "update", "leases.coordination.k8s.io/lockstep-operator",
+                                f"--as={ACCOUNT}", "-n", "lockstep-system", check=False)
+        self.assertEqual("yes", done.stdout.strip())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,265 @@
+// What only a real API server shows of RestClient: TLS, tokens, admission, history, and the network
+// between them going wrong.
+#include "operator/kube/rest_client.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "operator/kube/informer.h"
+#include "operator/kube/leader_elector.h"
+#include "tests/integration/api_server.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ApiServer;
+using testing::Eventually;
+using testing::FaultProxy;
+using ::testing::HasSubstr;
+using testing::MustConnect;
+
+const Kind kConfigMapKind{"", "v1", "ConfigMap", "configmaps"};
+
+Object ConfigMap(const std::string& space, const std::string& name, const std::string& value) {
+  return {{"apiVersion", "v1"},
+          {"kind", "ConfigMap"},
+          {"metadata", {{"name", name}, {"namespace", space}}},
+          {"data", {{"value", value}}}};
+}
+
+RestConfig WithoutCredentials() {
+  RestConfig config;
+  config.server = ApiServer::Get().config().server;
+  config.ca_pem = ApiServer::Get().config().ca_pem;
+  return config;
+}
+
+TEST(RealServerTest, ATokenFileIsTakenUpAgainWhenItsTokenIsRefused) {
+  const TempDirectory directory;
+  RestConfig config = WithoutCredentials();
+  config.token_file = directory.At("token");
+  WriteTextFile(config.token_file, "of yesterday");
+  const auto client = MustConnect(config);
+  const absl::Status refused = client->List(kConfigMapKind, {.namespace_name = "default"}).status();
+  EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
+  WriteTextFile(config.token_file, ReadTextFile(ApiServer::Get().token_file()) + "\n");
+  EXPECT_TRUE(client->List(kConfigMapKind, {.namespace_name = "default"}).ok());
+}
+
+TEST(RealServerTest, WhoMayNotIsToldWhat) {
+  const auto client = MustConnect(WithoutCredentials());
+  const absl::Status status =
+      client->Create(kConfigMapKind, ConfigMap("default", "a", "1")).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("create configmaps default/a: configmaps is forbidden"));
+}
+
+TEST(RealServerTest, AServerOfAnotherAuthorityIsNotBelieved) {
+  RestConfig config = ApiServer::Get().config();
+  config.ca_pem = config.client_certificate_pem;  // a certificate, but no authority of the server's
+  const absl::Status status =
+      MustConnect(config)->List(kConfigMapKind, {.namespace_name = "default"}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("SSL handshake"));
+  config.ca_pem.clear();  // the system's roots do not know it either
+  EXPECT_TRUE(absl::IsUnavailable(
+      MustConnect(config)->List(kConfigMapKind, {.namespace_name = "default"}).status()));
+  config.insecure_skip_tls_verify = true;
+  EXPECT_TRUE(MustConnect(config)->List(kConfigMapKind, {.namespace_name = "default"}).ok());
+}
+
+TEST(RealServerTest, TheServersNameIsVerified) {
+  RestConfig config = ApiServer::Get().config();
+  config.tls_server_name = "kubernetes.default.svc";  // its certificate has it
+  EXPECT_TRUE(MustConnect(config)->List(kConfigMapKind, {.namespace_name = "default"}).ok());
+  config.tls_server_name = "elsewhere.example.com";
+  EXPECT_TRUE(absl::IsUnavailable(
+      MustConnect(config)->List(kConfigMapKind, {.namespace_name = "default"}).status()));
+}
+
+TEST(RealServerTest, AnObjectNearAMegabyteTravelsBothWays) {
+  const auto client = ApiServer::Get().Connect();
+  const std::string space = testing::NewNamespace(*client);
+  const std::string value(1'000'000, 'x');
+  const auto made = client->Create(kConfigMapKind, ConfigMap(space, "big", value));
+  ASSERT_TRUE(made.ok()) << made.status();
+  std::stop_source stop;
+  std::size_t seen = 0;
+  EXPECT_TRUE(client
+                  ->Watch(kConfigMapKind, {.namespace_name = space}, stop.get_token(),
+                          [&](const WatchEvent& event) {
+                            seen = event.object["data"]["value"].get<std::string>().size();
+                            stop.request_stop();
+                          })
+                  .ok());
+  EXPECT_EQ(seen, value.size());
+  const absl::Status status =
+      client->Create(kConfigMapKind, ConfigMap(space, "bigger", std::string(4'000'000, 'x')))
+          .status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status.ToString().substr(0, 300);
+}
+
+TEST(RealServerTest, AVersionOfLongAgoIsOutOfRange) {
+  const auto client = ApiServer::Get().Connect();
+  const absl::Status status =
+      client->Watch(kConfigMapKind, {.namespace_name = "default", .resource_version = "1"}, {},
+                    [](const WatchEvent&) {});
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+}
+
+TEST(RealServerTest, TheServerEndsAWatchWhenItsTimeIsUp) {
+  const auto client = ApiServer::Get().Connect({.watch_timeout = seconds(2)});
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(
+      client->Watch(kConfigMapKind, {.namespace_name = "default"}, {}, [](const WatchEvent&) {})
+          .ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+}
+
+// An informer that reaches the server through a proxy, and a client that writes past it.
+class InformerOverProxyTest : public ::testing::Test {
+ protected:
+  InformerOverProxyTest()
+      : space_(testing::NewNamespace(*direct_)), client_(Through(proxy_, seconds(1))) {}
+
+  static std::unique_ptr<RestClient> Through(const FaultProxy& proxy, Duration watch_timeout) {
+    RestConfig config = ApiServer::Get().config();
+    config.server = fmt::format("https://127.0.0.1:{}", proxy.port());
+    return MustConnect(config, {.request_deadline = seconds(2), .watch_timeout = watch_timeout});
+  }
+  void Write(const std::string& name, const std::string& value) {
+    auto current = direct_->Get(kConfigMapKind, {space_, name});
+    if (!current.ok()) {
+      ASSERT_TRUE(direct_->Create(kConfigMapKind, ConfigMap(space_, name, value)).ok());
+      return;
+    }
+    (*current)["data"]["value"] = value;
+    ASSERT_TRUE(direct_->Update(kConfigMapKind, *current).ok());
+  }
+  static InformerOptions Quick(const std::string& space) {
+    InformerOptions options;
+    options.namespace_name = space;
+    options.backoff.initial = milliseconds(5);
+    options.backoff.limit = milliseconds(50);
+    return options;
+  }
+  bool EventuallyHas(const Informer& informer, const std::string& name, const std::string& value) {
+    return Eventually([&] {
+      const ObjectPtr object = informer.store().Get({space_, name});
+      return object && (*object)["data"]["value"] == value;
+    });
+  }
+
+  std::unique_ptr<RestClient> direct_ = ApiServer::Get().Connect();
+  const std::string space_;
+  FaultProxy proxy_{ApiServer::Get().port()};
+  std::unique_ptr<RestClient> client_;
+};
+
+TEST_F(InformerOverProxyTest, AStreamThatArrivesByteByByteIsRead) {
+  proxy_.SetMode(FaultProxy::Mode::kByteByByte);
+  Write("a", "1");
+  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  informer.Start();
+  ASSERT_TRUE(informer.WaitForSync());
+  Write("a", "2");
+  EXPECT_TRUE(EventuallyHas(informer, "a", "2"));
+}
+
+TEST_F(InformerOverProxyTest, ACutStreamIsTakenUpWhereItEnded) {
+  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  informer.Start();
+  ASSERT_TRUE(informer.WaitForSync());
+  for (int i = 1; i <= 60; ++i) {
+    proxy_.CutAfter(i * 7);  // anywhere within the records of an event
+    Write("a", std::to_string(i));
+    ASSERT_TRUE(EventuallyHas(informer, "a", std::to_string(i)));
+  }
+}
+
+TEST_F(InformerOverProxyTest, AHalfOpenStreamIsFoundOut) {
+  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  informer.Start();
+  ASSERT_TRUE(informer.WaitForSync());
+  Write("a", "1");
+  ASSERT_TRUE(EventuallyHas(informer, "a", "1"));
+  proxy_.SetMode(FaultProxy::Mode::kFrozen);
+  Write("a", "2");  // its event is never delivered on this connection
+  const int before = proxy_.connections();
+  ASSERT_TRUE(Eventually([&] { return proxy_.connections() > before; }));
+  proxy_.SetMode(FaultProxy::Mode::kForward);
+  EXPECT_TRUE(EventuallyHas(informer, "a", "2"));
+}
+
+TEST_F(InformerOverProxyTest, AServerThatIsAwayIsWaitedFor) {
+  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  informer.Start();
+  ASSERT_TRUE(informer.WaitForSync());
+  proxy_.SetMode(FaultProxy::Mode::kRefuse);
+  proxy_.CutAfter(0);
+  Write("a", "1");
+  const int before = proxy_.connections();
+  ASSERT_TRUE(Eventually([&] { return proxy_.connections() > before + 5; }));
+  proxy_.SetMode(FaultProxy::Mode::kForward);
+  EXPECT_TRUE(EventuallyHas(informer, "a", "1"));
+}
+
+LeaderElectionOptions Lease(const std::string& space, const std::string& identity) {
+  LeaderElectionOptions options;
+  options.lease = {space, "leader"};
+  options.identity = identity;
+  options.lease_duration = seconds(3);
+  options.renew_deadline = seconds(1);
+  options.retry_period = milliseconds(100);
+  return options;
+}
+
+TEST_F(InformerOverProxyTest, ALeaderBehindADeadConnectionStopsBeforeTheNextOneLeads) {
+  const SystemClock clock;
+  std::atomic<bool> a_lost{false}, b_leads{false}, overlap{false};
+  LeaderElector a(*client_, clock, Lease(space_, "a"), [&](const std::string&) {
+    if (b_leads) overlap = true;
+    a_lost = true;
+  });
+  LeaderElector b(*direct_, clock, Lease(space_, "b"), [](const std::string&) {});
+  ASSERT_TRUE(a.Acquire({}).ok());
+  std::jthread waiting([&] {
+    const absl::Status status = b.Acquire({});
+    b_leads = true;
+    if (a.IsLeader() || !a_lost || !status.ok()) overlap = true;
+  });
+  proxy_.SetMode(FaultProxy::Mode::kFrozen);
+  EXPECT_TRUE(Eventually([&] { return b_leads.load(); }));
+  waiting.join();
+  EXPECT_TRUE(a_lost);
+  EXPECT_FALSE(overlap);
+  proxy_.SetMode(FaultProxy::Mode::kForward);
+}
+
+TEST_F(InformerOverProxyTest, AReleasedLeaseIsTakenAtOnce) {
+  const SystemClock clock;
+  const auto ignore = [](const std::string&) {};
+  LeaderElectionOptions options = Lease(space_, "a");
+  options.lease_duration = std::chrono::hours(1);
+  LeaderElector a(*direct_, clock, options, ignore);
+  options.identity = "b";
+  LeaderElector b(*client_, clock, options, ignore);
+  ASSERT_TRUE(a.Acquire({}).ok());
+  a.Release();
+  ASSERT_TRUE(b.Acquire({}).ok());
+  const auto lease = direct_->Get(kLeaseKind, {space_, "leader"});
+  ASSERT_TRUE(lease.ok());
+  EXPECT_EQ((*lease)["spec"]["holderIdentity"], "b");
+  EXPECT_EQ((*lease)["spec"]["leaseTransitions"], 2);
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,49 @@
+#include "operator/kube/api_errors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::kube {
+namespace {
+
+using ::testing::HasSubstr;
+using enum absl::StatusCode;
+
+TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
+  const std::pair<int, absl::StatusCode> cases[] = {
+      {400, kInvalidArgument}, {401, kUnauthenticated},   {403, kPermissionDenied},
+      {404, kNotFound},        {409, kAborted},           {410, kOutOfRange},
+      {422, kInvalidArgument}, {429, kResourceExhausted}, {500, kUnavailable},
+      {503, kUnavailable},     {504, kDeadlineExceeded},  {302, kFailedPrecondition},
+      {413, kInvalidArgument}, {405, kUnimplemented}};
+  for (const auto& [status, code] : cases) EXPECT_EQ(CodeOf(status, ""), code) << status;
+  EXPECT_EQ(CodeOf(409, "AlreadyExists"), kAlreadyExists);
+  EXPECT_EQ(CodeOf(409, "Conflict"), kAborted);
+}
+
+TEST(ApiErrorsTest, TheMessageNamesTheCallAndTheServersReason) {
+  const absl::Status status = ErrorOf(
+      "create pods default/a",
+      HttpResponse{
+          409, std::nullopt,
+          R"({"kind":"Status","code":409,"reason":"AlreadyExists","message":"pods \"a\" already exists"})"});
+  EXPECT_EQ(status.ToString(),
+            "ALREADY_EXISTS: create pods default/a: pods \"a\" already exists (409 AlreadyExists)");
+}
+
+TEST(ApiErrorsTest, AnAnswerThatIsNoStatusIsQuotedInPart) {
+  const absl::Status status =
+      ErrorOf("get pods a", HttpResponse{502, std::nullopt, "<html>" + std::string(5000, 'x')});
+  EXPECT_THAT(status.ToString(), HasSubstr("get pods a: <html>xxx"));
+  EXPECT_LT(status.message().size(), 700U);
+  EXPECT_THAT(ErrorOf("x", HttpResponse{500, std::nullopt, ""}).ToString(),
+              HasSubstr("an empty answer (500)"));
+}
+
+TEST(ApiErrorsTest, ARedirectIsNotFollowed) {
+  EXPECT_THAT(ErrorOf("get pods a", HttpResponse{307, std::nullopt, ""}).ToString(),
+              HasSubstr("redirects"));
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,70 @@
+// An HTTP/1.1 server on a loopback port that answers as a test's function says, down to the bytes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "api/base/clock.h"
+
+namespace lockstep::testing {
+
+class FakeHttpServer {
+ public:
+  struct Request {
+    std::string method, target, body;
+    std::map<std::string, std::string> headers;  // names in lower case
+  };
+
+  // One client's connection. Sending to a client that is gone is no error.
+  class Connection {
+   public:
+    explicit Connection(int socket) : socket_(socket) {}
+
+    void Send(std::string_view bytes);
+    void Respond(int status, const std::string& body = "",
+                 const std::map<std::string, std::string>& headers = {});
+    // A body in chunks: the headers, then any number of chunks, then the end.
+    void StartChunks();
+    void Chunk(std::string_view bytes);
+    void EndChunks();
+    // Closes it in the middle of whatever goes on.
+    void Cut();
+    // True once the client has closed it; false after ten seconds.
+    bool AwaitClose();
+
+   private:
+    const int socket_;
+  };
+
+  // Runs on the connection's thread, one request at a time.
+  using Handler = std::function<void(const Request&, Connection&)>;
+
+  explicit FakeHttpServer(Handler handler);
+  ~FakeHttpServer();  // cuts all connections
+  FakeHttpServer(const FakeHttpServer&) = delete;
+  FakeHttpServer& operator=(const FakeHttpServer&) = delete;
+
+  std::string url() const;  // http://127.0.0.1:port
+  int port() const { return port_; }
+  std::vector<Request> requests() const;
+  int connections() const;
+
+ private:
+  void Accept();
+  void Serve(int socket);
+
+  const Handler handler_;
+  int listener_ = -1, port_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<Request> requests_;      // guarded by mutex_
+  std::vector<int> sockets_;           // guarded by mutex_
+  std::vector<std::thread> servants_;  // guarded by mutex_
+  std::thread acceptor_;
+};
+
+}  // namespace lockstep::testing
