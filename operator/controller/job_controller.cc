@@ -1,5 +1,6 @@
 #include "operator/controller/job_controller.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/v1/names.h"
@@ -40,6 +41,7 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
                   addresses, progress, events_, clock, options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
+  queue_.SetObserver(options_.queue_observer);
   for (kube::Informer* informer : Informers()) {
     EnqueueOnChange(*informer, informer == &jobs_ ? kube::KeyOf : JobOfChild);
   }
@@ -56,6 +58,13 @@ std::vector<kube::Informer*> JobController::Informers() {
   return informers;
 }
 
+std::vector<const kube::Informer*> JobController::Informers() const {
+  std::vector<const kube::Informer*> informers = {&jobs_, &pods_, &services_};
+  if (pod_groups_) informers.push_back(pod_groups_.get());
+  if (workloads_) informers.push_back(workloads_.get());
+  return informers;
+}
+
 kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled) const {
   return {.namespace_name = options_.namespace_name,
           .label_selector = labelled ? api::kLabelJobUid : "",
@@ -66,11 +75,16 @@ kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool
 
 void JobController::EnqueueOnChange(kube::Informer& informer,
                                     kube::Key (*job_of)(const kube::Object&)) {
-  const auto enqueue = [this, job_of](const kube::Object& object) { queue_.Add(job_of(object)); };
+  const bool tell = &informer == &jobs_ && options_.on_job_change;
+  const auto changed = [this, job_of, tell](const kube::Object* before, const kube::Object& after) {
+    if (tell) options_.on_job_change(before, after);
+    queue_.Add(job_of(after));
+  };
   informer.SetHandlers(
-      {.on_add = enqueue,
-       .on_update = [enqueue](const kube::Object&, const kube::Object& after) { enqueue(after); },
-       .on_delete = enqueue});
+      {.on_add = [changed](const kube::Object& object) { changed(nullptr, object); },
+       .on_update = [changed](const kube::Object& before,
+                              const kube::Object& after) { changed(&before, after); },
+       .on_delete = [this, job_of](const kube::Object& last) { queue_.Add(job_of(last)); }});
 }
 
 void JobController::Start() {
@@ -84,8 +98,19 @@ void JobController::Start() {
 }
 
 bool JobController::HasSynced() const {
-  return jobs_.HasSynced() && pods_.HasSynced() && services_.HasSynced() &&
-         (!pod_groups_ || pod_groups_->HasSynced()) && (!workloads_ || workloads_->HasSynced());
+  return std::ranges::all_of(Informers(), &kube::Informer::HasSynced);
+}
+
+JobControllerStats JobController::Stats() const {
+  JobControllerStats stats;
+  for (const kube::Informer* informer : Informers()) {
+    stats.caches.push_back({informer->kind(), informer->HasSynced(), informer->store().size()});
+  }
+  stats.queue = queue_.Stats();
+  stats.failures = controller_.failures();  // first: it never exceeds the reconciles
+  stats.reconciles = controller_.reconciles();
+  stats.stale_reads = reconciler_.stale_reads();
+  return stats;
 }
 
 void JobController::Stop() {

@@ -80,7 +80,10 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   }
   Memory& memory = MemoryOf(key, kube::Uid(*job));
   LOCKSTEP_RETURN_IF_ERROR(LookAtUnsure(memory));
-  if (CachesAreBehind(*job, memory)) return kCacheRetry;
+  if (CachesAreBehind(*job, memory)) {
+    ++stale_reads_;
+    return kCacheRetry;
+  }
   LOCKSTEP_RETURN_IF_ERROR(LookAtConflicts(key, memory));
   Context context{.job = std::move(job), .observed = {}, .mutex = {}, .memory = memory};
   Observe(context);

@@ -1,6 +1,8 @@
 // Makes the world match one TrainingJob: observe (caches, clock) -> MakePlan (pure) -> apply.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -45,6 +47,8 @@ class Reconciler {
   // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
   // Writes nothing before the caches have seen what earlier calls wrote.
   absl::StatusOr<std::optional<Duration>> Reconcile(const kube::Key& key);
+  // Calls that were put off because the caches lagged behind our own writes.
+  std::int64_t stale_reads() const { return stale_reads_; }
 
  private:
   // A write of ours: the store sees it when it has the object, or a later version of anything: it
@@ -111,6 +115,7 @@ class Reconciler {
   kube::EventRecorder& events_;
   const Clock& clock_;
   const Settings settings_;
+  std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key
 };

@@ -9,6 +9,7 @@ import pathlib
 import ssl
 import subprocess
 import tempfile
+import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -70,7 +71,16 @@ class Server:
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": content_type,
                      **(headers or {})})
         answer = self._connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        text = answer.read()
+        is_json = "json" in answer.headers.get("Content-Type", "")
+        return answer.status, json.loads(text) if is_json else {"message": text.decode()}
+
+    def wait_until_served(self, path):
+        end = time.monotonic() + 60
+        while self.call("GET", path)[0] != 200:
+            if time.monotonic() > end:
+                raise AssertionError(f"{path} is not served")
+            time.sleep(0.05)
 
     def schema(self, *path):
         """The served schema of TrainingJob, or of the field at a path."""
@@ -104,7 +114,9 @@ def server():
     running = Server()
     atexit.register(running.stop)
     running.kubectl("apply", "-f", CRD)
-    running.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", CRD)
+    # Later than the CRD's condition are its resource, and its schema for `kubectl explain`.
+    for path in (JOBS, "/openapi/v3/apis/training.lockstep.dev/v1"):
+        running.wait_until_served(path)
     return running
 
 

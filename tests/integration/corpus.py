@@ -172,31 +172,32 @@ ROLES = [
         "spec.replicaSpecs"),
 ]
 
+CONTAINERS = "spec.replicaSpecs.Worker.template.spec.containers"
+
 TEMPLATES = [
-    Bad("no template without training", job(replicaSpecs={"Worker": {"replicas": 1}}),
-        "spec.replicaSpecs"),
-    Bad("a template without a spec", job(replicaSpecs=workers(template={})), "spec.replicaSpecs"),
+    Bad("no template without training", job(replicaSpecs={"Worker": {"replicas": 1}}), CONTAINERS),
+    Bad("a template without a spec", job(replicaSpecs=workers(template={})), CONTAINERS),
     Bad("a template without containers", job(replicaSpecs=workers(template={"spec": {}})),
-        "spec.replicaSpecs"),
+        CONTAINERS),
     Bad("an empty list of containers",
         job(replicaSpecs=workers(template={"spec": {"containers": []}})),
-        "spec.replicaSpecs.Worker.template.spec.containers"),
+        CONTAINERS),
     Bad("containers as an object",
         job(replicaSpecs=workers(template={"spec": {"containers": container()}})),
-        "spec.replicaSpecs.Worker.template.spec.containers"),
+        CONTAINERS),
     Bad("a container without a name", with_containers({"image": "example.org/image"}),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].name"),
+        CONTAINERS + "[0].name"),
     Bad("two containers of one name", with_containers(container(), container()),
-        "spec.replicaSpecs.Worker.template.spec.containers[1]"),
+        CONTAINERS + "[1]"),
     Bad("a template as text", job(replicaSpecs=workers(template="none")),
         "spec.replicaSpecs.Worker.template"),
     Bad("an unknown field of a container", with_containers(container(imagee="x")),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].imagee", SERVER),
+        CONTAINERS + "[0].imagee", SERVER),
     Bad("a port as text", with_containers(container(ports=[{"containerPort": "http"}])),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].ports[0].containerPort", SERVER),
+        CONTAINERS + "[0].ports[0].containerPort", SERVER),
     Bad("a list that is too long", with_containers(container(
         volumeMounts=[{"name": "a", "mountPath": f"/{i}"} for i in range(257)])),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].volumeMounts", SERVER),
+        CONTAINERS + "[0].volumeMounts", SERVER),
 ]
 
 STRATEGIES = [

@@ -13,6 +13,7 @@ from api_server import ROOT, server
 
 MANIFESTS = ROOT / "manifests"
 ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"
+JOBS = "trainingjobs.training.lockstep.dev"
 COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
 FLAGS = ROOT / "operator" / "flags.cc"
 # What nobody who runs pods for others needs.
@@ -142,15 +143,15 @@ class RightsTest(unittest.TestCase):
         said = server().kubectl("auth", "can-i", "--list", f"--as={ACCOUNT}", "-n", "default")
         for line in ("trainingjobs.training.lockstep.dev", "pods", "services"):
             self.assertRegex(said, rf"(?m)^{re.escape(line)}\s")
-        for verb, resource, allowed in (
-                ("create", "pods", "yes"), ("patch", "pods", "no"), ("get", "secrets", "no"),
-                ("create", "pods/exec", "no"), ("get", "pods/log", "no"),
-                ("update", "trainingjobs.training.lockstep.dev/status", "yes"),
-                ("update", "trainingjobs.training.lockstep.dev", "no"),
-                ("get", "leases.coordination.k8s.io", "no")):
-            done = server().kubectl("auth", "can-i", verb, resource, f"--as={ACCOUNT}",
-                                    "-n", "default", check=False)
-            self.assertEqual(allowed, done.stdout.strip(), f"{verb} {resource}")
+        for verb, resource, subresource, allowed in (
+                ("create", "pods", "", "yes"), ("patch", "pods", "", "no"),
+                ("create", "pods", "exec", "no"), ("get", "pods", "log", "no"),
+                ("get", "secrets", "", "no"), ("update", JOBS, "status", "yes"),
+                ("update", JOBS, "", "no"), ("get", "leases.coordination.k8s.io", "", "no")):
+            done = server().kubectl(
+                "auth", "can-i", verb, resource, f"--subresource={subresource}",
+                f"--as={ACCOUNT}", "-n", "default", check=False)
+            self.assertEqual(allowed, done.stdout.strip(), f"{verb} {resource} {subresource}")
         done = server().kubectl("auth", "can-i", "update", "leases.coordination.k8s.io/lockstep-operator",
                                 f"--as={ACCOUNT}", "-n", "lockstep-system", check=False)
         self.assertEqual("yes", done.stdout.strip())
