@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -79,9 +80,12 @@ TEST(CollectiveStrategyTest, AbortWakesAWaitForAPeerThatDoesNothing) {
   for (const bool allow_shm : {true, false}) {
     InMemoryStore store;
     std::atomic<bool> ended{false};
+    std::barrier connected(2);
     SpawnThreads(2, [&](int rank) {
       Rank self(allow_shm);
-      ASSERT_TRUE(self.strategy->Connect(TwoRanks(1, rank), store).ok());
+      const auto joined = self.strategy->Connect(TwoRanks(1, rank), store);
+      connected.arrive_and_wait();  // else rank 1 may be closing what rank 0 still opens
+      ASSERT_TRUE(joined.ok()) << joined;
       if (rank == 1) {
         while (!ended) std::this_thread::yield();
         return;
