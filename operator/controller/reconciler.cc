@@ -1,5 +1,7 @@
 #include "operator/controller/reconciler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -7,6 +9,8 @@
 #include "api/base/status.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/build_service.h"
+#include "operator/controller/gang.h"
+#include "operator/controller/kueue_calls.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/parallel.h"
 #include "operator/controller/replicas.h"
@@ -37,6 +41,17 @@ bool MayHaveHappened(const absl::Status& status) {
     default:
       return false;
   }
+}
+
+// The server understood and said no: what it says is for the job's owner to read.
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
+         absl::IsNotFound(status);
+}
+
+// Gone already, or gone and made anew by somebody: either way that one is no more.
+absl::Status IgnoreGone(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsAborted(status) ? absl::OkStatus() : status;
 }
 
 template <typename... Ts>
@@ -72,9 +87,12 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   LOCKSTEP_RETURN_IF_ERROR(LookAtConflicts(key, memory));
   Context context{.job = std::move(job), .observed = {}, .mutex = {}, .memory = memory};
   Observe(context);
+  LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   const Plan plan = MakePlan(context.observed);
   const std::size_t conflicts = memory.conflicts.size();
-  LOCKSTEP_RETURN_IF_ERROR(Act(plan, context));
+  if (const absl::Status acted = Act(plan, context); !acted.ok()) {
+    return TellOfFault(acted, context);
+  }
   // A name turned out to belong to somebody else: the next plan says so.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
   LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
@@ -97,7 +115,16 @@ absl::Status Reconciler::LookAtUnsure(Memory& memory) {
 }
 
 const kube::Store& Reconciler::StoreOf(const kube::Kind& kind) const {
-  return kind == kube::kPodKind ? stores_.pods : stores_.services;
+  if (kind == kube::kPodKind) return stores_.pods;
+  if (kind == kube::kServiceKind) return stores_.services;
+  return kind == kWorkloadKind ? *stores_.workloads : *stores_.pod_groups;
+}
+
+std::vector<const kube::Store*> Reconciler::ChildStores() const {
+  std::vector<const kube::Store*> stores = {&stores_.pods, &stores_.services};
+  if (stores_.pod_groups != nullptr) stores.push_back(stores_.pod_groups);
+  if (stores_.workloads != nullptr) stores.push_back(stores_.workloads);
+  return stores;
 }
 
 bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const {
@@ -105,7 +132,7 @@ bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const 
     const Creation& creation = entry.second;
     return !kube::IsOlderVersion(creation.store->resource_version(), creation.version);
   });
-  for (const kube::Store* store : {&stores_.pods, &stores_.services}) {
+  for (const kube::Store* store : ChildStores()) {
     for (const kube::ObjectPtr& object : store->OwnedBy(memory.job_uid)) {
       memory.created.erase(kube::Uid(*object));
     }
@@ -114,7 +141,10 @@ bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const 
     const kube::ObjectPtr pod = stores_.pods.Get(entry.second);
     return !pod || kube::Uid(*pod) != entry.first || kube::IsBeingDeleted(*pod);
   });
-  return !memory.created.empty() || !memory.deleted.empty() ||
+  std::erase_if(memory.updated, [](const Creation& write) {
+    return !kube::IsOlderVersion(write.store->resource_version(), write.version);
+  });
+  return !memory.updated.empty() || !memory.created.empty() || !memory.deleted.empty() ||
          kube::IsOlderVersion(kube::ResourceVersion(job), memory.job_version);
 }
 
@@ -148,13 +178,37 @@ void Reconciler::Observe(Context& context) {
     return std::tuple(pod.role, pod.index, pod.attempt);
   });
   observed.has_service = !stores_.services.OwnedBy(context.memory.job_uid).empty();
+  if (stores_.pod_groups != nullptr) {
+    if (const kube::ObjectPtr group = ChildOf(*stores_.pod_groups, context)) {
+      observed.pod_group_spec = group->value("spec", kube::Object::object());
+    }
+  }
   for (const auto& [name, looked_at] : context.memory.conflicts) {
     observed.name_conflicts.push_back(name);
   }
+  observed.create_fault = context.memory.create_fault;
   observed.last_status_write = context.memory.last_status_write;
   observed.now = clock_.Now();
   observed.settings = settings_;
   observed.progress = LatestProgress(observed);
+}
+
+absl::Status Reconciler::ObserveKueue(Context& context) {
+  Observed& observed = context.observed;
+  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return absl::OkStatus();
+  const kube::ObjectPtr workload = ChildOf(*stores_.workloads, context);
+  if (!workload) return absl::OkStatus();
+  observed.workload = ReadWorkload(*workload);
+  return ReadFlavors(client_, context.memory.flavors, *observed.workload);
+}
+
+kube::Object Reconciler::PodOf(const CreatePod& create, const Observed& observed) const {
+  kube::Object pod =
+      BuildPod(observed.job, addresses_, settings_, {create.role, create.index}, create.attempt);
+  if (!observed.workload) return pod;
+  const auto grant = observed.workload->granted.find(create.role);
+  if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);
+  return pod;
 }
 
 std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed) {
@@ -174,9 +228,19 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
 }
 
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
+  if (!plan.actions.empty()) context.memory.create_fault.reset();
   const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
   return ForEach(plan.actions.size(), threads,
                  [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
+}
+
+// What keeps children from being made stands in the job's status, not only in a log.
+absl::Status Reconciler::TellOfFault(const absl::Status& fault, Context& context) {
+  if (context.memory.create_fault) {
+    context.observed.create_fault = context.memory.create_fault;
+    LOCKSTEP_RETURN_IF_ERROR(Tell(MakePlan(context.observed), context));
+  }
+  return fault;
 }
 
 absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
@@ -193,20 +257,36 @@ absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
 absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
   const api::TrainingJob& job = context.observed.job;
   return std::visit(
-      Visitor{
-          [&](const CreateService&) {
-            return Create(kube::kServiceKind, BuildService(job), context);
-          },
-          [&](const CreatePod& create) {
-            return Create(
-                kube::kPodKind,
-                BuildPod(job, addresses_, settings_, {create.role, create.index}, create.attempt),
-                context);
-          },
-          [&](const DeletePod& pod) { return Delete(kube::kPodKind, pod.name, pod.uid, context); },
-          [&](const DeleteJob&) {
-            return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
-          }},
+      Visitor{[&](const CreateService&) {
+                return Create(kube::kServiceKind, BuildService(job), context);
+              },
+              [&](const CreatePod& create) {
+                return Create(kube::kPodKind, PodOf(create, context.observed), context);
+              },
+              [&](const CreatePodGroup&) {
+                return Create(PodGroupKind(settings_), BuildPodGroup(job, settings_), context);
+              },
+              [&](const UpdatePodGroup&) { return UpdatePodGroupOf(context); },
+              [&](const DeletePodGroup&) { return DeleteChild(PodGroupKind(settings_), context); },
+              [&](const SetSuspend& change) { return Suspend(change, context); },
+              [&](const CreateWorkload&) { return CreateWorkloadOf(context); },
+              [&](const DeleteWorkload&) { return DeleteChild(kWorkloadKind, context); },
+              [&](const ReleaseWorkload&) {
+                return ChangeWorkload(context, [&](kube::Object workload) {
+                  return Released(std::move(workload), context.observed.now);
+                });
+              },
+              [&](const TellWorkload& tell) {
+                return ChangeWorkload(context, [&](kube::Object workload) {
+                  return WithWorkloadCondition(std::move(workload), tell.type, tell.value,
+                                               tell.reason, tell.message, context.observed.now);
+                });
+              },
+              [&](const DeletePod& pod) { return DeletePodOf(pod, context); },
+              [&](const DeleteJob&) {
+                return IgnoreGone(
+                    client_.Delete(kTrainingJobKind, kube::KeyOf(*context.job), job.metadata.uid));
+              }},
       action);
 }
 
@@ -214,28 +294,88 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
                                 Context& context) {
   auto made = client_.Create(kind, object);
   const bool unsure = MayHaveHappened(made.status());
+  const bool refused = IsRefusal(made.status());
   if (absl::IsAlreadyExists(made.status())) made = client_.Get(kind, kube::KeyOf(object));
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
-  if (!made.ok()) return made.status();
+  if (!made.ok()) {
+    if (refused) {
+      const bool permanent = kind == kube::kPodKind && absl::IsInvalidArgument(made.status());
+      context.memory.create_fault = {std::string(made.status().message()), permanent};
+    }
+    return made.status();
+  }
   // An earlier call of ours may have made it; by name alone nothing is ours.
   if (kube::ControllerUid(*made) == context.memory.job_uid) {
     context.memory.created[kube::Uid(*made)] = {&StoreOf(kind), kube::ResourceVersion(*made)};
-  } else {
+  } else if (kind == kube::kPodKind || kind == kube::kServiceKind) {
     context.memory.conflicts[kube::Name(*made)] = clock_.Now();
+  } else {
+    context.memory.create_fault = {
+        fmt::format("{} {} exists and belongs to another owner", kind.plural, kube::Name(*made))};
+    return absl::AlreadyExistsError(context.memory.create_fault->message);
   }
   return absl::OkStatus();
 }
 
-absl::Status Reconciler::Delete(const kube::Kind& kind, const std::string& name,
-                                const std::string& uid, Context& context) {
-  const kube::Key key{context.observed.job.metadata.namespace_name, name};
-  const absl::Status status = client_.Delete(kind, key, uid);
-  // Gone already, or gone and made anew by somebody: either way that one is no more.
-  if (!status.ok() && !absl::IsNotFound(status) && !absl::IsAborted(status)) return status;
-  if (kind != kube::kPodKind) return absl::OkStatus();
+kube::ObjectPtr Reconciler::ChildOf(const kube::Store& store, const Context& context) const {
+  const auto owned = store.OwnedBy(context.memory.job_uid);
+  return owned.empty() ? nullptr : owned.front();
+}
+
+absl::Status Reconciler::NoteUpdate(const kube::Kind& kind,
+                                    const absl::StatusOr<kube::Object>& updated, Context& context) {
+  // After a conflict the cache will see the version that was missed, and this is decided again.
+  if (!updated.ok()) return IgnoreGone(updated.status());
   const std::lock_guard lock(context.mutex);
-  context.memory.deleted[uid] = key;
+  context.memory.updated.push_back({&StoreOf(kind), kube::ResourceVersion(*updated)});
+  return absl::OkStatus();
+}
+
+absl::Status Reconciler::UpdatePodGroupOf(Context& context) {
+  const kube::ObjectPtr seen = ChildOf(*stores_.pod_groups, context);
+  if (!seen) return absl::OkStatus();
+  kube::Object group = *seen;
+  group["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
+  const kube::Kind& kind = PodGroupKind(settings_);
+  return NoteUpdate(kind, client_.Update(kind, group), context);
+}
+
+absl::Status Reconciler::DeleteChild(const kube::Kind& kind, Context& context) {
+  const kube::ObjectPtr seen = ChildOf(StoreOf(kind), context);
+  if (!seen) return absl::OkStatus();
+  return IgnoreGone(client_.Delete(kind, kube::KeyOf(*seen), kube::Uid(*seen)));
+}
+
+absl::Status Reconciler::Suspend(const SetSuspend& change, Context& context) {
+  const auto changed = ChangeSuspend(client_, *context.job, change);
+  if (!changed.ok()) return IgnoreGone(changed.status());
+  context.memory.job_version = kube::ResourceVersion(*changed);
+  return absl::OkStatus();
+}
+
+absl::Status Reconciler::CreateWorkloadOf(Context& context) {
+  const auto priority = ReadPriority(client_, context.observed.job);
+  if (!priority.ok()) {
+    context.memory.create_fault = {std::string(priority.status().message())};
+    return priority.status();
+  }
+  return Create(kWorkloadKind, BuildWorkload(context.observed.job, settings_, *priority), context);
+}
+
+absl::Status Reconciler::ChangeWorkload(Context& context,
+                                        const std::function<kube::Object(kube::Object)>& change) {
+  const kube::ObjectPtr seen = ChildOf(*stores_.workloads, context);
+  if (!seen) return absl::OkStatus();
+  return NoteUpdate(kWorkloadKind, client_.UpdateStatus(kWorkloadKind, change(*seen)), context);
+}
+
+absl::Status Reconciler::DeletePodOf(const DeletePod& pod, Context& context) {
+  const kube::Key key{context.observed.job.metadata.namespace_name, pod.name};
+  LOCKSTEP_RETURN_IF_ERROR(IgnoreGone(pod.force ? client_.ForceDelete(kube::kPodKind, key, pod.uid)
+                                                : client_.Delete(kube::kPodKind, key, pod.uid)));
+  const std::lock_guard lock(context.mutex);
+  context.memory.deleted[pod.uid] = key;
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/operator/controller/world.h"
+#include "tests/support/referee.h"
 
 namespace lockstep::controller {
 namespace {
@@ -18,68 +19,22 @@ using testing::World;
 
 constexpr int kBackoffLimit = 3;
 
-int AttemptOf(const kube::Object& pod) {
-  return std::stoi(kube::Label(pod, "training.lockstep.dev/attempt"));
-}
-
-// Replays the API server's journal and checks every version of every object.
-class Referee {
+// Replays the API server's journal to the referee.
+class JournalReader {
  public:
-  explicit Referee(bool gang) : gang_(gang) {}
+  explicit JournalReader(bool gang) : referee_(gang, kBackoffLimit) {}
 
   void Check(const World& world) {
     for (const FakeClient::Change& change : world.client.JournalSince(seen_)) {
       seen_ = change.version;
-      if (change.kind == kTrainingJobKind) CheckJob(change.event.object);
-      if (change.kind == kube::kPodKind) CheckPod(change.event);
+      if (change.kind == kTrainingJobKind) referee_.CheckJob(change.event.object);
+      if (change.kind == kube::kPodKind) referee_.CheckPod(change.event);
     }
   }
 
  private:
-  void CheckJob(const kube::Object& object) {
-    const auto job = api::TrainingJobFromJson(object);
-    ASSERT_TRUE(job.ok()) << job.status();
-    const api::TrainingJobStatus& status = job->status;
-    uid_ = job->metadata.uid;
-    EXPECT_FALSE(IsTrue(status, kSucceeded) && IsTrue(status, kFailed));
-    EXPECT_FALSE(IsTerminal(status) && IsTrue(status, kRunning));
-    EXPECT_FALSE(IsTrue(status, kRestarting) && IsTrue(status, kRunning));
-    if (IsTerminal(last_)) {
-      EXPECT_EQ(status, last_) << "a terminal status changed";
-    }
-    EXPECT_GE(status.attempt, last_.attempt);
-    EXPECT_GE(status.restarts.application, last_.restarts.application);
-    EXPECT_GE(status.restarts.disruption, last_.restarts.disruption);
-    EXPECT_GE(status.restart_count, last_.restart_count);
-    EXPECT_LE(status.restarts.application, kBackoffLimit + (IsTrue(status, kFailed) ? 1000 : 0));
-    if (gang_) {
-      EXPECT_LE(status.restarts.application, kBackoffLimit + 1);
-    }
-    last_ = status;
-  }
-
-  void CheckPod(const kube::WatchEvent& event) {
-    const kube::Object& pod = event.object;
-    EXPECT_EQ(kube::ControllerUid(pod), uid_);
-    if (event.type == kube::WatchEvent::Type::kDeleted) {
-      alive_.erase(kube::Name(pod));
-      return;
-    }
-    if (event.type == kube::WatchEvent::Type::kAdded) {
-      EXPECT_FALSE(IsTerminal(last_)) << kube::Name(pod) << " was made after the job's end";
-      EXPECT_FALSE(IsTrue(last_, kSuspended)) << kube::Name(pod) << " was made while suspended";
-      for (const auto& [name, attempt] : alive_) {
-        EXPECT_EQ(attempt, AttemptOf(pod)) << name << " of another attempt is still alive";
-      }
-    }
-    alive_[kube::Name(pod)] = AttemptOf(pod);
-  }
-
-  const bool gang_;
   std::uint64_t seen_ = 0;
-  std::string uid_;
-  api::TrainingJobStatus last_;
-  std::map<std::string, int> alive_;
+  testing::Referee referee_;
 };
 
 class Chaos {
@@ -214,7 +169,7 @@ class Chaos {
 
   std::mt19937 random_;
   World world_;
-  Referee referee_;
+  JournalReader referee_;
 };
 
 class ConvergenceTest : public ::testing::TestWithParam<RestartScope> {};
