@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/base/status.h"
+#include "api/v1/quantity.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {

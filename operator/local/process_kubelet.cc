@@ -12,6 +12,7 @@
 #include "api/base/log.h"
 #include "api/base/status.h"
 #include "api/v1/names.h"
+#include "api/v1/quantity.h"
 
 extern char** environ;
 

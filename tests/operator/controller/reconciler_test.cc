@@ -135,6 +135,24 @@ TEST(ReconcilerTest, AStrangersPodGroupOfTheSameNameIsTold) {
             "podgroups j exists and belongs to another owner");
 }
 
+TEST(ReconcilerTest, DeadlinesAreKeptByAnOperatorThatWasStartedAgain) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  world.clock.Advance(seconds(70));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(30));
+  world.clock.Advance(seconds(30));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(50));
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "DeadlineExceeded");
+  world.clock.Advance(seconds(50));
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_FALSE(world.Job()) << "its time to live has passed";
+}
+
 TEST(ReconcilerTest, APodOnALostNodeIsReplacedByForce) {
   World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
   world.client.set_graceful(true);

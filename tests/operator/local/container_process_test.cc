@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "api/v1/quantity.h"
 #include "operator/local/cpu_shares.h"
 #include "operator/local/memory_client.h"
 #include "operator/local/volumes.h"
