@@ -4,9 +4,10 @@ JOBS ?= $(shell nproc)
 PRESET ?= release
 RUN_FLAGS ?=
 BENCH_FLAGS ?=
+FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan clean help
+.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +36,13 @@ asan:
 ## make tsan        the tests under ThreadSanitizer
 tsan:
 	@$(MAKE) test PRESET=tsan
+
+## make fuzz        every parser under libFuzzer, FUZZ_SECONDS (60) each
+fuzz:
+	@tools/setup fuzz
+	@tools/build --configure fuzz
+	@cmake --build --preset fuzz -j$(JOBS)
+	@tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 ## make test-peers  against TensorFlow and TensorBoard, which it installs into an environment of its own
 test-peers: build

@@ -56,6 +56,12 @@ void AddJobs(CLI::App& app, Flags& flags) {
                  "Jobs that are looked at at the same time")
       ->check(CLI::Range(1, kMaxThreads))
       ->type_name("NUMBER");
+  app.add_option(
+         "--gang-scheduler-name", flags.gang_scheduler_name,
+         "Make PodGroups: volcano, or scheduler-plugins or the name its scheduler runs under")
+      ->type_name("NAME");
+  app.add_flag("--kueue", flags.kueue,
+               "Jobs with the label kueue.x-k8s.io/queue-name wait for Kueue's admission");
   app.add_option("--trainer-image", flags.trainer_image,
                  "The image of jobs with a `training` section that name none")
       ->check([](const std::string& image) {

@@ -79,6 +79,8 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   options.workers = flags.controller_threads;
   options.instance = HostName();
   options.settings.trainer_image = flags.trainer_image;
+  options.settings.gang_scheduler_name = flags.gang_scheduler_name;
+  options.settings.kueue = flags.kueue;
   options.queue_observer = &metrics;
   options.on_job_change = [&metrics](const kube::Object* before, const kube::Object& after) {
     metrics.OnJobChange(before, after);

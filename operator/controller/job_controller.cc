@@ -1,8 +1,10 @@
 #include "operator/controller/job_controller.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/v1/names.h"
+#include "operator/controller/gang.h"
 #include "operator/controller/observe_job.h"
 
 namespace lockstep::controller {
@@ -24,19 +26,43 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
       jobs_(client, kTrainingJobKind, OptionsOf(TrimJob, false)),
       pods_(client, kube::kPodKind, OptionsOf(TrimPod, true)),
       services_(client, kube::kServiceKind, OptionsOf(TrimService, true)),
+      pod_groups_(GangSchedulerOf(options_.settings) == GangScheduler::kNone
+                      ? nullptr
+                      : std::make_unique<kube::Informer>(client, PodGroupKind(options_.settings),
+                                                         OptionsOf(TrimPodGroup, true))),
+      workloads_(options_.settings.kueue ? std::make_unique<kube::Informer>(
+                                               client, kWorkloadKind, OptionsOf(TrimWorkload, true))
+                                         : nullptr),
       events_(client, clock, kReporter, options_.instance),
-      reconciler_(client, {jobs_.store(), pods_.store(), services_.store()}, addresses, progress,
-                  events_, clock, options_.settings),
+      reconciler_(client,
+                  {jobs_.store(), pods_.store(), services_.store(),
+                   pod_groups_ ? &pod_groups_->store() : nullptr,
+                   workloads_ ? &workloads_->store() : nullptr},
+                  addresses, progress, events_, clock, options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
   queue_.SetObserver(options_.queue_observer);
-  EnqueueOnChange(jobs_, kube::KeyOf);
-  EnqueueOnChange(pods_, JobOfChild);
-  EnqueueOnChange(services_, JobOfChild);
+  for (kube::Informer* informer : Informers()) {
+    EnqueueOnChange(*informer, informer == &jobs_ ? kube::KeyOf : JobOfChild);
+  }
 }
 
 JobController::~JobController() {
   Stop();
+}
+
+std::vector<kube::Informer*> JobController::Informers() {
+  std::vector<kube::Informer*> informers = {&jobs_, &pods_, &services_};
+  if (pod_groups_) informers.push_back(pod_groups_.get());
+  if (workloads_) informers.push_back(workloads_.get());
+  return informers;
+}
+
+std::vector<const kube::Informer*> JobController::Informers() const {
+  std::vector<const kube::Informer*> informers = {&jobs_, &pods_, &services_};
+  if (pod_groups_) informers.push_back(pod_groups_.get());
+  if (workloads_) informers.push_back(workloads_.get());
+  return informers;
 }
 
 kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled) const {
@@ -62,9 +88,9 @@ void JobController::EnqueueOnChange(kube::Informer& informer,
 }
 
 void JobController::Start() {
-  for (kube::Informer* informer : {&jobs_, &pods_, &services_}) informer->Start();
+  for (kube::Informer* informer : Informers()) informer->Start();
   starter_ = std::jthread([this] {
-    for (kube::Informer* informer : {&jobs_, &pods_, &services_}) {
+    for (kube::Informer* informer : Informers()) {
       if (!informer->WaitForSync()) return;  // stopped
     }
     controller_.Start(options_.workers);
@@ -72,12 +98,12 @@ void JobController::Start() {
 }
 
 bool JobController::HasSynced() const {
-  return jobs_.HasSynced() && pods_.HasSynced() && services_.HasSynced();
+  return std::ranges::all_of(Informers(), &kube::Informer::HasSynced);
 }
 
 JobControllerStats JobController::Stats() const {
   JobControllerStats stats;
-  for (const kube::Informer* informer : {&jobs_, &pods_, &services_}) {
+  for (const kube::Informer* informer : Informers()) {
     stats.caches.push_back({informer->kind(), informer->HasSynced(), informer->store().size()});
   }
   stats.queue = queue_.Stats();
@@ -88,7 +114,7 @@ JobControllerStats JobController::Stats() const {
 }
 
 void JobController::Stop() {
-  for (kube::Informer* informer : {&jobs_, &pods_, &services_}) informer->Stop();
+  for (kube::Informer* informer : Informers()) informer->Stop();
   if (starter_.joinable()) starter_.join();
   controller_.Stop();
 }

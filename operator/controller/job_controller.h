@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,9 +42,10 @@ struct JobControllerStats {
   std::int64_t reconciles = 0, failures = 0, stale_reads = 0;
 };
 
-// Lists and watches pods and services by the label api::kLabelJobUid (that it exists). Pods carry
-// status.podIP for progress to be asked for, and env with the field reference status.podIP
-// (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
+// Lists and watches pods, services and, with a gang scheduler or Kueue, PodGroups and
+// Workloads by the label api::kLabelJobUid (that it exists). Pods carry status.podIP for progress
+// to be asked for, and env with the field reference status.podIP (LOCKSTEP_POD_IP), which whoever
+// runs the pods resolves.
 class JobController {
  public:
   // Everything passed by reference outlives it.
@@ -65,11 +67,15 @@ class JobController {
 
  private:
   kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled) const;
+  std::vector<kube::Informer*> Informers();
+  std::vector<const kube::Informer*> Informers() const;
   void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
   kube::Informer jobs_, pods_, services_;
+  std::unique_ptr<kube::Informer> pod_groups_;  // where a gang scheduler is used
+  std::unique_ptr<kube::Informer> workloads_;   // where Kueue is
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

@@ -91,4 +91,9 @@ absl::Status InstrumentedClient::Delete(const Kind& kind, const Key& key, const 
   return Observed(Verb::kDelete, kind, [&] { return client_.Delete(kind, key, uid); });
 }
 
+absl::Status InstrumentedClient::ForceDelete(const Kind& kind, const Key& key,
+                                             const std::string& uid) {
+  return Observed(Verb::kDelete, kind, [&] { return client_.ForceDelete(kind, key, uid); });
+}
+
 }  // namespace lockstep::kube

@@ -26,16 +26,17 @@ ClientUnderTest RestClientUnderTest() {
   ClientUnderTest under_test;
   under_test.name = "rest";
   under_test.make = []() -> std::unique_ptr<kube::Client> {
-    auto client = lockstep::testing::ApiServer::Get().Connect();
-    lockstep::testing::InstallDefinition(*client, kWidgetDefinition, kWidgetKind);
+    auto client = testing::ApiServer::Get().Connect();
+    testing::InstallDefinition(*client, kWidgetDefinition, kWidgetKind);
     return client;
   };
-  under_test.make_namespace = lockstep::testing::NewNamespace;
+  under_test.make_namespace = testing::NewNamespace;
   under_test.collects_garbage = false;
   return under_test;
 }
 
-INSTANTIATE_TEST_SUITE_P(RestClient, ClientConformanceTest, testing::Values(RestClientUnderTest()),
+INSTANTIATE_TEST_SUITE_P(RestClient, ClientConformanceTest,
+                         ::testing::Values(RestClientUnderTest()),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace

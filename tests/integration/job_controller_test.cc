@@ -124,20 +124,20 @@ TEST_F(JobOnRealServerTest, AJobRunsAndSucceeds) {
 
 TEST_F(JobOnRealServerTest, AFailedGangIsMadeAnewAndTheJobStillSucceeds) {
   script_ = [](const kube::Object& pod) {
-    if (AttemptOf(pod) == "1" && kube::Name(pod) == "j-worker-1") return Fate::kRetryable;
-    return AttemptOf(pod) == "1" ? Fate::kRuns : Fate::kSucceeds;
+    if (AttemptOf(pod) == "0" && kube::Name(pod) == "j-worker-1") return Fate::kRetryable;
+    return AttemptOf(pod) == "0" ? Fate::kRuns : Fate::kSucceeds;
   };
   Submit(Job("j").Workers(2).RestartScope(api::RestartScope::kGang));
   ASSERT_TRUE(Reaches("j", "Succeeded"));
   const kube::Object status = ReadJob("j")["status"];
-  EXPECT_EQ(status["attempt"], 2);
+  EXPECT_EQ(status["attempt"], 1);
   EXPECT_EQ(status["restarts"]["application"], 1);
 }
 
 TEST_F(JobOnRealServerTest, AnEvictedPodIsReplacedWithoutBeingCharged) {
   script_ = [](const kube::Object& pod) {
-    if (AttemptOf(pod) == "1" && kube::Name(pod) == "j-worker-0") return Fate::kEvicted;
-    return AttemptOf(pod) == "1" ? Fate::kRuns : Fate::kSucceeds;
+    if (AttemptOf(pod) == "0" && kube::Name(pod) == "j-worker-0") return Fate::kEvicted;
+    return AttemptOf(pod) == "0" ? Fate::kRuns : Fate::kSucceeds;
   };
   Submit(Job("j").Workers(2).RestartScope(api::RestartScope::kGang).BackoffLimit(0));
   ASSERT_TRUE(Reaches("j", "Succeeded"));
@@ -197,7 +197,7 @@ TEST_F(JobOnRealServerTest, AnotherOperatorGoesOnWhereOneStopped) {
   kubelet_->FinishAll();
   StartOperator();
   ASSERT_TRUE(Reaches("j", "Succeeded"));
-  EXPECT_EQ(ReadJob("j")["status"]["attempt"], 1);
+  EXPECT_EQ(ReadJob("j")["status"]["attempt"], 0);
 }
 
 TEST_F(JobOnRealServerTest, APodOfAnotherOwnerIsLeftAloneAndNamed) {

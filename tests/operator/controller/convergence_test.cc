@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/operator/controller/world.h"
+#include "tests/support/referee.h"
 
 namespace lockstep::controller {
 namespace {
@@ -18,81 +19,60 @@ using testing::World;
 
 constexpr int kBackoffLimit = 3;
 
-int AttemptOf(const kube::Object& pod) {
-  return std::stoi(kube::Label(pod, "training.lockstep.dev/attempt"));
-}
-
-// Replays the API server's journal and checks every version of every object.
-class Referee {
+// Replays the API server's journal to the referee.
+class JournalReader {
  public:
-  explicit Referee(bool gang) : gang_(gang) {}
+  explicit JournalReader(bool gang) : referee_(gang, kBackoffLimit) {}
 
   void Check(const World& world) {
     for (const FakeClient::Change& change : world.client.JournalSince(seen_)) {
       seen_ = change.version;
-      if (change.kind == kTrainingJobKind) CheckJob(change.event.object);
-      if (change.kind == kube::kPodKind) CheckPod(change.event);
+      if (change.kind == kTrainingJobKind) referee_.CheckJob(change.event.object);
+      if (change.kind == kube::kPodKind) referee_.CheckPod(change.event);
     }
   }
 
  private:
-  void CheckJob(const kube::Object& object) {
-    const auto job = api::TrainingJobFromJson(object);
-    ASSERT_TRUE(job.ok()) << job.status();
-    const api::TrainingJobStatus& status = job->status;
-    uid_ = job->metadata.uid;
-    EXPECT_FALSE(IsTrue(status, kSucceeded) && IsTrue(status, kFailed));
-    EXPECT_FALSE(IsTerminal(status) && IsTrue(status, kRunning));
-    EXPECT_FALSE(IsTrue(status, kRestarting) && IsTrue(status, kRunning));
-    if (IsTerminal(last_)) {
-      EXPECT_EQ(status, last_) << "a terminal status changed";
-    }
-    EXPECT_GE(status.attempt, last_.attempt);
-    EXPECT_GE(status.restarts.application, last_.restarts.application);
-    EXPECT_GE(status.restarts.disruption, last_.restarts.disruption);
-    EXPECT_GE(status.restart_count, last_.restart_count);
-    EXPECT_LE(status.restarts.application, kBackoffLimit + (IsTrue(status, kFailed) ? 1000 : 0));
-    if (gang_) {
-      EXPECT_LE(status.restarts.application, kBackoffLimit + 1);
-    }
-    last_ = status;
-  }
-
-  void CheckPod(const kube::WatchEvent& event) {
-    const kube::Object& pod = event.object;
-    EXPECT_EQ(kube::ControllerUid(pod), uid_);
-    if (event.type == kube::WatchEvent::Type::kDeleted) {
-      alive_.erase(kube::Name(pod));
-      return;
-    }
-    if (event.type == kube::WatchEvent::Type::kAdded) {
-      EXPECT_FALSE(IsTerminal(last_)) << kube::Name(pod) << " was made after the job's end";
-      EXPECT_FALSE(IsTrue(last_, kSuspended)) << kube::Name(pod) << " was made while suspended";
-      for (const auto& [name, attempt] : alive_) {
-        EXPECT_EQ(attempt, AttemptOf(pod)) << name << " of another attempt is still alive";
-      }
-    }
-    alive_[kube::Name(pod)] = AttemptOf(pod);
-  }
-
-  const bool gang_;
   std::uint64_t seen_ = 0;
-  std::string uid_;
-  api::TrainingJobStatus last_;
-  std::map<std::string, int> alive_;
+  testing::Referee referee_;
 };
+
+struct Variation {
+  const char* name;
+  RestartScope scope = RestartScope::kGang;
+  bool elastic = false;
+  std::string gang_scheduler;
+  bool kueue = false;
+};
+
+api::TrainingJob JobOf(const Variation& variation) {
+  auto job = Job("j")
+                 .Workers(3)
+                 .RestartScope(variation.scope)
+                 .BackoffLimit(kBackoffLimit)
+                 .ActiveDeadlineSeconds(100'000);
+  if (variation.scope == RestartScope::kInPlace) {
+    api::TrainingSpec training = testing::MnistTraining();
+    training.checkpoint.directory = "/checkpoints";
+    job.Training(training);
+  }
+  return job
+      .With([&variation](api::TrainingJob& made) {
+        if (variation.elastic) made.spec.elastic = api::ElasticSpec{1, 4};
+        if (variation.kueue) made.metadata.labels["kueue.x-k8s.io/queue-name"] = "queue";
+      })
+      .Build();
+}
 
 class Chaos {
  public:
-  Chaos(unsigned seed, RestartScope scope)
+  Chaos(unsigned seed, const Variation& variation)
       : random_(seed),
-        world_(Job("j")
-                   .Workers(3)
-                   .RestartScope(scope)
-                   .BackoffLimit(kBackoffLimit)
-                   .ActiveDeadlineSeconds(100'000)
-                   .Build()),
-        referee_(scope == RestartScope::kGang) {
+        variation_(variation),
+        world_(JobOf(variation), {.gang_scheduler_name = variation.gang_scheduler,
+                                  .kueue = variation.kueue,
+                                  .parallel_calls = 1}),
+        referee_(variation.scope == RestartScope::kGang) {
     world_.client.set_graceful(true);
   }
 
@@ -107,10 +87,11 @@ class Chaos {
   void Heal() {
     world_.client.SetBefore({});
     world_.client.SetAfter({});
-    SetSuspended(false);
+    if (!variation_.kueue) SetSuspended(false);
     for (int i = 0; i < 200 && !IsTerminal(world_.Job()->status); ++i) {
       world_.Settle();
       for (const kube::Object& pod : world_.Pods()) Work(pod, /*healthy=*/true);
+      if (variation_.kueue) Admit(true);
       world_.clock.Advance(seconds(30));
       referee_.Check(world_);
     }
@@ -131,7 +112,7 @@ class Chaos {
   int Draw(int bound) { return std::uniform_int_distribution<int>(0, bound - 1)(random_); }
 
   void Step() {
-    switch (Draw(8)) {
+    switch (Draw(9)) {
       case 0:
         return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));
       case 1:
@@ -146,10 +127,47 @@ class Chaos {
         return Draw(10) == 0 ? SetSuspended(Draw(2) == 0) : WorkOnAnyPod();
       case 6:
         return ReconcileUnderFire();
+      case 7:
+        return OutsidersStep();
       default:
         (void)world_.Reconcile();
         return;
     }
+  }
+
+  // Who scales, a gang scheduler's and Kueue's caches, and Kueue itself.
+  void OutsidersStep() {
+    if (variation_.elastic && Draw(4) == 0) {
+      const int workers = 1 + Draw(4);
+      world_.client.Modify(kTrainingJobKind, world_.key, [workers](kube::Object& job) {
+        job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      });
+    }
+    if (!variation_.gang_scheduler.empty()) {
+      world_.Sync(PodGroupKind({.gang_scheduler_name = variation_.gang_scheduler}), 1);
+    }
+    if (!variation_.kueue) return;
+    world_.Sync(kWorkloadKind, 2);
+    if (Draw(3) == 0) Admit(Draw(3) != 0);
+  }
+
+  // Or evict. As Kueue does it: a Workload is admitted when it holds nothing, evicted when it does.
+  void Admit(bool admit) {
+    const kube::Key key{"default", "trainingjob-j"};
+    const auto workload = world_.client.Get(kWorkloadKind, key);
+    if (!workload.ok()) return;
+    const ObservedWorkload seen = ReadWorkload(*workload);
+    if (seen.finished || seen.reserved == admit) return;
+    world_.client.Modify(kWorkloadKind, key, [&](kube::Object& object) {
+      object = WithWorkloadCondition(object, "Evicted", !admit, "Preempted", "by another",
+                                     world_.clock.Now());
+      if (!admit) return;
+      for (const char* type : {"QuotaReserved", "Admitted"}) {
+        object = WithWorkloadCondition(object, type, true, "Admitted", "", world_.clock.Now());
+      }
+      object["status"]["admission"]["podSetAssignments"] = {
+          {{"name", "worker"}, {"count", seen.counts.at(api::Role::kWorker)}}};
+    });
   }
 
   // The operator dies before or after its n-th write of this reconcile, or only an answer is lost.
@@ -213,11 +231,12 @@ class Chaos {
   }
 
   std::mt19937 random_;
+  const Variation variation_;
   World world_;
-  Referee referee_;
+  JournalReader referee_;
 };
 
-class ConvergenceTest : public ::testing::TestWithParam<RestartScope> {};
+class ConvergenceTest : public ::testing::TestWithParam<Variation> {};
 
 TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
   for (unsigned seed = 1; seed <= 40 && !HasFailure(); ++seed) {
@@ -228,9 +247,17 @@ TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Scopes, ConvergenceTest,
-                         ::testing::Values(RestartScope::kGang, RestartScope::kInPlace,
-                                           RestartScope::kPod));
+INSTANTIATE_TEST_SUITE_P(
+    Variations, ConvergenceTest,
+    ::testing::Values(Variation{"Gang"}, Variation{"InPlace", RestartScope::kInPlace},
+                      Variation{"Pod", RestartScope::kPod},
+                      Variation{"ElasticGang", RestartScope::kGang, true},
+                      Variation{"ElasticInPlace", RestartScope::kInPlace, true},
+                      Variation{"ElasticPod", RestartScope::kPod, true},
+                      Variation{"Volcano", RestartScope::kGang, true, "volcano"},
+                      Variation{"SchedulerPlugins", RestartScope::kPod, false, "scheduler-plugins"},
+                      Variation{"Kueue", RestartScope::kGang, false, "", true}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace lockstep::controller

@@ -101,7 +101,7 @@ inline kube::WatchOptions WatchOf(const std::string& name_space, const std::stri
   return options;
 }
 
-class ClientConformanceTest : public testing::TestWithParam<ClientUnderTest> {
+class ClientConformanceTest : public ::testing::TestWithParam<ClientUnderTest> {
  protected:
   ClientConformanceTest()
       : client_(GetParam().make()), namespace_(GetParam().make_namespace(*client_)) {}

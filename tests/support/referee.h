@@ -1,0 +1,78 @@
+// What must hold of every version of every object, whatever fails and whenever.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "api/v1/names.h"
+#include "operator/controller/reconciler.h"
+#include "operator/controller/status.h"
+
+namespace lockstep::testing {
+
+// Of one job and its pods; told of each version in the order of resource versions.
+class Referee {
+ public:
+  // `gang`: the job's restart scope. Only gangs are made anew at once, so only there the budget
+  // bounds what was charged to the last restart.
+  Referee(bool gang, int backoff_limit) : gang_(gang), backoff_limit_(backoff_limit) {}
+
+  void CheckJob(const kube::Object& object) {
+    const auto job = api::TrainingJobFromJson(object);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const api::TrainingJobStatus& status = job->status;
+    uid_ = job->metadata.uid;
+    using controller::IsTerminal, controller::IsTrue;
+    EXPECT_FALSE(IsTrue(status, controller::kSucceeded) && IsTrue(status, controller::kFailed));
+    EXPECT_FALSE(IsTerminal(status) && IsTrue(status, controller::kRunning));
+    EXPECT_FALSE(IsTrue(status, controller::kRestarting) && IsTrue(status, controller::kRunning));
+    if (IsTerminal(last_)) {
+      EXPECT_EQ(status, last_) << "a terminal status changed";
+    }
+    EXPECT_GE(status.attempt, last_.attempt);
+    EXPECT_GE(status.restarts.application, last_.restarts.application);
+    EXPECT_GE(status.restarts.disruption, last_.restarts.disruption);
+    EXPECT_GE(status.restart_count, last_.restart_count);
+    EXPECT_GE(status.observed_generation, last_.observed_generation);
+    EXPECT_LE(status.observed_generation, job->metadata.generation);
+    EXPECT_LE(status.restarts.application,
+              backoff_limit_ + (IsTrue(status, controller::kFailed) ? 1000 : 0));
+    if (gang_) {
+      EXPECT_LE(status.restarts.application, backoff_limit_ + 1);
+    }
+    last_ = status;
+  }
+
+  void CheckPod(const kube::WatchEvent& event) {
+    const kube::Object& pod = event.object;
+    EXPECT_EQ(kube::ControllerUid(pod), uid_);
+    if (event.type == kube::WatchEvent::Type::kDeleted) {
+      alive_.erase(kube::Name(pod));
+      return;
+    }
+    const int attempt = std::stoi(kube::Label(pod, api::kLabelAttempt));
+    if (event.type == kube::WatchEvent::Type::kAdded) {
+      EXPECT_FALSE(controller::IsTerminal(last_))
+          << kube::Name(pod) << " was made after the job's end";
+      EXPECT_FALSE(controller::IsTrue(last_, controller::kSuspended))
+          << kube::Name(pod) << " was made while suspended";
+      EXPECT_FALSE(alive_.contains(kube::Name(pod)));
+      for (const auto& [name, other] : alive_) {
+        EXPECT_EQ(other, attempt) << name << " of another attempt is still alive";
+      }
+    }
+    alive_[kube::Name(pod)] = attempt;
+  }
+
+ private:
+  const bool gang_;
+  const int backoff_limit_;
+  std::string uid_;
+  api::TrainingJobStatus last_;
+  std::map<std::string, int> alive_;
+};
+
+}  // namespace lockstep::testing
