@@ -294,6 +294,11 @@ class KubectlTest(Case):
         self.assertIn("status.conditions[1]", said)
 
 
+    def test_a_name_may_be_the_servers_to_choose(self):
+        unnamed = {**job(), "metadata": {"generateName": "mnist-"}}
+        self.assertRegex(server().create(unnamed)["metadata"]["name"], "^mnist-[a-z0-9]{5}$")
+
+
 class SizeTest(Case):
     def test_an_object_of_nearly_a_megabyte(self):
         big = job(replicaSpecs={"Worker": role(containers=[container(
