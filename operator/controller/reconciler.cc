@@ -228,8 +228,8 @@ absl::Status Reconciler::Delete(const kube::Kind& kind, const std::string& name,
                                 const std::string& uid, Context& context) {
   const kube::Key key{context.observed.job.metadata.namespace_name, name};
   const absl::Status status = client_.Delete(kind, key, uid);
-  // Gone already, or gone and made anew by somebody: either way that one is no more.
-  if (!status.ok() && !absl::IsNotFound(status) && !absl::IsAborted(status)) return status;
+  // Gone already: that one is no more. After a conflict it may be, or not: look again.
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
   if (kind != kube::kPodKind) return absl::OkStatus();
   const std::lock_guard lock(context.mutex);
   context.memory.deleted[uid] = key;
