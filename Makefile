@@ -1,12 +1,13 @@
 # The front door. Every target sets up what it needs; a second run finds it there.
-#   make run    two workers train core-cnn on real MNIST      make test   build and run the tests
+#   make run    two processes train core-cnn on real MNIST      make test   build and run the tests
 JOBS ?= $(shell nproc)
 PRESET ?= release
 RUN_FLAGS ?=
 BENCH_FLAGS ?=
+FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers build lint bench tsan asan clean help
+.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +37,13 @@ asan:
 tsan:
 	@$(MAKE) test PRESET=tsan
 
+## make fuzz        every parser under libFuzzer, FUZZ_SECONDS (60) each
+fuzz:
+	@tools/setup fuzz
+	@tools/build --configure fuzz
+	@cmake --build --preset fuzz -j$(JOBS)
+	@tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
 ## make test-peers  against TensorFlow and TensorBoard, which it installs into an environment of its own
 test-peers: build
 	@tools/setup peers
@@ -47,6 +55,15 @@ bench: build
 	@tools/setup bench
 	@tools/bench/bench --trainer $(BIN)/lockstep-trainer --lockstep $(BIN)/lockstep \
 	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
+
+## make images      the operator's and the trainer's container images; needs a Docker engine
+images: build
+	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
+
+## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
+e2e-smoke: images
+	@tools/setup data
+	@tests/e2e/smoke/run
 
 ## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)
 lint:

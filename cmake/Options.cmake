@@ -34,6 +34,12 @@ if(LOCKSTEP_SANITIZER STREQUAL "address")
 elseif(LOCKSTEP_SANITIZER STREQUAL "thread")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
   add_link_options(-fsanitize=thread)
+elseif(LOCKSTEP_SANITIZER STREQUAL "fuzz")
+  # clang, for libFuzzer. g++ is the judge of warnings.
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer
+    -fno-sanitize-recover=all -Wno-error)
+  add_link_options(-fsanitize=address,undefined)
+  target_compile_options(lockstep_warnings INTERFACE -Wno-error -Wno-missing-field-initializers)
 elseif(NOT LOCKSTEP_SANITIZER STREQUAL "")
-  message(FATAL_ERROR "LOCKSTEP_SANITIZER is '${LOCKSTEP_SANITIZER}'; it must be address, thread or empty")
+  message(FATAL_ERROR "LOCKSTEP_SANITIZER is '${LOCKSTEP_SANITIZER}'; it must be address, thread, fuzz or empty")
 endif()

@@ -15,6 +15,8 @@ function(lockstep_program name)
   add_executable(${name} ${ARG_SRCS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} lockstep_warnings)
+  # One component each: tools/images installs them one by one, without the build's library paths.
+  install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT ${name})
 endfunction()
 
 # lockstep_test(NAME SRCS a_test.cc … [DEPS lib …] [LABELS l …] [TIMEOUT seconds] [WHOLE]): one binary

@@ -15,10 +15,11 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Programs of the system, whose arguments are their own business.
 SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "kubectl", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options.
-PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc"}
+PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc",
+            "lockstep-operator": "operator/flags.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
 OPTION = re.compile(r'"(--[a-z-]+)"')
-TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 
 def blocks(text):
@@ -129,6 +130,12 @@ class DocsTest(unittest.TestCase):
                 "apiVersion", "kind", "metadata", "namespace", "uid", "resourceVersion", "generation",
                 "labels", "annotations", "ownerReferences", "creationTimestamp",
                 "deletionTimestamp", "controller"}), source)
+
+    def test_the_manifests_name_the_image_of_this_version(self):
+        version = re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
+                            re.MULTILINE).group(1)
+        self.assertIn(f"newTag: {version}\n",
+                      (ROOT / "manifests/manager/kustomization.yaml").read_text())
 
     def test_wrong_commands_are_found(self):
         for line in ("make no-such-target", "lockstep fly examples/mnist.yaml",

@@ -20,9 +20,9 @@ LAYERS = {
     "operator/local": ["api", "operator/kube", "operator/controller"],
     "operator/progress": ["api", "operator/kube", "operator/controller"],
     "operator/metrics": ["api/base", "operator/kube"],
-    "operator/health": ["api/base"],
+    "operator/health": ["api/base", "operator/kube"],
     "operator/cli": ["api", "operator"],
-    "operator": ["api"],  # main.cc
+    "operator": ["api"],  # main.cc, flags, run_operator
 
     "trainer/core": ["api/base"],
     "trainer/backend": ["api/base", "trainer/core"],
@@ -56,7 +56,7 @@ LIBRARIES = [
     (r"cpprest/|pplx/|boost/", ["operator/kube/http_transport.cc"]),
     (r"prometheus/|Civet", ["trainer/observe/", "operator/metrics/", "operator/health/"]),
     (r"yaml-cpp/", ["api/v1/"]),
-    (r"CLI/", ["operator/cli/", "operator/main.cc", "trainer/main.cc", "trainer/train/"]),
+    (r"CLI/", ["operator/cli/", "operator/flags.cc", "trainer/main.cc", "trainer/train/"]),
 ]
 
 # A word that a folder never says, comments included.

@@ -18,6 +18,9 @@ inline constexpr char kLabelJobUid[] = "training.lockstep.dev/job-uid";
 inline constexpr char kLabelRole[] = "training.lockstep.dev/role";
 inline constexpr char kLabelReplicaIndex[] = "training.lockstep.dev/replica-index";
 inline constexpr char kLabelAttempt[] = "training.lockstep.dev/attempt";
+// Annotations of pods: what they were made from, so that a later edit of the job can be told.
+inline constexpr char kAnnotationClusterShape[] = "training.lockstep.dev/cluster-shape";
+inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 
 // Environment of every non-init container.
 inline constexpr char kEnvTfConfig[] = "TF_CONFIG";

@@ -162,9 +162,11 @@ struct ElasticSpec {
 enum class RestartScope { kInPlace, kGang, kPod };
 enum class SuccessPolicy { kChiefOrWorker0, kAllWorkers };
 enum class CleanPodPolicy { kRunning, kAll, kNone };
-struct SchedulingPolicySpec {
-  std::optional<int> min_available;
-  std::string queue, priority_class;
+struct SchedulingPolicySpec {           // of the gang, where a gang scheduler is used
+  std::optional<int> min_available;     // pods that start together or not at all
+  std::string queue, priority_class;    // priority_class: of the pods too
+  Json min_resources = Json::object();  // resource -> quantity; empty: what those pods ask for
+  std::optional<std::int64_t> schedule_timeout_seconds;
   bool operator==(const SchedulingPolicySpec&) const = default;
 };
 struct RunPolicySpec {

@@ -41,6 +41,9 @@ void Fields(auto& visit, Like<SchedulingPolicySpec> auto& scheduling) {
   visit.Field("minAvailable", scheduling.min_available, IntegerRange{0, 4 * kMaxReplicas});
   visit.Field("queue", scheduling.queue);
   visit.Field("priorityClass", scheduling.priority_class);
+  visit.Field("minResources", scheduling.min_resources);
+  visit.Field("scheduleTimeoutSeconds", scheduling.schedule_timeout_seconds,
+              IntegerRange{1, kMaxSeconds});
 }
 
 void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {

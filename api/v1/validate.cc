@@ -7,6 +7,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
+#include "api/v1/quantity.h"
 #include "api/v1/validate_replicas.h"
 
 namespace lockstep::api {
@@ -14,15 +15,52 @@ namespace {
 
 using Errors = std::vector<FieldError>;
 
+void ValidateElasticBounds(const TrainingJobSpec& spec, Errors& errors) {
+  const auto [min, max] = *spec.elastic;
+  if (min > max) {
+    errors.push_back({"spec.elastic.minReplicas",
+                      fmt::format("found {}, expected at most maxReplicas, {}", min, max)});
+    return;
+  }
+  const auto workers = spec.replica_specs.find(Role::kWorker);
+  if (workers == spec.replica_specs.end()) {
+    errors.push_back({"spec.replicaSpecs.Worker", "found none, expected one with elastic"});
+  } else if (workers->second.replicas < min || workers->second.replicas > max) {
+    errors.push_back({"spec.replicaSpecs.Worker.replicas",
+                      fmt::format("found {}, expected {} to {}, the bounds of spec.elastic",
+                                  workers->second.replicas, min, max)});
+  }
+}
+
 void ValidateElastic(const TrainingJobSpec& spec, Errors& errors) {
   if (!spec.elastic) return;
-  errors.push_back({"spec.elastic", "elastic jobs are not supported yet; leave it out"});
+  ValidateElasticBounds(spec, errors);
+  if (spec.strategy && spec.strategy->type != StrategyType::kMultiWorkerMirrored &&
+      spec.strategy->type != StrategyType::kParameterServer) {
+    errors.push_back({"spec.elastic",
+                      fmt::format("found with strategy {}, expected only with MultiWorkerMirrored "
+                                  "and ParameterServer",
+                                  NameOf(spec.strategy->type))});
+  }
+  if (spec.training && spec.training->checkpoint.directory.empty()) {
+    errors.push_back({"spec.training.checkpoint.directory",
+                      "found none, expected one with elastic: a job that changes its size goes on "
+                      "from a checkpoint"});
+  }
 }
 
 void ValidateRunPolicy(const TrainingJobSpec& spec, Errors& errors) {
   if (!spec.run_policy.scheduling_policy) return;
-  errors.push_back(
-      {"spec.runPolicy.schedulingPolicy", "gang scheduling is not supported yet; leave it out"});
+  for (const auto& [resource, quantity] :
+       spec.run_policy.scheduling_policy->min_resources.items()) {
+    const auto value = ParseQuantity(quantity);
+    const std::string path = "spec.runPolicy.schedulingPolicy.minResources." + resource;
+    if (!value.ok()) {
+      errors.push_back({path, std::string(value.status().message())});
+    } else if (*value < 0) {
+      errors.push_back({path, fmt::format("found {}, expected at least 0", quantity.dump())});
+    }
+  }
 }
 
 void ValidateStrategy(const TrainingJobSpec& spec, Errors& errors) {

@@ -34,8 +34,11 @@ bool IsDnsLabel(std::string_view name, bool letter_first) {
 std::string LongestSuffix(const TrainingJob& job) {
   std::string longest;
   for (const auto& [role, replicas] : job.spec.replica_specs) {
-    const std::string suffix =
-        fmt::format("-{}-{}", RoleName(role), std::max(0, replicas.replicas - 1));
+    int most = std::max(1, replicas.replicas);
+    if (role == Role::kWorker && job.spec.elastic) {
+      most = std::max(most, job.spec.elastic->max_replicas);
+    }
+    const std::string suffix = fmt::format("-{}-{}", RoleName(role), most - 1);
     if (suffix.size() > longest.size()) longest = suffix;
   }
   return longest;

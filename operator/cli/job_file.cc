@@ -106,18 +106,22 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
   return file;
 }
 
-absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets) {
+absl::StatusOr<std::string> ReadInput(const std::string& path) {
   if (path == "-") {
-    const std::string text((std::istreambuf_iterator<char>(std::cin)),
-                           std::istreambuf_iterator<char>());
-    return ParseJobFile(text, "standard input", sets);
+    return std::string((std::istreambuf_iterator<char>(std::cin)),
+                       std::istreambuf_iterator<char>());
   }
   std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
-  return ParseJobFile(text, path, sets);
+  return text;
+}
+
+absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(path));
+  return ParseJobFile(text, path == "-" ? "standard input" : path, sets);
 }
 
 }  // namespace lockstep::cli

@@ -15,7 +15,10 @@ struct JobFile {
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };
 
-// `path` "-" is standard input. `sets` are applied to the job before it is read. Errors name the
+// The whole file; `path` "-" is standard input. NotFound says why it cannot be read.
+absl::StatusOr<std::string> ReadInput(const std::string& path);
+
+// `path` as for ReadInput. `sets` are applied to the job before it is read. Errors name the
 // file, and every fault of the job: its fields, and what Validate finds once defaults are filled
 // in.
 absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets);

@@ -7,6 +7,8 @@
 #include <map>
 
 #include "api/v1/names.h"
+#include "operator/cli/cluster_commands.h"
+#include "operator/cli/convert_command.h"
 #include "operator/cli/render_command.h"
 #include "operator/cli/run_command.h"
 
@@ -49,6 +51,37 @@ void AddRun(CLI::App& app, RunCommandOptions& options) {
       "written; 124 out of time; 130 interrupted (Ctrl-C lets pods save, a second one kills).");
 }
 
+void AddClusterOptions(CLI::App& command, ClusterOptions& cluster) {
+  command.add_option("--kubeconfig", cluster.kubeconfig, "[$KUBECONFIG, else ~/.kube/config]");
+  command.add_option("--context", cluster.context, "Of the kubeconfig [the current one]");
+  command.add_option("-n,--namespace", cluster.namespace_name, "[the context's]");
+}
+
+void AddStatus(CLI::App& app, StatusCommandOptions& options) {
+  CLI::App* status = app.add_subcommand("status", "Show TrainingJobs of a cluster as they go");
+  status->add_option("JOB", options.job, "One job, with more about it");
+  AddClusterOptions(*status, options.cluster);
+  status->add_flag("-A,--all-namespaces", options.all_namespaces);
+  status->add_flag_function(
+      "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
+      "Go on until all jobs have ended [on a terminal]");
+  status->footer("Exit code: 0; 1 the cluster refused, or has no such job; 2 wrong usage.");
+}
+
+void AddLogs(CLI::App& app, LogsCommandOptions& options) {
+  CLI::App* logs = app.add_subcommand("logs", "Print the log of a TrainingJob's replica");
+  logs->add_option("JOB", options.job)->required();
+  logs->add_option("--role", options.role, "chief, worker, ps or evaluator [the leading one's]");
+  logs->add_option("--index", options.index, "[0]")->check(CLI::NonNegativeNumber);
+  logs->add_option("-c,--container", options.container, "[the one whose exit counts]");
+  logs->add_option("--tail", options.tail, "Only so many last lines")
+      ->check(CLI::NonNegativeNumber);
+  logs->add_flag("-f,--follow", options.follow, "Go on until the container ends");
+  logs->add_flag("-p,--previous", options.previous, "Of the container before its last restart");
+  AddClusterOptions(*logs, options.cluster);
+  logs->footer("Exit code: 0; 1 the cluster refused, or has no such log; 2 wrong usage.");
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Distributed training jobs: the same YAML on a cluster and on this machine.",
                "lockstep");
@@ -62,12 +95,25 @@ int Main(int argc, char** argv) {
                  file, sets);
   AddFileOptions(*app.add_subcommand("validate", "Say what is wrong with a TrainingJob, all of it"),
                  file, sets);
+  StatusCommandOptions status;
+  AddStatus(app, status);
+  LogsCommandOptions logs;
+  AddLogs(app, logs);
+  CLI::App* convert =
+      app.add_subcommand("convert", "Print a TFJob or PyTorchJob of Kubeflow as a TrainingJob");
+  convert->add_option("FILE", file, "YAML; - reads standard input; other objects stay as they are")
+      ->required();
+  convert->footer(
+      "Each field without an equal is told of on stderr. Exit code: 0 converted; 2 one cannot be.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? api::kExitDone : api::kExitUsage;
   }
   if (app.got_subcommand("run")) return RunJob(run);
+  if (app.got_subcommand("status")) return RunStatus(status);
+  if (app.got_subcommand("logs")) return RunLogs(logs);
+  if (app.got_subcommand("convert")) return ConvertJobs(file);
   if (app.got_subcommand("render")) return RenderJob(file, sets);
   return ValidateJob(file, sets);
 }

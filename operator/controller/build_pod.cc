@@ -6,6 +6,8 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "operator/controller/build_service.h"
+#include "operator/controller/gang.h"
+#include "operator/controller/made_from.h"
 #include "operator/controller/main_container.h"
 #include "operator/controller/replica_env.h"
 #include "operator/controller/trainer_pod.h"
@@ -45,6 +47,11 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   labels[api::kLabelRole] = api::RoleName(replica.role);
   labels[api::kLabelReplicaIndex] = std::to_string(replica.index);
   labels[api::kLabelAttempt] = std::to_string(attempt);
+  Object& annotations = metadata["annotations"];
+  annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
+  if (const std::string shape = ClusterShape(job); !shape.empty()) {
+    annotations[api::kAnnotationClusterShape] = shape;
+  }
   metadata["ownerReferences"] = Object::array({OwnerReferenceTo(job)});
   return metadata;
 }
@@ -73,29 +80,35 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
 
 }  // namespace
 
-Object BuildPod(const api::TrainingJob& job, const Addresses& addresses, const Settings& settings,
-                const Replica& replica, int attempt) {
-  const Object& pod_template = job.spec.replica_specs.at(replica.role).tmpl;
+Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
+  const Object& pod_template = job.spec.replica_specs.at(role).tmpl;
   Object spec = Object::object();
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
-  if (api::UsesBundledTrainer(job)) {
-    ApplyTrainerDefaults(settings, ClusterPort(job, replica.role), spec);
-  }
-  spec["hostname"] = PodName(job, replica.role, replica.index);
-  spec["subdomain"] = job.metadata.name;
-  spec["restartPolicy"] = PodRestartPolicy(job, replica.role);
+  if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(settings, ClusterPort(job, role), spec);
+  spec["restartPolicy"] = PodRestartPolicy(job, role);
   const auto& scheduling = job.spec.run_policy.scheduling_policy;
   if (scheduling && !scheduling->priority_class.empty() && !spec.contains("priorityClassName")) {
     spec["priorityClassName"] = scheduling->priority_class;
   }
+  return spec;
+}
+
+Object BuildPod(const api::TrainingJob& job, const Addresses& addresses, const Settings& settings,
+                const Replica& replica, int attempt) {
+  const Object& pod_template = job.spec.replica_specs.at(replica.role).tmpl;
+  Object spec = PodSpecOf(job, settings, replica.role);
+  spec["hostname"] = PodName(job, replica.role, replica.index);
+  spec["subdomain"] = job.metadata.name;
   const std::vector<EnvVar> env = ReplicaEnv(job, addresses, replica, attempt);
   if (spec.contains("containers")) {
     for (Object& container : spec.at("containers")) AddEnv(env, container);
   }
-  return {{"apiVersion", kube::kPodKind.ApiVersion()},
-          {"kind", kube::kPodKind.kind},
-          {"metadata", Metadata(job, replica, attempt, pod_template)},
-          {"spec", std::move(spec)}};
+  Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},
+                {"kind", kube::kPodKind.kind},
+                {"metadata", Metadata(job, replica, attempt, pod_template)},
+                {"spec", std::move(spec)}};
+  JoinPodGroup(job, settings, replica.role, pod);
+  return pod;
 }
 
 std::vector<std::string> OverriddenEnv(const api::TrainingJob& job) {

@@ -17,6 +17,10 @@ namespace lockstep::controller {
 kube::Object BuildPod(const api::TrainingJob& job, const Addresses& addresses,
                       const Settings& settings, const Replica& replica, int attempt);
 
+// The role's pod spec alone, as all its pods have it: the template with what the bundled trainer,
+// restartScope and schedulingPolicy add, without name, environment or PodGroup.
+kube::Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role);
+
 // Names of our environment variables that a template of the job sets itself (they win), sorted.
 std::vector<std::string> OverriddenEnv(const api::TrainingJob& job);
 

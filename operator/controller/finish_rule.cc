@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "operator/controller/gang_rule.h"
+#include "operator/controller/kueue_rule.h"
+#include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 
@@ -73,6 +76,9 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
       plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
   }
+  PlanForcedDeletes(observed, plan);
+  PlanNoPodGroup(observed, plan);
+  TellKueue(observed, plan);
   const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;
   if (!ttl || !job.status.completion_time) return plan;
   const Duration left = *job.status.completion_time + std::chrono::seconds(*ttl) - observed.now;
@@ -90,7 +96,7 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const bool done = std::ranges::all_of(
       deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
   if (!done) return std::nullopt;
-  if (HasActiveEvaluator(observed)) {
+  if (HasActiveEvaluator(observed) && !observed.job.spec.suspend) {
     const Duration left =
         TrainedAt(observed, deciding) + observed.settings.evaluator_grace - observed.now;
     if (left > Duration::zero()) {

@@ -2,8 +2,11 @@
 // main.cc composes it over a RestClient, `lockstep run` over a MemoryClient.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/base/clock.h"
 #include "operator/controller/reconciler.h"
@@ -21,11 +24,28 @@ struct JobControllerOptions {
   kube::BackoffPolicy retry;                   // of failed reconciles
   kube::BackoffPolicy watch_retry{.initial = std::chrono::milliseconds(200)};
   Settings settings;
+  kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
+  // Of each change of a job that is seen, on the watching thread; `before` is null for one that was
+  // not known. May be empty.
+  std::function<void(const kube::Object* before, const kube::Object& after)> on_job_change;
 };
 
-// Lists and watches pods and services by the label api::kLabelJobUid (that it exists). Pods carry
-// status.podIP for progress to be asked for, and env with the field reference status.podIP
-// (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
+// For those who watch the controller at work.
+struct JobControllerStats {
+  struct Cache {
+    kube::Kind kind;
+    bool synced = false;
+    std::size_t objects = 0;
+  };
+  std::vector<Cache> caches;
+  kube::WorkQueueStats queue;
+  std::int64_t reconciles = 0, failures = 0, stale_reads = 0;
+};
+
+// Lists and watches pods, services and, with a gang scheduler or Kueue, PodGroups and
+// Workloads by the label api::kLabelJobUid (that it exists). Pods carry status.podIP for progress
+// to be asked for, and env with the field reference status.podIP (LOCKSTEP_POD_IP), which whoever
+// runs the pods resolves.
 class JobController {
  public:
   // Everything passed by reference outlives it.
@@ -41,16 +61,21 @@ class JobController {
   // Ends watches and waits for reconciles under way. Idempotent.
   void Stop();
 
+  JobControllerStats Stats() const;
   const kube::Store& jobs() const { return jobs_.store(); }
   const kube::Store& pods() const { return pods_.store(); }
 
  private:
   kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled) const;
+  std::vector<kube::Informer*> Informers();
+  std::vector<const kube::Informer*> Informers() const;
   void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
   kube::Informer jobs_, pods_, services_;
+  std::unique_ptr<kube::Informer> pod_groups_;  // where a gang scheduler is used
+  std::unique_ptr<kube::Informer> workloads_;   // where Kueue is
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "api/v1/defaults.h"
+#include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "operator/controller/main_container.h"
 
@@ -36,13 +37,79 @@ void KeepMetadata(Object& object) {
                             "ownerReferences", "deletionTimestamp"});
 }
 
+void KeepPodMetadata(Object& metadata) {
+  Keep(metadata, {"name", "namespace", "uid", "resourceVersion", "labels", "annotations",
+                  "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"});
+  if (!metadata.contains("annotations")) return;
+  Keep(metadata["annotations"], {api::kAnnotationClusterShape, api::kAnnotationSpecHash});
+  if (metadata["annotations"].empty()) metadata.erase("annotations");
+}
+
+// Of thousands of pods each byte counts: a condition that says nothing new is left out.
+void KeepConditions(Object& conditions) {
+  KeepOfEach(conditions, {"type", "status", "reason", "message", "lastTransitionTime"});
+  Object kept = Object::array();
+  for (Object& condition : conditions) {
+    const std::string type = TextMember(condition, "type");
+    const std::string status = TextMember(condition, "status");
+    if (type == "Ready") {
+      condition.erase("reason");
+      condition.erase("message");
+      if (status != "Unknown") condition.erase("lastTransitionTime");
+    } else if (type != "DisruptionTarget" && !(type == "PodScheduled" && status == "False")) {
+      continue;
+    }
+    kept.push_back(std::move(condition));
+  }
+  conditions = std::move(kept);
+}
+
+void KeepContainerStatuses(const std::string& main, Object& statuses) {
+  KeepOfEach(statuses, {"name", "restartCount", "state", "lastState"});
+  Object kept = Object::array();
+  for (Object& entry : statuses) {
+    if (TextMember(entry, "name") != main) continue;
+    for (const char* key : {"state", "lastState"}) {
+      Object& state = entry[key];
+      Keep(state, {"waiting", "terminated"});
+      if (state.empty()) {
+        entry.erase(key);
+      } else if (state.contains("terminated")) {
+        Keep(state["terminated"], {"exitCode", "signal", "reason", "message", "finishedAt"});
+      }
+    }
+    kept.push_back(std::move(entry));
+  }
+  statuses = std::move(kept);
+}
+
+// What an unreadable spec still says about who owns the job and when it may go.
+Object ReadableParts(const Object& object) {
+  Object parts = {{"replicaSpecs", Object::object()}};
+  const auto spec = object.find("spec");
+  if (spec == object.end() || !spec->is_object()) return parts;
+  const auto manager = spec->find("managedBy");
+  if (manager != spec->end() && manager->is_string()) parts["managedBy"] = *manager;
+  const auto policy = spec->find("runPolicy");
+  if (policy == spec->end() || !policy->is_object()) return parts;
+  for (const char* key : {"ttlSecondsAfterFinished", "cleanPodPolicy"}) {
+    Object alone = {{"apiVersion", api::kApiVersion},
+                    {"kind", api::kKind},
+                    {"spec", {{"runPolicy", Object::object()}}}};
+    if (!policy->contains(key)) continue;
+    alone["spec"]["runPolicy"][key] = policy->at(key);
+    if (api::TrainingJobFromJson(alone).ok()) parts["runPolicy"][key] = policy->at(key);
+  }
+  return parts;
+}
+
 // A job that cannot be read at all still needs a name to be reported under, and is left alone once
 // that has been done.
 api::TrainingJob Unreadable(const Object& object) {
   Object bare = {{"apiVersion", "training.lockstep.dev/v1"},
                  {"kind", "TrainingJob"},
                  {"metadata", object.value("metadata", Object::object())},
-                 {"spec", {{"replicaSpecs", Object::object()}}}};
+                 {"spec", ReadableParts(object)}};
   if (object.contains("status")) bare["status"] = object.at("status");
   auto job = api::TrainingJobFromJson(bare);
   if (job.ok()) return *std::move(job);
@@ -78,14 +145,36 @@ void TrimJob(Object& job) {
 }
 
 void TrimPod(Object& pod) {
-  KeepMetadata(pod);
-  Keep(pod["spec"], {"nodeName", "restartPolicy", "containers"});
-  KeepOfEach(pod["spec"]["containers"], {"name"});
+  KeepPodMetadata(pod["metadata"]);
+  Object& spec = pod["spec"];
+  Keep(spec, {"nodeName", "restartPolicy", "containers"});
+  std::string main;
+  if (const Object* container = MainContainerOf(spec["containers"])) {
+    main = TextMember(*container, "name");
+  }
+  spec["containers"] = Object::array({{{"name", main}}});
   Object& status = pod["status"];
   Keep(status, {"phase", "reason", "message", "podIP", "conditions", "containerStatuses"});
-  KeepOfEach(status["conditions"], {"type", "status"});
-  KeepOfEach(status["containerStatuses"], {"name", "restartCount", "state"});
+  KeepConditions(status["conditions"]);
+  KeepContainerStatuses(main, status["containerStatuses"]);
   Keep(pod, {"metadata", "spec", "status"});
+}
+
+void TrimPodGroup(Object& group) {
+  if (!group.is_object()) return;
+  group.erase("status");
+  if (Object& metadata = group["metadata"]; metadata.is_object()) metadata.erase("managedFields");
+}
+
+void TrimWorkload(Object& workload) {
+  if (!workload.is_object()) return;
+  if (Object& metadata = workload["metadata"]; metadata.is_object())
+    metadata.erase("managedFields");
+  static const Object::json_pointer kPodSets("/spec/podSets");
+  if (!workload.contains(kPodSets) || !workload.at(kPodSets).is_array()) return;
+  for (Object& set : workload.at(kPodSets)) {
+    if (set.is_object()) set.erase("template");
+  }
 }
 
 void TrimService(Object& service) {

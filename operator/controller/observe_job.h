@@ -13,5 +13,9 @@ void ObserveJob(const kube::Object& object, Observed& observed);
 void TrimJob(kube::Object& job);
 void TrimPod(kube::Object& pod);
 void TrimService(kube::Object& service);
+// Keeps the spec whole: it is written back.
+void TrimPodGroup(kube::Object& group);
+// Keeps all that is written back: of the spec, only templates are dropped.
+void TrimWorkload(kube::Object& workload);
 
 }  // namespace lockstep::controller

@@ -41,18 +41,35 @@ PodPhase PhaseOf(const Object& status) {
   return PodPhase::kPending;
 }
 
-bool HasTrueCondition(const Object& status, const char* type) {
+const Object& ConditionOf(const Object& status, const char* type) {
+  static const Object kNothing;
   const Object& conditions = Member(status, "conditions");
-  if (!conditions.is_array()) return false;
+  if (!conditions.is_array()) return kNothing;
   for (const Object& condition : conditions) {
-    if (TextMember(condition, "type") == type) return TextMember(condition, "status") == "True";
+    if (TextMember(condition, "type") == type) return condition;
   }
-  return false;
+  return kNothing;
+}
+
+bool IsTrueCondition(const Object& condition) {
+  return TextMember(condition, "status") == "True";
 }
 
 // An end after which the kubelet starts the container again is none.
 bool IsFinal(const std::string& restart_policy, int exit_code) {
   return restart_policy == "Never" || (restart_policy == "OnFailure" && exit_code == 0);
+}
+
+Termination ReadTermination(const Object& terminated) {
+  Termination end{.exit_code = IntMember(terminated, "exitCode"),
+                  .signal = IntMember(terminated, "signal"),
+                  .reason = TextMember(terminated, "reason"),
+                  .message = TextMember(terminated, "message"),
+                  .progress = std::nullopt,
+                  .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
+  end.progress = api::ProgressFromMessage(end.message);
+  if (end.progress) end.message.clear();  // says nothing to people
+  return end;
 }
 
 void ReadMainContainer(const Object& container, const Object& status, ObservedPod& pod,
@@ -65,19 +82,41 @@ void ReadMainContainer(const Object& container, const Object& status, ObservedPo
     pod.restart_count = IntMember(entry, "restartCount");
     const Object& state = Member(entry, "state");
     pod.waiting_reason = TextMember(Member(state, "waiting"), "reason");
+    pod.waiting_message = TextMember(Member(state, "waiting"), "message");
+    const Object& last = Member(Member(entry, "lastState"), "terminated");
+    if (!last.is_null()) pod.last_end = ReadTermination(last);
     const Object& terminated = Member(state, "terminated");
-    const bool over = pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded;
     if (terminated.is_null()) continue;
-    const int exit_code = IntMember(terminated, "exitCode");
-    if (!over && !IsFinal(restart_policy, exit_code)) continue;
-    pod.termination = {.exit_code = exit_code,
-                       .signal = IntMember(terminated, "signal"),
-                       .reason = TextMember(terminated, "reason"),
-                       .message = TextMember(terminated, "message"),
-                       .progress = std::nullopt,
-                       .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
-    pod.termination->progress = api::ProgressFromMessage(pod.termination->message);
-    if (pod.termination->progress) pod.termination->message.clear();  // says nothing to people
+    const bool over = pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded;
+    if (over || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
+      pod.termination = ReadTermination(terminated);
+    } else {
+      pod.last_end = ReadTermination(terminated);
+    }
+  }
+}
+
+void ReadConditions(const Object& status, ObservedPod& pod) {
+  const Object& ready = ConditionOf(status, "Ready");
+  pod.ready = IsTrueCondition(ready);
+  const bool silent = TextMember(ready, "status") == "Unknown" || pod.reason == "NodeLost" ||
+                      pod.phase == PodPhase::kUnknown;
+  if (silent) pod.unreachable_since = ParseRfc3339(TextMember(ready, "lastTransitionTime"));
+  const Object& disruption = ConditionOf(status, "DisruptionTarget");
+  pod.disruption_target = IsTrueCondition(disruption);
+  if (pod.disruption_target) pod.disruption_reason = TextMember(disruption, "reason");
+  const Object& scheduled = ConditionOf(status, "PodScheduled");
+  if (TextMember(scheduled, "reason") == "Unschedulable") {
+    pod.unschedulable = TextMember(scheduled, "message");
+  }
+}
+
+void ReadMetadata(const Object& metadata, ObservedPod& pod) {
+  const Object& annotations = Member(metadata, "annotations");
+  pod.cluster_shape = TextMember(annotations, api::kAnnotationClusterShape);
+  pod.spec_hash = TextMember(annotations, api::kAnnotationSpecHash);
+  if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
+    pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
   }
 }
 
@@ -96,16 +135,13 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
                   .index = *index,
                   .attempt = *attempt,
                   .phase = PhaseOf(status),
-                  .ready = HasTrueCondition(status, "Ready"),
-                  .termination = std::nullopt,
-                  .restart_count = 0,
                   .node = TextMember(spec, "nodeName"),
                   .ip = TextMember(status, "podIP"),
                   .reason = TextMember(status, "reason"),
                   .message = TextMember(status, "message"),
-                  .waiting_reason = "",
-                  .being_deleted = kube::IsBeingDeleted(object),
-                  .disruption_target = HasTrueCondition(status, "DisruptionTarget")};
+                  .being_deleted = kube::IsBeingDeleted(object)};
+  ReadMetadata(Member(object, "metadata"), pod);
+  ReadConditions(status, pod);
   const std::string policy = TextMember(spec, "restartPolicy");
   if (const Object* main = MainContainerOf(Member(spec, "containers"))) {
     ReadMainContainer(*main, status, pod, policy.empty() ? "Always" : policy);

@@ -1,11 +1,13 @@
 // Everything a decision about a job may look at. Plain values: rules are pure functions of them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/v1/training_job.h"
+#include "operator/controller/kueue.h"
 #include "operator/controller/settings.h"
 #include "operator/kube/object.h"
 
@@ -24,6 +26,14 @@ struct Termination {
   bool operator==(const Termination&) const = default;
 };
 
+// metadata.deletionTimestamp and deletionGracePeriodSeconds.
+struct Deletion {
+  Time deadline;                   // by then the kubelet should have confirmed it
+  std::int64_t grace_seconds = 0;  // 0: forced; the API server waits for no kubelet
+  Time RequestedAt() const { return deadline - std::chrono::seconds(grace_seconds); }
+  bool operator==(const Deletion&) const = default;
+};
+
 struct ObservedPod {
   std::string name, uid;
   api::Role role = api::Role::kWorker;
@@ -32,13 +42,27 @@ struct ObservedPod {
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
   std::optional<Termination> termination;  // of the main container; absent while it runs
+  std::optional<Termination> last_end;     // before the kubelet started it again
   int restart_count = 0;                   // of the main container, by the kubelet
   std::string node, ip;
   std::string reason, message;  // status.reason: "Evicted"
   std::string waiting_reason;   // of the main container: "ImagePullBackOff"
+  std::string waiting_message;  // "Back-off pulling image …"
+  std::string unschedulable;    // the scheduler's word while it finds no place
   bool being_deleted = false;
-  bool disruption_target = false;  // the condition: preempted, drained, node gone
+  std::optional<Deletion> deletion;
+  std::optional<Time> unreachable_since;  // its node has been silent since then
+  bool disruption_target = false;         // the condition: preempted, drained, node gone
+  std::string disruption_reason;          // "PreemptionByScheduler"
+  std::string cluster_shape, spec_hash;   // what it was made from; see made_from.h
   bool operator==(const ObservedPod&) const = default;
+};
+
+// Why the API server makes no child of the job.
+struct CreateFault {
+  std::string message;
+  bool permanent = false;  // it will refuse the same pod again
+  bool operator==(const CreateFault&) const = default;
 };
 
 struct Observed {
@@ -46,9 +70,12 @@ struct Observed {
   std::optional<std::string> invalid;  // why the spec cannot be used
   std::vector<ObservedPod> pods;       // owned by this job, by role and index
   bool has_service = false;
-  std::vector<std::string> name_conflicts;  // wanted names that another owner has
-  std::optional<api::Progress> progress;    // newer than status.progress, if anything is
-  std::optional<Time> last_status_write;    // by this process
+  std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
+  std::optional<ObservedWorkload> workload;    // of the job, if Kueue decides when it runs
+  std::vector<std::string> name_conflicts;     // wanted names that another owner has
+  std::optional<CreateFault> create_fault;     // of the last try
+  std::optional<api::Progress> progress;       // newer than status.progress, if anything is
+  std::optional<Time> last_status_write;       // by this process
   Time now;
   Settings settings;
 };

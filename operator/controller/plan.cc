@@ -2,6 +2,9 @@
 
 #include "operator/controller/deadline_rule.h"
 #include "operator/controller/finish_rule.h"
+#include "operator/controller/kueue_rule.h"
+#include "operator/controller/rejected_rule.h"
+#include "operator/controller/rescale_rule.h"
 #include "operator/controller/restart_rule.h"
 #include "operator/controller/running_rule.h"
 #include "operator/controller/status.h"
@@ -42,7 +45,9 @@ void HoldBackCounts(const Observed& observed, Plan& plan) {
 
 Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
-  plan.status.state = StateOf(plan.status);
+  // A rule that has nothing to say yet of a new job must not write a status for its state alone.
+  const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
+  if (!is_new) plan.status.state = StateOf(plan.status);
   HoldBackCounts(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
@@ -56,8 +61,8 @@ Plan Finalized(const Observed& observed, Plan plan) {
 
 Plan MakePlan(const Observed& observed) {
   if (auto nothing = PlanNothing(observed)) return *std::move(nothing);
-  for (const auto rule :
-       {PlanFinished, PlanInvalid, PlanSuspended, PlanSucceeded, PlanDeadline, PlanRestart}) {
+  for (const auto rule : {PlanFinished, PlanInvalid, PlanSucceeded, PlanQueued, PlanSuspended,
+                          PlanDeadline, PlanRejected, PlanRestart, PlanRescaled}) {
     if (std::optional<Plan> plan = rule(observed)) return Finalized(observed, *std::move(plan));
   }
   return Finalized(observed, PlanRunning(observed));

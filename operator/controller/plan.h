@@ -1,6 +1,7 @@
 // What to do about a job, decided from what was seen. Pure: same Observed, same Plan.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -21,12 +22,44 @@ struct CreatePod {
 };
 struct DeletePod {
   std::string name, uid;
+  bool force = false;  // without a kubelet's word that it has ended
   bool operator==(const DeletePod&) const = default;
 };
 struct DeleteJob {  // its time to live has passed
   bool operator==(const DeleteJob&) const = default;
 };
-using Action = std::variant<CreateService, CreatePod, DeletePod, DeleteJob>;
+struct CreatePodGroup {
+  bool operator==(const CreatePodGroup&) const = default;
+};
+struct UpdatePodGroup {  // its spec; what others have added stays
+  bool operator==(const UpdatePodGroup&) const = default;
+};
+struct DeletePodGroup {
+  bool operator==(const DeletePodGroup&) const = default;
+};
+struct SetSuspend {  // spec.suspend, and the counts of roles that it comes with
+  bool suspend = true;
+  std::map<api::Role, int> counts;
+  bool operator==(const SetSuspend&) const = default;
+};
+struct CreateWorkload {
+  bool operator==(const CreateWorkload&) const = default;
+};
+struct DeleteWorkload {  // made from another spec
+  bool operator==(const DeleteWorkload&) const = default;
+};
+struct ReleaseWorkload {  // evicted, and its pods are gone
+  bool operator==(const ReleaseWorkload&) const = default;
+};
+struct TellWorkload {  // a condition: PodsReady, Finished
+  std::string type;
+  bool value = true;
+  std::string reason, message;
+  bool operator==(const TellWorkload&) const = default;
+};
+using Action = std::variant<CreateService, CreatePod, DeletePod, DeleteJob, CreatePodGroup,
+                            UpdatePodGroup, DeletePodGroup, SetSuspend, CreateWorkload,
+                            DeleteWorkload, ReleaseWorkload, TellWorkload>;
 
 struct PlannedEvent {
   enum class Type { kNormal, kWarning };

@@ -6,9 +6,8 @@
 
 #include "api/base/status.h"
 #include "operator/controller/build_pod.h"
-#include "operator/controller/build_service.h"
+#include "operator/controller/kueue_calls.h"
 #include "operator/controller/observe_job.h"
-#include "operator/controller/parallel.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 
@@ -18,31 +17,6 @@ namespace {
 // The caches' own events come sooner; this is for a watch that has lost its way.
 constexpr Duration kCacheRetry = std::chrono::seconds(1);
 constexpr Duration kConflictLook = std::chrono::minutes(1);
-
-kube::EventType EventTypeOf(PlannedEvent::Type type) {
-  return type == PlannedEvent::Type::kWarning ? kube::EventType::kWarning
-                                              : kube::EventType::kNormal;
-}
-
-// After these nobody knows whether the server did what it was asked for; or it has moved on.
-bool MayHaveHappened(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted:
-      return true;
-    default:
-      return false;
-  }
-}
-
-template <typename... Ts>
-struct Visitor : Ts... {
-  using Ts::operator()...;
-};
 
 }  // namespace
 
@@ -65,13 +39,19 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   }
   Memory& memory = MemoryOf(key, kube::Uid(*job));
   LOCKSTEP_RETURN_IF_ERROR(LookAtUnsure(memory));
-  if (CachesAreBehind(*job, memory)) return kCacheRetry;
+  if (CachesAreBehind(*job, memory)) {
+    ++stale_reads_;
+    return kCacheRetry;
+  }
   LOCKSTEP_RETURN_IF_ERROR(LookAtConflicts(key, memory));
   Context context{.job = std::move(job), .observed = {}, .mutex = {}, .memory = memory};
   Observe(context);
+  LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   const Plan plan = MakePlan(context.observed);
   const std::size_t conflicts = memory.conflicts.size();
-  LOCKSTEP_RETURN_IF_ERROR(Act(plan, context));
+  if (const absl::Status acted = Act(plan, context); !acted.ok()) {
+    return TellOfFault(acted, context);
+  }
   // A name turned out to belong to somebody else: the next plan says so.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
   LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
@@ -94,7 +74,16 @@ absl::Status Reconciler::LookAtUnsure(Memory& memory) {
 }
 
 const kube::Store& Reconciler::StoreOf(const kube::Kind& kind) const {
-  return kind == kube::kPodKind ? stores_.pods : stores_.services;
+  if (kind == kube::kPodKind) return stores_.pods;
+  if (kind == kube::kServiceKind) return stores_.services;
+  return kind == kWorkloadKind ? *stores_.workloads : *stores_.pod_groups;
+}
+
+std::vector<const kube::Store*> Reconciler::ChildStores() const {
+  std::vector<const kube::Store*> stores = {&stores_.pods, &stores_.services};
+  if (stores_.pod_groups != nullptr) stores.push_back(stores_.pod_groups);
+  if (stores_.workloads != nullptr) stores.push_back(stores_.workloads);
+  return stores;
 }
 
 bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const {
@@ -102,7 +91,7 @@ bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const 
     const Creation& creation = entry.second;
     return !kube::IsOlderVersion(creation.store->resource_version(), creation.version);
   });
-  for (const kube::Store* store : {&stores_.pods, &stores_.services}) {
+  for (const kube::Store* store : ChildStores()) {
     for (const kube::ObjectPtr& object : store->OwnedBy(memory.job_uid)) {
       memory.created.erase(kube::Uid(*object));
     }
@@ -111,7 +100,10 @@ bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const 
     const kube::ObjectPtr pod = stores_.pods.Get(entry.second);
     return !pod || kube::Uid(*pod) != entry.first || kube::IsBeingDeleted(*pod);
   });
-  return !memory.created.empty() || !memory.deleted.empty() ||
+  std::erase_if(memory.updated, [](const Creation& write) {
+    return !kube::IsOlderVersion(write.store->resource_version(), write.version);
+  });
+  return !memory.updated.empty() || !memory.created.empty() || !memory.deleted.empty() ||
          kube::IsOlderVersion(kube::ResourceVersion(job), memory.job_version);
 }
 
@@ -145,13 +137,37 @@ void Reconciler::Observe(Context& context) {
     return std::tuple(pod.role, pod.index, pod.attempt);
   });
   observed.has_service = !stores_.services.OwnedBy(context.memory.job_uid).empty();
+  if (stores_.pod_groups != nullptr) {
+    if (const kube::ObjectPtr group = ChildOf(*stores_.pod_groups, context)) {
+      observed.pod_group_spec = group->value("spec", kube::Object::object());
+    }
+  }
   for (const auto& [name, looked_at] : context.memory.conflicts) {
     observed.name_conflicts.push_back(name);
   }
+  observed.create_fault = context.memory.create_fault;
   observed.last_status_write = context.memory.last_status_write;
   observed.now = clock_.Now();
   observed.settings = settings_;
   observed.progress = LatestProgress(observed);
+}
+
+absl::Status Reconciler::ObserveKueue(Context& context) {
+  Observed& observed = context.observed;
+  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return absl::OkStatus();
+  const kube::ObjectPtr workload = ChildOf(*stores_.workloads, context);
+  if (!workload) return absl::OkStatus();
+  observed.workload = ReadWorkload(*workload);
+  return ReadFlavors(client_, context.memory.flavors, *observed.workload);
+}
+
+kube::Object Reconciler::PodOf(const CreatePod& create, const Observed& observed) const {
+  kube::Object pod =
+      BuildPod(observed.job, addresses_, settings_, {create.role, create.index}, create.attempt);
+  if (!observed.workload) return pod;
+  const auto grant = observed.workload->granted.find(create.role);
+  if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);
+  return pod;
 }
 
 std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed) {
@@ -168,87 +184,6 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
   if (pod->ip.empty()) return std::nullopt;
   const int port = addresses_.Of(job, leading.role, leading.index).port;
   return progress_.Latest({job.metadata.uid, pod->ip, port});
-}
-
-absl::Status Reconciler::Act(const Plan& plan, Context& context) {
-  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
-  return ForEach(plan.actions.size(), threads,
-                 [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
-}
-
-absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
-  if (plan.status != context.observed.job.status) {
-    LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
-  }
-  for (const PlannedEvent& event : plan.events) {
-    events_.Record(kTrainingJobKind, *context.job, EventTypeOf(event.type), event.reason,
-                   "Reconcile", event.message);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
-  const api::TrainingJob& job = context.observed.job;
-  return std::visit(
-      Visitor{
-          [&](const CreateService&) {
-            return Create(kube::kServiceKind, BuildService(job), context);
-          },
-          [&](const CreatePod& create) {
-            return Create(
-                kube::kPodKind,
-                BuildPod(job, addresses_, settings_, {create.role, create.index}, create.attempt),
-                context);
-          },
-          [&](const DeletePod& pod) { return Delete(kube::kPodKind, pod.name, pod.uid, context); },
-          [&](const DeleteJob&) {
-            return Delete(kTrainingJobKind, job.metadata.name, job.metadata.uid, context);
-          }},
-      action);
-}
-
-absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& object,
-                                Context& context) {
-  auto made = client_.Create(kind, object);
-  const bool unsure = MayHaveHappened(made.status());
-  if (absl::IsAlreadyExists(made.status())) made = client_.Get(kind, kube::KeyOf(object));
-  const std::lock_guard lock(context.mutex);
-  if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
-  if (!made.ok()) return made.status();
-  // An earlier call of ours may have made it; by name alone nothing is ours.
-  if (kube::ControllerUid(*made) == context.memory.job_uid) {
-    context.memory.created[kube::Uid(*made)] = {&StoreOf(kind), kube::ResourceVersion(*made)};
-  } else {
-    context.memory.conflicts[kube::Name(*made)] = clock_.Now();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Reconciler::Delete(const kube::Kind& kind, const std::string& name,
-                                const std::string& uid, Context& context) {
-  const kube::Key key{context.observed.job.metadata.namespace_name, name};
-  const absl::Status status = client_.Delete(kind, key, uid);
-  // Gone already: that one is no more. After a conflict it may be, or not: look again.
-  if (!status.ok() && !absl::IsNotFound(status)) return status;
-  if (kind != kube::kPodKind) return absl::OkStatus();
-  const std::lock_guard lock(context.mutex);
-  context.memory.deleted[uid] = key;
-  return absl::OkStatus();
-}
-
-absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
-  kube::Object job = *context.job;
-  job["status"] = api::StatusToJson(status);
-  const auto written = client_.UpdateStatus(kTrainingJobKind, job);
-  if (!written.ok()) {
-    if (MayHaveHappened(written.status())) {
-      context.memory.unsure.emplace_back(kTrainingJobKind, kube::KeyOf(job));
-    }
-    return written.status();
-  }
-  context.memory.job_version = kube::ResourceVersion(*written);
-  context.memory.last_status_write = context.observed.now;
-  return absl::OkStatus();
 }
 
 Reconciler::Memory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid) {

@@ -1,6 +1,9 @@
 // Makes the world match one TrainingJob: observe (caches, clock) -> MakePlan (pure) -> apply.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -29,6 +32,8 @@ struct Stores {
   const kube::Store& jobs;
   const kube::Store& pods;
   const kube::Store& services;
+  const kube::Store* pod_groups = nullptr;  // where a gang scheduler is used
+  const kube::Store* workloads = nullptr;   // where Kueue is
 };
 
 // Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
@@ -42,9 +47,12 @@ class Reconciler {
   // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
   // Writes nothing before the caches have seen what earlier calls wrote.
   absl::StatusOr<std::optional<Duration>> Reconcile(const kube::Key& key);
+  // Calls that were put off because the caches lagged behind our own writes.
+  std::int64_t stale_reads() const { return stale_reads_; }
 
  private:
-  // The store sees it when it has the object, or a later version of anything: it may be gone again.
+  // A write of ours: the store sees it when it has the object, or a later version of anything: it
+  // may be gone again.
   struct Creation {
     const kube::Store* store = nullptr;
     std::string version;
@@ -58,6 +66,9 @@ class Reconciler {
     std::map<std::string, Time> conflicts;     // name that another owner has -> last looked at
     std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
+    std::vector<Creation> updated;                // PodGroups and Workloads
+    std::map<std::string, kube::Object> flavors;  // of Kueue, by name; read once
+    std::optional<CreateFault> create_fault;      // of the last try
   };
   // One reconcile's values.
   struct Context {
@@ -67,18 +78,32 @@ class Reconciler {
     Memory& memory;
   };
 
-  const kube::Store& StoreOf(const kube::Kind& kind) const;  // of pods or services
+  const kube::Store& StoreOf(const kube::Kind& kind) const;  // of a child's kind
+  std::vector<const kube::Store*> ChildStores() const;
   bool CachesAreBehind(const kube::Object& job, Memory& memory) const;
   absl::Status LookAtUnsure(Memory& memory);
   absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
   void Observe(Context& context);
+  absl::Status ObserveKueue(Context& context);
+  kube::Object PodOf(const CreatePod& create, const Observed& observed) const;
   std::optional<api::Progress> LatestProgress(const Observed& observed);
-  absl::Status Act(const Plan& plan, Context& context);   // creates and deletes
+  absl::Status Act(const Plan& plan, Context& context);  // creates and deletes
+  absl::Status TellOfFault(const absl::Status& fault, Context& context);
   absl::Status Tell(const Plan& plan, Context& context);  // one status write, then events
   absl::Status ApplyAction(const Action& action, Context& context);
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
-  absl::Status Delete(const kube::Kind& kind, const std::string& name, const std::string& uid,
-                      Context& context);
+  absl::Status UpdatePodGroupOf(Context& context);
+  absl::Status Suspend(const SetSuspend& change, Context& context);
+  absl::Status CreateWorkloadOf(Context& context);
+  // What `change` makes of the job's Workload is written to its status.
+  absl::Status ChangeWorkload(Context& context,
+                              const std::function<kube::Object(kube::Object)>& change);
+  // The job's PodGroup or Workload, if the cache has one.
+  kube::ObjectPtr ChildOf(const kube::Store& store, const Context& context) const;
+  absl::Status DeleteChild(const kube::Kind& kind, Context& context);
+  absl::Status NoteUpdate(const kube::Kind& kind, const absl::StatusOr<kube::Object>& updated,
+                          Context& context);
+  absl::Status DeletePodOf(const DeletePod& pod, Context& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, Context& context);
   Memory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);
@@ -90,6 +115,7 @@ class Reconciler {
   kube::EventRecorder& events_;
   const Clock& clock_;
   const Settings settings_;
+  std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key
 };

@@ -2,12 +2,16 @@
 
 #include "operator/controller/build_pod.h"
 #include "operator/controller/build_service.h"
+#include "operator/controller/gang.h"
 
 namespace lockstep::controller {
 
 std::vector<kube::Object> RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
                                         const Settings& settings) {
   std::vector<kube::Object> objects = {BuildService(job)};
+  if (GangSchedulerOf(settings) != GangScheduler::kNone) {
+    objects.push_back(BuildPodGroup(job, settings));
+  }
   for (const Replica& replica : AllReplicas(job)) {
     objects.push_back(BuildPod(job, addresses, settings, replica, job.status.attempt));
   }

@@ -9,8 +9,8 @@
 
 namespace lockstep::controller {
 
-// The job's Service, then every Pod of its first attempt, chief first. Expects a job that
-// WithDefaults has completed and Validate has passed.
+// The job's Service, its PodGroup where a gang scheduler is used, then every Pod of its first
+// attempt, chief first. Expects a job that WithDefaults has completed and Validate has passed.
 std::vector<kube::Object> RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
                                         const Settings& settings = {});
 

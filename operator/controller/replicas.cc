@@ -34,6 +34,12 @@ Replica LeadingReplica(const api::TrainingJob& job) {
   return {has_chief ? api::Role::kChief : api::Role::kWorker, 0};
 }
 
+bool IsRequired(const api::TrainingJob& job, const Replica& replica) {
+  if (replica.role == api::Role::kEvaluator) return false;
+  const bool elastic = job.spec.elastic && replica.role == api::Role::kWorker;
+  return !elastic || replica.index < job.spec.elastic->min_replicas;
+}
+
 std::optional<int> NodeRank(const api::TrainingJob& job, const Replica& replica) {
   if (replica.role == api::Role::kChief) return replica.index;
   if (replica.role != api::Role::kWorker) return std::nullopt;

@@ -23,6 +23,9 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job);
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
 // The chief, else worker 0: rank 0, the rendezvous' address, the one whose success counts.
 Replica LeadingReplica(const api::TrainingJob& job);
+// True if the job cannot run without it: an elastic job runs with its minimum, an Evaluator is
+// nobody's peer.
+bool IsRequired(const api::TrainingJob& job, const Replica& replica);
 // Position among those that train (chief first, then workers); nothing for PS and Evaluator.
 std::optional<int> NodeRank(const api::TrainingJob& job, const Replica& replica);
 // How many train.

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "operator/controller/attempt.h"
+#include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 #include "operator/kube/backoff.h"
@@ -40,7 +42,7 @@ struct Loss {
 
 bool IsNewLoss(const Observed& observed, const ObservedPod& pod) {
   if (!IsMember(observed, pod) || HasSucceeded(pod)) return false;
-  if (!HasFailed(pod) && !pod.being_deleted) return false;
+  if (!HasFailed(pod) && !pod.being_deleted && !IsUnreachable(observed, pod)) return false;
   const auto& counted = observed.job.status.counted_pods;
   return std::ranges::find(counted, pod.uid) == counted.end();
 }
@@ -69,7 +71,10 @@ std::vector<Loss> NewLosses(const Observed& observed) {
   std::vector<Loss> losses;
   for (const ObservedPod& pod : observed.pods) {
     if (!IsNewLoss(observed, pod)) continue;
-    losses.push_back({&pod, {pod.role, pod.index}, Classify(observed.job, pod)});
+    const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
+    losses.push_back({&pod,
+                      {pod.role, pod.index},
+                      node_lost ? LossCause::kDisruption : Classify(observed.job, pod)});
   }
   AddVanished(observed, losses);
   // The earliest end comes first: what follows is often its consequence.
@@ -78,6 +83,13 @@ std::vector<Loss> NewLosses(const Observed& observed) {
     return known ? loss.pod->termination->finished_at.value_or(observed.now) : observed.now;
   });
   return losses;
+}
+
+// A failure is charged whoever deletes the pod afterwards. Times are whole seconds: in doubt the
+// deletion came first.
+bool EndedBeforeItsDeletion(const ObservedPod& pod) {
+  return pod.deletion && pod.termination && pod.termination->finished_at &&
+         *pod.termination->finished_at < pod.deletion->RequestedAt();
 }
 
 std::string Describe(const Loss& loss) {
@@ -91,9 +103,13 @@ std::string Describe(const Loss& loss) {
                        reason.empty() || reason == "Error" ? "" : fmt::format(" ({})", reason));
   }
   if (!pod.reason.empty()) return fmt::format("{}{} was lost: {}", who, where, pod.reason);
-  if (pod.disruption_target) return fmt::format("{}{} was disrupted", who, where);
-  return fmt::format("the pod of {}{} {}", who, where,
-                     pod.being_deleted ? "is being deleted" : "has failed");
+  if (pod.disruption_target) {
+    return fmt::format("{}{} was disrupted: {}", who, where, pod.disruption_reason);
+  }
+  const char* how = "has failed";
+  if (pod.being_deleted) how = "is being deleted";
+  if (!HasFailed(pod) && pod.unreachable_since) how = "cannot be reached: its node is silent";
+  return fmt::format("the pod of {}{} {}", who, where, how);
 }
 
 api::Failure FailureOf(const Loss& loss) {
@@ -105,12 +121,15 @@ api::Failure FailureOf(const Loss& loss) {
                        .message = ""};
   if (loss.pod == nullptr) return failure;
   failure.node = loss.pod->node;
-  failure.reason = loss.pod->reason.empty() ? "PodLost" : loss.pod->reason;
+  failure.reason = loss.pod->reason.empty() ? loss.pod->disruption_reason : loss.pod->reason;
+  if (failure.reason.empty()) failure.reason = loss.pod->unreachable_since ? "NodeLost" : "PodLost";
   failure.message = loss.pod->message;
-  if (loss.pod->termination) {
-    failure.exit_code = loss.pod->termination->exit_code;
-    failure.reason = loss.pod->termination->reason;
-    failure.message = loss.pod->termination->message;
+  // An end that the kubelet has made good by a restart says most of a pod that restarts for ever.
+  const auto& end = loss.pod->termination ? loss.pod->termination : loss.pod->last_end;
+  if (end) {
+    failure.exit_code = end->exit_code;
+    failure.reason = end->reason;
+    failure.message = end->message;
   }
   return failure;
 }
@@ -166,23 +185,13 @@ bool WasHealthy(const Observed& observed) {
          observed.now - running->last_transition_time >= kHealthyRun;
 }
 
-void OpenNextAttempt(const Observed& observed, const std::string& message,
-                     api::TrainingJobStatus& status) {
-  ++status.attempt;
-  status.counted_pods.clear();
-  const bool independent = observed.job.spec.strategy &&
-                           observed.job.spec.strategy->type == api::StrategyType::kIndependent;
-  if (!independent) status.completed_indexes.clear();
-  ClearCondition(observed, status, kRunning, "Restarting", message);
-  SetCondition(observed, status, kRestarting, true, "Restarting", message);
-}
-
 }  // namespace
 
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   const bool named =
       std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons);
-  if (pod.disruption_target || pod.being_deleted || named) return LossCause::kDisruption;
+  const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
+  if (pod.disruption_target || deleted || named) return LossCause::kDisruption;
   const auto policy = job.spec.replica_specs.at(pod.role).restart_policy;
   switch (policy.value_or(api::RestartPolicy::kExitCode)) {
     case api::RestartPolicy::kNever:
@@ -236,7 +245,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
       fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
                   gang ? "all replicas start" : "it starts", status.restarts.application, limit,
                   status.restarts.disruption);
-  if (gang) OpenNextAttempt(observed, message, status);
+  if (gang) OpenNextAttempt(observed, "Restarting", message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
   return plan;
 }

@@ -14,7 +14,8 @@ enum class LossCause {
   kDisruption,   // preempted, drained, evicted, node lost, deleted: free
 };
 
-// Why a pod that has failed, or is being deleted by somebody, was lost.
+// Why a pod that has failed, or is being deleted by somebody, was lost. One that had failed before
+// it was deleted has failed.
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
 // Charges new losses: all of a gang's pods start again as the next attempt; in the other scopes,

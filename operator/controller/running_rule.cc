@@ -6,12 +6,18 @@
 
 #include "operator/controller/addresses.h"
 #include "operator/controller/build_pod.h"
+#include "operator/controller/gang_rule.h"
+#include "operator/controller/kueue_rule.h"
+#include "operator/controller/lost_pod_rule.h"
+#include "operator/controller/made_from.h"
+#include "operator/controller/obstacle.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 
 namespace lockstep::controller {
 namespace {
 
+constexpr char kAllReady[] = "AllReplicasReady";
 // How soon a name that another owner has is tried again.
 constexpr Duration kConflictRetry = std::chrono::minutes(1);
 
@@ -28,9 +34,10 @@ bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
 void PlanDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
     if (IsObsolete(observed, pod) && !pod.being_deleted) {
-      plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
     }
   }
+  PlanForcedDeletes(observed, plan);
 }
 
 // A name is free when no pod of ours has it, whatever its attempt.
@@ -58,6 +65,7 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
     plan.actions.emplace_back(CreateService{});
   }
+  if (!PlanPodGroup(observed, plan)) return false;
   bool complete = true;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
@@ -68,59 +76,51 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   return complete;
 }
 
-// An elastic job runs with its minimum; an Evaluator is nobody's peer.
-bool IsRequired(const api::TrainingJob& job, const Replica& replica) {
-  if (replica.role == api::Role::kEvaluator) return false;
-  const bool elastic = job.spec.elastic && replica.role == api::Role::kWorker;
-  return !elastic || replica.index < job.spec.elastic->min_replicas;
-}
-
 bool IsUp(const Observed& observed, const Replica& replica) {
   const ObservedPod* pod = FindPod(observed, replica);
   if (pod == nullptr || pod->being_deleted || IsObsolete(observed, *pod)) return false;
   return HasSucceeded(*pod) || (IsActive(*pod) && pod->ready);
 }
 
-std::string WhyNotRunning(const Observed& observed) {
-  for (const std::string& name : observed.name_conflicts) {
-    return fmt::format("an object named {} exists and belongs to another owner", name);
-  }
-  for (const ObservedPod& pod : observed.pods) {
-    const bool stuck = pod.waiting_reason.ends_with("BackOff") ||
-                       pod.waiting_reason.starts_with("Err") ||
-                       pod.waiting_reason.starts_with("Create");
-    if (stuck && IsMember(observed, pod)) {
-      return fmt::format("{} is waiting: {}", pod.name, pod.waiting_reason);
-    }
-  }
-  return "not all replicas are ready yet";
-}
-
 void SayRunning(const Observed& observed, Plan& plan) {
   const std::string message = "all required replicas are ready";
-  SetCondition(observed, plan.status, kRunning, true, "AllReplicasReady", message);
-  ClearCondition(observed, plan.status, kRestarting, "AllReplicasReady", message);
-  plan.events.push_back({PlannedEvent::Type::kNormal, "Running", message});
+  const bool before = IsTrue(plan.status, kRunning);
+  SetCondition(observed, plan.status, kRunning, true, kAllReady, message);
+  ClearCondition(observed, plan.status, kRestarting, kAllReady, message);
+  if (!before) plan.events.push_back({PlannedEvent::Type::kNormal, "Running", message});
+}
+
+// Running stays True within an attempt; a pod that was replaced and cannot start is told of.
+void SayObstacle(const Observed& observed, const Obstacle& obstacle, Plan& plan) {
+  const api::Condition* before = FindCondition(observed.job.status, kRunning);
+  const bool is_new = before == nullptr || before->reason != obstacle.reason;
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), obstacle.reason,
+               obstacle.message);
+  if (obstacle.is_warning && is_new) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, obstacle.reason, obstacle.message});
+  }
+}
+
+bool IsUp(const Observed& observed) {
+  const std::vector<Replica> wanted = WantedReplicas(observed.job);
+  return !wanted.empty() && std::ranges::all_of(wanted, [&observed](const Replica& replica) {
+    return !IsRequired(observed.job, replica) || IsUp(observed, replica);
+  });
 }
 
 void UpdateRunning(const Observed& observed, Plan& plan) {
-  if (IsTrue(plan.status, kRunning)) return;  // sticky within an attempt
-  const std::vector<Replica> wanted = WantedReplicas(observed.job);
-  const bool up = std::ranges::all_of(wanted, [&observed](const Replica& replica) {
-    return !IsRequired(observed.job, replica) || IsUp(observed, replica);
-  });
-  if (up && !wanted.empty()) return SayRunning(observed, plan);
-  const bool conflict = !observed.name_conflicts.empty();
-  const std::string why = WhyNotRunning(observed);
-  if (conflict) {
-    const api::Condition* before = FindCondition(observed.job.status, kRunning);
-    if (before == nullptr || before->message != why) {
-      plan.events.push_back({PlannedEvent::Type::kWarning, "NameConflict", why});
-    }
-    RequeueWithin(plan, kConflictRetry);
+  if (!observed.name_conflicts.empty()) RequeueWithin(plan, kConflictRetry);
+  const bool running = IsTrue(plan.status, kRunning);
+  const std::optional<Obstacle> obstacle = FindObstacle(observed);
+  if (IsUp(observed)) {
+    const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;
+    if (!said) SayRunning(observed, plan);
+  } else if (obstacle && (obstacle->is_warning || !running)) {
+    SayObstacle(observed, *obstacle, plan);
+  } else if (!running) {
+    SetCondition(observed, plan.status, kRunning, false, "PodsNotReady",
+                 "not all replicas are ready yet");
   }
-  SetCondition(observed, plan.status, kRunning, false, conflict ? "NameConflict" : "PodsNotReady",
-               why);
 }
 
 // Said once: when the job is seen for the first time.
@@ -131,6 +131,35 @@ void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
   plan.events.push_back({PlannedEvent::Type::kWarning, "EnvironmentOverridden",
                          fmt::format("the pod template sets {} itself; its values are kept",
                                      fmt::join(names, ", "))});
+}
+
+// Said once, too: what only a gang scheduler reads.
+void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
+  const auto& policy = observed.job.spec.run_policy.scheduling_policy;
+  if (!policy || FindCondition(observed.job.status, kCreated) != nullptr) return;
+  const bool asks = policy->min_available || !policy->queue.empty() ||
+                    !policy->min_resources.empty() || policy->schedule_timeout_seconds;
+  if (!asks || !observed.settings.gang_scheduler_name.empty()) return;
+  plan.events.push_back({PlannedEvent::Type::kWarning, "SchedulingPolicyIgnored",
+                         "the operator runs without --gang-scheduler-name: of "
+                         "runPolicy.schedulingPolicy only priorityClass has an effect"});
+}
+
+// The CRD refuses such edits; where it cannot (its rules have a budget), they are told of, once.
+void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
+  const auto known = observed.job.status.observed_generation;
+  if (known == 0 || known == observed.job.metadata.generation) return;
+  std::vector<std::string> stale;
+  for (const ObservedPod& pod : observed.pods) {
+    const bool other = !pod.spec_hash.empty() && pod.spec_hash != SpecHash(observed.job, pod.role);
+    if (IsMember(observed, pod) && other) stale.push_back(pod.name);
+  }
+  if (stale.empty()) return;
+  plan.events.push_back(
+      {PlannedEvent::Type::kWarning, "EditIgnored",
+       fmt::format("the edit reaches pods only when they are made: {} and {} others keep what they "
+                   "were told; suspend and resume the job to start them all again",
+                   stale.front(), stale.size() - 1)});
 }
 
 // Said before pods are made: a job that says it is suspended has none.
@@ -150,10 +179,13 @@ Plan PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   WarnOfOverriddenEnv(observed, plan);
+  WarnOfIgnoredScheduling(observed, plan);
+  WarnOfIgnoredEdit(observed, plan);
   PlanDeletes(observed, plan);
   const bool complete = PlanCreates(observed, plan);
   if (complete) plan.status.next_retry_time.reset();
   UpdateRunning(observed, plan);
+  TellKueue(observed, plan);
   return plan;
 }
 

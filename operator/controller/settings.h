@@ -10,6 +10,10 @@ namespace lockstep::controller {
 
 struct Settings {
   std::string trainer_image = "lockstep-trainer:latest";  // of pods that name no image
+  // --gang-scheduler-name: "", "volcano", "scheduler-plugins" or the name its scheduler runs under.
+  std::string gang_scheduler_name;
+  // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
+  bool kueue = false;
   int parallel_calls = 8;  // creates and deletes of one reconcile that are under way at a time
   // Progress and replica counts are written at most this often; conditions at once.
   Duration status_interval = std::chrono::seconds(10);
@@ -17,6 +21,11 @@ struct Settings {
   // on.
   Duration restart_backoff = std::chrono::seconds(10);
   Duration restart_backoff_limit = std::chrono::minutes(5);
+  // A pod whose node has been silent this long is lost, though the program in it may still run.
+  Duration node_lost_after = std::chrono::minutes(2);
+  // A pod that is still there this long after its grace period has no kubelet to confirm its end;
+  // it is deleted by force.
+  Duration stuck_deletion = std::chrono::minutes(1);
   // What an Evaluator gets to finish the last checkpoint once training is done.
   Duration evaluator_grace = std::chrono::minutes(5);
 };

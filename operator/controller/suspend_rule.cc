@@ -1,5 +1,7 @@
 #include "operator/controller/suspend_rule.h"
 
+#include "operator/controller/gang_rule.h"
+#include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/status.h"
 
 namespace lockstep::controller {
@@ -13,6 +15,8 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
     for (const ObservedPod& pod : observed.pods) {
       if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
+    PlanForcedDeletes(observed, plan);
+    PlanNoPodGroup(observed, plan);
     return plan;
   }
   const std::string message = "spec.suspend is true";

@@ -55,6 +55,8 @@ class Client {
   virtual absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) = 0;
   // A non-empty uid is a precondition: Aborted if the object has another one.
   virtual absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) = 0;
+  // The same with a grace period of 0: for a pod whose kubelet will never confirm its end.
+  virtual absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) = 0;
 };
 
 }  // namespace lockstep::kube

@@ -48,6 +48,7 @@ class Informer {
   bool HasSynced() const { return synced_; }
   // Blocks; false if stopped before.
   bool WaitForSync();
+  const Kind& kind() const { return kind_; }
   const Store& store() const { return store_; }
 
  private:

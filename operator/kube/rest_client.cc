@@ -98,18 +98,30 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override {
-    Object options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
-    // Owner references collect in the background: jobs of batch/v1 would keep their pods otherwise.
-    options["propagationPolicy"] = "Background";
-    if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
-    return Call(Describe("delete", kind, key), {"DELETE", ObjectPath(kind, key), options.dump()})
-        .status();
+    return DeleteWith(DeleteOptions(uid), kind, key);
+  }
+  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override {
+    Object options = DeleteOptions(uid);
+    options["gracePeriodSeconds"] = 0;
+    return DeleteWith(options, kind, key);
   }
 
   absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options, std::stop_token stop,
                           const std::function<void(const std::string& text)>& on_text) override;
 
  private:
+  static Object DeleteOptions(const std::string& uid) {
+    Object options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
+    // Owner references collect in the background: jobs of batch/v1 would keep their pods otherwise.
+    options["propagationPolicy"] = "Background";
+    if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
+    return options;
+  }
+  absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key) {
+    return Call(Describe("delete", kind, key), {"DELETE", ObjectPath(kind, key), options.dump()})
+        .status();
+  }
+
   absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
                              const char* subresource) {
     const std::string what = Describe(verb, kind, KeyOf(object));

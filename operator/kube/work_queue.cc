@@ -1,5 +1,6 @@
 #include "operator/kube/work_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::kube {
@@ -20,6 +21,7 @@ void WorkQueue::AddAfter(const Key& key, Duration delay) {
 void WorkQueue::AddRateLimited(const Key& key) {
   const std::lock_guard lock(mutex_);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  ++retries_;
   AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
 }
 
@@ -51,7 +53,10 @@ std::optional<Key> WorkQueue::TryGet() {
 
 void WorkQueue::Done(const Key& key) {
   const std::lock_guard lock(mutex_);
-  processing_.erase(key);
+  const auto started = processing_.find(key);
+  if (started == processing_.end()) return;
+  if (observer_ != nullptr) observer_->OnDone(clock_.SteadyNow() - started->second);
+  processing_.erase(started);
   if (!dirty_.contains(key)) return;
   ready_.push_back(key);
   changed_.notify_one();
@@ -68,6 +73,19 @@ std::size_t WorkQueue::size() const {
   return ready_.size();
 }
 
+WorkQueueStats WorkQueue::Stats() const {
+  const std::lock_guard lock(mutex_);
+  WorkQueueStats stats{
+      .ready = ready_.size(), .delayed = delayed_.size(), .adds = adds_, .retries = retries_};
+  const auto longest =
+      std::ranges::min_element(processing_, {}, [](const auto& entry) { return entry.second; });
+  if (longest != processing_.end()) {
+    stats.longest = longest->first;
+    stats.longest_running = clock_.SteadyNow() - longest->second;
+  }
+  return stats;
+}
+
 std::optional<SteadyTime> WorkQueue::NextDue() const {
   const std::lock_guard lock(mutex_);
   if (due_.empty()) return std::nullopt;
@@ -75,7 +93,8 @@ std::optional<SteadyTime> WorkQueue::NextDue() const {
 }
 
 void WorkQueue::AddLocked(const Key& key) {
-  if (shut_down_ || !dirty_.insert(key).second) return;
+  if (shut_down_ || !dirty_.try_emplace(key, clock_.SteadyNow()).second) return;
+  ++adds_;
   if (processing_.contains(key)) return;  // Done puts it into ready_
   ready_.push_back(key);
   changed_.notify_one();
@@ -109,8 +128,11 @@ std::optional<Key> WorkQueue::TakeLocked() {
   if (ready_.empty()) return std::nullopt;
   Key key = std::move(ready_.front());
   ready_.pop_front();
-  dirty_.erase(key);
-  processing_.insert(key);
+  const SteadyTime now = clock_.SteadyNow();
+  const auto added = dirty_.find(key);
+  if (observer_ != nullptr) observer_->OnTaken(now - added->second);
+  dirty_.erase(added);
+  processing_.emplace(key, now);
   return key;
 }
 

@@ -17,9 +17,28 @@
 
 namespace lockstep::kube {
 
+// Called with the queue locked: quick, and never back into the queue.
+class WorkQueueObserver {
+ public:
+  virtual ~WorkQueueObserver() = default;
+  virtual void OnTaken(Duration waited) = 0;  // since the key was due
+  virtual void OnDone(Duration worked) = 0;
+};
+
+struct WorkQueueStats {
+  std::size_t ready = 0, delayed = 0;
+  std::int64_t adds = 0, retries = 0;
+  // What has been worked on for longest, and since when; empty when nothing is worked on.
+  Key longest;
+  Duration longest_running{0};
+};
+
 class WorkQueue {
  public:
   explicit WorkQueue(const Clock& clock, BackoffPolicy policy = {}, std::uint32_t seed = 1);
+
+  // Before the first Get; it outlives the queue.
+  void SetObserver(WorkQueueObserver* observer) { observer_ = observer; }
 
   void Add(const Key& key);
   // Of several delays for one key the shortest counts; Add does not cancel it.
@@ -37,6 +56,7 @@ class WorkQueue {
   // Wakes every Get(). Later adds are dropped.
   void ShutDown();
   std::size_t size() const;  // keys that are due
+  WorkQueueStats Stats() const;
   // When the earliest delayed key is due; nothing without one.
   std::optional<SteadyTime> NextDue() const;
 
@@ -53,12 +73,14 @@ class WorkQueue {
   // Everything below is guarded by mutex_.
   std::mt19937 random_;
   std::deque<Key> ready_;
-  std::set<Key> dirty_;  // in ready_, or to be put there by Done
-  std::set<Key> processing_;
+  std::map<Key, SteadyTime> dirty_;       // since when; in ready_, or to be put there by Done
+  std::map<Key, SteadyTime> processing_;  // since when
   std::map<Key, SteadyTime> delayed_;
   std::set<std::pair<SteadyTime, Key>> due_;  // delayed_, earliest first
   std::map<Key, int> failures_;
   bool shut_down_ = false;
+  std::int64_t adds_ = 0, retries_ = 0;
+  WorkQueueObserver* observer_ = nullptr;
 };
 
 }  // namespace lockstep::kube

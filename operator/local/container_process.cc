@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/base/status.h"
-#include "operator/local/quantity.h"
+#include "api/v1/quantity.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {
@@ -85,10 +85,10 @@ absl::StatusOr<std::string> ResourceOf(const Object& container, const Object& re
   if (!container.contains(where)) {
     return absl::NotFoundError(fmt::format("the container sets no resources.{}", path));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const double amount, ParseQuantity(container[where]));
+  LOCKSTEP_ASSIGN_OR_RETURN(const double amount, api::ParseQuantity(container[where]));
   double divisor = 1;
   if (reference.contains("divisor") && reference["divisor"] != "0") {
-    LOCKSTEP_ASSIGN_OR_RETURN(divisor, ParseQuantity(reference["divisor"]));
+    LOCKSTEP_ASSIGN_OR_RETURN(divisor, api::ParseQuantity(reference["divisor"]));
   }
   return fmt::format("{:.0f}", std::ceil(amount / divisor));
 }

@@ -304,8 +304,8 @@ absl::StatusOr<Object> MemoryClient::UpdateStatus(const Kind& kind, const Object
   return *Commit(ResourceOf(kind), it->first, std::move(made));
 }
 
-absl::Status MemoryClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
-  const std::lock_guard lock(mutex_);
+absl::StatusOr<MemoryClient::Objects::iterator> MemoryClient::FindForDelete(
+    const Kind& kind, const Key& key, const std::string& uid) {
   Objects& objects = resources_[ResourceOf(kind)];
   const auto it = objects.find(key);
   const std::string where = Describe("delete", kind, key);
@@ -314,7 +314,20 @@ absl::Status MemoryClient::Delete(const Kind& kind, const Key& key, const std::s
     return absl::AbortedError(
         fmt::format("{}: the object's uid is {}, not {}", where, kube::Uid(*it->second), uid));
   }
+  return it;
+}
+
+absl::Status MemoryClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
+  const std::lock_guard lock(mutex_);
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto it, FindForDelete(kind, key, uid));
   BeginDelete(ResourceOf(kind), it);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
+  const std::lock_guard lock(mutex_);
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto it, FindForDelete(kind, key, uid));
+  EndNow(ResourceOf(kind), it);
   return absl::OkStatus();
 }
 
@@ -326,14 +339,19 @@ absl::Status MemoryClient::ConfirmDeleted(const Key& pod, const std::string& uid
     return absl::NotFoundError(fmt::format("confirm the deletion of pod {}/{}: no pod of uid {}",
                                            pod.namespace_name, pod.name, uid));
   }
-  if (HasFinalizers(*it->second)) {
-    Object made = *it->second;
-    made["metadata"]["deletionGracePeriodSeconds"] = 0;
-    Commit(resource, pod, std::move(made));
-  } else {
-    Remove(resource, it);
-  }
+  EndNow(resource, it);
   return absl::OkStatus();
+}
+
+// Only finalizers hold it any longer.
+void MemoryClient::EndNow(const Resource& resource, Objects::iterator it) {
+  if (!HasFinalizers(*it->second)) return Remove(resource, it);
+  Object made = *it->second;
+  if (!kube::IsBeingDeleted(made)) {
+    made["metadata"]["deletionTimestamp"] = FormatApiTime(clock_.Now());
+  }
+  made["metadata"]["deletionGracePeriodSeconds"] = 0;
+  Commit(resource, it->first, std::move(made));
 }
 
 void MemoryClient::BeginDelete(const Resource& resource, Objects::iterator it) {

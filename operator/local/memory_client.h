@@ -49,6 +49,8 @@ class MemoryClient final : public kube::Client {
                                             const kube::Object& object) override;
   absl::Status Delete(const kube::Kind& kind, const kube::Key& key,
                       const std::string& uid) override;
+  absl::Status ForceDelete(const kube::Kind& kind, const kube::Key& key,
+                           const std::string& uid) override;
 
   // The kubelet's last word on a pod that is being deleted: its processes are gone.
   absl::Status ConfirmDeleted(const kube::Key& pod, const std::string& uid);
@@ -78,8 +80,11 @@ class MemoryClient final : public kube::Client {
   absl::StatusOr<kube::Page> NextPage(Snapshot snapshot, int limit);
   absl::StatusOr<Objects::iterator> FindForWrite(const kube::Kind& kind, const char* verb,
                                                  const kube::Object& object);
+  absl::StatusOr<Objects::iterator> FindForDelete(const kube::Kind& kind, const kube::Key& key,
+                                                  const std::string& uid);
   Stored Commit(const Resource& resource, const kube::Key& key, kube::Object object);
   void Remove(const Resource& resource, Objects::iterator it);
+  void EndNow(const Resource& resource, Objects::iterator it);
   void BeginDelete(const Resource& resource, Objects::iterator it);
   void Record(Change change);
   absl::StatusOr<std::uint64_t> WatchStart(const std::string& version) const;

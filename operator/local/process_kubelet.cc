@@ -12,7 +12,7 @@
 #include "api/base/log.h"
 #include "api/base/status.h"
 #include "api/v1/names.h"
-#include "operator/local/quantity.h"
+#include "api/v1/quantity.h"
 
 extern char** environ;
 
@@ -27,7 +27,7 @@ constexpr std::int64_t kDefaultGraceSeconds = 30;
 absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& container) {
   static const Object::json_pointer kLimit("/resources/limits/cpu");
   if (!container.contains(kLimit)) return std::nullopt;
-  const auto limit = ParseQuantity(container[kLimit]);
+  const auto limit = api::ParseQuantity(container[kLimit]);
   if (!limit.ok() || *limit <= 0) {
     return absl::InvalidArgumentError(fmt::format(
         "container {}: resources.limits.cpu: {}", container.value("name", ""),

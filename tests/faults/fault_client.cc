@@ -152,6 +152,16 @@ absl::Status FaultClient::Delete(const Kind& kind, const Key& key, const std::st
       .status();
 }
 
+absl::Status FaultClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
+  return Fated({"force-delete", kind.kind, key.name},
+               [&]() -> absl::StatusOr<Object> {
+                 absl::Status status = store_.ForceDelete(kind, key, uid);
+                 if (!status.ok()) return status;
+                 return Object();
+               })
+      .status();
+}
+
 std::vector<WatchEvent> HistoryOf(kube::Client& store, const Kind& kind) {
   static const std::string kSentinel = "sentinel";
   const auto made = store.Create(

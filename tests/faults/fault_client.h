@@ -77,6 +77,8 @@ class FaultClient final : public kube::Client {
                                             const kube::Object& object) override;
   absl::Status Delete(const kube::Kind& kind, const kube::Key& key,
                       const std::string& uid) override;
+  absl::Status ForceDelete(const kube::Kind& kind, const kube::Key& key,
+                           const std::string& uid) override;
 
  private:
   using Call = std::function<absl::StatusOr<kube::Object>()>;

@@ -48,9 +48,6 @@ GOOD = {
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
     "a chief alone": job(replicaSpecs={"Chief": role()}),
     "roles without a strategy": job(replicaSpecs={"Worker": role(2), "PS": role()}),
-    "no replica at all": job(replicaSpecs={"Worker": role(0)}),
-    "ParameterServer with no replica at all": job(
-        strategy={"type": "ParameterServer"}, replicaSpecs={"Worker": role(0), "PS": role(0)}),
     "a worker role without workers beside a chief": job(
         replicaSpecs={"Chief": role(), "Worker": role(0)}),
     "1,000 workers": job("many", replicaSpecs={"Worker": role(1000)}),
@@ -136,6 +133,7 @@ ROLES = [
         "spec.replicaSpecs"),
     Bad("a role in lower case", job(replicaSpecs={"worker": role()}), "spec.replicaSpecs"),
     Bad("only parameter servers", job(replicaSpecs={"PS": role()}), "spec.replicaSpecs"),
+    Bad("no replica at all", job(replicaSpecs={"Worker": role(0)}), "spec.replicaSpecs"),
     Bad("two chiefs", job(replicaSpecs={"Chief": role(2)}), "spec.replicaSpecs.Chief.replicas"),
     Bad("two evaluators", job(replicaSpecs={"Worker": role(), "Evaluator": role(2)}),
         "spec.replicaSpecs.Evaluator.replicas"),
@@ -172,31 +170,32 @@ ROLES = [
         "spec.replicaSpecs"),
 ]
 
+CONTAINERS = "spec.replicaSpecs.Worker.template.spec.containers"
+
 TEMPLATES = [
-    Bad("no template without training", job(replicaSpecs={"Worker": {"replicas": 1}}),
-        "spec.replicaSpecs"),
-    Bad("a template without a spec", job(replicaSpecs=workers(template={})), "spec.replicaSpecs"),
+    Bad("no template without training", job(replicaSpecs={"Worker": {"replicas": 1}}), CONTAINERS),
+    Bad("a template without a spec", job(replicaSpecs=workers(template={})), CONTAINERS),
     Bad("a template without containers", job(replicaSpecs=workers(template={"spec": {}})),
-        "spec.replicaSpecs"),
+        CONTAINERS),
     Bad("an empty list of containers",
         job(replicaSpecs=workers(template={"spec": {"containers": []}})),
-        "spec.replicaSpecs.Worker.template.spec.containers"),
+        CONTAINERS),
     Bad("containers as an object",
         job(replicaSpecs=workers(template={"spec": {"containers": container()}})),
-        "spec.replicaSpecs.Worker.template.spec.containers"),
+        CONTAINERS),
     Bad("a container without a name", with_containers({"image": "example.org/image"}),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].name"),
+        CONTAINERS + "[0].name"),
     Bad("two containers of one name", with_containers(container(), container()),
-        "spec.replicaSpecs.Worker.template.spec.containers[1]"),
+        CONTAINERS + "[1]"),
     Bad("a template as text", job(replicaSpecs=workers(template="none")),
         "spec.replicaSpecs.Worker.template"),
     Bad("an unknown field of a container", with_containers(container(imagee="x")),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].imagee", SERVER),
+        CONTAINERS + "[0].imagee", SERVER),
     Bad("a port as text", with_containers(container(ports=[{"containerPort": "http"}])),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].ports[0].containerPort", SERVER),
+        CONTAINERS + "[0].ports[0].containerPort", SERVER),
     Bad("a list that is too long", with_containers(container(
         volumeMounts=[{"name": "a", "mountPath": f"/{i}"} for i in range(257)])),
-        "spec.replicaSpecs.Worker.template.spec.containers[0].volumeMounts", SERVER),
+        CONTAINERS + "[0].volumeMounts", SERVER),
 ]
 
 STRATEGIES = [

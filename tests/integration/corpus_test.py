@@ -32,6 +32,7 @@ def validate_all(jobs):
 
 def names(message, field):
     """Whether a message names a field, the whole of it."""
+    message = re.sub(r"\[([A-Z]\w*)\]", r".\1", message)  # the server puts a map's keys in brackets
     return re.search(rf"(?<![\w.]){re.escape(field)}(?![\w])", message) is not None
 
 

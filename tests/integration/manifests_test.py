@@ -9,10 +9,10 @@ import unittest
 
 import yaml
 
-from api_server import ROOT, server
+from api_server import ACCOUNT, ROOT, server
 
 MANIFESTS = ROOT / "manifests"
-ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"
+JOBS = "trainingjobs.training.lockstep.dev"
 COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
 FLAGS = ROOT / "operator" / "flags.cc"
 # What nobody who runs pods for others needs.
@@ -98,7 +98,7 @@ class ManifestsTest(unittest.TestCase):
         container = spec["containers"][0]
         self.assertEqual(65532, spec["securityContext"]["runAsUser"])
         self.assertIs(True, container["securityContext"]["readOnlyRootFilesystem"])
-        self.assertEqual("lockstep-operator", container["image"])
+        self.assertTrue(container["image"].startswith("lockstep-operator:"), container["image"])
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         self.assertEqual({"metrics": 8080, "health": 8081}, ports)
 
@@ -129,11 +129,20 @@ class RightsTest(unittest.TestCase):
         plain = rights(of_kind(render(MANIFESTS / "default"), "ClusterRole"))
         self.assertEqual({"", "training.lockstep.dev", "events.k8s.io"},
                          {group for group, _, _ in plain})
-        for component, group in (("kueue", "kueue.x-k8s.io"), ("volcano", "scheduling.volcano.sh"),
-                                 ("scheduler-plugins", "scheduling.x-k8s.io")):
+        for component, groups in (
+                ("kueue", {"kueue.x-k8s.io", "training.lockstep.dev"}),  # it ends suspensions
+                ("volcano", {"scheduling.volcano.sh"}), ("scheduler-plugins", {"scheduling.x-k8s.io"})):
             with self.subTest(component), overlay("default", [component]) as path:
-                more = rights(of_kind(render(path), "ClusterRole")) - plain
-                self.assertEqual({group}, {entry[0] for entry in more})
+                more = rights(of_kind(render(path), "ClusterRole", "lockstep-operator")) - plain
+                self.assertEqual(groups, {group for group, _, _ in more})
+
+    def test_bindings_name_the_account_where_it_is(self):
+        for base, namespace in (("default", "lockstep-system"), ("overlays/namespaced", "default")):
+            with self.subTest(base), overlay(base, ["kueue"]) as path:
+                subjects = [subject for entry in render(path) if entry["kind"].endswith("Binding")
+                            for subject in entry["subjects"]]
+                self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator",
+                                   "namespace": namespace}] * 3, subjects)
 
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""
@@ -142,15 +151,15 @@ class RightsTest(unittest.TestCase):
         said = server().kubectl("auth", "can-i", "--list", f"--as={ACCOUNT}", "-n", "default")
         for line in ("trainingjobs.training.lockstep.dev", "pods", "services"):
             self.assertRegex(said, rf"(?m)^{re.escape(line)}\s")
-        for verb, resource, allowed in (
-                ("create", "pods", "yes"), ("patch", "pods", "no"), ("get", "secrets", "no"),
-                ("create", "pods/exec", "no"), ("get", "pods/log", "no"),
-                ("update", "trainingjobs.training.lockstep.dev/status", "yes"),
-                ("update", "trainingjobs.training.lockstep.dev", "no"),
-                ("get", "leases.coordination.k8s.io", "no")):
-            done = server().kubectl("auth", "can-i", verb, resource, f"--as={ACCOUNT}",
-                                    "-n", "default", check=False)
-            self.assertEqual(allowed, done.stdout.strip(), f"{verb} {resource}")
+        for verb, resource, subresource, allowed in (
+                ("create", "pods", "", "yes"), ("patch", "pods", "", "no"),
+                ("create", "pods", "exec", "no"), ("get", "pods", "log", "no"),
+                ("get", "secrets", "", "no"), ("update", JOBS, "status", "yes"),
+                ("update", JOBS, "", "no"), ("get", "leases.coordination.k8s.io", "", "no")):
+            done = server().kubectl(
+                "auth", "can-i", verb, resource, f"--subresource={subresource}",
+                f"--as={ACCOUNT}", "-n", "default", check=False)
+            self.assertEqual(allowed, done.stdout.strip(), f"{verb} {resource} {subresource}")
         done = server().kubectl("auth", "can-i", "update", "leases.coordination.k8s.io/lockstep-operator",
                                 f"--as={ACCOUNT}", "-n", "lockstep-system", check=False)
         self.assertEqual("yes", done.stdout.strip())

@@ -183,15 +183,24 @@ absl::StatusOr<Object> FakeClient::Replace(const Kind& kind, const Object& objec
 }
 
 absl::Status FakeClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
-  const Call call{"delete", kind.kind, key.name};
+  return Remove({"delete", kind.kind, key.name}, kind, key, uid, graceful_);
+}
+
+absl::Status FakeClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
+  return Remove({"force-delete", kind.kind, key.name}, kind, key, uid, false);
+}
+
+absl::Status FakeClient::Remove(const Call& call, const Kind& kind, const Key& key,
+                                const std::string& uid, bool graceful) {
   if (absl::Status fate = Before(call); !fate.ok()) return fate;
   {
     const std::lock_guard lock(mutex_);
     const auto it = objects_.find({kind.plural, key});
     if (it == objects_.end()) return absl::NotFoundError("delete " + key.name);
     if (!uid.empty() && kube::Uid(it->second) != uid) return absl::AbortedError("other uid");
-    if (graceful_ && kind == kube::kPodKind) {
+    if (graceful && kind == kube::kPodKind) {
       it->second["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+      it->second["metadata"]["deletionGracePeriodSeconds"] = 30;
       StampLocked(kind, it->second, WatchEvent::Type::kModified);
     } else {
       StampLocked(kind, it->second, WatchEvent::Type::kDeleted);

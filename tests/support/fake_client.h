@@ -16,7 +16,8 @@ namespace lockstep::testing {
 class FakeClient final : public kube::Client {
  public:
   struct Call {
-    std::string verb, kind, name;  // verb: get list watch create update update-status delete
+    std::string verb, kind, name;  // verb: get list watch create update update-status
+                                   // delete force-delete
     bool is_write() const { return verb != "get" && verb != "list" && verb != "watch"; }
     bool operator==(const Call&) const = default;
   };
@@ -57,12 +58,16 @@ class FakeClient final : public kube::Client {
                                             const kube::Object& object) override;
   absl::Status Delete(const kube::Kind& kind, const kube::Key& key,
                       const std::string& uid) override;
+  absl::Status ForceDelete(const kube::Kind& kind, const kube::Key& key,
+                           const std::string& uid) override;
 
  private:
   using Slot = std::pair<std::string, kube::Key>;  // plural, key
   absl::Status Before(const Call& call);
   absl::Status After(const Call& call);
   void StampLocked(const kube::Kind& kind, kube::Object& object, kube::WatchEvent::Type type);
+  absl::Status Remove(const Call& call, const kube::Kind& kind, const kube::Key& key,
+                      const std::string& uid, bool graceful);
   absl::StatusOr<kube::Object> Replace(const kube::Kind& kind, const kube::Object& object,
                                        const std::string& verb);
 

@@ -103,6 +103,15 @@ std::uint64_t Digest(const std::string& text) {
   return hash;
 }
 
+// Without the folders: where a pod has mounted its data is its own business, and only the leading
+// pod needs a place for checkpoints and summaries.
+api::TrainingSpec WithoutFolders(api::TrainingSpec training) {
+  training.dataset.path.clear();
+  training.checkpoint.directory.clear();
+  training.summaries.directory.clear();
+  return training;
+}
+
 }  // namespace
 
 int Identity::Pods() const {
@@ -131,7 +140,7 @@ std::string Identity::ClusterHash() const {
   return fmt::format(
       "uid={} attempt={} chief={} worker={} ps={} processesPerPod={} training={:016x}", job_uid,
       attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(), processes_per_pod,
-      Digest(api::TrainingSpecToJson(training).dump()));
+      Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump()));
 }
 
 std::optional<std::string> ProcessEnv(const std::string& name) {

@@ -46,7 +46,8 @@ struct Identity {
   int PodRank() const;                // chief first, then workers; -1: takes no part
   std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
   bool IsLeader() const;
-  // Equal for processes that may train together: job uid, attempt, roles and counts, `training`.
+  // Equal for processes that may train together: job uid, attempt, roles and counts, `training`
+  // but for its folders, which every pod may have elsewhere.
   // Readable up to the digest of `training`, so that two that differ show where.
   std::string ClusterHash() const;
 };

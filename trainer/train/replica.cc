@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "trainer/checkpoint/store.h"
 #include "trainer/control/rendezvous.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/cpu_quota.h"
 #include "trainer/train/reporter.h"
 #include "trainer/train/session.h"
 #include "trainer/train/train_loop.h"
@@ -111,11 +110,8 @@ int ReplicaThreads(int processes_per_pod) {
   cpu_set_t set;
   CPU_ZERO(&set);
   int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (file >> quota >> period && quota != "max" && period > 0) {
-    cores = std::min(cores, static_cast<int>(std::ceil(std::atof(quota.c_str()) / period)));
+  if (const auto quota = CpuQuota("/sys/fs/cgroup")) {
+    cores = std::min(cores, static_cast<int>(std::ceil(*quota)));
   }
   return std::max(1, cores / std::max(1, processes_per_pod));
 }

@@ -285,7 +285,9 @@ class JobSource {
     if (Flip()) spec.run_policy.ttl_seconds_after_finished = Small();
     if (Flip()) spec.run_policy.active_deadline_seconds = Small();
     spec.run_policy.backoff_limit = Small();
-    if (Flip()) spec.run_policy.scheduling_policy = SchedulingPolicySpec{Small(), Text(), Text()};
+    if (Flip())
+      spec.run_policy.scheduling_policy =
+          SchedulingPolicySpec{Small(), Text(), Text(), Json{{"cpu", "2"}}, Small()};
     if (Flip()) spec.run_policy.scheduling_policy = SchedulingPolicySpec{};
   }
 

@@ -81,6 +81,64 @@ TEST(ValidateTest, ReplicaCountsFitTheRoles) {
             "spec.replicaSpecs: found no Worker and no Chief replica, expected at least 1 in all");
 }
 
+TEST(ValidateTest, AnElasticJobStaysWithinItsBounds) {
+  struct Case {
+    JobBuilder job;
+    const char* expected;
+  };
+  const auto elastic = [](int workers, int min, int max) {
+    return Job("a").Workers(workers).With(
+        [=](TrainingJob& job) { job.spec.elastic = ElasticSpec{min, max}; });
+  };
+  TrainingSpec unsaved = MnistTraining();
+  TrainingSpec saved = unsaved;
+  saved.checkpoint.directory = "/checkpoints";
+  const Case cases[] = {
+      {elastic(2, 1, 4), ""},
+      {elastic(2, 2, 2), ""},
+      {elastic(2, 3, 1), "spec.elastic.minReplicas: found 3, expected at most maxReplicas, 1"},
+      {elastic(5, 1, 4),
+       "spec.replicaSpecs.Worker.replicas: found 5, expected 1 to 4, the bounds of spec.elastic"},
+      {elastic(1, 2, 4),
+       "spec.replicaSpecs.Worker.replicas: found 1, expected 2 to 4, the bounds of spec.elastic"},
+      {elastic(2, 1, 4).ParameterServers(1).Strategy(StrategyType::kParameterServer), ""},
+      {elastic(2, 1, 4).Strategy(StrategyType::kIndependent),
+       "spec.elastic: found with strategy Independent, expected only with MultiWorkerMirrored and "
+       "ParameterServer"},
+      {elastic(2, 1, 4).Training(saved), ""},
+      {elastic(2, 1, 4).Training(unsaved),
+       "spec.training.checkpoint.directory: found none, expected one with elastic: a job that "
+       "changes its size goes on from a checkpoint"},
+      {Job("a").Chief().With([](TrainingJob& job) { job.spec.elastic.emplace(); }),
+       "spec.replicaSpecs.Worker: found none, expected one with elastic"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(Faults(c.job), c.expected);
+}
+
+TEST(ValidateTest, AnElasticJobsNameHasRoomForItsLargestSize) {
+  const std::string name(54, 'a');  // and "-worker-9" make 63
+  const auto elastic = [&name](int max) {
+    return Job(name).Workers(1).With(
+        [max](TrainingJob& job) { job.spec.elastic = ElasticSpec{1, max}; });
+  };
+  EXPECT_EQ(Faults(elastic(10)), "");
+  EXPECT_THAT(Faults(elastic(11)),
+              ::testing::HasSubstr("found 54 characters, expected at most 53"));
+}
+
+TEST(ValidateTest, MinResourcesAreQuantities) {
+  const auto asking = [](Json resources) {
+    return Job("a").Workers(1).With([&resources](TrainingJob& job) {
+      job.spec.run_policy.scheduling_policy.emplace().min_resources = resources;
+    });
+  };
+  const std::string path = "spec.runPolicy.schedulingPolicy.minResources.";
+  EXPECT_EQ(Faults(asking({{"cpu", "500m"}, {"nvidia.com/gpu", 8}})), "");
+  EXPECT_EQ(Faults(asking({{"cpu", "-1"}})), path + "cpu: found \"-1\", expected at least 0");
+  EXPECT_EQ(Faults(asking({{"memory", "4GiB"}})),
+            path + "memory: found \"4GiB\", expected a quantity like \"2\", \"500m\" or \"4Gi\"");
+}
+
 TEST(ValidateTest, RolesFitTheStrategy) {
   EXPECT_EQ(
       Faults(Job("a").Workers(1).ParameterServers(1).Strategy(StrategyType::kMultiWorkerMirrored)),
@@ -237,11 +295,6 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsSaidNotIgnored) {
             })),
             "spec.strategy.communication: NCCL is not supported yet by the bundled trainer; it "
             "runs Auto and Ring");
-  EXPECT_EQ(Faults(Job("a").Workers(1).With([](TrainingJob& job) { job.spec.elastic.emplace(); })),
-            "spec.elastic: elastic jobs are not supported yet; leave it out");
-  EXPECT_EQ(Faults(Job("a").Workers(1).With(
-                [](TrainingJob& job) { job.spec.run_policy.scheduling_policy.emplace(); })),
-            "spec.runPolicy.schedulingPolicy: gang scheduling is not supported yet; leave it out");
 }
 
 TEST(ValidateTest, EveryFaultIsReported) {

@@ -37,17 +37,42 @@ class JournalReader {
   testing::Referee referee_;
 };
 
+struct Variation {
+  const char* name;
+  RestartScope scope = RestartScope::kGang;
+  bool elastic = false;
+  std::string gang_scheduler;
+  bool kueue = false;
+};
+
+api::TrainingJob JobOf(const Variation& variation) {
+  auto job = Job("j")
+                 .Workers(3)
+                 .RestartScope(variation.scope)
+                 .BackoffLimit(kBackoffLimit)
+                 .ActiveDeadlineSeconds(100'000);
+  if (variation.scope == RestartScope::kInPlace) {
+    api::TrainingSpec training = testing::MnistTraining();
+    training.checkpoint.directory = "/checkpoints";
+    job.Training(training);
+  }
+  return job
+      .With([&variation](api::TrainingJob& made) {
+        if (variation.elastic) made.spec.elastic = api::ElasticSpec{1, 4};
+        if (variation.kueue) made.metadata.labels["kueue.x-k8s.io/queue-name"] = "queue";
+      })
+      .Build();
+}
+
 class Chaos {
  public:
-  Chaos(unsigned seed, RestartScope scope)
+  Chaos(unsigned seed, const Variation& variation)
       : random_(seed),
-        world_(Job("j")
-                   .Workers(3)
-                   .RestartScope(scope)
-                   .BackoffLimit(kBackoffLimit)
-                   .ActiveDeadlineSeconds(100'000)
-                   .Build()),
-        referee_(scope == RestartScope::kGang) {
+        variation_(variation),
+        world_(JobOf(variation), {.gang_scheduler_name = variation.gang_scheduler,
+                                  .kueue = variation.kueue,
+                                  .parallel_calls = 1}),
+        referee_(variation.scope == RestartScope::kGang) {
     world_.client.set_graceful(true);
   }
 
@@ -62,10 +87,11 @@ class Chaos {
   void Heal() {
     world_.client.SetBefore({});
     world_.client.SetAfter({});
-    SetSuspended(false);
+    if (!variation_.kueue) SetSuspended(false);
     for (int i = 0; i < 200 && !IsTerminal(world_.Job()->status); ++i) {
       world_.Settle();
       for (const kube::Object& pod : world_.Pods()) Work(pod, /*healthy=*/true);
+      if (variation_.kueue) Admit(true);
       world_.clock.Advance(seconds(30));
       referee_.Check(world_);
     }
@@ -86,7 +112,7 @@ class Chaos {
   int Draw(int bound) { return std::uniform_int_distribution<int>(0, bound - 1)(random_); }
 
   void Step() {
-    switch (Draw(8)) {
+    switch (Draw(9)) {
       case 0:
         return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));
       case 1:
@@ -101,10 +127,47 @@ class Chaos {
         return Draw(10) == 0 ? SetSuspended(Draw(2) == 0) : WorkOnAnyPod();
       case 6:
         return ReconcileUnderFire();
+      case 7:
+        return OutsidersStep();
       default:
         (void)world_.Reconcile();
         return;
     }
+  }
+
+  // Who scales, a gang scheduler's and Kueue's caches, and Kueue itself.
+  void OutsidersStep() {
+    if (variation_.elastic && Draw(4) == 0) {
+      const int workers = 1 + Draw(4);
+      world_.client.Modify(kTrainingJobKind, world_.key, [workers](kube::Object& job) {
+        job["spec"]["replicaSpecs"]["Worker"]["replicas"] = workers;
+      });
+    }
+    if (!variation_.gang_scheduler.empty()) {
+      world_.Sync(PodGroupKind({.gang_scheduler_name = variation_.gang_scheduler}), 1);
+    }
+    if (!variation_.kueue) return;
+    world_.Sync(kWorkloadKind, 2);
+    if (Draw(3) == 0) Admit(Draw(3) != 0);
+  }
+
+  // Or evict. As Kueue does it: a Workload is admitted when it holds nothing, evicted when it does.
+  void Admit(bool admit) {
+    const kube::Key key{"default", "trainingjob-j"};
+    const auto workload = world_.client.Get(kWorkloadKind, key);
+    if (!workload.ok()) return;
+    const ObservedWorkload seen = ReadWorkload(*workload);
+    if (seen.finished || seen.reserved == admit) return;
+    world_.client.Modify(kWorkloadKind, key, [&](kube::Object& object) {
+      object = WithWorkloadCondition(object, "Evicted", !admit, "Preempted", "by another",
+                                     world_.clock.Now());
+      if (!admit) return;
+      for (const char* type : {"QuotaReserved", "Admitted"}) {
+        object = WithWorkloadCondition(object, type, true, "Admitted", "", world_.clock.Now());
+      }
+      object["status"]["admission"]["podSetAssignments"] = {
+          {{"name", "worker"}, {"count", seen.counts.at(api::Role::kWorker)}}};
+    });
   }
 
   // The operator dies before or after its n-th write of this reconcile, or only an answer is lost.
@@ -168,11 +231,12 @@ class Chaos {
   }
 
   std::mt19937 random_;
+  const Variation variation_;
   World world_;
   JournalReader referee_;
 };
 
-class ConvergenceTest : public ::testing::TestWithParam<RestartScope> {};
+class ConvergenceTest : public ::testing::TestWithParam<Variation> {};
 
 TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
   for (unsigned seed = 1; seed <= 40 && !HasFailure(); ++seed) {
@@ -183,9 +247,17 @@ TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Scopes, ConvergenceTest,
-                         ::testing::Values(RestartScope::kGang, RestartScope::kInPlace,
-                                           RestartScope::kPod));
+INSTANTIATE_TEST_SUITE_P(
+    Variations, ConvergenceTest,
+    ::testing::Values(Variation{"Gang"}, Variation{"InPlace", RestartScope::kInPlace},
+                      Variation{"Pod", RestartScope::kPod},
+                      Variation{"ElasticGang", RestartScope::kGang, true},
+                      Variation{"ElasticInPlace", RestartScope::kInPlace, true},
+                      Variation{"ElasticPod", RestartScope::kPod, true},
+                      Variation{"Volcano", RestartScope::kGang, true, "volcano"},
+                      Variation{"SchedulerPlugins", RestartScope::kPod, false, "scheduler-plugins"},
+                      Variation{"Kueue", RestartScope::kGang, false, "", true}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace lockstep::controller

@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include "api/base/rfc3339.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/observe_job.h"
+#include "operator/controller/plan.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::controller {
 namespace {
 
 using kube::Object;
+using std::chrono::seconds;
 using testing::Job;
 
 Object ExitOf(int code) {
@@ -82,6 +85,43 @@ TEST(ObservedTest, ReadinessAndDisruptionAreConditions) {
   EXPECT_TRUE(ObservePod(pod)->disruption_target);
 }
 
+// A pod of which a node controller, a scheduler and a kubelet have all had their say.
+Object TroubledPod() {
+  Object pod = PodWith("OnFailure", "Running",
+                       {{"waiting", {{"reason", "CrashLoopBackOff"}, {"message", "back-off 5m"}}}});
+  pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z";
+  pod["metadata"]["deletionGracePeriodSeconds"] = 30;
+  Object& status = pod["status"];
+  status["containerStatuses"][1]["lastState"] = ExitOf(139);
+  status["conditions"] = {
+      {{"type", "Ready"},
+       {"status", "Unknown"},
+       {"reason", "NodeStatusUnknown"},
+       {"lastTransitionTime", "2026-01-01T00:00:20Z"}},
+      {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}},
+      {{"type", "PodScheduled"},
+       {"status", "False"},
+       {"reason", "Unschedulable"},
+       {"message", "0/3 nodes"}},
+      {{"type", "Initialized"}, {"status", "True"}}};
+  return pod;
+}
+
+TEST(ObservedTest, ReadsWhatStandsInAPodsWay) {
+  const auto pod = ObservePod(TroubledPod());
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->waiting_reason, "CrashLoopBackOff");
+  EXPECT_EQ(pod->waiting_message, "back-off 5m");
+  EXPECT_EQ(pod->last_end->exit_code, 139);
+  EXPECT_FALSE(pod->termination);
+  EXPECT_EQ(pod->disruption_reason, "PreemptionByScheduler");
+  EXPECT_EQ(pod->unschedulable, "0/3 nodes");
+  EXPECT_EQ(pod->deletion->grace_seconds, 30);
+  EXPECT_EQ(FormatRfc3339(pod->deletion->RequestedAt()), "2026-01-01T00:00:30Z");
+  EXPECT_EQ(FormatRfc3339(*pod->unreachable_since), "2026-01-01T00:00:20Z");
+  EXPECT_FALSE(pod->spec_hash.empty());
+}
+
 TEST(ObservedTest, AStrangersLabelsAreNotAReplica) {
   for (const char* key : {"role", "replica-index", "attempt"}) {
     Object pod = PodWith("Never", "Running", Object::object());
@@ -99,6 +139,13 @@ TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
     EXPECT_EQ(kube::ControllerUid(trimmed), kube::ControllerUid(pod));
     EXPECT_LT(trimmed.dump().size(), pod.dump().size() / 2);
   }
+  Object troubled = TroubledPod();
+  troubled["metadata"]["annotations"]["example.com/big"] = std::string(5000, 'x');
+  Object trimmed = troubled;
+  TrimPod(trimmed);
+  EXPECT_EQ(ObservePod(trimmed), ObservePod(troubled));
+  EXPECT_EQ(trimmed.dump().find("example.com"), std::string::npos);
+  EXPECT_EQ(trimmed.dump().find("Initialized"), std::string::npos);
   for (Object strange : {Object(), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
     TrimPod(strange);
     EXPECT_FALSE(ObservePod(strange));
@@ -117,6 +164,26 @@ TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {
   EXPECT_NE(broken.invalid->find("spec.replicaSpecs.Worker.replicas"), std::string::npos);
   EXPECT_EQ(broken.job.metadata.name, "j");
   EXPECT_EQ(broken.job.metadata.uid, "j-uid");
+}
+
+TEST(ObservedTest, AJobThatCannotBeReadStillSaysWhoseItIsAndWhenItMayGo) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  job["spec"]["replicaSpecs"] = 7;
+  job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue";
+  job["spec"]["runPolicy"] = {{"ttlSecondsAfterFinished", 60}, {"cleanPodPolicy", "Al"}};
+  Observed observed;
+  ObserveJob(job, observed);
+  EXPECT_TRUE(observed.invalid);
+  EXPECT_EQ(observed.job.spec.managed_by, "kueue.x-k8s.io/multikueue");
+  EXPECT_EQ(observed.job.spec.run_policy.ttl_seconds_after_finished, 60);
+  EXPECT_EQ(observed.job.spec.run_policy.clean_pod_policy, api::CleanPodPolicy::kRunning);
+  EXPECT_EQ(MakePlan(observed).status, observed.job.status) << "hands off";
+  job["spec"].erase("managedBy");
+  ObserveJob(job, observed);
+  observed.now = Time(seconds(1'700'000'000));
+  observed.job.status = MakePlan(observed).status;
+  observed.now += seconds(60);
+  EXPECT_EQ(MakePlan(observed).actions, std::vector<Action>{DeleteJob{}});
 }
 
 }  // namespace

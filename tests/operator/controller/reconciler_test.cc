@@ -56,6 +56,122 @@ TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
   EXPECT_THAT(world.client.writes(), SizeIs(writes));
 }
 
+// Fails creates of pods with `fault` until it is Ok.
+void RefusePods(World& world, const absl::Status& fault) {
+  world.client.SetBefore([fault](const FakeClient::Call& call) {
+    return call.verb == "create" && call.kind == "Pod" ? fault : absl::OkStatus();
+  });
+}
+
+TEST(ReconcilerTest, ARefusalThatMayPassIsToldInStatusAndTriedAgain) {
+  World world(Job("j").Workers(2).Build());
+  RefusePods(world, absl::PermissionDeniedError("create pods j-worker-0: exceeded quota"));
+  for (int i = 0; i < 3; ++i) {
+    world.SyncAll();
+    EXPECT_TRUE(absl::IsPermissionDenied(world.Reconcile().status()));
+  }
+  const api::TrainingJobStatus status = world.Job()->status;
+  const api::Condition* running = FindCondition(status, kRunning);
+  EXPECT_EQ(running->reason, "CreateFailed");
+  EXPECT_EQ(running->message, "create pods j-worker-0: exceeded quota");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("CreateFailed"));
+  EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 1) << "told once";
+  RefusePods(world, absl::OkStatus());
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  world.clock.Advance(seconds(10));
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "PodsNotReady");
+}
+
+TEST(ReconcilerTest, APodThatTheServerFindsInvalidFailsTheJob) {
+  World world(Job("j").Workers(1).Build());
+  RefusePods(world, absl::InvalidArgumentError("create pods j-worker-0: image: Required value"));
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "PodRejected");
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->message,
+            "create pods j-worker-0: image: Required value");
+}
+
+TEST(ReconcilerTest, AnOutageIsNobodysFault) {
+  World world(Job("j").Workers(1).Build());
+  RefusePods(world, absl::UnavailableError("no answer"));
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 0);
+}
+
+TEST(ReconcilerTest, AGangsPodGroupIsMadeFirstFollowsTheJobsSizeAndGoesAtTheEnd) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
+  World world(
+      Job("j").Workers(2).Chief().RestartScope(api::RestartScope::kPod).With(elastic).Build(),
+      {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  ASSERT_TRUE(world.Reconcile().ok());
+  EXPECT_THAT(world.client.Objects(kind), SizeIs(1));
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(3));
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["elastic"]["minReplicas"] = 1; });
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec").at("minMember"), 2);
+  EXPECT_EQ(Writes(world, "update", "PodGroup"), 1);
+  world.SetPod("j-chief-0", "Succeeded");
+  world.Settle();
+  EXPECT_THAT(world.client.Objects(kind), IsEmpty());
+}
+
+TEST(ReconcilerTest, AStrangersPodGroupOfTheSameNameIsTold) {
+  World world(Job("j").Workers(1).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  ASSERT_TRUE(
+      world.client.Create(kind, {{"metadata", {{"name", "j"}, {"namespace", "default"}}}}).ok());
+  world.SyncAll();
+  EXPECT_TRUE(absl::IsAlreadyExists(world.Reconcile().status()));
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "podgroups j exists and belongs to another owner");
+}
+
+TEST(ReconcilerTest, DeadlinesAreKeptByAnOperatorThatWasStartedAgain) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  world.clock.Advance(seconds(70));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(30));
+  world.clock.Advance(seconds(30));
+  world.RestartOperator();
+  EXPECT_EQ(world.Settle(), seconds(50));
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "DeadlineExceeded");
+  world.clock.Advance(seconds(50));
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_FALSE(world.Job()) << "its time to live has passed";
+}
+
+TEST(ReconcilerTest, APodOnALostNodeIsReplacedByForce) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
+  world.client.set_graceful(true);
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.restarts.disruption, 1);
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0) << "its grace period is respected";
+  world.clock.Advance(
+      std::chrono::hours(24 * 365 * 3));  // past the fake server's deletionTimestamp
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 1);
+  EXPECT_EQ(Writes(world, "create", "Pod"), 3);
+  EXPECT_EQ(world.Job()->status.restarts.disruption, 1);
+}
+
 TEST(ReconcilerTest, APodThatWasGoneBeforeTheCacheSawItIsMadeAgain) {
   World world(Job("j").Workers(1).Build());
   ASSERT_TRUE(world.Reconcile().ok());

@@ -42,6 +42,14 @@ TEST(RestartRuleTest, LossesAreClassified) {
     Exited(137)(pod);
     pod.disruption_target = true;
   };
+  const auto deleted_at = [](int seconds_after_exit) -> PodState {
+    return [=](ObservedPod& pod) {
+      const Time exit = Time(seconds(1'700'000'000));
+      Exited(1, "Error", exit)(pod);
+      pod.being_deleted = true;
+      pod.deletion = Deletion{exit + seconds(seconds_after_exit + 30), 30};
+    };
+  };
   const PodState no_code = [](ObservedPod& pod) { pod.phase = PodPhase::kFailed; };
   const Case cases[] = {
       {"1 is permanent", RestartPolicy::kExitCode, Exited(1), LossCause::kPermanent},
@@ -56,6 +64,10 @@ TEST(RestartRuleTest, LossesAreClassified) {
       {"even with Never", RestartPolicy::kNever, Evicted(), LossCause::kDisruption},
       {"disruption target", RestartPolicy::kExitCode, target, LossCause::kDisruption},
       {"drain", RestartPolicy::kExitCode, kBeingDeleted, LossCause::kDisruption},
+      {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5), LossCause::kDisruption},
+      {"within the second", RestartPolicy::kExitCode, deleted_at(0), LossCause::kDisruption},
+      {"deleted after its end", RestartPolicy::kExitCode, deleted_at(5), LossCause::kPermanent},
+      {"and retried", RestartPolicy::kOnFailure, deleted_at(5), LossCause::kApplication},
   };
   for (const Case& c : cases) {
     const Observed seen =

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "operator/controller/made_from.h"
 #include "operator/controller/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -117,6 +118,24 @@ TEST(RunningRuleTest, OverriddenEnvironmentIsSaidAtFirstSight) {
   pod_template["spec"]["containers"][0]["env"] = {{{"name", "RANK"}, {"value", "7"}}};
   Seen seen(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
   EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("EnvironmentOverridden"));
+  EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
+}
+
+TEST(RunningRuleTest, AnEditThatReachesNoPodIsToldOfOnce) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) {
+    for (ObservedPod& pod : observed.pods) pod.spec_hash = SpecHash(observed.job, Role::kWorker);
+    ++observed.job.metadata.generation;
+  });
+  EXPECT_THAT(Reasons(seen.Plan()), IsEmpty()) << "an edit that concerns no pod";
+  seen.With([](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kWorker].tmpl = testing::Template("tensorflow", "b:2");
+  });
+  ASSERT_THAT(Reasons(seen.Plan()), ElementsAre("EditIgnored"));
+  EXPECT_EQ(seen.Plan().events[0].message,
+            "the edit reaches pods only when they are made: j-worker-0 and 1 others keep what they "
+            "were told; suspend and resume the job to start them all again");
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
 }
 

@@ -112,5 +112,17 @@ TEST(StatusTest, OnlyCountsMayWait) {
   EXPECT_FALSE(DiffersOnlyInCounts(attempt, status));
 }
 
+TEST(StatusTest, AMessageIsNoLongerThanTheServerTakesAndStaysText) {
+  const Observed seen = Seen(Job("j").Workers(1)).Build();
+  api::TrainingJobStatus status;
+  std::string faults;
+  while (faults.size() < 100'000) faults += "ä";  // two bytes each
+  SetCondition(seen, status, kFailed, true, "InvalidSpec", "x" + faults);
+  const std::string& message = status.conditions[0].message;
+  EXPECT_LE(message.size(), 16'400U);
+  EXPECT_NO_THROW((void)api::Json(message).dump());
+  EXPECT_TRUE(message.ends_with("ä …"));
+}
+
 }  // namespace
 }  // namespace lockstep::controller

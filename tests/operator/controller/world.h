@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "operator/controller/gang.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/status.h"
@@ -46,8 +47,10 @@ class World {
     SyncAll();
     events_ = std::make_unique<kube::EventRecorder>(client, clock, "test/operator", "pod");
     reconciler = std::make_unique<controller::Reconciler>(
-        client, controller::Stores{caches_->jobs, caches_->pods, caches_->services}, addresses_,
-        progress, *events_, clock, settings_);
+        client,
+        controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
+                           Workloads()},
+        addresses_, progress, *events_, clock, settings_);
   }
 
   // Lets one kind's cache see up to `count` more changes.
@@ -60,6 +63,7 @@ class World {
       seen = change.version;
       kube::Object object = change.event.object;
       if (kind == kube::kPodKind) controller::TrimPod(object);
+      if (kind == controller::kWorkloadKind) controller::TrimWorkload(object);
       if (change.event.type == kube::WatchEvent::Type::kDeleted) {
         store.Remove(kube::KeyOf(object));
       } else {
@@ -73,6 +77,8 @@ class World {
          {controller::kTrainingJobKind, kube::kPodKind, kube::kServiceKind}) {
       Sync(kind, 1'000'000);
     }
+    if (PodGroups() != nullptr) Sync(controller::PodGroupKind(settings_), 1'000'000);
+    if (Workloads() != nullptr) Sync(controller::kWorkloadKind, 1'000'000);
   }
 
   absl::StatusOr<std::optional<Duration>> Reconcile() { return reconciler->Reconcile(key); }
@@ -127,11 +133,17 @@ class World {
 
  private:
   struct Caches {
-    kube::Store jobs, pods, services;
+    kube::Store jobs, pods, services, pod_groups, workloads;
   };
+  const kube::Store* PodGroups() const {
+    return settings_.gang_scheduler_name.empty() ? nullptr : &caches_->pod_groups;
+  }
+  const kube::Store* Workloads() const { return settings_.kueue ? &caches_->workloads : nullptr; }
   kube::Store& StoreOf(const kube::Kind& kind) {
     if (kind == kube::kPodKind) return caches_->pods;
-    return kind == kube::kServiceKind ? caches_->services : caches_->jobs;
+    if (kind == kube::kServiceKind) return caches_->services;
+    if (kind == controller::kWorkloadKind) return caches_->workloads;
+    return kind == controller::kTrainingJobKind ? caches_->jobs : caches_->pod_groups;
   }
 
   const controller::Settings settings_;

@@ -142,6 +142,9 @@ class BackwardsClient final : public Client {
   absl::StatusOr<Object> Update(const Kind&, const Object&) override { return Unused(); }
   absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
   absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+    return Unused();
+  }
 
  private:
   static absl::Status Unused() { return absl::UnimplementedError("not used"); }

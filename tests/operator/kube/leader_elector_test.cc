@@ -45,6 +45,9 @@ class CutClient final : public Client {
   }
   absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
   absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+    return Unused();
+  }
 
  private:
   static absl::Status Unused() { return absl::UnimplementedError("not for leases"); }

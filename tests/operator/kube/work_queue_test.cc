@@ -43,6 +43,42 @@ TEST_F(WorkQueueTest, AKeyThatIsWorkedOnIsHandedOutAgainOnlyAfterDone) {
   EXPECT_EQ(queue.TryGet(), std::nullopt);
 }
 
+TEST_F(WorkQueueTest, StatsShowWhatWaitsAndWhatHasTakenLongest) {
+  queue.Add(kA);
+  queue.Add(kB);
+  EXPECT_EQ(queue.Stats().ready, 2u);
+  EXPECT_EQ(queue.TryGet(), kA);
+  clock.Advance(seconds(3));
+  EXPECT_EQ(queue.TryGet(), kB);
+  clock.Advance(seconds(2));
+  queue.AddRateLimited(Key{"n", "c"});
+  const WorkQueueStats stats = queue.Stats();
+  EXPECT_EQ(stats.longest, kA);
+  EXPECT_EQ(stats.longest_running, seconds(5));
+  EXPECT_EQ(stats.delayed, 1u);
+  EXPECT_EQ(stats.adds, 2);
+  EXPECT_EQ(stats.retries, 1);
+  queue.Done(kA);
+  queue.Done(kB);
+  EXPECT_EQ(queue.Stats().longest_running, seconds(0));
+}
+
+TEST_F(WorkQueueTest, AnObserverLearnsHowLongKeysWaitedAndWereWorkedOn) {
+  struct Times final : WorkQueueObserver {
+    void OnTaken(Duration waited) override { times.push_back(waited); }
+    void OnDone(Duration worked) override { times.push_back(worked); }
+    std::vector<Duration> times;
+  } observer;
+  queue.SetObserver(&observer);
+  queue.Add(kA);
+  clock.Advance(seconds(2));
+  queue.Add(kA);  // it has been due since the first
+  ASSERT_EQ(queue.TryGet(), kA);
+  clock.Advance(seconds(3));
+  queue.Done(kA);
+  EXPECT_EQ(observer.times, (std::vector<Duration>{seconds(2), seconds(3)}));
+}
+
 TEST_F(WorkQueueTest, TheShortestOfSeveralDelaysCounts) {
   queue.AddAfter(kA, seconds(10));
   queue.AddAfter(kA, seconds(5));

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "api/v1/quantity.h"
 #include "operator/local/cpu_shares.h"
 #include "operator/local/memory_client.h"
-#include "operator/local/quantity.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {
@@ -101,11 +101,11 @@ TEST(CpuSharesTest, WithoutLimitsPodsShareEvenly) {
 }
 
 TEST(QuantityTest, ReadsKubernetesQuantities) {
-  EXPECT_DOUBLE_EQ(*ParseQuantity("500m"), 0.5);
-  EXPECT_DOUBLE_EQ(*ParseQuantity("4Gi"), 4.0 * (1 << 30));
-  EXPECT_DOUBLE_EQ(*ParseQuantity(2), 2);
+  EXPECT_DOUBLE_EQ(*api::ParseQuantity("500m"), 0.5);
+  EXPECT_DOUBLE_EQ(*api::ParseQuantity("4Gi"), 4.0 * (1 << 30));
+  EXPECT_DOUBLE_EQ(*api::ParseQuantity(2), 2);
   for (const char* text : {"", "x", "1q", "1 Gi", "nan"}) {
-    EXPECT_FALSE(ParseQuantity(text).ok()) << text;
+    EXPECT_FALSE(api::ParseQuantity(text).ok()) << text;
   }
 }
 

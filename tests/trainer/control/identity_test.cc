@@ -194,6 +194,17 @@ TEST(ClusterHashTest, IsOfTheJobNotOfTheTaskOrTheAddresses) {
   EXPECT_NE(first.ClusterHash(), other.ClusterHash());
 }
 
+TEST(ClusterHashTest, FoldersMayDifferBetweenPods) {
+  const Identity first = lockstep::testing::Worker(0, {"a:1", "b:1"});
+  Identity other = first;
+  other.training.dataset.path = "/elsewhere/mnist";
+  other.training.checkpoint.directory = "/elsewhere/checkpoints";
+  other.training.summaries.directory = "/elsewhere/logs";
+  EXPECT_EQ(first.ClusterHash(), other.ClusterHash());
+  other.training.checkpoint.every_steps = first.training.checkpoint.every_steps + 1;
+  EXPECT_NE(first.ClusterHash(), other.ClusterHash());
+}
+
 TEST(ListenAddressTest, PrefersThePodsOwnAddress) {
   Identity leader = lockstep::testing::Worker(0, {"mnist-worker-0.mnist.ns.svc:2222"});
   EXPECT_EQ(ListenAddress(leader), "0.0.0.0:2222");

@@ -1,15 +1,16 @@
-#include "operator/local/quantity.h"
+#include "api/v1/quantity.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <string>
 
-namespace lockstep::local {
+namespace lockstep::api {
 
-absl::StatusOr<double> ParseQuantity(const kube::Object& quantity) {
+absl::StatusOr<double> ParseQuantity(const Json& quantity) {
   static const auto* const kFactors = new std::map<std::string, double>{
       {"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},   {"k", 1e3},     {"M", 1e6},
       {"G", 1e9},     {"T", 1e12},    {"P", 1e15},    {"E", 1e18},   {"Ki", 0x1p10}, {"Mi", 0x1p20},
@@ -28,4 +29,11 @@ absl::StatusOr<double> ParseQuantity(const kube::Object& quantity) {
       "found {}, expected a quantity like \"2\", \"500m\" or \"4Gi\"", quantity.dump()));
 }
 
-}  // namespace lockstep::local
+std::string FormatQuantity(double value) {
+  // Sums of decimal fractions are off by less than this.
+  const double milli = std::max(0.0, std::ceil(value * 1000 - 1e-6));
+  if (std::fmod(milli, 1000) == 0) return fmt::format("{:.0f}", milli / 1000);
+  return fmt::format("{:.0f}m", milli);
+}
+
+}  // namespace lockstep::api

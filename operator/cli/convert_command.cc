@@ -1,0 +1,85 @@
+#include "operator/cli/convert_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "api/base/status.h"
+#include "api/v1/names.h"
+#include "api/v1/yaml.h"
+#include "operator/cli/job_file.h"
+#include "operator/cli/kubeflow_job.h"
+
+namespace lockstep::cli {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// Each line of `text` on stderr, after what it is about.
+void PrintNotes(const std::string& about, const std::string& text) {
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    fmt::print(stderr, "{}: {}\n", about, text.substr(start, end - start));
+    start = end + 1;
+  }
+}
+
+std::string NameOf(const kube::Object& object) {
+  return fmt::format("{} {}", object.at("kind").get<std::string>(),
+                     kube::Name(object).empty() ? "without a name" : kube::Name(object));
+}
+
+struct Converted {
+  std::vector<OrderedJson> documents;
+  int jobs = 0;
+  bool failed = false;
+};
+
+void Convert(const kube::Object& document, Converted& all) {
+  if (!IsKubeflowJob(document)) {
+    all.documents.push_back(OrderedJson::parse(document.dump()));
+    return;
+  }
+  ++all.jobs;
+  const std::string name = NameOf(document);
+  auto converted = ConvertKubeflowJob(document);
+  if (!converted.ok()) {
+    PrintNotes(name, std::string(converted.status().message()));
+    all.failed = true;
+    return;
+  }
+  for (const std::string& note : converted->notes) PrintNotes(name, note);
+  all.documents.push_back(std::move(converted->object));
+}
+
+int Fail(const std::string& message) {
+  fmt::print(stderr, "{}\n", message);
+  return api::kExitUsage;
+}
+
+}  // namespace
+
+int ConvertJobs(const std::string& file) {
+  const auto text = ReadInput(file);
+  if (!text.ok()) return Fail(std::string(text.status().message()));
+  const std::string source = file == "-" ? "standard input" : file;
+  const auto documents = api::ParseYaml(*text, source);
+  if (!documents.ok()) return Fail(std::string(documents.status().message()));
+  Converted all;
+  for (const api::Json& document : *documents) Convert(document, all);
+  if (all.jobs == 0) {
+    return Fail(
+        fmt::format("{}: found neither a TFJob nor a PyTorchJob of kubeflow.org/v1", source));
+  }
+  if (all.failed) return api::kExitUsage;
+  bool first = true;
+  for (const OrderedJson& document : all.documents) {
+    fmt::print("{}{}", first ? "" : "---\n", api::ToYaml(document));
+    first = false;
+  }
+  return api::kExitDone;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,143 @@
+#include "operator/cli/job_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "operator/cli/progress_line.h"
+#include "operator/controller/status.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Row = std::vector<std::string>;
+
+constexpr int kBarCells = 20;
+
+std::string StepsOf(const api::TrainingJobStatus& status) {
+  if (!status.progress) return "-";
+  const api::Progress& progress = *status.progress;
+  if (progress.total_steps <= 0) return fmt::format("{}", progress.step);
+  return fmt::format("{}/{}", progress.step, progress.total_steps);
+}
+
+std::string FractionOf(const api::TrainingJobStatus& status, bool bars) {
+  if (!status.progress || status.progress->total_steps <= 0) return "-";
+  const double fraction = static_cast<double>(status.progress->step) /
+                          static_cast<double>(status.progress->total_steps);
+  if (bars) return ProgressBar(fraction, kBarCells);
+  return fmt::format("{:.0f}%", std::clamp(fraction, 0.0, 1.0) * 100);
+}
+
+std::string LossOf(const api::TrainingJobStatus& status) {
+  if (!status.progress || !status.progress->loss) return "-";
+  return fmt::format("{:.4g}", *status.progress->loss);
+}
+
+std::string SpeedOf(const api::TrainingJobStatus& status) {
+  if (!status.progress || status.progress->examples_per_second <= 0) return "-";
+  return fmt::format("{:.0f}/s", status.progress->examples_per_second);
+}
+
+// An ended job has none left, whatever its last report said.
+std::string LeftOf(const api::TrainingJobStatus& status) {
+  if (controller::IsTerminal(status)) return "-";
+  if (!status.progress || !status.progress->estimated_remaining_seconds) return "-";
+  return FormatSeconds(*status.progress->estimated_remaining_seconds);
+}
+
+Row RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
+  const api::TrainingJobStatus& status = job.status;
+  Row row;
+  if (style.namespaces) row.push_back(job.metadata.namespace_name);
+  row.push_back(job.metadata.name);
+  row.push_back(status.state.empty() ? "-" : status.state);
+  row.push_back(status.ready_replicas.empty() ? "-" : status.ready_replicas);
+  row.push_back(StepsOf(status));
+  row.push_back(FractionOf(status, style.bars));
+  row.push_back(LossOf(status));
+  row.push_back(SpeedOf(status));
+  row.push_back(LeftOf(status));
+  row.push_back(std::to_string(status.restart_count));
+  row.push_back(job.metadata.creation_time ? FormatAge(now - *job.metadata.creation_time) : "-");
+  return row;
+}
+
+// Columns are as wide as their widest cell; three spaces between them, as kubectl has it.
+std::string Align(const std::vector<Row>& rows, int width) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      line += fmt::format("{:<{}}   ", row[i], widths[i]);
+    }
+    line += row.back();
+    if (width > 0) line.resize(std::min(line.size(), static_cast<std::size_t>(width)));
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string FailureLine(const api::Failure& failure) {
+  std::string line = fmt::format("last failure: {}-{}", failure.role, failure.index);
+  if (!failure.node.empty()) line += fmt::format(" on {}", failure.node);
+  if (failure.exit_code != 0) line += fmt::format(", exit code {}", failure.exit_code);
+  if (!failure.reason.empty()) line += fmt::format(", {}", failure.reason);
+  line += '\n';
+  if (!failure.message.empty()) line += fmt::format("{}\n", failure.message);
+  return line;
+}
+
+}  // namespace
+
+std::string ProgressBar(double fraction, int cells) {
+  fraction = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
+  const auto full = static_cast<std::size_t>(std::floor(fraction * cells));
+  return fmt::format("[{}{}] {:>3.0f}%", std::string(full, '#'),
+                     std::string(static_cast<std::size_t>(cells) - full, '-'),
+                     std::floor(fraction * 100));
+}
+
+std::string FormatAge(Duration age) {
+  const auto seconds =
+      std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(age).count());
+  if (seconds < 120) return fmt::format("{}s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{}m", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{}h", seconds / 3600);
+  return fmt::format("{}d", seconds / 86400);
+}
+
+std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const TableStyle& style) {
+  Row header = {"NAME", "STATE", "READY", "STEP",     "PROGRESS",
+                "LOSS", "SPEED", "LEFT",  "RESTARTS", "AGE"};
+  if (style.namespaces) header.insert(header.begin(), "NAMESPACE");
+  std::vector<Row> rows = {std::move(header)};
+  for (const api::TrainingJob& job : jobs) rows.push_back(RowOf(job, now, style));
+  return Align(rows, style.width);
+}
+
+std::string JobDetails(const api::TrainingJob& job) {
+  std::string text;
+  for (const api::Condition& condition : job.status.conditions) {
+    const bool holds = condition.status == api::ConditionStatus::kTrue;
+    const bool not_yet = condition.type == controller::kRunning && job.status.state == "Pending";
+    if (condition.type == controller::kCreated || (!holds && !not_yet)) continue;
+    text += fmt::format("{}: {}: {}\n", holds ? condition.type : "Not " + condition.type,
+                        condition.reason, condition.message);
+  }
+  const auto& progress = job.status.progress;
+  if (progress && progress->last_checkpoint_step >= 0) {
+    text += fmt::format("last checkpoint: step {}\n", progress->last_checkpoint_step);
+  }
+  if (job.status.failure) text += FailureLine(*job.status.failure);
+  return text;
+}
+
+}  // namespace lockstep::cli

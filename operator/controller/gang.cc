@@ -1,0 +1,143 @@
+#include "operator/controller/gang.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "api/v1/names.h"
+#include "api/v1/quantity.h"
+#include "operator/controller/build_service.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Json;
+using Resources = std::map<std::string, double>;
+
+constexpr char kVolcano[] = "volcano";
+constexpr char kSchedulerPlugins[] = "scheduler-plugins";
+constexpr char kSchedulerPluginsName[] = "scheduler-plugins-scheduler";
+
+const kube::Kind kVolcanoPodGroup{"scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"};
+const kube::Kind kPluginsPodGroup{"scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups"};
+
+std::string SchedulerName(const Settings& settings) {
+  return settings.gang_scheduler_name == kSchedulerPlugins ? kSchedulerPluginsName
+                                                           : settings.gang_scheduler_name;
+}
+
+void AddContainer(const Json& container, Resources& sum) {
+  if (!container.is_object() || !container.contains("resources")) return;
+  const Json& resources = container.at("resources");
+  if (!resources.is_object()) return;
+  Json asked = resources.value("limits", Json::object());
+  if (!asked.is_object()) asked = Json::object();
+  const Json requests = resources.value("requests", Json::object());
+  if (requests.is_object()) asked.update(requests);
+  for (const auto& [name, quantity] : asked.items()) {
+    if (const auto value = api::ParseQuantity(quantity); value.ok()) sum[name] += *value;
+  }
+}
+
+// Those that start together: the gang's members in the order of roles, at most minMember.
+std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
+  std::vector<Replica> members = WantedReplicas(job);
+  std::erase_if(members, [&job](const Replica& replica) { return !IsRequired(job, replica); });
+  const bool independent =
+      job.spec.strategy && job.spec.strategy->type == api::StrategyType::kIndependent;
+  std::size_t count = independent ? std::min<std::size_t>(members.size(), 1) : members.size();
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && policy->min_available) count = static_cast<std::size_t>(*policy->min_available);
+  if (count < members.size()) members.resize(count);
+  return members;
+}
+
+int MinMember(const api::TrainingJob& job) {
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && policy->min_available) return *policy->min_available;
+  return static_cast<int>(MembersThatStartTogether(job).size());
+}
+
+Json MinResources(const api::TrainingJob& job) {
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && !policy->min_resources.empty()) return policy->min_resources;
+  Resources sum;
+  for (const Replica& member : MembersThatStartTogether(job)) {
+    const Json& pod_template = job.spec.replica_specs.at(member.role).tmpl;
+    if (!pod_template.contains("spec")) continue;
+    for (const auto& [name, value] : PodRequests(pod_template.at("spec"))) sum[name] += value;
+  }
+  Json resources = Json::object();
+  for (const auto& [name, value] : sum) resources[name] = api::FormatQuantity(value);
+  return resources;
+}
+
+}  // namespace
+
+GangScheduler GangSchedulerOf(const Settings& settings) {
+  if (settings.gang_scheduler_name.empty()) return GangScheduler::kNone;
+  return settings.gang_scheduler_name == kVolcano ? GangScheduler::kVolcano
+                                                  : GangScheduler::kSchedulerPlugins;
+}
+
+const kube::Kind& PodGroupKind(const Settings& settings) {
+  return GangSchedulerOf(settings) == GangScheduler::kVolcano ? kVolcanoPodGroup : kPluginsPodGroup;
+}
+
+kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings) {
+  const kube::Kind& kind = PodGroupKind(settings);
+  Json spec = {{"minMember", MinMember(job)}};
+  if (Json resources = MinResources(job); !resources.empty()) {
+    spec["minResources"] = std::move(resources);
+  }
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && GangSchedulerOf(settings) == GangScheduler::kVolcano) {
+    if (!policy->queue.empty()) spec["queue"] = policy->queue;
+    if (!policy->priority_class.empty()) spec["priorityClassName"] = policy->priority_class;
+  } else if (policy && policy->schedule_timeout_seconds) {
+    spec["scheduleTimeoutSeconds"] = *policy->schedule_timeout_seconds;
+  }
+  return {{"apiVersion", kind.ApiVersion()},
+          {"kind", kind.kind},
+          {"metadata",
+           {{"name", job.metadata.name},
+            {"namespace", job.metadata.namespace_name},
+            {"labels",
+             {{api::kLabelJobName, job.metadata.name}, {api::kLabelJobUid, job.metadata.uid}}},
+            {"ownerReferences", Json::array({OwnerReferenceTo(job)})}}},
+          {"spec", std::move(spec)}};
+}
+
+void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
+                  kube::Object& pod) {
+  kube::Object& metadata = pod.at("metadata");
+  switch (GangSchedulerOf(settings)) {
+    case GangScheduler::kNone:
+      return;
+    case GangScheduler::kVolcano:
+      metadata["annotations"]["scheduling.k8s.io/group-name"] = job.metadata.name;
+      metadata["annotations"]["volcano.sh/task-spec"] = api::RoleName(role);
+      break;
+    case GangScheduler::kSchedulerPlugins:
+      metadata["labels"]["scheduling.x-k8s.io/pod-group"] = job.metadata.name;
+      break;
+  }
+  kube::Object& spec = pod.at("spec");
+  if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
+}
+
+std::map<std::string, double> PodRequests(const Json& pod_spec) {
+  Resources sum;
+  if (!pod_spec.is_object()) return sum;
+  for (const Json& container : pod_spec.value("containers", Json::array())) {
+    AddContainer(container, sum);
+  }
+  for (const Json& container : pod_spec.value("initContainers", Json::array())) {
+    Resources alone;
+    AddContainer(container, alone);
+    for (const auto& [name, value] : alone) sum[name] = std::max(sum[name], value);
+  }
+  return sum;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,36 @@
+// PodGroups: all of a gang's pods are placed at once, or none is. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "api/v1/training_job.h"
+#include "operator/controller/replicas.h"
+#include "operator/controller/settings.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::controller {
+
+enum class GangScheduler { kNone, kVolcano, kSchedulerPlugins };
+
+// "": none; "volcano"; anything else is the name under which a scheduler with scheduler-plugins'
+// Coscheduling runs ("scheduler-plugins" means its usual one, scheduler-plugins-scheduler).
+GangScheduler GangSchedulerOf(const Settings& settings);
+
+// scheduling.volcano.sh/v1beta1 or scheduling.x-k8s.io/v1alpha1. Expects a gang scheduler.
+const kube::Kind& PodGroupKind(const Settings& settings);
+
+// The job's PodGroup: named like the job, owned by it. minMember is schedulingPolicy.minAvailable,
+// else every replica that must be up for the job to run; minResources what those ask for.
+kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
+
+// Makes `pod` a member: group name, and schedulerName unless the template sets it. Nothing without
+// a gang scheduler.
+void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
+                  kube::Object& pod);
+
+// What one pod of this spec asks for (requests, else limits): the sum over its containers, or the
+// largest init container if that is more. Quantities that cannot be read count as nothing.
+std::map<std::string, double> PodRequests(const api::Json& pod_spec);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,54 @@
+#include "operator/controller/kueue_calls.h"
+
+#include <fmt/format.h>
+
+#include "api/base/status.h"
+#include "operator/controller/reconciler.h"
+
+namespace lockstep::controller {
+
+absl::StatusOr<std::optional<std::int64_t>> ReadPriority(kube::Client& client,
+                                                         const api::TrainingJob& job) {
+  const auto reference = PriorityOf(job);
+  if (!reference) return std::optional<std::int64_t>();
+  LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object found,
+                            client.Get(reference->kind, {"", reference->name}));
+  const auto value = found.find("value");
+  if (value == found.end() || !value->is_number_integer()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} {}: value: expected an integer", reference->kind.kind, reference->name));
+  }
+  return std::optional(value->get<std::int64_t>());
+}
+
+absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Object>& known,
+                         ObservedWorkload& workload) {
+  for (auto& [role, grant] : workload.granted) {
+    for (const std::string& name : grant.flavors) {
+      auto flavor = known.find(name);
+      if (flavor == known.end()) {
+        LOCKSTEP_ASSIGN_OR_RETURN(kube::Object read, client.Get(kFlavorKind, {"", name}));
+        flavor = known.emplace(name, std::move(read)).first;
+      }
+      AddFlavor(flavor->second, grant);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Object& seen,
+                                           const SetSuspend& change) {
+  // The cache's copy is trimmed; what it lacks would be lost.
+  LOCKSTEP_ASSIGN_OR_RETURN(kube::Object job, client.Get(kTrainingJobKind, kube::KeyOf(seen)));
+  if (kube::ResourceVersion(job) != kube::ResourceVersion(seen)) {
+    return absl::AbortedError(
+        fmt::format("suspend job {}: it has changed meanwhile", kube::Name(seen)));
+  }
+  job["spec"]["suspend"] = change.suspend;
+  for (const auto& [role, count] : change.counts) {
+    job["spec"]["replicaSpecs"][std::string(api::RoleKey(role))]["replicas"] = count;
+  }
+  return client.Update(kTrainingJobKind, job);
+}
+
+}  // namespace lockstep::controller

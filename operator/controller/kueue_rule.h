@@ -1,0 +1,18 @@
+// A job that Kueue admits: spec.suspend follows its Workload. Pure.
+#pragma once
+
+#include <optional>
+
+#include "operator/controller/plan.h"
+
+namespace lockstep::controller {
+
+// Before admission and after an eviction the job is suspended; it is resumed with what was granted
+// (fewer workers, if it is elastic). A Workload that no longer fits the spec is made anew. Nothing
+// if Kueue has no part in the job, or nothing but the job's own rules has to be followed now.
+std::optional<Plan> PlanQueued(const Observed& observed);
+
+// Adds what Kueue wants to know of a job that runs or has ended.
+void TellKueue(const Observed& observed, Plan& plan);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,40 @@
+#include "operator/controller/made_from.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace lockstep::controller {
+namespace {
+
+// FNV-1a, 64 bits: tells texts apart, no defence against an adversary.
+std::uint64_t Digest(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+std::string ClusterShape(const api::TrainingJob& job) {
+  const bool sparse =
+      job.spec.strategy && job.spec.strategy->type == api::StrategyType::kParameterServer;
+  if (!job.spec.elastic || sparse || job.spec.restart_scope == api::RestartScope::kPod) return "";
+  std::string shape;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (role == api::Role::kEvaluator) continue;  // nobody's peer
+    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas);
+  }
+  return shape;
+}
+
+std::string SpecHash(const api::TrainingJob& job, api::Role role) {
+  std::string text;
+  const auto spec = job.spec.replica_specs.find(role);
+  if (spec != job.spec.replica_specs.end()) text = spec->second.tmpl.dump();
+  if (job.spec.training) text += '\n' + api::TrainingSpecToJson(*job.spec.training).dump();
+  if (job.spec.strategy) text += '\n' + api::StrategySpecToJson(*job.spec.strategy).dump();
+  return fmt::format("{:016x}", Digest(text));
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,19 @@
+// What pods are told when they are made, in short: a later edit of the job shows as a difference.
+// Pure.
+#pragma once
+
+#include <string>
+
+#include "api/v1/training_job.h"
+
+namespace lockstep::controller {
+
+// "chief=1,worker=2": who stands in everybody's cluster spec. Empty for jobs whose pods need not
+// know when it changes: those that are not elastic, ParameterServer (the sparse form), and scope
+// Pod (the program finds its peers by itself, as torchrun does).
+std::string ClusterShape(const api::TrainingJob& job);
+
+// Differs when the role's pods would be made otherwise: its template, `training`, `strategy`.
+std::string SpecHash(const api::TrainingJob& job, api::Role role);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,97 @@
+#include "operator/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "api/v1/names.h"
+#include "operator/health/http_server.h"
+
+namespace lockstep::server {
+namespace {
+
+constexpr int kMaxThreads = 64;
+constexpr double kMaxQps = 100'000;
+constexpr int kMaxBurst = 100'000;
+
+std::string BindAddressFault(const std::string& address) {
+  if (address == "0") return "";
+  const absl::Status status = health::CheckBindAddress(address);
+  return status.ok() ? "" : std::string(status.message()) + ", or 0 for none";
+}
+
+void AddServing(CLI::App& app, Flags& flags) {
+  app.add_option("--metrics-bind-address", flags.metrics_bind_address,
+                 "Where /metrics is served; 0: nowhere")
+      ->check(BindAddressFault)
+      ->type_name("[HOST]:PORT");
+  app.add_option("--health-probe-bind-address", flags.health_probe_bind_address,
+                 "Where /healthz and /readyz are served; 0: nowhere")
+      ->check(BindAddressFault)
+      ->type_name("[HOST]:PORT");
+}
+
+void AddCluster(CLI::App& app, Flags& flags) {
+  app.add_option("--kubeconfig", flags.kubeconfig,
+                 "How to reach the cluster [in a pod its service account, else $KUBECONFIG or "
+                 "~/.kube/config]")
+      ->type_name("FILE");
+  app.add_option("--namespace", flags.namespace_name, "The only namespace to serve [all]");
+  app.add_flag("--leader-elect", flags.leader_elect,
+               "Lead by a Lease, so that of several replicas one acts; on unless =false");
+  app.add_option("--leader-election-namespace", flags.leader_election_namespace,
+                 "Where the Lease is [the pod's own namespace, else the kubeconfig context's]");
+  app.add_option("--kube-api-qps", flags.kube_api_qps,
+                 "API requests a second that the operator allows itself, watches left out; 0: no "
+                 "limit, the API server's priority and fairness decides")
+      ->check(CLI::Range(0.0, kMaxQps))
+      ->type_name("NUMBER");
+  app.add_option("--kube-api-burst", flags.kube_api_burst,
+                 "Requests that may go at once under --kube-api-qps; 0: one second's")
+      ->check(CLI::Range(0, kMaxBurst))
+      ->type_name("NUMBER");
+}
+
+void AddJobs(CLI::App& app, Flags& flags) {
+  app.add_option("--controller-threads", flags.controller_threads,
+                 "Jobs that are looked at at the same time")
+      ->check(CLI::Range(1, kMaxThreads))
+      ->type_name("NUMBER");
+  app.add_option(
+         "--gang-scheduler-name", flags.gang_scheduler_name,
+         "Make PodGroups: volcano, or scheduler-plugins or the name its scheduler runs under")
+      ->type_name("NAME");
+  app.add_flag("--kueue", flags.kueue,
+               "Jobs with the label kueue.x-k8s.io/queue-name wait for Kueue's admission");
+  app.add_option("--trainer-image", flags.trainer_image,
+                 "The image of jobs with a `training` section that name none")
+      ->check([](const std::string& image) {
+        return image.empty() ? std::string("found \"\", expected an image") : std::string();
+      })
+      ->type_name("IMAGE");
+}
+
+}  // namespace
+
+std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
+  CLI::App app("Runs TrainingJobs on a Kubernetes cluster.", "lockstep-operator");
+  app.set_version_flag("--version", "lockstep-operator " LOCKSTEP_VERSION);
+  flags.trainer_image = "lockstep-trainer:" LOCKSTEP_VERSION;
+  // As with other Kubernetes programs the last of several counts: overlays append their own.
+  app.option_defaults()->always_capture_default()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);
+  AddCluster(app, flags);
+  AddServing(app, flags);
+  AddJobs(app, flags);
+  app.add_option("--log-level", flags.log_level, "Records below it are dropped")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->type_name("debug|info|warning|error");
+  app.footer("Logs are JSON, one object a line, on stderr.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? api::kExitDone : api::kExitUsage;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::server

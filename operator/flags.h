@@ -1,0 +1,29 @@
+// What lockstep-operator is told on its command line, with the names that Kubeflow's users know.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace lockstep::server {
+
+struct Flags {
+  std::string kubeconfig;  // empty: in a pod its service account, else as kubectl finds one
+  std::string metrics_bind_address = ":8080";       // "0": none
+  std::string health_probe_bind_address = ":8081";  // "0": none
+  bool leader_elect = true;
+  std::string leader_election_namespace;  // empty: the pod's own, else the context's
+  std::string namespace_name;             // empty: all
+  int controller_threads = 4;
+  double kube_api_qps = 0;          // 0: no limit of our own
+  int kube_api_burst = 0;           // 0: as many as a second's
+  std::string gang_scheduler_name;  // empty: none
+  bool kueue = false;
+  std::string trainer_image;  // ParseFlags: the one of the same version
+  std::string log_level = "info";
+};
+
+// Fills `flags`. An exit code means that the program ends here: --help, --version or a bad value,
+// about which the user has been told.
+std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags);
+
+}  // namespace lockstep::server

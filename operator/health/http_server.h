@@ -1,0 +1,36 @@
+// A few read-only pages over HTTP, by civetweb: probes and metrics.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::health {
+
+struct HttpAnswer {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+// Called on a server's thread, several at a time.
+using HttpPage = std::function<HttpAnswer()>;
+
+// "HOST:PORT", "[::1]:PORT", or ":PORT" for all addresses; InvalidArgument says what was found.
+absl::Status CheckBindAddress(const std::string& address);
+
+class HttpServer {
+ public:
+  // Pages by path ("/metrics"), for GET and HEAD. Port 0 picks one. Unavailable names the address
+  // if it cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
+                                                           std::map<std::string, HttpPage> pages);
+  virtual ~HttpServer() = default;  // waits for answers under way
+  virtual int port() const = 0;
+};
+
+}  // namespace lockstep::health

@@ -1,0 +1,50 @@
+// A client that tells observers of every call that goes through it.
+#pragma once
+
+#include <vector>
+
+#include "api/base/clock.h"
+#include "operator/kube/client.h"
+
+namespace lockstep::kube {
+
+enum class Verb { kGet, kList, kWatch, kCreate, kUpdate, kUpdateStatus, kDelete };
+// As RBAC spells it; UpdateStatus is "update" of a subresource, here "update-status".
+const char* VerbName(Verb verb);
+
+// Thread-safe; called on the thread that made the call, which waits.
+class ClientObserver {
+ public:
+  virtual ~ClientObserver() = default;
+  // Every call's end. A watch that was stopped from this side ends with Cancelled.
+  virtual void OnCall(Verb verb, const Kind& kind, const absl::Status& result, Duration took) = 0;
+  virtual void OnWatchStart(const Kind&) {}
+  virtual void OnWatchEvent(const Kind&) {}
+};
+
+// Thread-safe. Client, clock and observers outlive it.
+class InstrumentedClient final : public Client {
+ public:
+  InstrumentedClient(Client& client, const Clock& clock, std::vector<ClientObserver*> observers);
+
+  absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override;
+  absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) override;
+  absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
+                     const std::function<void(WatchEvent)>& on_event) override;
+  absl::StatusOr<Object> Create(const Kind& kind, const Object& object) override;
+  absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override;
+  absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) override;
+  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override;
+  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override;
+
+ private:
+  template <typename Call>
+  auto Observed(Verb verb, const Kind& kind, const Call& call);
+  void Tell(Verb verb, const Kind& kind, const absl::Status& result, SteadyTime start) const;
+
+  Client& client_;
+  const Clock& clock_;
+  const std::vector<ClientObserver*> observers_;
+};
+
+}  // namespace lockstep::kube

@@ -1,0 +1,54 @@
+// lockstep-operator: watches TrainingJobs in a cluster and runs their pods.
+#include <malloc.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <string>
+
+#include "api/base/clock.h"
+#include "api/base/log.h"
+#include "operator/flags.h"
+#include "operator/run_operator.h"
+#include "operator/stop_signals.h"
+
+namespace lockstep::server {
+namespace {
+
+// Well below the 30 s that a kubelet gives a pod.
+constexpr Duration kStopGrace = std::chrono::seconds(8);
+
+LogLevel LevelOf(const std::string& name) {
+  static const std::map<std::string, LogLevel> kLevels = {{"debug", LogLevel::kDebug},
+                                                          {"info", LogLevel::kInfo},
+                                                          {"warning", LogLevel::kWarning},
+                                                          {"error", LogLevel::kError}};
+  return kLevels.at(name);
+}
+
+int Main(int argc, char** argv) {
+  // Every thread would otherwise get a heap of its own, and keep what was freed there.
+  mallopt(M_ARENA_MAX, 2);
+  Flags flags;
+  if (const auto exit_code = ParseFlags(argc, argv, flags)) return *exit_code;
+  SetLogLevel(LevelOf(flags.log_level));
+  const SystemClock clock;
+  const StopSignals signals(kStopGrace);
+  return RunOperator(flags, clock, signals.token());
+}
+
+}  // namespace
+}  // namespace lockstep::server
+
+int main(int argc, char** argv) {
+  int exit_code = 1;
+  try {
+    exit_code = lockstep::server::Main(argc, argv);
+  } catch (const std::exception& error) {
+    lockstep::LogError("internal error", {{"error", error.what()}});
+  }
+  // No destructors of static objects: libraries' threads may still be using them.
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
+}

@@ -1,0 +1,27 @@
+// What a new version of a job's status says has happened since the version before. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "operator/kube/object.h"
+
+namespace lockstep::metrics {
+
+struct JobTransition {
+  bool created = false;    // seen for the first time, and nobody has written its status yet
+  bool succeeded = false;  // these two: now, and not before
+  bool failed = false;
+  std::string failure_reason;                             // of the Failed condition
+  int application_restarts = 0, disruption_restarts = 0;  // more than before
+  std::optional<double> seconds_to_running;               // from its start to the first time it ran
+  std::optional<double> seconds_to_recover;  // from the beginning of a restart to running again
+};
+
+// `before` is null for a job that was not known. Members of a wrong type count as absent.
+JobTransition Compare(const kube::Object* before, const kube::Object& after);
+
+// What the printer column says; "Created" before the first status.
+std::string StateOf(const kube::Object& job);
+
+}  // namespace lockstep::metrics

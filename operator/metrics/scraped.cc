@@ -1,0 +1,116 @@
+#include "operator/metrics/scraped.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "operator/metrics/job_transition.h"
+
+namespace lockstep::metrics {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+class Families {
+ public:
+  // What follows is of this family.
+  Families& Begin(MetricType type, const char* name, const char* help) {
+    families_.push_back({name, help, type, {}});
+    return *this;
+  }
+  Families& Add(double value, Labels labels = {}) {
+    ClientMetric sample;
+    sample.label = std::move(labels);
+    const bool counter = families_.back().type == MetricType::Counter;
+    (counter ? sample.counter.value : sample.gauge.value) = value;
+    families_.back().metric.push_back(std::move(sample));
+    return *this;
+  }
+  template <typename Number>
+  Families& Gauge(const char* name, const char* help, Number value) {
+    return Begin(MetricType::Gauge, name, help).Add(static_cast<double>(value));
+  }
+  template <typename Number>
+  Families& Counter(const char* name, const char* help, Number value) {
+    return Begin(MetricType::Counter, name, help).Add(static_cast<double>(value));
+  }
+  std::vector<MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  std::vector<MetricFamily> families_;
+};
+
+bool IsFinished(const std::string& state) {
+  return state == "Succeeded" || state == "Failed";
+}
+
+void AddJobs(const std::vector<kube::ObjectPtr>& jobs, Families& families) {
+  std::map<std::string, int> by_state;
+  std::vector<std::pair<const kube::Object*, std::string>> unfinished, finished;
+  for (const kube::ObjectPtr& job : jobs) {
+    std::string state = StateOf(*job);
+    ++by_state[state];
+    (IsFinished(state) ? finished : unfinished).emplace_back(job.get(), std::move(state));
+  }
+  families.Begin(MetricType::Gauge, "lockstep_operator_jobs", "Jobs that there are, by state.");
+  for (const auto& [state, count] : by_state) families.Add(count, {{"state", state}});
+
+  families.Begin(MetricType::Gauge, "lockstep_operator_job_status",
+                 "Always 1; the state of each job, unfinished ones first if there are too many.");
+  std::size_t left = kMaxJobSeries;
+  for (const auto* list : {&unfinished, &finished}) {
+    for (const auto& [job, state] : *list) {
+      if (left == 0) break;
+      --left;
+      families.Add(
+          1, {{"namespace", kube::Namespace(*job)}, {"name", kube::Name(*job)}, {"state", state}});
+    }
+  }
+  families.Gauge("lockstep_operator_job_series_left_out",
+                 "Jobs that have no series of their own because there are too many.",
+                 jobs.size() - (kMaxJobSeries - left));
+}
+
+}  // namespace
+
+std::vector<MetricFamily> ScrapedFamilies(const Snapshot& snapshot) {
+  Families families;
+  families.Gauge("lockstep_operator_leader", "1 if this process leads.", snapshot.leader ? 1 : 0)
+      .Gauge("lockstep_operator_workqueue_depth", "Jobs that are due and wait for a worker.",
+             snapshot.queue.ready)
+      .Gauge("lockstep_operator_workqueue_delayed",
+             "Jobs that are to be looked at at a later time: back-offs, deadlines.",
+             snapshot.queue.delayed)
+      .Counter("lockstep_operator_workqueue_adds_total", "Jobs that became due.",
+               snapshot.queue.adds)
+      .Counter("lockstep_operator_workqueue_retries_total",
+               "Jobs put off because a look at them failed.", snapshot.queue.retries)
+      .Gauge("lockstep_operator_workqueue_longest_running_seconds",
+             "How long the longest look under way has taken so far.",
+             std::chrono::duration<double>(snapshot.queue.longest_running).count())
+      .Counter("lockstep_operator_stale_read_deferrals_total",
+               "Looks put off because the caches had not seen our own writes yet.",
+               snapshot.stale_reads);
+  families
+      .Begin(MetricType::Counter, "lockstep_operator_reconcile_total",
+             "Looks at jobs, by how they ended.")
+      .Add(static_cast<double>(snapshot.reconciles - snapshot.failed_reconciles),
+           {{"result", "success"}})
+      .Add(static_cast<double>(snapshot.failed_reconciles), {{"result", "error"}});
+  families.Begin(MetricType::Gauge, "lockstep_operator_cache_synced",
+                 "1 once the cache of a resource has been filled.");
+  for (const auto& cache : snapshot.caches) {
+    families.Add(cache.synced ? 1 : 0, {{"resource", cache.resource}});
+  }
+  families.Begin(MetricType::Gauge, "lockstep_operator_cache_objects", "Objects in a cache.");
+  for (const auto& cache : snapshot.caches) {
+    families.Add(static_cast<double>(cache.objects), {{"resource", cache.resource}});
+  }
+  AddJobs(snapshot.jobs, families);
+  return families.Take();
+}
+
+}  // namespace lockstep::metrics

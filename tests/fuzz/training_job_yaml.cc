@@ -1,0 +1,20 @@
+// YAML: what is read is written and read back as the same, and read as a TrainingJob without harm.
+#include "api/v1/training_job.h"
+#include "api/v1/yaml.h"
+#include "tests/fuzz/fuzz.h"
+
+using lockstep::fuzz::Require;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto documents = lockstep::api::ParseYaml(lockstep::fuzz::Text(data, size), "fuzz");
+  if (!documents.ok()) return 0;
+  for (const lockstep::api::Json& document : *documents) {
+    (void)lockstep::api::TrainingJobFromJson(document);
+    if (!document.is_structured() || document.empty()) continue;
+    const std::string text = lockstep::api::ToYaml(nlohmann::ordered_json::parse(
+        document.dump(-1, ' ', false, lockstep::api::Json::error_handler_t::replace)));
+    const auto again = lockstep::api::ParseYaml(text, "written");
+    Require(again.ok() && again->size() == 1, "what was written can be read");
+  }
+  return 0;
+}

@@ -1,0 +1,160 @@
+"""The operator's process against a real API server: leading, waiting, stopping, losing the lease."""
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from api_server import job, server
+
+OPERATOR = os.path.join(os.environ["LOCKSTEP_BIN"], "lockstep-operator")
+SECONDS = 40  # for what takes one or two
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/lockstep-operator"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def eventually(holds):
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        found = holds()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {SECONDS} s")
+
+
+class Operator:
+    """One process, its log as a list of records."""
+
+    def __init__(self, *flags, kubeconfig=None):
+        self.process = subprocess.Popen(
+            [OPERATOR, "--kubeconfig", kubeconfig or server().kubeconfig, "--metrics-bind-address",
+             "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", *flags],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.log = []
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.log.append(json.loads(line))
+
+    def said(self, message):
+        return next((record for record in list(self.log) if record["message"] == message), None)
+
+    def wait_for(self, message):
+        return eventually(lambda: self.said(message))
+
+    def page(self, path):
+        """(status, body)"""
+        serving = self.wait_for("serving")
+        port = serving["metricsPort" if path == "/metrics" else "probePort"]
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def end(self):
+        """The exit code."""
+        code = self.process.wait(SECONDS)
+        self.reader.join()
+        self.process.stderr.close()
+        return code
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.end()
+
+
+class OperatorTest(unittest.TestCase):
+    def start(self, *flags, **options):
+        started = Operator(*flags, **options)
+        self.addCleanup(started.kill)
+        return started
+
+    def setUp(self):
+        server().call("DELETE", LEASE)
+
+    def ready(self, operator):
+        return eventually(lambda: operator.page("/readyz")[0] == 200)
+
+    def test_the_leader_serves_jobs_and_gives_the_lease_up_when_it_is_told_to_stop(self):
+        leader = self.start()
+        leader.wait_for("leading")
+        self.ready(leader)
+        server().create(job("led"))
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        eventually(lambda: server().call("GET", PODS + "/led-worker-0")[0] == 200)
+        self.assertEqual((200, True), (leader.page("/healthz")[0], "ok" in leader.page("/healthz")[1]))
+        metrics = leader.page("/metrics")[1]
+        self.assertIn("lockstep_operator_leader 1\n", metrics)
+        self.assertIn('lockstep_operator_cache_synced{resource="pods"} 1\n', metrics)
+        self.assertTrue(re.search(
+            r'^lockstep_operator_kube_client_requests_total\{(?=.*"create")(?=.*"pods")(?=.*"OK")',
+            metrics, re.MULTILINE), metrics)
+        leader.process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        self.assertEqual(0, leader.end())
+        self.assertLess(time.monotonic() - began, 8)
+        self.assertEqual("", server().call("GET", LEASE)[1]["spec"].get("holderIdentity", ""))
+
+    def test_a_second_one_is_ready_acts_not_and_leads_when_the_first_leaves(self):
+        first = self.start()
+        first.wait_for("leading")
+        second = self.start()
+        self.ready(second)
+        self.assertIsNone(second.said("leading"))
+        self.assertIn("lockstep_operator_leader 0\n", second.page("/metrics")[1])
+        calls = re.findall(r"^lockstep_operator_kube_client_requests_total\{.*",
+                           second.page("/metrics")[1], re.MULTILINE)
+        self.assertEqual([], [call for call in calls if '"leases"' not in call])
+        first.process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, first.end())
+        began = time.monotonic()
+        second.wait_for("leading")
+        self.assertLess(time.monotonic() - began, 10)  # a released lease is not waited out
+        self.ready(second)
+
+    def test_whoever_loses_the_lease_exits_with_1(self):
+        leader = self.start()
+        leader.wait_for("leading")
+        server().call("PATCH", LEASE, {"spec": {"holderIdentity": "another"}})
+        self.assertEqual(1, leader.end())
+        self.assertIn("another", leader.said("lost the lease: exiting")["reason"])
+
+    def test_without_election_it_works_at_once_and_makes_no_lease(self):
+        alone = self.start("--leader-elect=false")
+        alone.wait_for("leading")
+        self.ready(alone)
+        self.assertEqual(404, server().call("GET", LEASE)[0])
+
+    def test_a_server_that_cannot_be_reached_is_named_and_no_reason_to_restart(self):
+        config = json.loads(server().kubeconfig.read_text())
+        config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+        path = server().folder / "unreachable"
+        path.write_text(json.dumps(config))
+        waiting = self.start(kubeconfig=path)
+        eventually(lambda: "127.0.0.1" in waiting.page("/readyz")[1])
+        self.assertEqual(503, waiting.page("/readyz")[0])
+        self.assertIn("default/lockstep-operator", waiting.page("/readyz")[1])
+        self.assertEqual(200, waiting.page("/healthz")[0])
+        waiting.process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, waiting.end())
+
+    def test_a_taken_address_is_named(self):
+        first = self.start("--leader-elect=false")
+        port = first.wait_for("serving")["probePort"]
+        second = self.start("--health-probe-bind-address", f"127.0.0.1:{port}")
+        self.assertEqual(1, second.end())
+        self.assertIn(f"127.0.0.1:{port}", second.said("cannot start")["error"])
+
+
+if __name__ == "__main__":
+    unittest.main()

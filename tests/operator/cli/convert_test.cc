@@ -1,0 +1,76 @@
+// `lockstep convert` as a program: what goes to stdout, what to stderr, and its exit code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/operator/cli/program.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::Ended;
+using ::testing::HasSubstr;
+using testing::RunProgram;
+using ::testing::StartsWith;
+
+constexpr char kTfJob[] = R"(apiVersion: v1
+kind: ConfigMap
+metadata: {name: script}
+data: {a: "1"}
+---
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: mnist}
+spec:
+  tfReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers: [{name: tensorflow, image: "example.com/train:1"}]
+)";
+
+class ConvertTest : public ::testing::Test {
+ protected:
+  Ended Convert(const std::string& text) {
+    std::ofstream(folder_.path() + "/job.yaml") << text;
+    return RunProgram(folder_.path(), {"convert", "job.yaml"});
+  }
+  TempDirectory folder_;
+};
+
+TEST_F(ConvertTest, WhatItPrintsIsAValidTrainingJobBesideItsCompanions) {
+  const Ended ended = Convert(kTfJob);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, StartsWith("apiVersion: v1\n"));
+  EXPECT_THAT(ended.out, HasSubstr("---\napiVersion: training.lockstep.dev/v1\nkind: TrainingJob"));
+  EXPECT_THAT(ended.err, HasSubstr("TFJob mnist: spec.runPolicy.cleanPodPolicy: is not set"));
+  std::ofstream(folder_.path() + "/converted.yaml") << ended.out;
+  const Ended valid = RunProgram(folder_.path(), {"validate", "converted.yaml"});
+  EXPECT_EQ(valid.code, 0) << valid.err;
+}
+
+TEST_F(ConvertTest, BadInputIsAUsageErrorThatSaysWhatIsWrong) {
+  struct Case {
+    const char* text;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"kind: Pod", "found neither a TFJob nor a PyTorchJob"},
+      {"", "found neither a TFJob nor a PyTorchJob"},
+      {"a: [", "job.yaml"},
+      {"{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: x}}",
+       "TFJob x: spec: found none"},
+  };
+  for (const Case& c : cases) {
+    const Ended ended = Convert(c.text);
+    EXPECT_EQ(ended.code, 2) << c.text;
+    EXPECT_EQ(ended.out, "") << c.text;
+    EXPECT_THAT(ended.err, HasSubstr(c.expected)) << c.text;
+  }
+  EXPECT_EQ(RunProgram(folder_.path(), {"convert", "absent.yaml"}).code, 2);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,72 @@
+#include "operator/cli/logs_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/build_pod.h"
+#include "operator/controller/reconciler.h"
+#include "operator/local/memory_client.h"
+#include "tests/support/builders.h"
+#include "tests/support/fake_clock.h"
+
+namespace lockstep::cli {
+namespace {
+
+using lockstep::testing::FakeClock;
+using lockstep::testing::Job;
+using ::testing::HasSubstr;
+
+class LogsTest : public ::testing::Test {
+ protected:
+  LogsTest() : client_(clock_) {
+    const auto job = Job("j").Chief().Workers(2).ParameterServers(1).BuildWithDefaults();
+    EXPECT_TRUE(client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+    for (const controller::Replica& replica : controller::AllReplicas(job)) {
+      if (replica == controller::Replica{api::Role::kWorker, 1}) continue;  // cleaned up
+      EXPECT_TRUE(client_
+                      .Create(kube::kPodKind,
+                              controller::BuildPod(job, controller::DnsAddresses(), {}, replica, 0))
+                      .ok());
+    }
+  }
+  std::string Fault(const LogsOptions& options) {
+    return std::string(FindLog(client_, options).status().message());
+  }
+
+  FakeClock clock_;
+  local::MemoryClient client_;
+};
+
+TEST_F(LogsTest, TheLeadingReplicasMainContainerUnlessToldOtherwise) {
+  struct Case {
+    LogsOptions options;
+    LogSource expected;
+  };
+  const Case cases[] = {
+      {{.job = "j", .namespace_name = "default"}, {{"default", "j-chief-0"}, "tensorflow"}},
+      {{.job = "j", .namespace_name = "default", .role = "worker"},
+       {{"default", "j-worker-0"}, "tensorflow"}},
+      {{.job = "j", .namespace_name = "default", .role = "PS"},
+       {{"default", "j-ps-0"}, "tensorflow"}},
+      {{.job = "j", .namespace_name = "default", .role = "ps", .container = "sidecar"},
+       {{"default", "j-ps-0"}, "sidecar"}},
+  };
+  for (const Case& c : cases) {
+    const auto found = FindLog(client_, c.options);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, c.expected) << c.expected.pod.name;
+  }
+}
+
+TEST_F(LogsTest, WhatIsNotThereIsNamedBesideWhatIs) {
+  EXPECT_THAT(Fault({.job = "no", .namespace_name = "default"}), HasSubstr("no"));
+  EXPECT_EQ(Fault({.job = "j", .namespace_name = "default", .role = "teacher"}),
+            "--role: found \"teacher\", expected one of: chief 0-0, worker 0-1, ps 0-0");
+  EXPECT_EQ(Fault({.job = "j", .namespace_name = "default", .role = "worker", .index = 2}),
+            "job j has no worker-2, only: chief 0-0, worker 0-1, ps 0-0");
+  EXPECT_THAT(Fault({.job = "j", .namespace_name = "default", .index = 1}),
+              HasSubstr("pod j-worker-1 does not exist: the job is new"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,72 @@
+#include "operator/health/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/support/http_request.h"
+
+namespace lockstep::health {
+namespace {
+
+using lockstep::testing::Request;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::unique_ptr<HttpServer> StartPages(const std::string& address) {
+  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
+  const auto ill = [] { return HttpAnswer{.status = 503, .body = "ill\n"}; };
+  auto server = HttpServer::Start(address, {{"/well", well}, {"/ill", ill}});
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+TEST(HttpServerTest, ServesEachPageWithItsStatus) {
+  const auto server = StartPages("127.0.0.1:0");
+  const std::string well = Request(server->port(), "GET", "/well");
+  EXPECT_THAT(well, StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(well, EndsWith("\r\n\r\nwell\n"));
+  EXPECT_THAT(Request(server->port(), "GET", "/ill"),
+              StartsWith("HTTP/1.1 503 Service Unavailable"));
+  EXPECT_THAT(Request(server->port(), "GET", "/other"), HasSubstr(" 404 Not Found"));
+  EXPECT_THAT(Request(server->port(), "GET", "/well/x"), HasSubstr(" 404 Not Found"));
+}
+
+TEST(HttpServerTest, HeadHasNoBodyAndNothingCanBeWritten) {
+  const auto server = StartPages("127.0.0.1:0");
+  const std::string head = Request(server->port(), "HEAD", "/well");
+  EXPECT_THAT(head, HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(head, Not(HasSubstr("well")));
+  EXPECT_THAT(Request(server->port(), "PUT", "/well"), Not(HasSubstr("200 OK")));
+}
+
+TEST(HttpServerTest, WithoutAHostAllAddressesAreServed) {
+  const auto server = StartPages(":0");
+  EXPECT_THAT(Request(server->port(), "GET", "/well"), HasSubstr("200 OK"));
+}
+
+TEST(HttpServerTest, ATakenPortIsNamed) {
+  const auto first = StartPages("127.0.0.1:0");
+  const std::string address = "127.0.0.1:" + std::to_string(first->port());
+  const auto second = HttpServer::Start(address, {});
+  EXPECT_TRUE(absl::IsUnavailable(second.status()));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(address));
+}
+
+TEST(BindAddressTest, WhatIsNoneIsShown) {
+  for (const char* good : {":8080", "0.0.0.0:0", "localhost:65535", "[::1]:80"}) {
+    EXPECT_TRUE(CheckBindAddress(good).ok()) << good;
+  }
+  for (const char* bad : {"", "8080", ":", ":x", ":80x", ":65536", ":-1", "::1:80", "host"}) {
+    const absl::Status status = CheckBindAddress(bad);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad;
+    EXPECT_THAT(std::string(status.message()), HasSubstr('"' + std::string(bad) + '"'));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::health

@@ -1,0 +1,65 @@
+#include "operator/kube/instrumented_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_client.h"
+#include "tests/support/fake_clock.h"
+
+namespace lockstep::kube {
+namespace {
+
+using ::testing::ElementsAre;
+
+class Journal final : public ClientObserver {
+ public:
+  void OnCall(Verb verb, const Kind& kind, const absl::Status& result, Duration) override {
+    lines.push_back(std::string(VerbName(verb)) + " " + kind.plural + " " +
+                    absl::StatusCodeToString(result.code()));
+  }
+  void OnWatchStart(const Kind& kind) override { lines.push_back("start " + kind.plural); }
+  void OnWatchEvent(const Kind& kind) override { lines.push_back("event " + kind.plural); }
+
+  std::vector<std::string> lines;
+};
+
+struct InstrumentedClientTest : ::testing::Test {
+  testing::FakeClock clock;
+  testing::FakeClient server;
+  Journal journal;
+  InstrumentedClient client{server, clock, {&journal}};
+  const Object pod = {{"metadata", {{"namespace", "n"}, {"name", "a"}}},
+                      {"status", Object::object()}};
+};
+
+TEST_F(InstrumentedClientTest, EveryCallIsToldWithItsEndAndPassedOn) {
+  const auto made = client.Create(kPodKind, pod);
+  ASSERT_TRUE(made.ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(client.Create(kPodKind, pod).status()));
+  EXPECT_EQ(Name(*client.Get(kPodKind, {"n", "a"})), "a");
+  EXPECT_EQ(client.List(kPodKind, {})->items.size(), 1u);
+  const auto changed = client.Update(kPodKind, *made);
+  EXPECT_TRUE(client.UpdateStatus(kPodKind, *changed).ok());
+  EXPECT_TRUE(client.Delete(kPodKind, {"n", "a"}, "").ok());
+  EXPECT_THAT(journal.lines, ElementsAre("create pods OK", "create pods ALREADY_EXISTS",
+                                         "get pods OK", "list pods OK", "update pods OK",
+                                         "update-status pods OK", "delete pods OK"));
+}
+
+TEST_F(InstrumentedClientTest, AWatchThatIsStoppedEndsAsCancelledForObserversOnly) {
+  ASSERT_TRUE(client.Create(kPodKind, pod).ok());
+  journal.lines.clear();
+  std::stop_source source;
+  int seen = 0;
+  const absl::Status end =
+      client.Watch(kPodKind, {.resource_version = "0"}, source.get_token(), [&](const WatchEvent&) {
+        ++seen;
+        source.request_stop();
+      });
+  EXPECT_TRUE(end.ok());
+  EXPECT_EQ(seen, 1);
+  EXPECT_THAT(journal.lines, ElementsAre("start pods", "event pods", "watch pods CANCELLED"));
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,134 @@
+#include "operator/metrics/operator_metrics.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "tests/support/fake_clock.h"
+
+namespace lockstep::metrics {
+namespace {
+
+using kube::kPodKind;
+using kube::Verb;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+kube::ObjectPtr Job(const std::string& name, const std::string& state) {
+  return std::make_shared<const kube::Object>(kube::Object{
+      {"metadata", {{"namespace", "default"}, {"name", name}}}, {"status", {{"state", state}}}});
+}
+
+kube::Object Failed(const std::string& reason) {
+  return {
+      {"status", {{"conditions", {{{"type", "Failed"}, {"status", "True"}, {"reason", reason}}}}}}};
+}
+
+struct OperatorMetricsTest : ::testing::Test {
+  testing::FakeClock clock;
+  OperatorMetrics metrics{clock, "1.2.3"};
+  Snapshot snapshot;
+  std::string Text() const { return metrics.Text(snapshot); }
+};
+
+TEST_F(OperatorMetricsTest, CallsAreCountedByVerbResourceAndCode) {
+  metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(3));
+  metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(30));
+  metrics.OnCall(Verb::kCreate, kPodKind, absl::AlreadyExistsError("x"), milliseconds(3));
+  const std::string text = Text();
+  const std::string name = "lockstep_operator_kube_client_requests_total";
+  for (const auto& [code, count] : {std::pair("OK", 2), std::pair("ALREADY_EXISTS", 1)}) {
+    // Labels come in no particular order.
+    const std::regex line(fmt::format(
+        "{}\\{{(?=.*verb=\"create\")(?=.*resource=\"pods\")(?=.*code=\"{}\").*\\}} {}\n", name,
+        code, count));
+    EXPECT_TRUE(std::regex_search(text, line)) << text;
+  }
+  EXPECT_THAT(text, HasSubstr("lockstep_operator_kube_client_request_duration_seconds_bucket{"
+                              "verb=\"create\",le=\"0.005\"} 2\n"));
+}
+
+TEST_F(OperatorMetricsTest, AWatchThatWeStoppedIsNoRestart) {
+  metrics.OnCall(Verb::kWatch, kPodKind, absl::CancelledError("stopped"), milliseconds(1));
+  EXPECT_THAT(Text(), Not(HasSubstr("watch_restarts_total{")));
+  metrics.OnCall(Verb::kWatch, kPodKind, absl::OutOfRangeError("410"), milliseconds(1));
+  EXPECT_THAT(Text(), HasSubstr("reason=\"Gone\""));
+}
+
+TEST_F(OperatorMetricsTest, SeriesOfAJobEndWithTheJob) {
+  snapshot.jobs = {Job("a", "Running"), Job("b", "Succeeded")};
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_status{namespace=\"default\",name=\"a\","
+                                "state=\"Running\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs{state=\"Succeeded\"} 1\n"));
+  snapshot.jobs.pop_back();
+  EXPECT_THAT(Text(), Not(HasSubstr("name=\"b\"")));
+  EXPECT_THAT(Text(), Not(HasSubstr("Succeeded")));
+}
+
+TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
+  for (std::size_t i = 0; i < kMaxJobSeries; ++i) {
+    snapshot.jobs.push_back(Job("done-" + std::to_string(i), "Succeeded"));
+  }
+  snapshot.jobs.push_back(Job("busy", "Running"));
+  EXPECT_THAT(Text(), HasSubstr("name=\"busy\""));
+  EXPECT_THAT(Text(), Not(HasSubstr(fmt::format("\"done-{}\"", kMaxJobSeries - 1))));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_series_left_out 1\n"));
+}
+
+TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
+  const kube::Object before = kube::Object::object();
+  for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 68\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("Made40Up")));
+}
+
+TEST_F(OperatorMetricsTest, AFinishedReconcileIsSuccessOrError) {
+  snapshot.reconciles = 5;
+  snapshot.failed_reconciles = 2;
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_reconcile_total{result=\"success\"} 3\n"));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_reconcile_total{result=\"error\"} 2\n"));
+}
+
+// Name -> type, of the table in docs/metrics.md.
+std::map<std::string, std::string> Documented() {
+  std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
+  std::map<std::string, std::string> found;
+  const std::regex row(R"(^\| `([a-z_]+)` \| ([a-z]+) \|)");
+  std::smatch match;
+  for (std::string line; std::getline(page, line);) {
+    if (std::regex_search(line, match, row)) found[match[1]] = match[2];
+  }
+  return found;
+}
+
+std::map<std::string, std::string> Exported(const std::string& text) {
+  std::istringstream lines(text);
+  std::map<std::string, std::string> found;
+  const std::regex type(R"(^# TYPE ([a-z_]+) ([a-z]+))");
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, type)) found[match[1]] = match[2];
+  }
+  return found;
+}
+
+TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
+  // Families without a sample are not shown.
+  metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(3));
+  metrics.OnCall(Verb::kWatch, kPodKind, absl::OkStatus(), milliseconds(3));
+  metrics.OnWatchEvent(kPodKind);
+  const kube::Object before = kube::Object::object();
+  metrics.OnJobChange(&before, Failed("DeadlineExceeded"));
+  snapshot.jobs = {Job("a", "Running")};
+  snapshot.caches = {{"pods", true, 3}};
+  EXPECT_EQ(Exported(Text()), Documented());
+}
+
+}  // namespace
+}  // namespace lockstep::metrics

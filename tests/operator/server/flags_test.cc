@@ -1,0 +1,113 @@
+#include "operator/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/v1/names.h"
+
+namespace lockstep::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+std::optional<int> Parse(std::vector<const char*> args, Flags& flags) {
+  args.insert(args.begin(), "lockstep-operator");
+  return ParseFlags(static_cast<int>(args.size()), args.data(), flags);
+}
+
+std::string ErrorOf(const std::vector<const char*>& args) {
+  Flags flags;
+  CaptureStderr();
+  CaptureStdout();
+  EXPECT_EQ(Parse(args, flags), api::kExitUsage);
+  GetCapturedStdout();
+  return GetCapturedStderr();
+}
+
+std::string Help() {
+  Flags flags;
+  CaptureStdout();
+  EXPECT_EQ(Parse({"--help"}, flags), 0);
+  return GetCapturedStdout();
+}
+
+TEST(FlagsTest, KubeflowsFlagsAreTaken) {
+  Flags flags;
+  EXPECT_EQ(Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
+                   "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
+                   "--leader-election-namespace=a", "--namespace=b", "--controller-threads=8",
+                   "--kube-api-qps=20.5", "--kube-api-burst=30", "--trainer-image=i:1"},
+                  flags),
+            std::nullopt);
+  EXPECT_EQ(flags.kubeconfig, "/tmp/k");
+  EXPECT_EQ(flags.metrics_bind_address, "0");
+  EXPECT_EQ(flags.health_probe_bind_address, "127.0.0.1:9");
+  EXPECT_FALSE(flags.leader_elect);
+  EXPECT_EQ(flags.leader_election_namespace, "a");
+  EXPECT_EQ(flags.namespace_name, "b");
+  EXPECT_EQ(flags.controller_threads, 8);
+  EXPECT_EQ(flags.kube_api_qps, 20.5);
+  EXPECT_EQ(flags.kube_api_burst, 30);
+  EXPECT_EQ(flags.trainer_image, "i:1");
+}
+
+TEST(FlagsTest, LeaderElectionIsOnUnlessSwitchedOff) {
+  for (const auto& args :
+       {std::vector<const char*>{}, {"--leader-elect"}, {"--leader-elect=true"}}) {
+    Flags flags;
+    EXPECT_EQ(Parse(args, flags), std::nullopt);
+    EXPECT_TRUE(flags.leader_elect);
+  }
+}
+
+TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {
+  EXPECT_THAT(ErrorOf({"--controller-threads=0"}),
+              AllOf(HasSubstr("--controller-threads"), HasSubstr("1"), HasSubstr("64")));
+  EXPECT_THAT(ErrorOf({"--controller-threads=many"}), HasSubstr("--controller-threads"));
+  EXPECT_THAT(ErrorOf({"--kube-api-qps=-1"}),
+              AllOf(HasSubstr("--kube-api-qps"), HasSubstr("100000")));
+  EXPECT_THAT(ErrorOf({"--kube-api-burst=1.5"}), HasSubstr("--kube-api-burst"));
+  EXPECT_THAT(
+      ErrorOf({"--metrics-bind-address=8080"}),
+      AllOf(HasSubstr("--metrics-bind-address"), HasSubstr("found \"8080\""), HasSubstr("65535")));
+  EXPECT_THAT(ErrorOf({"--health-probe-bind-address=:80800"}),
+              HasSubstr("--health-probe-bind-address"));
+  EXPECT_THAT(ErrorOf({"--leader-elect=perhaps"}), HasSubstr("perhaps"));
+  EXPECT_THAT(ErrorOf({"--trainer-image="}), HasSubstr("--trainer-image"));
+  EXPECT_THAT(ErrorOf({"--log-level=loud"}), HasSubstr("--log-level"));
+  EXPECT_THAT(ErrorOf({"--no-such-flag"}), HasSubstr("--no-such-flag"));
+  EXPECT_THAT(ErrorOf({"extra"}), HasSubstr("extra"));
+}
+
+std::set<std::string> FlagsIn(const std::string& text, const std::regex& pattern) {
+  std::set<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
+    found.insert((*it)[1]);
+  }
+  return found;
+}
+
+TEST(FlagsTest, TheDocumentListsEveryFlag) {
+  std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/operator.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  auto flags = FlagsIn(Help(), std::regex(R"(\n +(?:-h,)?(--[a-z-]+))"));
+  flags.erase("--help");
+  flags.erase("--version");
+  EXPECT_GT(flags.size(), 10u);
+  EXPECT_EQ(flags, FlagsIn(text, std::regex(R"(\n\| `(--[a-z-]+)`)")));
+}
+
+}  // namespace
+}  // namespace lockstep::server
