@@ -40,9 +40,9 @@ bool IsRefusal(const absl::Status& status) {
          absl::IsNotFound(status);
 }
 
-// Gone already, or gone and made anew by somebody: either way that one is no more.
+// Gone already: that one is no more. After a conflict it may be, or not: the caller looks again.
 absl::Status IgnoreGone(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsAborted(status) ? absl::OkStatus() : status;
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 template <typename... Ts>

@@ -143,7 +143,7 @@ class Life {
   }
 
   FakeKubelet::Fate FateOf(const kube::Object& pod) {
-    ++started_;
+    if (kube::Name(pod) == "j-worker-0") ++started_;
     return scenario_.script(pod, seen_[kube::Name(pod)]++);
   }
 
@@ -151,10 +151,20 @@ class Life {
     if (scenario_.finish_after > 0 && started_ >= scenario_.finish_after && State() == "Running") {
       kubelet_.FinishAll();
     }
+    if (scenario_.loses_a_pod && !lost_ && State() == "Running") LosePod();
     if (scenario_.resume_at.empty() || resumed_ || State() != scenario_.resume_at) return;
     kube::Object job = *store_.Get(kTrainingJobKind, kJob);
     job["spec"]["suspend"] = false;
     resumed_ = store_.Update(kTrainingJobKind, job).ok();
+  }
+
+  void LosePod() {
+    const kube::Key key{"default", "j-worker-0"};
+    const auto pod = store_.Get(kube::kPodKind, key);
+    lost_ = pod.ok();
+    if (!lost_) return;
+    (void)store_.Delete(kube::kPodKind, key, "");
+    (void)store_.ConfirmDeleted(key, kube::Uid(*pod));
   }
 
   // A suspended job's turn comes after that of all that was there before it.
@@ -203,11 +213,11 @@ class Life {
 
   const Scenario& scenario_;
   std::map<std::string, int> seen_;  // pods by name; of the kubelet's thread
-  std::atomic<int> started_{0};
+  std::atomic<int> started_{0};      // of them, those named j-worker-0
   local::MemoryClient store_{kClock, {.history = 1U << 16U, .node_name = "node"}};
   FakeKubelet kubelet_;
   std::unique_ptr<Process> process_;
-  bool resumed_ = false;
+  bool resumed_ = false, lost_ = false;
   int barriers_ = 0;
 };
 

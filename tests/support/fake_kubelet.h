@@ -19,7 +19,6 @@ class FakeKubelet {
     kFails,      // with exit code 1
     kRetryable,  // with exit code 137
     kEvicted,    // failed without an exit code
-    kVanishes,   // the object is gone, as when its node was removed
   };
   // Asked once for each pod, when it runs.
   using Script = std::function<Fate(const kube::Object& pod)>;
