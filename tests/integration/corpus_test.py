@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 import unittest
 
-from api_server import JOBS, ROOT, server
+from api_server import BIN, JOBS, ROOT, server
 from corpus import BAD, BOTH, GOOD, PROGRAM, SERVER
 
-LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "bin"), "lockstep")
+LOCKSTEP = BIN / "lockstep"
 PARSER = ROOT / "trainer" / "nn" / "parse_layers.cc"
 
 
