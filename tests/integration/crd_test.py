@@ -181,6 +181,15 @@ class ChangeTest(Case):
     def test_workers_of_an_elastic_job_can_be_scaled(self):
         self.check_taken(elastic(), {"replicaSpecs": {"Worker": {"replicas": 4}}})
 
+    def test_the_bounds_of_an_elastic_job_can_be_changed(self):
+        self.check_taken(elastic(), {"elastic": {"minReplicas": 1, "maxReplicas": 8}})
+
+    def test_a_running_job_does_not_become_elastic(self):
+        self.check_refused(job(), {"elastic": {"maxReplicas": 4}}, "spec.elastic", "can be neither")
+
+    def test_a_running_elastic_job_stays_elastic(self):
+        self.check_refused(elastic(), {"elastic": None}, "spec.elastic", "can be neither")
+
     def test_a_suspended_job_can_be_changed(self):
         self.check_taken(training_job_suspended(), {
             "training": {"seed": 2}, "replicaSpecs": {"Worker": {"replicas": 3, "template": {
