@@ -1,7 +1,6 @@
 """The operator in its pod's place: with the token and the rights of its service account."""
 import functools
 import json
-import pathlib
 
 import yaml
 
@@ -9,7 +8,6 @@ from api_server import ACCOUNT, ROOT, server
 from operator_test import Operator
 
 MANIFESTS = ROOT / "manifests"
-DEFINITIONS = pathlib.Path(__file__).resolve().parent / "definitions"
 # Asked for when the answer to a write was lost only, which does not happen here.
 AFTER_LOST_ANSWERS = {(group, resource, "get") for group, resource in (
     ("training.lockstep.dev", "trainingjobs"), ("kueue.x-k8s.io", "workloads"),

@@ -1,12 +1,12 @@
-"""Gangs and queues with the real definitions of their resources, and the rights of manifests/components.
+"""Gangs and queues, by the rights of manifests/components.
 
 The schedulers are played here: what they would write, the test writes.
 """
 import contextlib
 import unittest
 
-from account import (AFTER_LOST_ANSWERS, DEFINITIONS, MANIFESTS, audited, granted, install,
-                     start_operator)
+import foreign_resources
+from account import AFTER_LOST_ANSWERS, audited, granted, install, start_operator
 from api_server import JOBS, container, job, role, server
 from manifests_test import overlay
 from operator_test import PODS, eventually
@@ -29,8 +29,7 @@ class Case(unittest.TestCase):
 
     def start(self, components, *flags):
         for name in components:
-            for definition in DEFINITIONS.glob(f"{name}-*.yaml"):
-                server().kubectl("apply", "--server-side", "-f", definition)
+            foreign_resources.install(server(), name)
         with overlay("rbac", components) as path:  # their patches of the Deployment find none
             install(path)
             self.granted = granted(path)
