@@ -42,6 +42,10 @@ class Process {
     operator_->Start();
   }
   FaultClient& client() { return client_; }
+  bool IsIdle() const {
+    const kube::WorkQueueStats queue = operator_->Stats().queue;
+    return queue.ready == 0 && queue.delayed == 0 && queue.longest.name.empty();
+  }
 
  private:
   controller::NoProgress progress_;

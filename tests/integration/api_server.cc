@@ -43,6 +43,13 @@ spec:
       openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 )";
 
+std::string ReadLine(int fd) {
+  std::string line;
+  char byte = 0;
+  while (read(fd, &byte, 1) == 1 && byte != '\n') line += byte;
+  return line;
+}
+
 // tools/kube/api-server as a child. It ends when its standard input does.
 class ServerProcess {
  public:
@@ -65,10 +72,9 @@ class ServerProcess {
     close(output[1]);
     input_ = input[1];
     if (error != 0) throw std::runtime_error(program + ": " + std::strerror(error));
-    std::array<char, 6> word{};
-    const ssize_t count = read(output[0], word.data(), word.size());
+    const std::string line = ReadLine(output[0]);
     close(output[0]);
-    if (count < 5 || std::strncmp(word.data(), "ready", 5) != 0) {
+    if (line != "ready") {
       Stop();
       throw std::runtime_error("the API server did not start; its reason stands above");
     }
