@@ -43,13 +43,6 @@ spec:
       openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 )";
 
-std::string ReadLine(int fd) {
-  std::string line;
-  char byte = 0;
-  while (read(fd, &byte, 1) == 1 && byte != '\n') line += byte;
-  return line;
-}
-
 // tools/kube/api-server as a child. It ends when its standard input does.
 class ServerProcess {
  public:
@@ -72,9 +65,11 @@ class ServerProcess {
     close(output[1]);
     input_ = input[1];
     if (error != 0) throw std::runtime_error(program + ": " + std::strerror(error));
-    const std::string line = ReadLine(output[0]);
+    // The whole line: the program would fail at writing the rest into a closed pipe.
+    std::string word;
+    for (char c = 0; read(output[0], &c, 1) == 1 && c != '\n';) word += c;
     close(output[0]);
-    if (line != "ready") {
+    if (word != "ready") {
       Stop();
       throw std::runtime_error("the API server did not start; its reason stands above");
     }
