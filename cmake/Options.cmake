@@ -36,8 +36,8 @@ elseif(LOCKSTEP_SANITIZER STREQUAL "thread")
   add_link_options(-fsanitize=thread)
 elseif(LOCKSTEP_SANITIZER STREQUAL "fuzz")
   # clang, for libFuzzer. g++ is the judge of warnings.
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer
-    -fno-sanitize-recover=all -Wno-error)
+  add_compile_options(-O1 -gline-tables-only -fsanitize=fuzzer-no-link,address,undefined
+    -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)
   target_compile_options(lockstep_warnings INTERFACE -Wno-error -Wno-missing-field-initializers)
 elseif(NOT LOCKSTEP_SANITIZER STREQUAL "")

@@ -18,7 +18,7 @@ SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "kubectl", "rm",
 PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/flags.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
-OPTION = re.compile(r'"(--[a-z-]+)"')
+OPTION = re.compile(r'["!,](--[a-z-]+)(?=[",])')
 TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 

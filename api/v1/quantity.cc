@@ -25,8 +25,10 @@ absl::StatusOr<double> ParseQuantity(const Json& quantity) {
       return number * factor->second;
     }
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "found {}, expected a quantity like \"2\", \"500m\" or \"4Gi\"", quantity.dump()));
+  // What is no text (UTF-8) cannot be repeated as it is.
+  const std::string found = quantity.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return absl::InvalidArgumentError(
+      fmt::format("found {}, expected a quantity like \"2\", \"500m\" or \"4Gi\"", found));
 }
 
 std::string FormatQuantity(double value) {

@@ -36,6 +36,16 @@ struct Node {
   throw YAML::ParserException(mark, message);
 }
 
+// yaml-cpp passes any bytes on, which nothing could write as JSON.
+bool IsText(const std::string& bytes) {
+  try {
+    (void)Json(bytes).dump();
+  } catch (const Json::type_error&) {
+    return false;
+  }
+  return true;
+}
+
 class JsonBuilder final : public YAML::EventHandler {
  public:
   std::vector<Json> Take() { return std::move(documents_); }
@@ -63,6 +73,7 @@ class JsonBuilder final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
+    if (!IsText(text)) Refuse(mark, "found bytes that are not UTF-8");
     if (ExpectsKey()) {
       SetKey(mark, text);
       return;

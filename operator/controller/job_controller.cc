@@ -66,11 +66,14 @@ std::vector<const kube::Informer*> JobController::Informers() const {
 }
 
 kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled) const {
-  return {.namespace_name = options_.namespace_name,
-          .label_selector = labelled ? api::kLabelJobUid : "",
-          .page_size = 500,
-          .transform = trim,
-          .backoff = options_.watch_retry};
+  kube::InformerOptions options{.namespace_name = options_.namespace_name,
+                                .label_selector = labelled ? api::kLabelJobUid : "",
+                                .page_size = 500,
+                                .transform = trim,
+                                .backoff = options_.watch_retry};
+  // Most of a pod, and nothing that TrimPod keeps.
+  if (trim == &TrimPod) options.unneeded = {"env", "volumeMounts", "volumes", "tolerations"};
+  return options;
 }
 
 void JobController::EnqueueOnChange(kube::Informer& informer,

@@ -29,12 +29,14 @@ struct ListOptions {
   std::string label_selector;
   int limit = 500;
   std::string continue_token;
+  std::vector<std::string> unneeded = {};  // arrays of these names may be left out of objects
 };
 
 struct WatchOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
   std::string resource_version;
+  std::vector<std::string> unneeded = {};
 };
 
 // Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read

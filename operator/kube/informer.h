@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "operator/kube/backoff.h"
@@ -28,6 +29,7 @@ struct InformerOptions {
   std::string label_selector;
   int page_size = 500;
   std::function<void(Object& object)> transform;  // trims an object before it is kept; may be empty
+  std::vector<std::string> unneeded = {};  // arrays that `transform` would take out of objects
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
 

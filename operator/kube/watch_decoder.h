@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "operator/kube/client.h"
@@ -15,7 +16,9 @@ class WatchDecoder {
  public:
   // `what` stands before the messages of errors. A line, which holds one event, is no longer than
   // `longest_line` bytes: etcd keeps no object above 1.5 MB.
-  explicit WatchDecoder(std::string what, std::size_t longest_line = 8U << 20U);
+  // `unneeded`: see ParseObject.
+  explicit WatchDecoder(std::string what, std::size_t longest_line = 8U << 20U,
+                        std::vector<std::string> unneeded = {});
 
   // `bytes` may end anywhere. An error is the end: OutOfRange when the server has forgotten the
   // version (an ERROR event of 410), the code of another ERROR event, Unavailable for what is no
@@ -30,6 +33,7 @@ class WatchDecoder {
 
   const std::string what_;
   const std::size_t longest_line_;
+  const std::vector<std::string> unneeded_;
   std::string partial_;  // a line's beginning
 };
 

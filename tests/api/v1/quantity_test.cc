@@ -25,6 +25,7 @@ TEST(QuantityTest, WhatIsNoQuantityIsRefused) {
                           Json(true), Json(nullptr), Json::object(), Json("1Gi ")}) {
     EXPECT_FALSE(ParseQuantity(bad).ok()) << bad;
   }
+  EXPECT_FALSE(ParseQuantity(Json("\xff\xffi")).ok()) << "no text at all";
 }
 
 TEST(QuantityTest, AreWrittenSoThatTheyReadBackAsTheSame) {

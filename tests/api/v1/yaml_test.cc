@@ -161,6 +161,17 @@ TEST(YamlTest, DepthIsBounded) {
   EXPECT_THAT(Fault(text), HasSubstr("nested deeper than 100 levels"));
 }
 
+TEST(YamlTest, BytesThatAreNoTextAreRefusedWhereTheyStand) {
+  for (const char* bad :
+       {"a: 1\nb: \xff", "a: 1\nb: \"\xc3\x28\"", "a: 1\n\xff\xfe: b", "- a\n- \xed\xa0\x80"}) {
+    const auto documents = ParseYaml(bad, "job.yaml");
+    ASSERT_FALSE(documents.ok()) << bad;
+    EXPECT_THAT(std::string(documents.status().message()), HasSubstr("job.yaml:2:"));
+    EXPECT_THAT(std::string(documents.status().message()), HasSubstr("not UTF-8"));
+  }
+  EXPECT_TRUE(ParseYaml("a: é€😀", "job.yaml").ok());
+}
+
 TEST(YamlTest, SizeIsBounded) {
   EXPECT_EQ(Fault(std::string(5'000'000, ' ')),
             "job.yaml: found 5000000 bytes, expected at most 4194304");

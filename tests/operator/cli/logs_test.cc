@@ -19,8 +19,10 @@ using ::testing::HasSubstr;
 class LogsTest : public ::testing::Test {
  protected:
   LogsTest() : client_(clock_) {
-    const auto job = Job("j").Chief().Workers(2).ParameterServers(1).BuildWithDefaults();
-    EXPECT_TRUE(client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+    auto job = Job("j").Chief().Workers(2).ParameterServers(1).BuildWithDefaults();
+    const auto made = client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job));
+    EXPECT_TRUE(made.ok());
+    job.metadata.uid = kube::Uid(*made);  // pods without a living owner are collected
     for (const controller::Replica& replica : controller::AllReplicas(job)) {
       if (replica == controller::Replica{api::Role::kWorker, 1}) continue;  // cleaned up
       EXPECT_TRUE(client_

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 
 #include "operator/controller/reconciler.h"
@@ -93,6 +98,44 @@ TEST_F(StatusTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
   const std::string printed = Printed();
   for (std::size_t at = 0; (at = printed.find("NAME", at)) != std::string::npos; ++at) ++tables;
   EXPECT_EQ(tables, 3U) << printed;
+}
+
+// A terminal without a window: what was written to it is read from its other end.
+class Terminal {
+ public:
+  Terminal() {
+    EXPECT_EQ(grantpt(master_), 0);
+    EXPECT_EQ(unlockpt(master_), 0);
+    out_ = std::fopen(ptsname(master_), "w");
+  }
+  ~Terminal() {
+    std::fclose(out_);
+    close(master_);
+  }
+  std::FILE* out() const { return out_; }
+  std::string Read() const {
+    char buffer[4096];
+    const ssize_t size = read(master_, buffer, sizeof buffer);
+    return {buffer, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+  }
+
+ private:
+  const int master_ = posix_openpt(O_RDWR | O_NOCTTY);
+  std::FILE* out_ = nullptr;
+};
+
+TEST_F(StatusTest, ATerminalsTableIsDrawnOverInPlace) {
+  Add("team", "a");
+  const Terminal terminal;
+  const auto wait = [this] {
+    SetState("a", "Succeeded");
+    return true;
+  };
+  const StatusOptions options{.job = "a", .namespace_name = "team", .watch = true};
+  ASSERT_TRUE(ShowStatus(client_, options, clock_, terminal.out(), wait).ok());
+  const std::string shown = terminal.Read();
+  EXPECT_THAT(shown, HasSubstr("\033[2A\033[J")) << "a header and a row";
+  EXPECT_THAT(shown.substr(shown.find("\033[J")), HasSubstr("Succeeded"));
 }
 
 TEST_F(StatusTest, AJobThatCannotBeReadIsStillShown) {

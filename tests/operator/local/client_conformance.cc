@@ -224,6 +224,19 @@ TEST_P(ClientConformanceTest, APodOfNoNodeIsDeletedAtOnce) {
   EXPECT_TRUE(absl::IsNotFound(client_->Get(kube::kPodKind, KeyIn("a")).status()));
 }
 
+TEST_P(ClientConformanceTest, AForcedDeletionWaitsForNoKubelet) {
+  Object pod = Pod("a");
+  pod["spec"]["nodeName"] = "gone";
+  pod = MustCreate(kube::kPodKind, pod);
+  ASSERT_TRUE(client_->Delete(kube::kPodKind, KeyIn("a"), kube::Uid(pod)).ok());
+  const auto dying = client_->Get(kube::kPodKind, KeyIn("a"));
+  ASSERT_TRUE(dying.ok()) << dying.status();
+  EXPECT_TRUE(kube::IsBeingDeleted(*dying));
+  EXPECT_TRUE(absl::IsAborted(client_->ForceDelete(kube::kPodKind, KeyIn("a"), "another-uid")));
+  ASSERT_TRUE(client_->ForceDelete(kube::kPodKind, KeyIn("a"), kube::Uid(pod)).ok());
+  EXPECT_TRUE(absl::IsNotFound(client_->Get(kube::kPodKind, KeyIn("a")).status()));
+}
+
 TEST_P(ClientConformanceTest, ANewPodIsPendingAndItsSpecIsFixed) {
   Object pod = MustCreate(kube::kPodKind, Pod("a"));
   EXPECT_EQ(pod["status"]["phase"], "Pending");
