@@ -40,9 +40,14 @@ bool IsRefusal(const absl::Status& status) {
          absl::IsNotFound(status);
 }
 
-// Gone already, or gone and made anew by somebody: either way that one is no more.
+// Gone already: that one is no more. After a conflict it may be, or not: the caller looks again.
 absl::Status IgnoreGone(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsAborted(status) ? absl::OkStatus() : status;
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+// Gone, or moved on: the cache will see the version that was missed, and this is decided again.
+absl::Status IgnoreMoved(const absl::Status& status) {
+  return absl::IsAborted(status) ? absl::OkStatus() : IgnoreGone(status);
 }
 
 template <typename... Ts>
@@ -150,8 +155,7 @@ kube::ObjectPtr Reconciler::ChildOf(const kube::Store& store, const Context& con
 
 absl::Status Reconciler::NoteUpdate(const kube::Kind& kind,
                                     const absl::StatusOr<kube::Object>& updated, Context& context) {
-  // After a conflict the cache will see the version that was missed, and this is decided again.
-  if (!updated.ok()) return IgnoreGone(updated.status());
+  if (!updated.ok()) return IgnoreMoved(updated.status());
   const std::lock_guard lock(context.mutex);
   context.memory.updated.push_back({&StoreOf(kind), kube::ResourceVersion(*updated)});
   return absl::OkStatus();
@@ -174,7 +178,7 @@ absl::Status Reconciler::DeleteChild(const kube::Kind& kind, Context& context) {
 
 absl::Status Reconciler::Suspend(const SetSuspend& change, Context& context) {
   const auto changed = ChangeSuspend(client_, *context.job, change);
-  if (!changed.ok()) return IgnoreGone(changed.status());
+  if (!changed.ok()) return IgnoreMoved(changed.status());
   context.memory.job_version = kube::ResourceVersion(*changed);
   return absl::OkStatus();
 }

@@ -72,7 +72,8 @@ absl::Status Informer::ListAll(std::stop_token stop) {
   ListOptions list{.namespace_name = options_.namespace_name,
                    .label_selector = options_.label_selector,
                    .limit = options_.page_size,
-                   .continue_token = ""};
+                   .continue_token = "",
+                   .skip = &options_.skip};
   std::vector<ObjectPtr> objects;
   std::string version;
   do {
@@ -95,7 +96,8 @@ absl::Status Informer::ListAll(std::stop_token stop) {
 absl::Status Informer::WatchOnce(std::stop_token stop) {
   const WatchOptions watch{.namespace_name = options_.namespace_name,
                            .label_selector = options_.label_selector,
-                           .resource_version = store_.resource_version()};
+                           .resource_version = store_.resource_version(),
+                           .skip = &options_.skip};
   return client_.Watch(kind_, watch, std::move(stop),
                        [this](WatchEvent event) { OnEvent(std::move(event)); });
 }

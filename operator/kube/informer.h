@@ -27,6 +27,7 @@ struct InformerOptions {
   std::string namespace_name;  // empty: all
   std::string label_selector;
   int page_size = 500;
+  FieldTree skip;                                 // members that need not be read at all
   std::function<void(Object& object)> transform;  // trims an object before it is kept; may be empty
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "operator/kube/field_tree.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -12,5 +13,10 @@ namespace lockstep::kube {
 // object, and a write without it keeps the server's. InvalidArgument: no JSON, or nested deeper
 // than 200 levels.
 absl::StatusOr<Object> ParseObject(std::string_view text);
+
+// Leaves out what `skip` names of the object, or of each entry of the list, that is the root's
+// member `under`, too.
+absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
+                                   const FieldTree* skip);
 
 }  // namespace lockstep::kube

@@ -20,7 +20,8 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr int kMostRetries = 10;  // of one call, when the server asks for them
+constexpr std::size_t kLongestEvent = 8U << 20U;  // bytes; etcd keeps no object above 1.5 MB
+constexpr int kMostRetries = 10;                  // of one call, when the server asks for them
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -132,9 +133,10 @@ class ApiServerClient final : public RestClient {
                          {"PUT", ObjectPath(kind, KeyOf(object)) + subresource, object.dump()});
   }
 
-  absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request) {
+  absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
+                                       const FieldTree* skip_of_items = nullptr) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string body, Call(what, std::move(request)));
-    absl::StatusOr<Object> object = ParseObject(body);
+    absl::StatusOr<Object> object = ParseObject(body, "items", skip_of_items);
     if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
     return object;
   }
@@ -191,7 +193,8 @@ absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& 
              {"labelSelector", options.label_selector}});
   LOCKSTEP_ASSIGN_OR_RETURN(
       Object list,
-      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query}));
+      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query},
+                    options.skip));
   const auto items = list.is_object() ? list.find("items") : list.end();
   const auto metadata = list.is_object() ? list.find("metadata") : list.end();
   if (metadata == list.end() || !metadata->is_object()) {
@@ -245,7 +248,7 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
              {"labelSelector", options.label_selector},
              {"resourceVersion", options.resource_version},
              {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
-  WatchDecoder decoder(what);
+  WatchDecoder decoder(what, kLongestEvent, options.skip);
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));
   };

@@ -28,7 +28,7 @@ std::vector<FaultClient::Write> FaultClient::writes() const {
   return writes_;
 }
 
-void FaultClient::Die() {
+void FaultClient::Kill() {
   dead_ = true;
   death_.request_stop();
 }
@@ -46,11 +46,11 @@ absl::StatusOr<Object> FaultClient::Fated(Write write, const Call& call) {
   if (!fault || nth < fault->nth || nth >= fault->nth + fault->times) return call();
   if (fault->kind == kRefused) return fault->refusal;
   if (fault->kind == kKillBefore) {
-    Die();
+    Kill();
     return DeadStatus();
   }
   auto done = call();
-  if (fault->kind == kKillAfter) Die();
+  if (fault->kind == kKillAfter) Kill();
   return absl::UnavailableError("the answer is lost");
 }
 
@@ -143,19 +143,18 @@ absl::StatusOr<Object> FaultClient::UpdateStatus(const Kind& kind, const Object&
 }
 
 absl::Status FaultClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
-  return Fated({"delete", kind.kind, key.name},
-               [&]() -> absl::StatusOr<Object> {
-                 absl::Status status = store_.Delete(kind, key, uid);
-                 if (!status.ok()) return status;
-                 return Object();
-               })
-      .status();
+  return FatedDelete(kind, key, [&] { return store_.Delete(kind, key, uid); });
 }
 
 absl::Status FaultClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
-  return Fated({"force-delete", kind.kind, key.name},
+  return FatedDelete(kind, key, [&] { return store_.ForceDelete(kind, key, uid); });
+}
+
+absl::Status FaultClient::FatedDelete(const Kind& kind, const Key& key,
+                                      const std::function<absl::Status()>& call) {
+  return Fated({"delete", kind.kind, key.name},
                [&]() -> absl::StatusOr<Object> {
-                 absl::Status status = store_.ForceDelete(kind, key, uid);
+                 absl::Status status = call();
                  if (!status.ok()) return status;
                  return Object();
                })

@@ -62,6 +62,8 @@ class FaultClient final : public kube::Client {
   // The store outlives it.
   FaultClient(kube::Client& store, Faults faults);
 
+  // The process is gone, as by SIGKILL.
+  void Kill();
   bool dead() const { return dead_; }
   std::vector<Write> writes() const;  // those that were sent, whatever came of them
 
@@ -83,7 +85,8 @@ class FaultClient final : public kube::Client {
  private:
   using Call = std::function<absl::StatusOr<kube::Object>()>;
   absl::StatusOr<kube::Object> Fated(Write write, const Call& call);
-  void Die();
+  absl::Status FatedDelete(const kube::Kind& kind, const kube::Key& key,
+                           const std::function<absl::Status()>& call);
   // The fate of a kind's first list or watch.
   absl::Status First(const std::string& call, const kube::Kind& kind, const absl::Status& fate);
   // Events of one kind that have been delivered, over all its watches.

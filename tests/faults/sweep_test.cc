@@ -5,59 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <map>
-#include <thread>
 #include <utility>
 
-#include "operator/controller/job_controller.h"
-#include "operator/kube/leader_elector.h"
 #include "operator/local/memory_client.h"
 #include "tests/faults/fault_client.h"
+#include "tests/faults/process.h"
 #include "tests/faults/scenarios.h"
 #include "tests/support/referee.h"
 
 namespace lockstep::testing {
 namespace {
 
-using controller::JobController;
 using controller::kTrainingJobKind;
-using std::chrono::milliseconds;
 
-const SystemClock kClock;
-const controller::DnsAddresses kAddresses;
 const kube::Key kJob{"default", "j"};
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(300));
-  }
-  return true;
-}
-
-// One life of the operator's process.
-class Process {
- public:
-  Process(kube::Client& store, Faults faults) : client_(store, std::move(faults)) {
-    controller::JobControllerOptions options;
-    options.workers = 1;  // so that the n-th write is the same in every run
-    options.settings.parallel_calls = 1;
-    options.settings.restart_backoff = milliseconds(1);
-    options.settings.status_interval = milliseconds(1);
-    options.retry = {.initial = milliseconds(1), .limit = milliseconds(5)};
-    options.watch_retry = {.initial = milliseconds(1), .limit = milliseconds(5)};
-    operator_ = std::make_unique<JobController>(client_, kAddresses, progress_, kClock, options);
-    operator_->Start();
-  }
-  const FaultClient& client() const { return client_; }
-
- private:
-  controller::NoProgress progress_;
-  FaultClient client_;
-  std::unique_ptr<JobController> operator_;
-};
 
 // What is left of a job in the end, without what differs from run to run.
 struct Outcome {
@@ -143,7 +105,7 @@ class Life {
   }
 
   FakeKubelet::Fate FateOf(const kube::Object& pod) {
-    ++started_;
+    if (kube::Name(pod) == "j-worker-0") ++started_;
     return scenario_.script(pod, seen_[kube::Name(pod)]++);
   }
 
@@ -151,10 +113,20 @@ class Life {
     if (scenario_.finish_after > 0 && started_ >= scenario_.finish_after && State() == "Running") {
       kubelet_.FinishAll();
     }
+    if (scenario_.loses_a_pod && !lost_ && State() == "Running") LosePod();
     if (scenario_.resume_at.empty() || resumed_ || State() != scenario_.resume_at) return;
     kube::Object job = *store_.Get(kTrainingJobKind, kJob);
     job["spec"]["suspend"] = false;
     resumed_ = store_.Update(kTrainingJobKind, job).ok();
+  }
+
+  void LosePod() {
+    const kube::Key key{"default", "j-worker-0"};
+    const auto pod = store_.Get(kube::kPodKind, key);
+    lost_ = pod.ok();
+    if (!lost_) return;
+    (void)store_.Delete(kube::kPodKind, key, "");
+    (void)store_.ConfirmDeleted(key, kube::Uid(*pod));
   }
 
   // A suspended job's turn comes after that of all that was there before it.
@@ -203,11 +175,11 @@ class Life {
 
   const Scenario& scenario_;
   std::map<std::string, int> seen_;  // pods by name; of the kubelet's thread
-  std::atomic<int> started_{0};
-  local::MemoryClient store_{kClock, {.history = 1U << 16U, .node_name = "node"}};
+  std::atomic<int> started_{0};      // of them, those named j-worker-0
+  local::MemoryClient store_{kRealTime, {.history = 1U << 16U, .node_name = "node"}};
   FakeKubelet kubelet_;
   std::unique_ptr<Process> process_;
-  bool resumed_ = false;
+  bool resumed_ = false, lost_ = false;
   int barriers_ = 0;
 };
 

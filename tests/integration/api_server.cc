@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "api/v1/yaml.h"
+#include "tests/operator/local/client_conformance.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::testing {
@@ -24,6 +25,23 @@ namespace {
 const kube::Kind kNamespaceKind{"", "v1", "Namespace", "namespaces", false};
 const kube::Kind kDefinitionKind{"apiextensions.k8s.io", "v1", "CustomResourceDefinition",
                                  "customresourcedefinitions", false};
+
+constexpr char kWidgetDefinition[] = R"(
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
+)";
 
 // tools/kube/api-server as a child. It ends when its standard input does.
 class ServerProcess {
@@ -149,6 +167,10 @@ void InstallDefinition(kube::Client& client, const std::string& yaml, const kube
   if (!Eventually([&] { return client.List(kind, {}).ok(); })) {
     throw std::runtime_error(kind.plural + " are not served");
   }
+}
+
+void InstallWidgets(kube::Client& client) {
+  InstallDefinition(client, kWidgetDefinition, local::kWidgetKind);
 }
 
 bool Eventually(const std::function<bool()>& holds) {

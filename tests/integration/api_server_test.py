@@ -42,9 +42,11 @@ class ApiServerTest(unittest.TestCase):
         return process, servers
 
     def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        process.kill()  # of no effect on one that has ended
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
 
     def kubectl(self, *arguments):
         return subprocess.run(
@@ -90,9 +92,8 @@ class ApiServerTest(unittest.TestCase):
         self.assertEqual("ready\n", process.stdout.readline())
         servers = children(process.pid)
         os.kill(servers[1], signal.SIGKILL)
-        _, said = process.communicate(timeout=30)
-        self.assertEqual(1, process.returncode)
-        self.assertIn("kube-apiserver ended with -9", said)
+        self.assertEqual(1, process.wait(30))
+        self.assertIn("kube-apiserver ended with -9", process.stderr.read())
         self.wait_until_gone(servers)
 
     def test_missing_programs_are_named(self):

@@ -5,29 +5,12 @@
 namespace lockstep::local {
 namespace {
 
-constexpr char kWidgetDefinition[] = R"(
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Widget, plural: widgets, singular: widget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
-)";
-
 ClientUnderTest RestClientUnderTest() {
   ClientUnderTest under_test;
   under_test.name = "rest";
   under_test.make = []() -> std::unique_ptr<kube::Client> {
     auto client = testing::ApiServer::Get().Connect();
-    testing::InstallDefinition(*client, kWidgetDefinition, kWidgetKind);
+    testing::InstallWidgets(*client);
     return client;
   };
   under_test.make_namespace = testing::NewNamespace;

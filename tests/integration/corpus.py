@@ -48,9 +48,6 @@ GOOD = {
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
     "a chief alone": job(replicaSpecs={"Chief": role()}),
     "roles without a strategy": job(replicaSpecs={"Worker": role(2), "PS": role()}),
-    "no replica at all": job(replicaSpecs={"Worker": role(0)}),
-    "ParameterServer with no replica at all": job(
-        strategy={"type": "ParameterServer"}, replicaSpecs={"Worker": role(0), "PS": role(0)}),
     "a worker role without workers beside a chief": job(
         replicaSpecs={"Chief": role(), "Worker": role(0)}),
     "1,000 workers": job("many", replicaSpecs={"Worker": role(1000)}),
@@ -136,6 +133,7 @@ ROLES = [
         "spec.replicaSpecs"),
     Bad("a role in lower case", job(replicaSpecs={"worker": role()}), "spec.replicaSpecs"),
     Bad("only parameter servers", job(replicaSpecs={"PS": role()}), "spec.replicaSpecs"),
+    Bad("no replica at all", job(replicaSpecs={"Worker": role(0)}), "spec.replicaSpecs"),
     Bad("two chiefs", job(replicaSpecs={"Chief": role(2)}), "spec.replicaSpecs.Chief.replicas"),
     Bad("two evaluators", job(replicaSpecs={"Worker": role(), "Evaluator": role(2)}),
         "spec.replicaSpecs.Evaluator.replicas"),

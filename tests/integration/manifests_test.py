@@ -9,10 +9,9 @@ import unittest
 
 import yaml
 
-from api_server import ROOT, server
+from api_server import ACCOUNT, ROOT, server
 
 MANIFESTS = ROOT / "manifests"
-ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"
 JOBS = "trainingjobs.training.lockstep.dev"
 COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
 FLAGS = ROOT / "operator" / "flags.cc"
@@ -99,7 +98,7 @@ class ManifestsTest(unittest.TestCase):
         container = spec["containers"][0]
         self.assertEqual(65532, spec["securityContext"]["runAsUser"])
         self.assertIs(True, container["securityContext"]["readOnlyRootFilesystem"])
-        self.assertEqual("lockstep-operator", container["image"])
+        self.assertTrue(container["image"].startswith("lockstep-operator:"), container["image"])
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         self.assertEqual({"metrics": 8080, "health": 8081}, ports)
 
@@ -130,11 +129,20 @@ class RightsTest(unittest.TestCase):
         plain = rights(of_kind(render(MANIFESTS / "default"), "ClusterRole"))
         self.assertEqual({"", "training.lockstep.dev", "events.k8s.io"},
                          {group for group, _, _ in plain})
-        for component, group in (("kueue", "kueue.x-k8s.io"), ("volcano", "scheduling.volcano.sh"),
-                                 ("scheduler-plugins", "scheduling.x-k8s.io")):
+        for component, groups in (
+                ("kueue", {"kueue.x-k8s.io", "training.lockstep.dev"}),  # it ends suspensions
+                ("volcano", {"scheduling.volcano.sh"}), ("scheduler-plugins", {"scheduling.x-k8s.io"})):
             with self.subTest(component), overlay("default", [component]) as path:
-                more = rights(of_kind(render(path), "ClusterRole")) - plain
-                self.assertEqual({group}, {entry[0] for entry in more})
+                more = rights(of_kind(render(path), "ClusterRole", "lockstep-operator")) - plain
+                self.assertEqual(groups, {group for group, _, _ in more})
+
+    def test_bindings_name_the_account_where_it_is(self):
+        for base, namespace in (("default", "lockstep-system"), ("overlays/namespaced", "default")):
+            with self.subTest(base), overlay(base, ["kueue"]) as path:
+                subjects = [subject for entry in render(path) if entry["kind"].endswith("Binding")
+                            for subject in entry["subjects"]]
+                self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator",
+                                   "namespace": namespace}] * 3, subjects)
 
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""

@@ -99,10 +99,6 @@ void FakeKubelet::End(const Object& pod, Fate fate) {
       return SetStatus(pod, EndedStatus(pod, "Failed", 137));
     case Fate::kEvicted:
       return SetStatus(pod, {{"phase", "Failed"}, {"reason", "Evicted"}});
-    case Fate::kVanishes:
-      (void)client_.Delete(kube::kPodKind, kube::KeyOf(pod), kube::Uid(pod));
-      if (confirm_) confirm_(kube::KeyOf(pod), kube::Uid(pod));
-      return;
   }
 }
 

@@ -14,12 +14,11 @@ namespace lockstep::testing {
 class FakeKubelet {
  public:
   enum class Fate {
-    kRuns,       // until something else happens to it
+    kRuns,  // until something else happens to it
     kSucceeds,
     kFails,      // with exit code 1
     kRetryable,  // with exit code 137
     kEvicted,    // failed without an exit code
-    kVanishes,   // the object is gone, as when its node was removed
   };
   // Asked once for each pod, when it runs.
   using Script = std::function<Fate(const kube::Object& pod)>;
@@ -27,7 +26,8 @@ class FakeKubelet {
   using Confirm = std::function<void(const kube::Key& pod, const std::string& uid)>;
 
   // The client and what the functions use outlive it.
-  FakeKubelet(kube::Client& client, std::string namespace_name, Script script, Confirm confirm = {});
+  FakeKubelet(kube::Client& client, std::string namespace_name, Script script,
+              Confirm confirm = {});
   ~FakeKubelet();
   FakeKubelet(const FakeKubelet&) = delete;
   FakeKubelet& operator=(const FakeKubelet&) = delete;

@@ -5,6 +5,7 @@
 #include "api/base/rfc3339.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/observe_job.h"
+#include "operator/kube/object_json.h"
 #include "operator/controller/plan.h"
 #include "tests/support/builders.h"
 
@@ -150,6 +151,25 @@ TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
     TrimPod(strange);
     EXPECT_FALSE(ObservePod(strange));
   }
+}
+
+TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
+  Object pod = TroubledPod();
+  for (const char* member : {"volumes", "tolerations", "affinity", "initContainers"}) {
+    pod["spec"][member] = {{{"name", "x"}}};
+  }
+  for (const char* member : {"env", "command", "args", "resources", "volumeMounts"}) {
+    pod["spec"]["containers"][0][member] = {{{"name", "x"}}};
+  }
+  const kube::FieldTree skip = PodFieldsNobodyReads();
+  auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &skip);
+  ASSERT_TRUE(read.ok()) << read.status();
+  Object& skipped = read->at("object");
+  EXPECT_FALSE(skipped["spec"].contains("volumes"));
+  EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
+  TrimPod(skipped);
+  TrimPod(pod);
+  EXPECT_EQ(skipped, pod);
 }
 
 TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {

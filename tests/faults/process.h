@@ -1,0 +1,52 @@
+// One life of the operator's process over a store, with the faults it meets.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "operator/controller/job_controller.h"
+#include "tests/faults/fault_client.h"
+
+namespace lockstep::testing {
+
+inline const SystemClock kRealTime;
+inline const controller::DnsAddresses kAddresses;
+inline bool Eventually(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+  }
+  return true;
+}
+
+// One life of the operator's process.
+class Process {
+ public:
+  Process(kube::Client& store, Faults faults) : client_(store, std::move(faults)) {
+    controller::JobControllerOptions options;
+    options.workers = 1;  // so that the n-th write is the same in every run
+    options.settings.parallel_calls = 1;
+    options.settings.restart_backoff = std::chrono::milliseconds(1);
+    options.settings.restart_backoff_limit = std::chrono::milliseconds(5);
+    options.settings.status_interval = std::chrono::milliseconds(1);
+    options.retry = {.initial = std::chrono::milliseconds(1),
+                     .limit = std::chrono::milliseconds(5)};
+    options.watch_retry = {.initial = std::chrono::milliseconds(1),
+                           .limit = std::chrono::milliseconds(5)};
+    operator_ = std::make_unique<controller::JobController>(client_, kAddresses, progress_,
+                                                            kRealTime, options);
+    operator_->Start();
+  }
+  FaultClient& client() { return client_; }
+
+ private:
+  controller::NoProgress progress_;
+  FaultClient client_;
+  std::unique_ptr<controller::JobController> operator_;
+};
+
+}  // namespace lockstep::testing

@@ -1,0 +1,133 @@
+"""The operator in its pod's place: what it asks of the API server is what manifests/ grant, all of it."""
+import contextlib
+import json
+import unittest
+
+import yaml
+
+from api_server import ACCOUNT, JOBS, ROOT, job, role, server
+from operator_test import PODS, Operator, eventually
+
+MANIFESTS = ROOT / "manifests"
+SERVICES = "/api/v1/namespaces/default/services"
+TOKEN = "/api/v1/namespaces/lockstep-system/serviceaccounts/lockstep-operator/token"
+RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+KILLED = {"phase": "Failed", "containerStatuses": [
+    {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0,
+     "state": {"terminated": {"exitCode": 137}}}]}
+# Asked for when the answer to a write was lost only, which does not happen here.
+AFTER_LOST_ANSWERS = {("training.lockstep.dev", "trainingjobs", "get")}
+
+
+def granted():
+    """{(group, resource, verb)} of every role."""
+    rendered = yaml.safe_load_all(server().kubectl("kustomize", MANIFESTS / "default"))
+    return {(group, resource, verb) for entry in rendered if entry["kind"] in ("Role", "ClusterRole")
+            for rule in entry["rules"] for group in rule["apiGroups"]
+            for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def audited():
+    """(what the operator has asked for, what of that was forbidden)"""
+    used, forbidden = set(), []
+    for line in server().audit_log.read_text().splitlines():
+        entry = json.loads(line)
+        about = entry.get("objectRef")
+        if entry["user"]["username"] != ACCOUNT or not about:
+            continue
+        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+        used.add((about.get("apiGroup", ""), resource, entry["verb"]))
+        if entry.get("responseStatus", {}).get("code") == 403:
+            forbidden.append(entry)
+    return used, forbidden
+
+
+class RightsTest(unittest.TestCase):
+    def setUp(self):
+        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+            server().call("DELETE", path)
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+        server().kubectl("apply", "-f", "-", stdin=server().kubectl("kustomize", MANIFESTS / "rbac"))
+
+    def start(self):
+        """The operator with the account's token, as in its pod."""
+        code, answer = server().call("POST", TOKEN, {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+        self.assertEqual(201, code, answer.get("message"))
+        config = json.loads(server().kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": answer["status"]["token"]}
+        config["contexts"][0]["context"]["namespace"] = "lockstep-system"
+        path = server().folder / "operator.kubeconfig"
+        path.write_text(json.dumps(config))
+        running = Operator(kubeconfig=path)
+        self.addCleanup(running.kill)
+        running.wait_for("leading")
+
+    def pod(self, name):
+        code, pod = server().call("GET", f"{PODS}/{name}")
+        return pod if code == 200 else None
+
+    def set_pod(self, name, status):
+        code, answer = server().call("PATCH", f"{PODS}/{name}/status", {"status": status})
+        self.assertEqual(200, code, answer.get("message"))
+
+    def state(self, name):
+        return server().call("GET", f"{JOBS}/{name}")[1].get("status", {}).get("state")
+
+    def change(self, name, **spec):
+        self.assertIsNone(server().patch(name, {"spec": spec}))
+
+    def delete_pods(self):
+        """No kubelet ends them here."""
+        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
+
+    def test_the_operator_uses_what_it_is_granted_and_is_refused_nothing(self):
+        self.take_a_name()
+        self.start()
+        self.run_a_job_that_restarts()
+        self.suspend_a_job_twice()
+        self.let_a_job_expire()
+        needed = granted() - AFTER_LOST_ANSWERS
+        with contextlib.suppress(AssertionError):  # the log is a little behind
+            eventually(lambda: needed <= audited()[0])
+        used, forbidden = audited()
+        self.assertEqual([], forbidden)
+        self.assertEqual(set(), needed - used, "granted and not needed")
+
+    def take_a_name(self):
+        """Pods and services of others, which the operator looks at and leaves alone."""
+        server().call("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {
+            "name": "taken-worker-0"}, "spec": role()["template"]["spec"]})
+        server().call("POST", SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {
+            "name": "taken"}, "spec": {"clusterIP": "None", "selector": {"a": "b"}}})
+        server().create(job("taken"))
+
+    def run_a_job_that_restarts(self):
+        server().create(job("restarts"))
+        first = eventually(lambda: self.pod("restarts-worker-0"))
+        self.set_pod("restarts-worker-0", RUNNING)
+        eventually(lambda: self.state("restarts") == "Running")
+        self.set_pod("restarts-worker-0", KILLED)
+        eventually(lambda: (self.pod("restarts-worker-0") or first)["metadata"]["uid"] !=
+                   first["metadata"]["uid"])
+
+    def suspend_a_job_twice(self):
+        """The same event again is an update of the first."""
+        server().create(job("suspended"))
+        for _ in range(2):
+            eventually(lambda: self.pod("suspended-worker-0"))
+            self.change("suspended", suspend=True)
+            eventually(lambda: self.state("suspended") == "Suspended")
+            self.delete_pods()
+            self.change("suspended", suspend=False)
+        eventually(lambda: self.pod("suspended-worker-0"))
+
+    def let_a_job_expire(self):
+        server().create(job("expires", runPolicy={"ttlSecondsAfterFinished": 0}))
+        eventually(lambda: self.pod("expires-worker-0"))
+        self.set_pod("expires-worker-0", {"phase": "Succeeded"})
+        eventually(lambda: server().call("GET", f"{JOBS}/expires")[0] == 404)
+
+
+if __name__ == "__main__":
+    unittest.main()
