@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/ decide: MNIST's checks, what lint calls a fault, the benchmark's ratios."""
+"""What tools/ decide: MNIST's checks, what lint calls a fault, the benchmark's ratios, the CRD's shape."""
 import argparse
 import gzip
 import importlib.machinery
@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(TOOLS / "bench"))
 lint = load("lint")
 bench = load("bench/bench")
+gen_crd = load("gen-crd")
 
 
 class FetchMnistTest(unittest.TestCase):
@@ -100,6 +101,69 @@ class BenchTest(unittest.TestCase):
 
     def test_the_result_is_the_last_object_of_the_output(self):
         self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+
+
+class GenCrdTest(unittest.TestCase):
+    """On an API server in small: a port list with keys that Kubernetes fills in, and a quantity."""
+
+    OPENAPI = {"components": {"schemas": {
+        "io.k8s.api.core.v1.PodTemplateSpec": {"type": "object", "properties": {
+            "metadata": {"allOf": [{"$ref": "#/x/ObjectMeta"}], "default": {}},
+            "spec": {"allOf": [{"$ref": "#/x/Spec"}], "default": {}, "description": "Of the pod. More."}}},
+        "Spec": {"type": "object", "required": ["containers", "name"], "properties": {
+            "name": {"type": "string", "default": "", "description": "A name, e.g. a b. It is long."},
+            "ephemeralContainers": {"type": "array", "items": {"type": "string"}},
+            "containers": {"type": "array", "x-kubernetes-patch-strategy": "merge",
+                           "items": {"allOf": [{"$ref": "#/x/Port"}], "default": {}},
+                           "x-kubernetes-list-type": "map",
+                           "x-kubernetes-list-map-keys": ["port", "protocol"]},
+            "limit": {"$ref": "#/x/io.k8s.apimachinery.pkg.api.resource.Quantity"}}},
+        "Port": {"type": "object", "required": ["port"], "description": "A port.", "properties": {
+            "port": {"type": "integer", "format": "int32", "default": 0},
+            "protocol": {"type": "string", "default": "TCP"}}},
+        "io.k8s.apimachinery.pkg.api.resource.Quantity": {
+            "type": "string", "description": "Quantity is a number.\n\nAnd so on."}}}}
+
+    def setUp(self):
+        self.template = gen_crd.PodTemplate(self.OPENAPI).schema()
+        self.spec = self.template["properties"]["spec"]["properties"]
+
+    def test_a_first_sentence_ends_where_another_begins(self):
+        for text, first in (("One. Two.", "One."), ("Use e.g. Go. Or not.", "Use e.g. Go."),
+                            ("As in a.b.c: d\ne", "As in a.b.c: d e"), ("No end", "No end"),
+                            ("One.\n\nMore info: x", "One.")):
+            self.assertEqual(first, gen_crd.first_sentence(text))
+
+    def test_references_are_followed_and_defaults_dropped(self):
+        self.assertEqual("Of the pod.", self.template["properties"]["spec"]["description"])
+        self.assertEqual({"type": "string", "description": "A name, e.g. a b."}, self.spec["name"])
+        self.assertEqual({"anyOf": [{"type": "integer"}, {"type": "string"}],
+                          "x-kubernetes-int-or-string": True,
+                          "description": "Quantity is a number."}, self.spec["limit"])
+
+    def test_containers_are_not_required_but_not_empty(self):
+        self.assertEqual(["name"], self.template["properties"]["spec"]["required"])
+        self.assertEqual((1, 256), (self.spec["containers"]["minItems"],
+                                    self.spec["containers"]["maxItems"]))
+
+    def test_what_no_pod_can_have_is_left_out(self):
+        self.assertNotIn("ephemeralContainers", self.spec)
+
+    def test_a_key_of_a_list_keeps_its_default(self):
+        ports = self.spec["containers"]["items"]["properties"]
+        self.assertEqual("TCP", ports["protocol"]["default"])
+        self.assertNotIn("default", ports["port"])
+
+    def test_a_rule_for_each_role_becomes_four(self):
+        source = {"rules": [{"rule": "a"}, {"x-each-role": True, "rule": "'ROLE' in self"}]}
+        self.assertEqual(["a", "'Chief' in self", "'Worker' in self", "'PS' in self",
+                          "'Evaluator' in self"],
+                         [entry["rule"] for entry in gen_crd.expanded(source, {})["rules"]])
+
+    def test_a_marked_node_becomes_the_template(self):
+        self.assertEqual({"t": {"type": "object", "description": "Ours."}}, gen_crd.expanded(
+            {"t": {"x-pod-template": True, "description": "Ours."}},
+            {"type": "object", "description": "Theirs."}))
 
 
 if __name__ == "__main__":

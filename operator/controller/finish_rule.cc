@@ -13,17 +13,43 @@
 namespace lockstep::controller {
 namespace {
 
-bool IsCleanedUp(api::CleanPodPolicy policy, const ObservedPod& pod) {
-  switch (policy) {
+// What a pod gets to end by itself. A kubelet says of a container that it has ended a moment before
+// it says so of the pod, and the bundled trainer's replicas all end by themselves once training is
+// done: whoever deleted them meanwhile would take their logs away.
+constexpr Duration kOwnEnd = std::chrono::seconds(10);
+
+bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
+  return pod.termination.has_value() || (job.spec.training && IsTrue(job.status, kSucceeded));
+}
+
+// When a pod of a job that has ended is to go; nothing: it stays.
+std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
+  const api::TrainingJob& job = observed.job;
+  switch (job.spec.run_policy.clean_pod_policy) {
     case api::CleanPodPolicy::kAll:
-      return true;
-    // A sidecar may hold a pod up whose main container has ended.
+      return observed.now;
     case api::CleanPodPolicy::kRunning:
-      return pod.phase != PodPhase::kSucceeded && pod.phase != PodPhase::kFailed;
+      if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) return std::nullopt;
+      // Not for ever: a sidecar may hold a pod up whose main container has ended.
+      return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
+                                    : observed.now;
     case api::CleanPodPolicy::kNone:
-      return false;
+      return std::nullopt;
   }
-  return false;
+  return std::nullopt;
+}
+
+void PlanCleanUp(const Observed& observed, Plan& plan) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.being_deleted) continue;
+    const std::optional<Time> due = CleanedUpAt(observed, pod);
+    if (!due) continue;
+    if (*due <= observed.now) {
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
+    } else {
+      RequeueWithin(plan, *due - observed.now);
+    }
+  }
 }
 
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
@@ -71,11 +97,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   if (!IsTerminal(job.status)) return std::nullopt;
   Plan plan;
   plan.status = job.status;
-  for (const ObservedPod& pod : observed.pods) {
-    if (!pod.being_deleted && IsCleanedUp(job.spec.run_policy.clean_pod_policy, pod)) {
-      plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
-    }
-  }
+  PlanCleanUp(observed, plan);
   PlanForcedDeletes(observed, plan);
   PlanNoPodGroup(observed, plan);
   TellKueue(observed, plan);

@@ -13,6 +13,7 @@ import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "bin"))
 CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
 JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
 

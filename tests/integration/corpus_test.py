@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 import unittest
 
-from api_server import ROOT, server
+from api_server import BIN, JOBS, ROOT, server
 from corpus import BAD, BOTH, GOOD, PROGRAM, SERVER
 
-LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "bin"), "lockstep")
+LOCKSTEP = BIN / "lockstep"
 PARSER = ROOT / "trainer" / "nn" / "parse_layers.cc"
 
 
@@ -37,6 +37,9 @@ def names(message, field):
 
 
 class CorpusTest(unittest.TestCase):
+    def setUp(self):
+        server().call("DELETE", JOBS)  # those of other tests, which share the server
+
     def test_both_take_what_is_good(self):
         for (what, job), said in zip(GOOD.items(), validate_all(GOOD.values())):
             with self.subTest(what):

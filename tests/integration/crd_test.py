@@ -2,6 +2,7 @@
 import importlib.machinery
 import importlib.util
 import json
+import re
 import sys
 import unittest
 
@@ -180,6 +181,15 @@ class ChangeTest(Case):
     def test_workers_of_an_elastic_job_can_be_scaled(self):
         self.check_taken(elastic(), {"replicaSpecs": {"Worker": {"replicas": 4}}})
 
+    def test_the_bounds_of_an_elastic_job_can_be_changed(self):
+        self.check_taken(elastic(), {"elastic": {"minReplicas": 1, "maxReplicas": 8}})
+
+    def test_a_running_job_does_not_become_elastic(self):
+        self.check_refused(job(), {"elastic": {"maxReplicas": 4}}, "spec.elastic", "can be neither")
+
+    def test_a_running_elastic_job_stays_elastic(self):
+        self.check_refused(elastic(), {"elastic": None}, "spec.elastic", "can be neither")
+
     def test_a_suspended_job_can_be_changed(self):
         self.check_taken(training_job_suspended(), {
             "training": {"seed": 2}, "replicaSpecs": {"Worker": {"replicas": 3, "template": {
@@ -255,27 +265,27 @@ class KubectlTest(Case):
 
     def test_columns_of_a_new_job(self):
         server().create(training_job())
-        self.assertEqual([["NAME", "STATE", "READY", "STEP", "RESTARTS", "AGE"], ["job", "0s"]],
-                         self.table(age="0s"))
+        self.assertEqual([["NAME", "STATE", "READY", "STEP", "RESTARTS", "AGE"], ["job", "AGE"]],
+                         self.table())
 
     def test_columns_of_a_running_job(self):
         server().create(training_job())
         self.set_status("job", state="Running", readyReplicas="2/2", restartCount=1,
                         progress={"step": 120, "loss": 0.25, "goodput": 0.5})
-        self.assertEqual(["job", "Running", "2/2", "120", "1", "0s"], self.table(age="0s")[1])
-        self.assertEqual(["job", "Running", "2/2", "120", "1", "0.25", "0.5", "0s"],
-                         self.table("-o", "wide", age="0s")[1])
+        self.assertEqual(["job", "Running", "2/2", "120", "1", "AGE"], self.table()[1])
+        self.assertEqual([["NAME", "STATE", "READY", "STEP", "RESTARTS", "AGE", "LOSS", "GOODPUT"],
+                          ["job", "Running", "2/2", "120", "1", "AGE", "0.25", "0.5"]],
+                         self.table("-o", "wide"))
 
     def test_columns_of_a_failed_job_without_training(self):
         server().create(job())
         self.set_status("job", state="Failed", readyReplicas="0/1", restartCount=6)
-        self.assertEqual(["job", "Failed", "0/1", "6", "0s"], self.table(age="0s")[1])
+        self.assertEqual(["job", "Failed", "0/1", "6", "AGE"], self.table()[1])
 
-    def table(self, *arguments, age):
+    def table(self, *arguments):
+        """Its cells, but empty ones; a job's age, which is some seconds, is AGE."""
         lines = server().kubectl("get", "tj", *arguments).splitlines()
-        table = [line.split() for line in lines]
-        table[1][-1] = age  # a few seconds more or less
-        return table
+        return [[re.sub(r"^\d+s$", "AGE", cell) for cell in line.split()] for line in lines]
 
     def test_wait_sees_conditions(self):
         server().create(job())
@@ -292,6 +302,11 @@ class KubectlTest(Case):
         server().create(job())
         said = server().patch("job", {"status": {"conditions": [CONDITION, CONDITION]}}, "/status")
         self.assertIn("status.conditions[1]", said)
+
+
+    def test_a_name_may_be_the_servers_to_choose(self):
+        unnamed = {**job(), "metadata": {"generateName": "mnist-"}}
+        self.assertRegex(server().create(unnamed)["metadata"]["name"], "^mnist-[a-z0-9]{5}$")
 
 
 class SizeTest(Case):

@@ -1,6 +1,5 @@
 """The operator's process against a real API server: leading, waiting, stopping, losing the lease."""
 import json
-import os
 import re
 import signal
 import subprocess
@@ -10,9 +9,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from api_server import job, server
+from api_server import BIN, job, server
 
-OPERATOR = os.path.join(os.environ["LOCKSTEP_BIN"], "lockstep-operator")
+OPERATOR = BIN / "lockstep-operator"
 SECONDS = 40  # for what takes one or two
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/lockstep-operator"
 PODS = "/api/v1/namespaces/default/pods"

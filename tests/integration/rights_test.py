@@ -1,67 +1,23 @@
 """The operator in its pod's place: what it asks of the API server is what manifests/ grant, all of it."""
 import contextlib
-import json
 import unittest
 
-import yaml
+from account import AFTER_LOST_ANSWERS, MANIFESTS, audited, granted, install, start_operator
+from api_server import JOBS, job, role, server
+from operator_test import PODS, eventually
 
-from api_server import ACCOUNT, JOBS, ROOT, job, role, server
-from operator_test import PODS, Operator, eventually
-
-MANIFESTS = ROOT / "manifests"
 SERVICES = "/api/v1/namespaces/default/services"
-TOKEN = "/api/v1/namespaces/lockstep-system/serviceaccounts/lockstep-operator/token"
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 KILLED = {"phase": "Failed", "containerStatuses": [
     {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0,
      "state": {"terminated": {"exitCode": 137}}}]}
-# Asked for when the answer to a write was lost only, which does not happen here.
-AFTER_LOST_ANSWERS = {("training.lockstep.dev", "trainingjobs", "get")}
-
-
-def granted():
-    """{(group, resource, verb)} of every role."""
-    rendered = yaml.safe_load_all(server().kubectl("kustomize", MANIFESTS / "default"))
-    return {(group, resource, verb) for entry in rendered if entry["kind"] in ("Role", "ClusterRole")
-            for rule in entry["rules"] for group in rule["apiGroups"]
-            for resource in rule["resources"] for verb in rule["verbs"]}
-
-
-def audited():
-    """(what the operator has asked for, what of that was forbidden)"""
-    used, forbidden = set(), []
-    for line in server().audit_log.read_text().splitlines():
-        entry = json.loads(line)
-        about = entry.get("objectRef")
-        if entry["user"]["username"] != ACCOUNT or not about:
-            continue
-        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-        used.add((about.get("apiGroup", ""), resource, entry["verb"]))
-        if entry.get("responseStatus", {}).get("code") == 403:
-            forbidden.append(entry)
-    return used, forbidden
 
 
 class RightsTest(unittest.TestCase):
     def setUp(self):
         for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
             server().call("DELETE", path)
-        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
-        server().kubectl("apply", "-f", "-", stdin=server().kubectl("kustomize", MANIFESTS / "rbac"))
-
-    def start(self):
-        """The operator with the account's token, as in its pod."""
-        code, answer = server().call("POST", TOKEN, {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-        self.assertEqual(201, code, answer.get("message"))
-        config = json.loads(server().kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": answer["status"]["token"]}
-        config["contexts"][0]["context"]["namespace"] = "lockstep-system"
-        path = server().folder / "operator.kubeconfig"
-        path.write_text(json.dumps(config))
-        running = Operator(kubeconfig=path)
-        self.addCleanup(running.kill)
-        running.wait_for("leading")
+        install(MANIFESTS / "rbac")
 
     def pod(self, name):
         code, pod = server().call("GET", f"{PODS}/{name}")
@@ -83,11 +39,11 @@ class RightsTest(unittest.TestCase):
 
     def test_the_operator_uses_what_it_is_granted_and_is_refused_nothing(self):
         self.take_a_name()
-        self.start()
+        self.addCleanup(start_operator().kill)
         self.run_a_job_that_restarts()
         self.suspend_a_job_twice()
         self.let_a_job_expire()
-        needed = granted() - AFTER_LOST_ANSWERS
+        needed = granted(MANIFESTS / "rbac") - AFTER_LOST_ANSWERS
         with contextlib.suppress(AssertionError):  # the log is a little behind
             eventually(lambda: needed <= audited()[0])
         used, forbidden = audited()

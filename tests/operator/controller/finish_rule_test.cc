@@ -84,6 +84,29 @@ TEST(FinishRuleTest, PodsAreCleanedUpAsAsked) {
   }
 }
 
+TEST(FinishRuleTest, APodWhoseMainContainerHasEndedMayEndByItself) {
+  // As a kubelet reports it first: the container has ended, the pod has not.
+  const auto ended = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.phase = PodPhase::kRunning;
+  };
+  Seen seen(Job("j").Workers(1));
+  seen.Service().Worker(0, ended).Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(10));
+  // A sidecar holds it up.
+  EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+              ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"}));
+}
+
+TEST(FinishRuleTest, TheBundledTrainersReplicasMayEndByThemselves) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+              ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+}
+
 TEST(FinishRuleTest, ATerminalConditionIsAbsorbing) {
   Seen seen(Job("j").Workers(2));
   seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();

@@ -1,0 +1,173 @@
+"""Gangs and queues with the real definitions of their resources, and the rights of manifests/components.
+
+The schedulers are played here: what they would write, the test writes.
+"""
+import contextlib
+import unittest
+
+from account import (AFTER_LOST_ANSWERS, DEFINITIONS, MANIFESTS, audited, granted, install,
+                     start_operator)
+from api_server import JOBS, container, job, role, server
+from manifests_test import overlay
+from operator_test import PODS, eventually
+
+DEFAULT = "/namespaces/default/"
+WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1{DEFAULT}workloads"
+RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+MORE = {"resources": {"requests": {"cpu": "500m"}}}
+
+
+def condition(kind, status="True", reason="Tested"):
+    return {"type": kind, "status": status, "reason": reason, "message": "by the test",
+            "lastTransitionTime": "2026-01-02T03:04:05Z"}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+            server().call("DELETE", path)
+
+    def start(self, components, *flags):
+        for name in components:
+            for definition in DEFINITIONS.glob(f"{name}-*.yaml"):
+                server().kubectl("apply", "--server-side", "-f", definition)
+        with overlay("rbac", components) as path:  # their patches of the Deployment find none
+            install(path)
+            self.granted = granted(path)
+        self.addCleanup(start_operator(*flags).kill)
+
+    def get(self, path):
+        code, found = server().call("GET", path)
+        return found if code == 200 else None
+
+    def patch(self, path, change):
+        code, answer = server().call("PATCH", path, change)
+        self.assertEqual(200, code, answer.get("message"))
+
+    def finish(self, pod):
+        self.patch(f"{PODS}/{pod}/status", {"status": {"phase": "Succeeded"}})
+
+    def check_rights(self, group):
+        """Nothing was refused, and what the group's resources were granted for was asked for."""
+        needed = {entry for entry in self.granted if entry[0] == group} - AFTER_LOST_ANSWERS
+        with contextlib.suppress(AssertionError):  # the log is a little behind
+            eventually(lambda: needed <= audited()[0])
+        used, forbidden = audited()
+        self.assertEqual([], forbidden)
+        self.assertEqual(set(), needed - used, "granted and not needed")
+
+
+class GangTest(Case):
+    def check_gang(self, component, group, version, mark):
+        groups = f"/apis/{group}/{version}{DEFAULT}podgroups"
+        eventually(lambda: self.get(groups))
+        server().create(job("gang", replicaSpecs={"Worker": role(2, [container(**MORE)])}))
+        made = eventually(lambda: self.get(f"{groups}/gang"))
+        self.assertLessEqual({"minMember": 2, "minResources": {"cpu": "1"}}.items(),
+                             made["spec"].items())
+        pod = eventually(lambda: self.get(f"{PODS}/gang-worker-1"))
+        self.assertEqual("gang", mark(pod["metadata"]))
+        self.assertIn(component, pod["spec"]["schedulerName"])
+        self.assertIsNone(server().patch("gang", {"spec": {"runPolicy": {"schedulingPolicy": {
+            "minAvailable": 1}}}}))
+        eventually(lambda: self.get(f"{groups}/gang")["spec"]["minMember"] == 1)
+        for index in range(2):
+            self.finish(f"gang-worker-{index}")
+        eventually(lambda: self.get(f"{groups}/gang") is None)
+        self.check_rights(group)
+
+    def test_a_gang_of_volcano(self):
+        self.start(["volcano"], "--gang-scheduler-name=volcano")
+        self.check_gang("volcano", "scheduling.volcano.sh", "v1beta1",
+                        lambda metadata: metadata["annotations"]["scheduling.k8s.io/group-name"])
+
+    def test_a_gang_of_scheduler_plugins(self):
+        self.start(["scheduler-plugins"], "--gang-scheduler-name=scheduler-plugins")
+        self.check_gang("scheduler-plugins", "scheduling.x-k8s.io", "v1alpha1",
+                        lambda metadata: metadata["labels"]["scheduling.x-k8s.io/pod-group"])
+
+
+class KueueTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.start(["kueue"], "--kueue")
+        eventually(lambda: self.get(WORKLOADS))
+        server().kubectl("apply", "-f", "-", stdin=FLAVOR_AND_PRIORITIES)
+
+    def queued(self, name, labels=(), **spec):
+        base = job(name, suspend=True, replicaSpecs={"Worker": role(2, [container(**MORE)])}, **spec)
+        base["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research", **dict(labels)}
+        server().create(base)
+        return eventually(lambda: self.get(f"{WORKLOADS}/trainingjob-{name}"))
+
+    def set_workload(self, name, *conditions, admission=True):
+        self.patch(f"{WORKLOADS}/trainingjob-{name}/status", {"status": {
+            "conditions": list(conditions), "admission": {
+                "clusterQueue": "cluster", "podSetAssignments": [
+                    {"name": "worker", "count": 2, "flavors": {"cpu": "fast"},
+                     "resourceUsage": {"cpu": "1"}}]} if admission else None}})
+
+    def job(self, name):
+        return self.get(f"{JOBS}/{name}")
+
+    def test_a_job_waits_for_its_quota_gives_it_back_and_finishes(self):
+        workload = self.queued("queued", labels={"kueue.x-k8s.io/priority-class": "urgent"})
+        self.assertEqual("research", workload["spec"]["queueName"])
+        self.assertEqual(7, workload["spec"]["priority"])
+        self.assertTrue(self.job("queued")["spec"]["suspend"])
+        self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"))
+        pod = eventually(lambda: self.get(f"{PODS}/queued-worker-1"))
+        self.assertEqual({"speed": "high"}, pod["spec"]["nodeSelector"])
+        self.assertFalse(self.job("queued")["spec"]["suspend"])
+
+        self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"),
+                          condition("Evicted", reason="Preempted"))
+        eventually(lambda: self.job("queued")["spec"]["suspend"])
+        server().call("DELETE", PODS + "?gracePeriodSeconds=0")
+        eventually(lambda: self.condition("queued", "QuotaReserved") == "False")
+
+        self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"),
+                          condition("Evicted", "False"))
+        for index in range(2):
+            eventually(lambda name=f"queued-worker-{index}": self.get(f"{PODS}/{name}"))
+            self.patch(f"{PODS}/queued-worker-{index}/status", {"status": RUNNING})
+        eventually(lambda: self.condition("queued", "PodsReady") == "True")
+        for index in range(2):
+            self.finish(f"queued-worker-{index}")
+        eventually(lambda: self.condition("queued", "Finished") == "True")
+
+        self.change_while_waiting()
+        self.check_rights("kueue.x-k8s.io")
+        self.assertIn(("training.lockstep.dev", "trainingjobs", "update"), audited()[0])
+        self.assertIn(("scheduling.k8s.io", "priorityclasses", "get"), audited()[0])
+
+    def change_while_waiting(self):
+        """What a job asks for may change before it is admitted: its Workload is made anew."""
+        first = self.queued("changed", runPolicy={"schedulingPolicy": {
+            "priorityClass": "system-cluster-critical"}})
+        self.assertIsNone(server().patch("changed", {"spec": {"replicaSpecs": {"Worker": {
+            "replicas": 3}}}}))
+        path = f"{WORKLOADS}/trainingjob-changed"
+        eventually(lambda: (self.get(path) or first)["metadata"]["uid"] != first["metadata"]["uid"])
+        self.assertEqual(3, self.get(path)["spec"]["podSets"][0]["count"])
+
+    def condition(self, name, kind):
+        workload = self.get(f"{WORKLOADS}/trainingjob-{name}") or {}
+        return next((entry["status"] for entry in workload.get("status", {}).get("conditions", [])
+                     if entry["type"] == kind), None)
+
+
+FLAVOR_AND_PRIORITIES = """
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: fast}
+spec: {nodeLabels: {speed: high}}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 7
+"""
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+"""Fields and enums are the same in api/v1 and in the CRD, each in its place. No server needed."""
+import functools
+import re
+import unittest
+
+import yaml
+
+from api_server import CRD, ROOT
+
+API = ROOT / "api" / "v1"
+FIELDS = ("training_fields.h", "training_job_json.cc", "status_fields.h")
+STRUCT = re.compile(r"void Fields\(auto& visit, Like<(\w+)> auto& \w+\) \{\n(.*?)^\}", re.M | re.S)
+ENUM = re.compile(r"kEnumNames<(\w+)>\[\] = \{(.*?)\};", re.S)
+METADATA = {"ObjectMeta", "OwnerReference"}  # the API server's own
+TRAINING = "spec.training."
+PLACES = {
+    "TrainingJob": "", "TrainingJobSpec": "spec", "TrainingSpec": "spec.training",
+    "StrategySpec": "spec.strategy", "ParameterServerSpec": "spec.strategy.parameterServer",
+    "ModelSpec": TRAINING + "model", "DatasetSpec": TRAINING + "dataset",
+    "SyntheticSpec": TRAINING + "dataset.synthetic", "BatchSizeSpec": TRAINING + "batchSize",
+    "LearningRateScheduleSpec": TRAINING + "learningRateSchedule",
+    "OptimizerSpec": TRAINING + "optimizer", "CheckpointSpec": TRAINING + "checkpoint",
+    "SummariesSpec": TRAINING + "summaries", "EvaluationSpec": TRAINING + "evaluation",
+    "ReplicaSpec": "spec.replicaSpecs.*", "ElasticSpec": "spec.elastic",
+    "RunPolicySpec": "spec.runPolicy", "SchedulingPolicySpec": "spec.runPolicy.schedulingPolicy",
+    "TrainingJobStatus": "status", "Condition": "status.conditions[]",
+    "ReplicaStatus": "status.replicaStatuses.*", "RestartCounts": "status.restarts",
+    "Progress": "status.progress", "Failure": "status.failure",
+    # Enums
+    "StrategyType": "spec.strategy.type", "Communication": "spec.strategy.communication",
+    "ParameterServerMode": "spec.strategy.parameterServer.mode",
+    "DatasetFormat": TRAINING + "dataset.format",
+    "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",
+    "RestartPolicy": "spec.replicaSpecs.*.restartPolicy", "RestartScope": "spec.restartScope",
+    "SuccessPolicy": "spec.successPolicy", "CleanPodPolicy": "spec.runPolicy.cleanPodPolicy",
+    "ConditionStatus": "status.conditions[].status",
+}
+
+
+@functools.cache
+def definition():
+    return yaml.load(CRD.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def schema(path):
+    node = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for step in re.findall(r"[^.\[]+|\[\]", path):
+        node = (node["additionalProperties"] if step == "*" else node["items"] if step == "[]"
+                else node["properties"][step])
+    return node
+
+
+class SameFieldsTest(unittest.TestCase):
+    def test_each_struct_has_the_fields_of_its_place(self):
+        structs = {name: set(re.findall(r'visit\.\w+\(\s*"(\w+)"', body))
+                   for source in FIELDS for name, body in STRUCT.findall((API / source).read_text())}
+        self.assertGreater(len(structs), 20)
+        for name, fields in structs.items():
+            if name not in METADATA:
+                with self.subTest(name):
+                    self.assertEqual(fields, set(schema(PLACES[name])["properties"]))
+
+    def test_each_enum_has_the_names_of_its_place(self):
+        enums = {name: re.findall(r'"(\w+)"', body)
+                 for name, body in ENUM.findall((API / "enum_names.h").read_text())}
+        self.assertGreater(len(enums), 10)
+        roles = enums.pop("Role")
+        self.assertEqual(set(), {role for role in roles if f"'{role}'" not in CRD.read_text()})
+        for name, names in enums.items():
+            with self.subTest(name):
+                self.assertEqual(set(names), set(schema(PLACES[name])["enum"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
