@@ -55,7 +55,7 @@ void KeepConditions(Object& conditions) {
     if (type == "Ready") {
       condition.erase("reason");
       condition.erase("message");
-      if (status != "Unknown") condition.erase("lastTransitionTime");
+      if (status == "True") condition.erase("lastTransitionTime");
     } else if (type != "DisruptionTarget" && !(type == "PodScheduled" && status == "False")) {
       continue;
     }

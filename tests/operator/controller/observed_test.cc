@@ -6,6 +6,7 @@
 #include "operator/controller/build_pod.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/plan.h"
+#include "operator/kube/object_json.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::controller {
@@ -146,6 +147,13 @@ TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
   EXPECT_EQ(ObservePod(trimmed), ObservePod(troubled));
   EXPECT_EQ(trimmed.dump().find("example.com"), std::string::npos);
   EXPECT_EQ(trimmed.dump().find("Initialized"), std::string::npos);
+  Object lost = TroubledPod();
+  lost["status"]["conditions"][0]["status"] = "False";  // as a node controller leaves it
+  lost["status"]["reason"] = "NodeLost";
+  trimmed = lost;
+  TrimPod(trimmed);
+  EXPECT_TRUE(ObservePod(trimmed)->unreachable_since);
+  EXPECT_EQ(ObservePod(trimmed), ObservePod(lost));
   for (Object strange : {Object(), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
     TrimPod(strange);
     EXPECT_FALSE(ObservePod(strange));
