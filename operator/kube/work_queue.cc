@@ -77,6 +77,7 @@ WorkQueueStats WorkQueue::Stats() const {
   const std::lock_guard lock(mutex_);
   WorkQueueStats stats{
       .ready = ready_.size(), .delayed = delayed_.size(), .adds = adds_, .retries = retries_};
+  if (!due_.empty()) stats.next_due = due_.begin()->first - clock_.SteadyNow();
   const auto longest =
       std::ranges::min_element(processing_, {}, [](const auto& entry) { return entry.second; });
   if (longest != processing_.end()) {

@@ -27,6 +27,7 @@ class WorkQueueObserver {
 
 struct WorkQueueStats {
   std::size_t ready = 0, delayed = 0;
+  std::optional<Duration> next_due;  // until the first of the delayed; nothing without one
   std::int64_t adds = 0, retries = 0;
   // What has been worked on for longest, and since when; empty when nothing is worked on.
   Key longest;

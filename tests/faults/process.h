@@ -42,9 +42,12 @@ class Process {
     operator_->Start();
   }
   FaultClient& client() { return client_; }
+  // Nothing is worked on, and what is put off (a deadline, say) is not due before a reconcile that
+  // waits for its caches would be.
   bool IsIdle() const {
     const kube::WorkQueueStats queue = operator_->Stats().queue;
-    return queue.ready == 0 && queue.delayed == 0 && queue.longest.name.empty();
+    return queue.ready == 0 && queue.longest.name.empty() &&
+           (!queue.next_due || *queue.next_due > std::chrono::seconds(2));
   }
 
  private:
