@@ -1,6 +1,7 @@
 #include "operator/controller/observe_job.h"
 
 #include <initializer_list>
+#include <utility>
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
@@ -151,10 +152,12 @@ void TrimPod(Object& pod) {
   Object& spec = pod["spec"];
   Keep(spec, {"nodeName", "restartPolicy", "containers"});
   std::string main;
+  Object kept = Object::array();
   if (const Object* container = MainContainerOf(spec["containers"])) {
     main = TextMember(*container, "name");
+    kept.push_back({{"name", main}});
   }
-  spec["containers"] = Object::array({{{"name", main}}});
+  spec["containers"] = std::move(kept);
   Object& status = pod["status"];
   Keep(status, {"phase", "reason", "message", "podIP", "conditions", "containerStatuses"});
   KeepConditions(status["conditions"]);
