@@ -1,6 +1,7 @@
 #include "operator/controller/observe_job.h"
 
 #include <initializer_list>
+#include <utility>
 
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
@@ -136,6 +137,7 @@ void ObserveJob(const Object& object, Observed& observed) {
 }
 
 void TrimJob(Object& job) {
+  if (!job.is_object()) return;
   Object& metadata = job["metadata"];
   if (!metadata.is_object()) return;
   metadata.erase("managedFields");
@@ -145,14 +147,17 @@ void TrimJob(Object& job) {
 }
 
 void TrimPod(Object& pod) {
+  if (!pod.is_object()) return;
   KeepPodMetadata(pod["metadata"]);
   Object& spec = pod["spec"];
   Keep(spec, {"nodeName", "restartPolicy", "containers"});
   std::string main;
+  Object kept = Object::array();
   if (const Object* container = MainContainerOf(spec["containers"])) {
     main = TextMember(*container, "name");
+    kept.push_back({{"name", main}});
   }
-  spec["containers"] = Object::array({{{"name", main}}});
+  spec["containers"] = std::move(kept);
   Object& status = pod["status"];
   Keep(status, {"phase", "reason", "message", "podIP", "conditions", "containerStatuses"});
   KeepConditions(status["conditions"]);
@@ -178,6 +183,7 @@ void TrimWorkload(Object& workload) {
 }
 
 void TrimService(Object& service) {
+  if (!service.is_object()) return;
   KeepMetadata(service);
   Keep(service, {"metadata"});
 }
