@@ -65,10 +65,8 @@ class ServerProcess {
     close(output[1]);
     input_ = input[1];
     if (error != 0) throw std::runtime_error(program + ": " + std::strerror(error));
-    std::array<char, 6> word{};
-    const ssize_t count = read(output[0], word.data(), word.size());
-    close(output[0]);
-    if (count < 5 || std::strncmp(word.data(), "ready", 5) != 0) {
+    output_ = output[0];
+    if (ReadLine() != "ready") {
       Stop();
       throw std::runtime_error("the API server did not start; its reason stands above");
     }
@@ -78,14 +76,23 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
  private:
+  // What comes before the first newline or the end. It may come in pieces.
+  std::string ReadLine() const {
+    std::string line;
+    char c = 0;
+    while (read(output_, &c, 1) == 1 && c != '\n') line += c;
+    return line;
+  }
+
   void Stop() {
     if (input_ < 0) return;
     close(std::exchange(input_, -1));
+    close(output_);
     waitpid(child_, nullptr, 0);
   }
 
   pid_t child_ = -1;
-  int input_ = -1;
+  int input_ = -1, output_ = -1;
 };
 
 }  // namespace
