@@ -50,7 +50,11 @@ class JsonBuilder final : public YAML::EventHandler {
  public:
   std::vector<Json> Take() { return std::move(documents_); }
 
-  void OnDocumentStart(const YAML::Mark&) override {
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    // yaml-cpp takes no token off a document that starts with ',' or ']', and would read it for
+    // ever.
+    if (mark.pos == document_start_) Refuse(mark, "found a character that starts no value");
+    document_start_ = mark.pos;
     anchors_.clear();
     stack_.clear();
   }
@@ -181,6 +185,7 @@ class JsonBuilder final : public YAML::EventHandler {
   std::vector<OpenNode> stack_;
   std::map<YAML::anchor_t, Node> anchors_;
   std::size_t total_ = 0;
+  int document_start_ = -1;  // of the last one
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ void KeepConditions(Object& conditions) {
     if (type == "Ready") {
       condition.erase("reason");
       condition.erase("message");
-      if (status != "Unknown") condition.erase("lastTransitionTime");
+      if (status == "True") condition.erase("lastTransitionTime");
     } else if (type != "DisruptionTarget" && !(type == "PodScheduled" && status == "False")) {
       continue;
     }
@@ -158,6 +158,28 @@ void TrimPod(Object& pod) {
   KeepConditions(status["conditions"]);
   KeepContainerStatuses(main, status["containerStatuses"]);
   Keep(pod, {"metadata", "spec", "status"});
+}
+
+kube::FieldTree PodFieldsNobodyReads() {
+  return {"spec.affinity",
+          "spec.containers.args",
+          "spec.containers.command",
+          "spec.containers.env",
+          "spec.containers.livenessProbe",
+          "spec.containers.readinessProbe",
+          "spec.containers.resources",
+          "spec.containers.securityContext",
+          "spec.containers.startupProbe",
+          "spec.containers.volumeMounts",
+          "spec.initContainers",
+          "spec.securityContext",
+          "spec.tolerations",
+          "spec.topologySpreadConstraints",
+          "spec.volumes"};
+}
+
+kube::FieldTree ServiceFieldsNobodyReads() {
+  return {"spec", "status"};
 }
 
 void TrimPodGroup(Object& group) {

@@ -10,7 +10,6 @@ from operator_test import Operator
 
 MANIFESTS = ROOT / "manifests"
 DEFINITIONS = pathlib.Path(__file__).resolve().parent / "definitions"
-TOKEN = "/api/v1/namespaces/lockstep-system/serviceaccounts/lockstep-operator/token"
 # Asked for when the answer to a write was lost only, which does not happen here.
 AFTER_LOST_ANSWERS = {(group, resource, "get") for group, resource in (
     ("training.lockstep.dev", "trainingjobs"), ("kueue.x-k8s.io", "workloads"),
@@ -23,14 +22,15 @@ def install(rbac):
     server().kubectl("apply", "-f", "-", stdin=server().kubectl("kustomize", rbac))
 
 
-def start_operator(*flags):
-    code, answer = server().call("POST", TOKEN, {
+def start_operator(*flags, namespace="lockstep-system"):
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/lockstep-operator"
+    code, answer = server().call("POST", account + "/token", {
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
     if code != 201:
         raise AssertionError(answer["message"])
     config = json.loads(server().kubeconfig.read_text())
     config["users"][0]["user"] = {"token": answer["status"]["token"]}
-    config["contexts"][0]["context"]["namespace"] = "lockstep-system"
+    config["contexts"][0]["context"]["namespace"] = namespace
     path = server().folder / "operator.kubeconfig"
     path.write_text(json.dumps(config))
     running = Operator(*flags, kubeconfig=path)
@@ -47,13 +47,13 @@ def granted(rbac):
             for resource in rule["resources"] for verb in rule["verbs"]}
 
 
-def audited():
+def audited(account=ACCOUNT):
     """(what the operator has asked for since the server's start, what of that was forbidden)"""
     used, forbidden = set(), []
     for line in server().audit_log.read_text().splitlines():
         entry = json.loads(line)
         about = entry.get("objectRef")
-        if entry["user"]["username"] != ACCOUNT or not about:
+        if entry["user"]["username"] != account or not about:
             continue
         resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
         used.add((about.get("apiGroup", ""), resource, entry["verb"]))

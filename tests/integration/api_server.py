@@ -17,10 +17,11 @@ BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "
 CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
 JOBS = "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs"
 
-ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"
+ACCOUNT = "system:serviceaccount:lockstep-system:lockstep-operator"  # of manifests/default
+LOCAL_ACCOUNT = "system:serviceaccount:default:lockstep-operator"  # of overlays/namespaced
 # What the operator asks for when it is in its pod's place.
 AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [
-    {"level": "Metadata", "users": [ACCOUNT], "omitStages": ["RequestReceived"]},
+    {"level": "Metadata", "users": [ACCOUNT, LOCAL_ACCOUNT], "omitStages": ["RequestReceived"]},
     {"level": "None"}]}
 
 

@@ -32,7 +32,8 @@ def validate_all(jobs):
 
 def names(message, field):
     """Whether a message names a field, the whole of it."""
-    message = re.sub(r"\[([A-Z]\w*)\]", r".\1", message)  # the server puts a map's keys in brackets
+    # The server puts a map's keys in brackets; 1.29 may write the map's own name twice then.
+    message = re.sub(r"(\w+)(?:\.\1)?\[([A-Z]\w*)\]", r"\1.\2", message)
     return re.search(rf"(?<![\w.]){re.escape(field)}(?![\w])", message) is not None
 
 

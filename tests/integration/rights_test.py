@@ -3,7 +3,7 @@ import contextlib
 import unittest
 
 from account import AFTER_LOST_ANSWERS, MANIFESTS, audited, granted, install, start_operator
-from api_server import JOBS, job, role, server
+from api_server import JOBS, LOCAL_ACCOUNT, job, role, server
 from operator_test import PODS, eventually
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -49,6 +49,12 @@ class RightsTest(unittest.TestCase):
         used, forbidden = audited()
         self.assertEqual([], forbidden)
         self.assertEqual(set(), needed - used, "granted and not needed")
+
+    def test_an_operator_of_one_namespace_asks_for_nothing_outside_it(self):
+        install(MANIFESTS / "overlays" / "namespaced")
+        self.addCleanup(start_operator("--namespace=default", namespace="default").kill)
+        self.run_a_job_that_restarts()
+        self.assertEqual([], audited(LOCAL_ACCOUNT)[1])
 
     def take_a_name(self):
         """Pods and services of others, which the operator looks at and leaves alone."""

@@ -22,7 +22,7 @@ std::optional<int> ParseInt(std::string_view text) {
 absl::StatusOr<json> ParseJson(const std::string& name, const std::string& text) {
   try {
     return json::parse(text);
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {  // a number that is too large is no parse_error
     return Invalid(fmt::format("{} is not JSON: {}", name, error.what()));
   }
 }

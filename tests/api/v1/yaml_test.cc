@@ -172,6 +172,13 @@ TEST(YamlTest, BytesThatAreNoTextAreRefusedWhereTheyStand) {
   EXPECT_TRUE(ParseYaml("a: é€😀", "job.yaml").ok());
 }
 
+TEST(YamlTest, ADocumentThatNothingStartsIsRefused) {
+  for (const char* bad : {",V", "]", "}", "a: 1\n---\n,"}) {
+    EXPECT_THAT(Fault(bad), HasSubstr("job.yaml:")) << bad;
+  }
+  EXPECT_EQ(ParseYaml("---\n---\n--- 1\n...\n--- 2\n", "job.yaml")->size(), 2U);
+}
+
 TEST(YamlTest, SizeIsBounded) {
   EXPECT_EQ(Fault(std::string(5'000'000, ' ')),
             "job.yaml: found 5000000 bytes, expected at most 4194304");

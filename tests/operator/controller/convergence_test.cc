@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Variation{"Volcano", RestartScope::kGang, true, "volcano"},
                       Variation{"SchedulerPlugins", RestartScope::kPod, false, "scheduler-plugins"},
                       Variation{"Kueue", RestartScope::kGang, false, "", true}),
-    [](const auto& variation) { return std::string(variation.param.name); });
+    [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace
 }  // namespace lockstep::controller

@@ -6,6 +6,7 @@
 #include "operator/controller/build_pod.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/plan.h"
+#include "operator/kube/object_json.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::controller {
@@ -146,10 +147,36 @@ TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
   EXPECT_EQ(ObservePod(trimmed), ObservePod(troubled));
   EXPECT_EQ(trimmed.dump().find("example.com"), std::string::npos);
   EXPECT_EQ(trimmed.dump().find("Initialized"), std::string::npos);
+  Object lost = TroubledPod();
+  lost["status"]["conditions"][0]["status"] = "False";  // as a node controller leaves it
+  lost["status"]["reason"] = "NodeLost";
+  trimmed = lost;
+  TrimPod(trimmed);
+  EXPECT_TRUE(ObservePod(trimmed)->unreachable_since);
+  EXPECT_EQ(ObservePod(trimmed), ObservePod(lost));
   for (Object strange : {Object(), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
     TrimPod(strange);
     EXPECT_FALSE(ObservePod(strange));
   }
+}
+
+TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
+  Object pod = TroubledPod();
+  for (const char* member : {"volumes", "tolerations", "affinity", "initContainers"}) {
+    pod["spec"][member] = {{{"name", "x"}}};
+  }
+  for (const char* member : {"env", "command", "args", "resources", "volumeMounts"}) {
+    pod["spec"]["containers"][0][member] = {{{"name", "x"}}};
+  }
+  const kube::FieldTree skip = PodFieldsNobodyReads();
+  auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &skip);
+  ASSERT_TRUE(read.ok()) << read.status();
+  Object& skipped = read->at("object");
+  EXPECT_FALSE(skipped["spec"].contains("volumes"));
+  EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
+  TrimPod(skipped);
+  TrimPod(pod);
+  EXPECT_EQ(skipped, pod);
 }
 
 TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {

@@ -86,6 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
     Table, BadTfConfigTest,
     ::testing::Values(
         BadTfConfig{"", "TF_CONFIG is not JSON"}, BadTfConfig{"{\"cluster\":", "not JSON"},
+        BadTfConfig{"{\"cluster\": 1e999}", "not JSON"},
         BadTfConfig{"[1]", "found [1], expected an object"},
         BadTfConfig{R"({"task":{"type":"worker","index":0}})", "cluster is missing"},
         BadTfConfig{WithCluster("{}"), "cluster: found {}"},
