@@ -57,12 +57,17 @@ bench: build
 	  --data "$$(tools/fetch-mnist)" $(BENCH_FLAGS)
 
 ## make images      the operator's and the trainer's container images; needs a Docker engine
-images: build
+images:
+	@tools/setup build
+	@tools/build $(PRESET) $(JOBS) lockstep-operator lockstep-trainer
 	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
 
 ## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
-e2e-smoke: images
+e2e-smoke:
+	@tools/kube/docker-engine.sh
+	@$(MAKE) --no-print-directory images
 	@tools/setup data
+	@[ -n "$$KIND_NODE_IMAGE" ] || tools/setup kube
 	@tests/e2e/smoke/run
 
 ## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)

@@ -65,8 +65,11 @@ class ServerProcess {
     close(output[1]);
     input_ = input[1];
     if (error != 0) throw std::runtime_error(program + ": " + std::strerror(error));
-    output_ = output[0];
-    if (ReadLine() != "ready") {
+    // The whole line: the program would fail at writing the rest into a closed pipe.
+    std::string word;
+    for (char c = 0; read(output[0], &c, 1) == 1 && c != '\n';) word += c;
+    close(output[0]);
+    if (word != "ready") {
       Stop();
       throw std::runtime_error("the API server did not start; its reason stands above");
     }
