@@ -136,6 +136,7 @@ void ObserveJob(const Object& object, Observed& observed) {
 }
 
 void TrimJob(Object& job) {
+  if (!job.is_object()) return;
   Object& metadata = job["metadata"];
   if (!metadata.is_object()) return;
   metadata.erase("managedFields");
@@ -145,6 +146,7 @@ void TrimJob(Object& job) {
 }
 
 void TrimPod(Object& pod) {
+  if (!pod.is_object()) return;
   KeepPodMetadata(pod["metadata"]);
   Object& spec = pod["spec"];
   Keep(spec, {"nodeName", "restartPolicy", "containers"});
@@ -200,6 +202,7 @@ void TrimWorkload(Object& workload) {
 }
 
 void TrimService(Object& service) {
+  if (!service.is_object()) return;
   KeepMetadata(service);
   Keep(service, {"metadata"});
 }

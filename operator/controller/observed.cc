@@ -106,7 +106,8 @@ void ReadConditions(const Object& status, ObservedPod& pod) {
   pod.disruption_target = IsTrueCondition(disruption);
   if (pod.disruption_target) pod.disruption_reason = TextMember(disruption, "reason");
   const Object& scheduled = ConditionOf(status, "PodScheduled");
-  if (TextMember(scheduled, "reason") == "Unschedulable") {
+  if (TextMember(scheduled, "status") == "False" &&
+      TextMember(scheduled, "reason") == "Unschedulable") {
     pod.unschedulable = TextMember(scheduled, "message");
   }
 }

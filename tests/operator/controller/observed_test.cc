@@ -154,7 +154,8 @@ TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
   TrimPod(trimmed);
   EXPECT_TRUE(ObservePod(trimmed)->unreachable_since);
   EXPECT_EQ(ObservePod(trimmed), ObservePod(lost));
-  for (Object strange : {Object(), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
+  for (Object strange :
+       {Object(), Object("text"), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
     TrimPod(strange);
     EXPECT_FALSE(ObservePod(strange));
   }
