@@ -24,8 +24,9 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
     : options_(std::move(options)),
       queue_(clock, options_.retry),
       jobs_(client, kTrainingJobKind, OptionsOf(TrimJob, false)),
-      pods_(client, kube::kPodKind, OptionsOf(TrimPod, true)),
-      services_(client, kube::kServiceKind, OptionsOf(TrimService, true)),
+      pods_(client, kube::kPodKind, OptionsOf(TrimPod, true, PodFieldsNobodyReads())),
+      services_(client, kube::kServiceKind,
+                OptionsOf(TrimService, true, ServiceFieldsNobodyReads())),
       pod_groups_(GangSchedulerOf(options_.settings) == GangScheduler::kNone
                       ? nullptr
                       : std::make_unique<kube::Informer>(client, PodGroupKind(options_.settings),
@@ -65,15 +66,14 @@ std::vector<const kube::Informer*> JobController::Informers() const {
   return informers;
 }
 
-kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled) const {
-  kube::InformerOptions options{.namespace_name = options_.namespace_name,
-                                .label_selector = labelled ? api::kLabelJobUid : "",
-                                .page_size = 500,
-                                .transform = trim,
-                                .backoff = options_.watch_retry};
-  // Most of a pod, and nothing that TrimPod keeps.
-  if (trim == &TrimPod) options.unneeded = {"env", "volumeMounts", "volumes", "tolerations"};
-  return options;
+kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled,
+                                               kube::FieldTree skip) const {
+  return {.namespace_name = options_.namespace_name,
+          .label_selector = labelled ? api::kLabelJobUid : "",
+          .page_size = 500,
+          .skip = std::move(skip),
+          .transform = trim,
+          .backoff = options_.watch_retry};
 }
 
 void JobController::EnqueueOnChange(kube::Informer& informer,

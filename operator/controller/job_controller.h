@@ -66,7 +66,8 @@ class JobController {
   const kube::Store& pods() const { return pods_.store(); }
 
  private:
-  kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled) const;
+  kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled,
+                                  kube::FieldTree skip = {}) const;
   std::vector<kube::Informer*> Informers();
   std::vector<const kube::Informer*> Informers() const;
   void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));

@@ -165,6 +165,28 @@ void TrimPod(Object& pod) {
   Keep(pod, {"metadata", "spec", "status"});
 }
 
+kube::FieldTree PodFieldsNobodyReads() {
+  return {"spec.affinity",
+          "spec.containers.args",
+          "spec.containers.command",
+          "spec.containers.env",
+          "spec.containers.livenessProbe",
+          "spec.containers.readinessProbe",
+          "spec.containers.resources",
+          "spec.containers.securityContext",
+          "spec.containers.startupProbe",
+          "spec.containers.volumeMounts",
+          "spec.initContainers",
+          "spec.securityContext",
+          "spec.tolerations",
+          "spec.topologySpreadConstraints",
+          "spec.volumes"};
+}
+
+kube::FieldTree ServiceFieldsNobodyReads() {
+  return {"spec", "status"};
+}
+
 void TrimPodGroup(Object& group) {
   if (!group.is_object()) return;
   group.erase("status");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operator/controller/observed.h"
+#include "operator/kube/field_tree.h"
 
 namespace lockstep::controller {
 
@@ -13,6 +14,9 @@ void ObserveJob(const kube::Object& object, Observed& observed);
 void TrimJob(kube::Object& job);
 void TrimPod(kube::Object& pod);
 void TrimService(kube::Object& service);
+// Of pods and services: members that trimming drops, large ones, so that they need not be read.
+kube::FieldTree PodFieldsNobodyReads();
+kube::FieldTree ServiceFieldsNobodyReads();
 // Keeps the spec whole: it is written back.
 void TrimPodGroup(kube::Object& group);
 // Keeps all that is written back: of the spec, only templates are dropped.

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "operator/kube/field_tree.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -29,14 +30,16 @@ struct ListOptions {
   std::string label_selector;
   int limit = 500;
   std::string continue_token;
-  std::vector<std::string> unneeded = {};  // arrays of these names may be left out of objects
+  // Members that may be left out of the objects, since nobody reads them; null: none. Outlives the
+  // call.
+  const FieldTree* skip = nullptr;
 };
 
 struct WatchOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
   std::string resource_version;
-  std::vector<std::string> unneeded = {};
+  const FieldTree* skip = nullptr;  // as of ListOptions
 };
 
 // Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read

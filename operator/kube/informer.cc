@@ -73,7 +73,7 @@ absl::Status Informer::ListAll(std::stop_token stop) {
                    .label_selector = options_.label_selector,
                    .limit = options_.page_size,
                    .continue_token = "",
-                   .unneeded = options_.unneeded};
+                   .skip = &options_.skip};
   std::vector<ObjectPtr> objects;
   std::string version;
   do {
@@ -97,7 +97,7 @@ absl::Status Informer::WatchOnce(std::stop_token stop) {
   const WatchOptions watch{.namespace_name = options_.namespace_name,
                            .label_selector = options_.label_selector,
                            .resource_version = store_.resource_version(),
-                           .unneeded = options_.unneeded};
+                           .skip = &options_.skip};
   return client_.Watch(kind_, watch, std::move(stop),
                        [this](WatchEvent event) { OnEvent(std::move(event)); });
 }

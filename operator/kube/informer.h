@@ -8,7 +8,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "operator/kube/backoff.h"
@@ -28,8 +27,8 @@ struct InformerOptions {
   std::string namespace_name;  // empty: all
   std::string label_selector;
   int page_size = 500;
+  FieldTree skip;                                 // members that need not be read at all
   std::function<void(Object& object)> transform;  // trims an object before it is kept; may be empty
-  std::vector<std::string> unneeded = {};  // arrays that `transform` would take out of objects
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
 

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "operator/kube/cut_json.h"
-
 namespace lockstep::kube {
 namespace {
 
@@ -21,6 +19,8 @@ class ObjectBuilder {
   using number_float_t = Object::number_float_t;
   using string_t = Object::string_t;
   using binary_t = Object::binary_t;
+
+  ObjectBuilder(std::string_view under, const FieldTree* skip) : under_(under), skip_(skip) {}
 
   Object Take() { return std::move(root_); }
   const std::string& error() const { return error_; }
@@ -45,6 +45,7 @@ class ObjectBuilder {
       skip_next_ = true;
       return true;
     }
+    if (!EntersMember(level, name)) return true;
     next_is_metadata_ = name == "metadata";
     level.slot = &(*level.value)[std::move(name)];
     return true;
@@ -60,7 +61,20 @@ class ObjectBuilder {
     Object* value = nullptr;  // an object or an array
     Object* slot = nullptr;   // of an object: where the next value goes
     bool is_metadata = false;
+    const FieldTree* skip = nullptr;  // of the members; of a list: of its entries' members
   };
+
+  // False if the member is left out.
+  bool EntersMember(const Level& level, const string_t& name) {
+    if (levels_.size() == 1 && skip_ != nullptr && name == under_) {
+      next_skip_ = skip_;
+      return true;
+    }
+    next_skip_ = level.skip == nullptr ? nullptr : level.skip->Below(name);
+    if (next_skip_ == nullptr || !next_skip_->is_end()) return true;
+    skip_next_ = true;
+    return false;
+  }
 
   template <typename Value>
   bool Put(Value&& value) {
@@ -76,6 +90,7 @@ class ObjectBuilder {
 
   Object* Place(Object value) {
     next_is_metadata_ = false;
+    next_skip_ = nullptr;
     if (levels_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -96,8 +111,11 @@ class ObjectBuilder {
       return CheckDepth();
     }
     const bool is_metadata = next_is_metadata_ && empty.is_object();
+    const bool is_entry = !levels_.empty() && levels_.back().value->is_array();
+    const FieldTree* const skip =
+        is_entry ? levels_.back().skip : std::exchange(next_skip_, nullptr);
     Object* const value = Place(std::move(empty));
-    levels_.push_back({value, nullptr, is_metadata});
+    levels_.push_back({value, nullptr, is_metadata, skip});
     return CheckDepth();
   }
 
@@ -116,6 +134,9 @@ class ObjectBuilder {
     return false;
   }
 
+  const std::string_view under_;
+  const FieldTree* const skip_;
+  const FieldTree* next_skip_ = nullptr;  // of the value that follows
   Object root_;
   std::vector<Level> levels_;
   std::size_t skipped_ = 0;  // levels open below what is left out
@@ -123,15 +144,50 @@ class ObjectBuilder {
   std::string error_;
 };
 
+// The position after the array that begins at `begin`; npos if it does not end.
+std::size_t EndOfArray(std::string_view text, std::size_t begin) {
+  int depth = 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '[') ++depth;
+    if (c == ']' && --depth == 0) return i + 1;
+    if (c != '"') continue;
+    do {  // to the string's end
+      i = text.find_first_of("\\\"", i + 1);
+      if (i == std::string_view::npos) return i;
+    } while (text[i] == '\\' && ++i > 0);
+  }
+  return std::string_view::npos;
+}
+
+// The text with empty managedFields. They are half of it, and skipping them unparsed is many times
+// faster. Within a string the quotes would be escaped, so what is found is a key; what an API
+// server spells otherwise, the builder leaves out.
+std::string CutManagedFields(std::string_view text) {
+  constexpr std::string_view kKey = "\"managedFields\":";
+  constexpr std::string_view kFields = "\"managedFields\":[{\"manager\":\"";
+  std::string cut;
+  while (true) {
+    const std::size_t key = text.find(kFields);
+    if (key == std::string_view::npos) break;
+    const std::size_t end = EndOfArray(text, key + kKey.size());
+    if (end == std::string_view::npos) break;
+    cut.append(text.substr(0, key + kKey.size())).append("[]");
+    text.remove_prefix(end);
+  }
+  return cut.append(text);
+}
+
 }  // namespace
 
-absl::StatusOr<Object> ParseObject(std::string_view text,
-                                   const std::vector<std::string>& unneeded) {
-  // The library looks at every byte many times; most need no look at all.
-  const std::string cut = CutJson(text, unneeded, kDeepest);
-  if (!cut.empty()) text = cut;
-  ObjectBuilder builder;
-  if (!Object::sax_parse(text.begin(), text.end(), &builder)) {
+absl::StatusOr<Object> ParseObject(std::string_view text) {
+  return ParseObject(text, "", nullptr);
+}
+
+absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
+                                   const FieldTree* skip) {
+  ObjectBuilder builder(under, skip);
+  if (!Object::sax_parse(CutManagedFields(text), &builder)) {
     return absl::InvalidArgumentError(builder.error());
   }
   return builder.Take();

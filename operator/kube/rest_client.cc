@@ -20,7 +20,7 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr std::size_t kLongestEvent = 8U << 20U;  // etcd keeps no object above 1.5 MB
+constexpr std::size_t kLongestEvent = 8U << 20U;  // bytes; etcd keeps no object above 1.5 MB
 constexpr int kMostRetries = 10;                  // of one call, when the server asks for them
 
 SteadyTime Now() {
@@ -134,9 +134,9 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
-                                       const std::vector<std::string>& unneeded = {}) {
+                                       const FieldTree* skip_of_items = nullptr) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string body, Call(what, std::move(request)));
-    absl::StatusOr<Object> object = ParseObject(body, unneeded);
+    absl::StatusOr<Object> object = ParseObject(body, "items", skip_of_items);
     if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
     return object;
   }
@@ -194,7 +194,7 @@ absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& 
   LOCKSTEP_ASSIGN_OR_RETURN(
       Object list,
       CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query},
-                    options.unneeded));
+                    options.skip));
   const auto items = list.is_object() ? list.find("items") : list.end();
   const auto metadata = list.is_object() ? list.find("metadata") : list.end();
   if (metadata == list.end() || !metadata->is_object()) {
@@ -248,7 +248,7 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
              {"labelSelector", options.label_selector},
              {"resourceVersion", options.resource_version},
              {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
-  WatchDecoder decoder(what, kLongestEvent, options.unneeded);
+  WatchDecoder decoder(what, kLongestEvent, options.skip);
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));
   };

@@ -23,9 +23,8 @@ std::optional<WatchEvent::Type> TypeOf(const std::string& type) {
 
 }  // namespace
 
-WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line,
-                           std::vector<std::string> unneeded)
-    : what_(std::move(what)), longest_line_(longest_line), unneeded_(std::move(unneeded)) {}
+WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line, const FieldTree* skip)
+    : what_(std::move(what)), longest_line_(longest_line), skip_(skip) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes,
                                 const std::function<void(WatchEvent)>& on_event) {
@@ -60,7 +59,7 @@ absl::Status WatchDecoder::Finish() const {
 absl::Status WatchDecoder::DecodeLine(std::string_view line,
                                       const std::function<void(WatchEvent)>& on_event) {
   if (line.find_first_not_of(" \r\t") == std::string_view::npos) return absl::OkStatus();
-  absl::StatusOr<Object> event = ParseObject(line, unneeded_);
+  absl::StatusOr<Object> event = ParseObject(line, "object", skip_);
   if (!event.ok()) {
     return absl::UnavailableError(
         fmt::format("{}: an event is {}", what_, std::string(event.status().message())));

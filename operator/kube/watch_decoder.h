@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "operator/kube/client.h"
@@ -16,9 +15,9 @@ class WatchDecoder {
  public:
   // `what` stands before the messages of errors. A line, which holds one event, is no longer than
   // `longest_line` bytes: etcd keeps no object above 1.5 MB.
-  // `unneeded`: see ParseObject.
+  // What `skip` names is left out of objects; it outlives the decoder.
   explicit WatchDecoder(std::string what, std::size_t longest_line = 8U << 20U,
-                        std::vector<std::string> unneeded = {});
+                        const FieldTree* skip = nullptr);
 
   // `bytes` may end anywhere. An error is the end: OutOfRange when the server has forgotten the
   // version (an ERROR event of 410), the code of another ERROR event, Unavailable for what is no
@@ -33,7 +32,7 @@ class WatchDecoder {
 
   const std::string what_;
   const std::size_t longest_line_;
-  const std::vector<std::string> unneeded_;
+  const FieldTree* const skip_;
   std::string partial_;  // a line's beginning
 };
 

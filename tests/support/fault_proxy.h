@@ -1,5 +1,4 @@
-// A TCP proxy on a loopback port that can be told to misbehave. It knows nothing of what it
-// carries.
+// A TCP proxy on a loopback port that can be told to misbehave. Knows nothing of what it carries.
 #pragma once
 
 #include <atomic>

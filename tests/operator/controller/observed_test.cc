@@ -161,6 +161,25 @@ TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
   }
 }
 
+TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
+  Object pod = TroubledPod();
+  for (const char* member : {"volumes", "tolerations", "affinity", "initContainers"}) {
+    pod["spec"][member] = {{{"name", "x"}}};
+  }
+  for (const char* member : {"env", "command", "args", "resources", "volumeMounts"}) {
+    pod["spec"]["containers"][0][member] = {{{"name", "x"}}};
+  }
+  const kube::FieldTree skip = PodFieldsNobodyReads();
+  auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &skip);
+  ASSERT_TRUE(read.ok()) << read.status();
+  Object& skipped = read->at("object");
+  EXPECT_FALSE(skipped["spec"].contains("volumes"));
+  EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
+  TrimPod(skipped);
+  TrimPod(pod);
+  EXPECT_EQ(skipped, pod);
+}
+
 TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {
   Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
   Observed fine;

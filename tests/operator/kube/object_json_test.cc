@@ -30,9 +30,45 @@ TEST(ObjectJsonTest, LeavesManagedFieldsOfMetadataOut) {
                                        "spec":{"managedFields":[1]}})"));
 }
 
+TEST(ObjectJsonTest, LeavesManagedFieldsOutAsAnApiServerSpellsThem) {
+  const std::string fields =
+      R"("managedFields":[{"manager":"m","fieldsV1":{"f:a":{"k:{\"n\":\"]\\\"}":[[],"\\"]}}}])";
+  const auto list =
+      ParseObject(R"({"items":[{"metadata":{)" + fields + R"(,"name":"a"}},{"metadata":{)" +
+                  fields + R"(}}],"note":"\"managedFields\":[{\"manager\":\""})");
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(*list, Object::parse(R"({"items":[{"metadata":{"name":"a"}},{"metadata":{}}],
+                                     "note":"\"managedFields\":[{\"manager\":\""})"));
+  for (const char* broken : {R"({"metadata":{"managedFields":[{"manager":"x)",
+                             R"({"metadata":{"managedFields":[{"manager":"x\)",
+                             R"({"metadata":{"managedFields":[{"manager":"x"}})"}) {
+    EXPECT_FALSE(ParseObject(broken).ok()) << broken;
+  }
+}
+
 TEST(ObjectJsonTest, KeepsAMapOfTheUsersCalledSo) {
   const std::string text = R"({"metadata":{"name":"n"},"data":{"managedFields":"mine"}})";
   EXPECT_EQ(*ParseObject(text), Object::parse(text));
+}
+
+TEST(ObjectJsonTest, LeavesOutWhatIsNamedOfAnObjectOrOfEachEntry) {
+  const FieldTree skip = {"spec.containers.env", "spec.volumes", "status", "metadata.labels.a"};
+  const std::string object =
+      R"({"metadata":{"name":"n","labels":{"a":"1","b":"2"}},"spec":{"volumes":[{"x":[1]}],)"
+      R"("containers":[{"name":"c","env":[{"name":"E"}],"status":"kept"},{"name":"d","env":7}],)"
+      R"("nodeName":"o"},"status":{"phase":"Running"}})";
+  const Object kept =
+      Object::parse(R"({"metadata":{"name":"n","labels":{"b":"2"}},"spec":{"containers":[)"
+                    R"({"name":"c","status":"kept"},{"name":"d"}],"nodeName":"o"}})");
+  const auto event =
+      ParseObject(R"({"type":"ADDED","status":1,"object":)" + object + "}", "object", &skip);
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(event->at("object"), kept);
+  EXPECT_EQ(event->at("status"), 1);
+  const auto list =
+      ParseObject(R"({"items":[)" + object + "," + object + R"(],"spec":{}})", "items", &skip);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->at("items"), Object::array({kept, kept}));
 }
 
 TEST(ObjectJsonTest, RefusesWhatIsNoJson) {

@@ -1,0 +1,30 @@
+// A set of members of objects, by their paths. Pure.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lockstep::kube {
+
+class FieldTree {
+ public:
+  FieldTree() = default;
+  // "spec.containers.env": of each entry, where a path leads through a list.
+  FieldTree(std::initializer_list<std::string_view> paths);
+
+  // What is named below a member; null: nothing.
+  const FieldTree* Below(std::string_view member) const;
+  // The member itself is in the set, with all below it.
+  bool is_end() const { return is_end_; }
+
+ private:
+  void Add(std::string_view path);
+
+  bool is_end_ = false;
+  std::vector<std::pair<std::string, FieldTree>> below_;
+};
+
+}  // namespace lockstep::kube
