@@ -98,10 +98,10 @@ users:
       provideClusterInfo: true
       interactiveMode: Never
 )",
-                                      "/home/me/.kube");
+                                      "/etc/kube");
   ASSERT_TRUE(config.ok()) << config.status();
   ASSERT_TRUE(config->exec.has_value());
-  EXPECT_EQ(config->exec->command, "/home/me/.kube/bin/login");
+  EXPECT_EQ(config->exec->command, "/etc/kube/bin/login");
   EXPECT_THAT(config->exec->args, ElementsAre("get", "token"));
   EXPECT_EQ(config->exec->env.at("REGION"), "north");
   EXPECT_EQ(config->exec->install_hint, "get it from the shelf");
