@@ -281,10 +281,10 @@ int RunOperator(const Flags& flags, const Clock& clock, std::stop_token stop) {
     LogError("cannot start", {{"error", std::string(made.status().message())}});
     return 1;
   }
-  (*made)->Run(std::move(stop));
-  // The process ends: closing probes' and the API server's connections in good order would only
-  // take time.
-  static_cast<void>(made->release());
+  // Never destroyed: the process ends, and closing probes' and the API server's connections in good
+  // order would only take time.
+  Operator& running = *made->release();
+  running.Run(std::move(stop));
   return 0;
 }
 

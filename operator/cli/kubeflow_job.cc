@@ -216,7 +216,7 @@ void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
   to["replicaSpecs"] = ConvertReplicas(spec.Section("tfReplicaSpecs"), "Never");
   const bool has_servers = to["replicaSpecs"].contains("PS");
   if (has_servers) to["strategy"] = {{"type", "ParameterServer"}};
-  if (const auto policy = spec.Take("successPolicy"); policy && *policy != "") {
+  if (const auto policy = spec.Take("successPolicy"); policy && *policy != Json("")) {
     to["successPolicy"] = OrderedJson::parse(policy->dump());
   }
   const auto dynamic = spec.Take("enableDynamicWorker");

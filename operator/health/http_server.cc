@@ -100,7 +100,7 @@ absl::Status CheckBindAddress(const std::string& address) {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
-    const std::string& address, std::map<std::string, HttpPage> pages) {
+    const std::string& address, const std::map<std::string, HttpPage>& pages) {
   LOCKSTEP_RETURN_IF_ERROR(CheckBindAddress(address));
   std::string error;
   for (const std::string& ports : ListeningPorts(address)) {

@@ -27,8 +27,8 @@ class HttpServer {
  public:
   // Pages by path ("/metrics"), for GET and HEAD. Port 0 picks one. Unavailable names the address
   // if it cannot be listened on.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
-                                                           std::map<std::string, HttpPage> pages);
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const std::string& address, const std::map<std::string, HttpPage>& pages);
   virtual ~HttpServer() = default;  // waits for answers under way
   virtual int port() const = 0;
 };

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/base/log.h"
 #include "operator/kube/alarm.h"
 
 // cpprestsdk calls this for each new connection, and it reads and parses a hundred certificates
@@ -54,7 +55,8 @@ void SizeThreadPoolOnce() {
   std::call_once(once, [] {
     try {
       crossplat::threadpool::initialize_with_threads(kPoolThreads);
-    } catch (const std::runtime_error&) {  // somebody's pool is there already: it serves as well
+    } catch (const std::runtime_error& error) {  // somebody made it already: that serves as well
+      LogInfo("the HTTP library's threads are not ours to number", {{"error", error.what()}});
     }
   });
 }

@@ -5,12 +5,12 @@
 namespace lockstep::kube {
 namespace {
 
-const absl::Status& StatusOf(const absl::Status& status) {
+absl::Status StatusOf(const absl::Status& status) {
   return status;
 }
 
 template <typename T>
-const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+absl::Status StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 

@@ -43,7 +43,7 @@ struct LeaderElector::State {
   // Of one thread at a time: Acquire's, then the renewing one, then Release's.
   absl::Status TakeOrKeep();
   absl::Status Take();
-  absl::Status Write(Object lease);
+  absl::Status Write(const Object& lease);
   Object MakeLease(Object lease) const;
   void Observe(Object lease);
   void GiveUp();
@@ -103,7 +103,7 @@ absl::Status LeaderElector::State::Take() {
   return Write(MakeLease(*seen));
 }
 
-absl::Status LeaderElector::State::Write(Object lease) {
+absl::Status LeaderElector::State::Write(const Object& lease) {
   LOCKSTEP_ASSIGN_OR_RETURN(Object written, client.Update(kLeaseKind, lease));
   Observe(std::move(written));
   return absl::OkStatus();
@@ -143,7 +143,7 @@ void LeaderElector::State::GiveUp() {
   lease["spec"]["holderIdentity"] = "";
   lease["spec"]["leaseDurationSeconds"] = 1;  // as client-go writes it; 0 is invalid
   lease["spec"]["renewTime"] = MicroTime(clock.Now());
-  if (const absl::Status status = Write(std::move(lease)); !status.ok()) {
+  if (const absl::Status status = Write(lease); !status.ok()) {
     LogWarning("the lease could not be given up; it expires", {{"error", status.ToString()}});
   }
 }

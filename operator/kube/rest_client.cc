@@ -301,8 +301,8 @@ absl::Status CheckConfig(const RestConfig& config) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(RestConfig config,
-                                                           RestClientOptions options) {
+absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(const RestConfig& config,
+                                                           const RestClientOptions& options) {
   LOCKSTEP_RETURN_IF_ERROR(CheckConfig(config));
   auto client = std::make_unique<ApiServerClient>(config, options);
   LOCKSTEP_RETURN_IF_ERROR(client->Connect(config));

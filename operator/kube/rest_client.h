@@ -45,7 +45,7 @@ class RestClient : public Client {
 };
 
 // InvalidArgument names what is wrong with the configuration. Connects at the first request.
-absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(RestConfig config,
-                                                           RestClientOptions options = {});
+absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(const RestConfig& config,
+                                                           const RestClientOptions& options = {});
 
 }  // namespace lockstep::kube
