@@ -69,7 +69,7 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& optio
   if (source.container.empty() && pod->contains("spec")) {
     const auto containers = pod->at("spec").value("containers", kube::Object::array());
     if (const kube::Object* main = controller::MainContainerOf(containers)) {
-      source.container = controller::TextMember(*main, "name");
+      source.container = kube::TextMember(*main, "name");
     }
   }
   return source;

@@ -59,7 +59,7 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
 std::set<std::string> EnvNames(const Object& container) {
   std::set<std::string> names;
   if (!container.is_object() || !container.contains("env")) return names;
-  for (const Object& entry : container.at("env")) names.insert(TextMember(entry, "name"));
+  for (const Object& entry : container.at("env")) names.insert(kube::TextMember(entry, "name"));
   return names;
 }
 

@@ -10,24 +10,19 @@
 #include "operator/controller/build_pod.h"
 #include "operator/controller/build_service.h"
 #include "operator/controller/made_from.h"
-#include "operator/controller/main_container.h"
 #include "operator/controller/replicas.h"
 
 namespace lockstep::controller {
 namespace {
 
+using kube::IntMember;
+using kube::Member;
 using kube::Object;
+using kube::TextMember;
 
 constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
 constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
 constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
-
-const Object& Member(const Object& object, const char* key) {
-  static const Object kNothing;
-  if (!object.is_object()) return kNothing;
-  const auto it = object.find(key);
-  return it == object.end() ? kNothing : *it;
-}
 
 // The entries of a member that is a list; none if it is not.
 const Object& ListOf(const Object& object, const char* key) {
@@ -46,11 +41,6 @@ Object& ListAt(Object& object, const char* key) {
   Object& member = object[key];
   if (!member.is_array()) member = Object::array();
   return member;
-}
-
-int CountOf(const Object& object) {
-  const Object& count = Member(object, "count");
-  return count.is_number_integer() ? count.get<int>() : 0;
 }
 
 void Merge(const Object& from, Object& to) {
@@ -89,7 +79,7 @@ std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
     const auto role = api::RoleFromName(TextMember(entry, "name"));
     if (!role) continue;
     PodSetGrant& grant = grants[*role];
-    grant.count = CountOf(entry);
+    grant.count = IntMember(entry, "count");
     const Object& flavors = Member(entry, "flavors");
     if (!flavors.is_object()) continue;
     for (const auto& [resource, flavor] : flavors.items()) {
@@ -188,7 +178,7 @@ ObservedWorkload ReadWorkload(const Object& workload) {
       TextMember(Member(Member(workload, "metadata"), "annotations"), api::kAnnotationSpecHash);
   for (const Object& set : ListOf(Member(workload, "spec"), "podSets")) {
     if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
-      read.counts[*role] = CountOf(set);
+      read.counts[*role] = IntMember(set, "count");
     }
   }
   const Object& status = Member(workload, "status");

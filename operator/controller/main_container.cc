@@ -1,6 +1,7 @@
 #include "operator/controller/main_container.h"
 
 #include "api/v1/names.h"
+#include "operator/kube/object.h"
 
 namespace lockstep::controller {
 
@@ -8,7 +9,7 @@ const api::Json* MainContainerOf(const api::Json& containers) {
   if (!containers.is_array() || containers.empty()) return nullptr;
   for (const std::string_view name : api::kMainContainerNames) {
     for (const api::Json& container : containers) {
-      if (TextMember(container, "name") == name) return &container;
+      if (kube::TextMember(container, "name") == name) return &container;
     }
   }
   return &containers.front();
@@ -18,12 +19,6 @@ const api::Json* FindMainContainer(const api::Json& pod_template) {
   static const api::Json::json_pointer kContainers("/spec/containers");
   if (!pod_template.contains(kContainers)) return nullptr;
   return MainContainerOf(pod_template.at(kContainers));
-}
-
-std::string TextMember(const api::Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
 }  // namespace lockstep::controller

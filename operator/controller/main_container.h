@@ -1,8 +1,6 @@
 // The container whose exit is the pod's outcome.
 #pragma once
 
-#include <string>
-
 #include "api/v1/training_job.h"
 
 namespace lockstep::controller {
@@ -13,8 +11,4 @@ const api::Json* MainContainerOf(const api::Json& containers);
 
 // The same of a pod template ({"spec": {"containers": […]}}) that may be partial.
 const api::Json* FindMainContainer(const api::Json& pod_template);
-
-// A member that is a string; "" if there is none.
-std::string TextMember(const api::Json& object, const char* key);
-
 }  // namespace lockstep::controller

@@ -12,6 +12,7 @@ namespace lockstep::controller {
 namespace {
 
 using kube::Object;
+using kube::TextMember;
 
 // Keeps the named members only; anything but an object becomes empty.
 void Keep(Object& object, std::initializer_list<const char*> keys) {

@@ -10,14 +10,10 @@
 namespace lockstep::controller {
 namespace {
 
+using kube::IntMember;
+using kube::Member;
 using kube::Object;
-
-const Object& Member(const Object& object, const char* key) {
-  static const Object kNothing;
-  if (!object.is_object()) return kNothing;
-  const auto it = object.find(key);
-  return it == object.end() ? kNothing : *it;
-}
+using kube::TextMember;
 
 std::optional<int> NumberLabel(const Object& pod, const char* key) {
   const std::string text = kube::Label(pod, key);
@@ -25,11 +21,6 @@ std::optional<int> NumberLabel(const Object& pod, const char* key) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
-}
-
-int IntMember(const Object& object, const char* key) {
-  const Object& value = Member(object, key);
-  return value.is_number_integer() ? value.get<int>() : 0;
 }
 
 PodPhase PhaseOf(const Object& status) {

@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::size_t kQuoted = 512;  // bytes of an answer that is no Status
 
-std::string Text(const Object& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
 absl::Status Make(const std::string& what, int http_status, const std::string& reason,
                   const std::string& message) {
   return {CodeOf(http_status, reason), fmt::format("{}: {} ({}{}{})", what, message, http_status,
@@ -55,18 +50,18 @@ absl::StatusCode CodeOf(int http_status, const std::string& reason) {
 }
 
 absl::Status ErrorOf(const std::string& what, const Object& status) {
-  const auto code = status.find("code");
-  const int http_status =
-      code != status.end() && code->is_number_integer() ? code->get<int>() : 500;
-  std::string message = Text(status, "message");
+  const Object& code = Member(status, "code");
+  const int http_status = code.is_number_integer() ? code.get<int>() : 500;
+  std::string message = TextMember(status, "message");
   if (message.empty()) message = "the server gave no reason";
-  return Make(what, http_status, Text(status, "reason"), message);
+  return Make(what, http_status, TextMember(status, "reason"), message);
 }
 
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   if (const auto status = ParseObject(response.body);
-      status.ok() && status->is_object() && Text(*status, "kind") == "Status") {
-    return Make(what, response.status, Text(*status, "reason"), Text(*status, "message"));
+      status.ok() && TextMember(*status, "kind") == "Status") {
+    return Make(what, response.status, TextMember(*status, "reason"),
+                TextMember(*status, "message"));
   }
   if (response.status >= 300 && response.status < 400) {
     return Make(what, response.status, "", "the server redirects, which is not followed");

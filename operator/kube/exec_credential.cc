@@ -17,11 +17,6 @@ namespace {
 // Some open a browser first; nobody waits longer for one.
 constexpr Duration kPluginTimeout = std::chrono::minutes(1);
 
-std::string Text(const Object& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
 // KUBERNETES_EXEC_INFO: what the plugin may want to know.
 absl::StatusOr<std::string> ExecInfo(const RestConfig& config) {
   Object info = {{"apiVersion", config.exec->api_version},
@@ -69,24 +64,25 @@ absl::StatusOr<ExecCredential> ParseExecCredential(const std::string& text,
   const auto refuse = [](const std::string& why) { return absl::InvalidArgumentError(why); };
   const absl::StatusOr<Object> printed = ParseObject(text);
   if (!printed.ok()) return refuse("it printed no JSON");
-  if (!printed->is_object() || Text(*printed, "kind") != "ExecCredential") {
+  if (TextMember(*printed, "kind") != "ExecCredential") {
     return refuse("it printed no ExecCredential");
   }
-  if (Text(*printed, "apiVersion") != api_version) {
+  if (TextMember(*printed, "apiVersion") != api_version) {
     return refuse(fmt::format("it printed apiVersion \"{}\", expected \"{}\"",
-                              Text(*printed, "apiVersion"), api_version));
+                              TextMember(*printed, "apiVersion"), api_version));
   }
-  const auto status = printed->find("status");
-  if (status == printed->end() || !status->is_object()) return refuse("it printed no status");
-  ExecCredential credential{Text(*status, "token"), Text(*status, "clientCertificateData"),
-                            Text(*status, "clientKeyData"), std::nullopt};
+  const Object& status = Member(*printed, "status");
+  if (!status.is_object()) return refuse("it printed no status");
+  ExecCredential credential{TextMember(status, "token"),
+                            TextMember(status, "clientCertificateData"),
+                            TextMember(status, "clientKeyData"), std::nullopt};
   if (credential.client_certificate_pem.empty() != credential.client_key_pem.empty()) {
     return refuse("it printed only one of clientCertificateData and clientKeyData");
   }
   if (credential.token.empty() && credential.client_certificate_pem.empty()) {
     return refuse("it printed neither a token nor a client certificate");
   }
-  if (const std::string expires = Text(*status, "expirationTimestamp"); !expires.empty()) {
+  if (const std::string expires = TextMember(status, "expirationTimestamp"); !expires.empty()) {
     credential.expires = ParseRfc3339(expires);
     if (!credential.expires) {
       return refuse(fmt::format("expirationTimestamp: found \"{}\", expected RFC 3339", expires));

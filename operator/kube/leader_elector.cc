@@ -17,13 +17,11 @@ namespace lockstep::kube {
 namespace {
 
 std::string HolderOf(const Object& lease) {
-  return lease.value("/spec/holderIdentity"_json_pointer, "");
+  return TextMember(Member(lease, "spec"), "holderIdentity");
 }
 
 int IntegerOf(const Object& lease, const char* field) {
-  const Object::json_pointer path(std::string("/spec/") + field);
-  const Object* value = lease.contains(path) ? &lease.at(path) : nullptr;
-  return value != nullptr && value->is_number_integer() ? value->get<int>() : 0;
+  return IntMember(Member(lease, "spec"), field);
 }
 
 // Half a retry period is added at random, so that candidates do not ask in step.

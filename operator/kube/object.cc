@@ -3,20 +3,8 @@
 namespace lockstep::kube {
 namespace {
 
-// The member, or null if `json` is no object or has no such member.
-const Object* Find(const Object& json, const char* key) {
-  if (!json.is_object()) return nullptr;
-  const auto it = json.find(key);
-  return it == json.end() ? nullptr : &*it;
-}
-
-std::string Text(const Object* json) {
-  return json != nullptr && json->is_string() ? json->get<std::string>() : std::string();
-}
-
-std::string MetadataText(const Object& object, const char* key) {
-  const Object* metadata = Find(object, "metadata");
-  return metadata == nullptr ? std::string() : Text(Find(*metadata, key));
+const Object& Metadata(const Object& object) {
+  return Member(object, "metadata");
 }
 
 }  // namespace
@@ -25,41 +13,53 @@ std::string Kind::ApiVersion() const {
   return group.empty() ? version : group + "/" + version;
 }
 
+const Object& Member(const Object& object, const char* key) {
+  static const Object kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto it = object.find(key);
+  return it == object.end() ? kNothing : *it;
+}
+
+std::string TextMember(const Object& object, const char* key) {
+  const Object& member = Member(object, key);
+  return member.is_string() ? member.get<std::string>() : std::string();
+}
+
+int IntMember(const Object& object, const char* key) {
+  const Object& member = Member(object, key);
+  return member.is_number_integer() ? member.get<int>() : 0;
+}
+
 Key KeyOf(const Object& object) {
   return {Namespace(object), Name(object)};
 }
 std::string Name(const Object& object) {
-  return MetadataText(object, "name");
+  return TextMember(Metadata(object), "name");
 }
 std::string Namespace(const Object& object) {
-  return MetadataText(object, "namespace");
+  return TextMember(Metadata(object), "namespace");
 }
 std::string Uid(const Object& object) {
-  return MetadataText(object, "uid");
+  return TextMember(Metadata(object), "uid");
 }
 std::string ResourceVersion(const Object& object) {
-  return MetadataText(object, "resourceVersion");
+  return TextMember(Metadata(object), "resourceVersion");
 }
 
 std::string Label(const Object& object, const std::string& key) {
-  const Object* metadata = Find(object, "metadata");
-  const Object* labels = metadata == nullptr ? nullptr : Find(*metadata, "labels");
-  return labels == nullptr ? std::string() : Text(Find(*labels, key.c_str()));
+  return TextMember(Member(Metadata(object), "labels"), key.c_str());
 }
 
 bool IsBeingDeleted(const Object& object) {
-  return !MetadataText(object, "deletionTimestamp").empty();
+  return !TextMember(Metadata(object), "deletionTimestamp").empty();
 }
 
 std::string ControllerUid(const Object& object) {
-  const Object* metadata = Find(object, "metadata");
-  const Object* owners = metadata == nullptr ? nullptr : Find(*metadata, "ownerReferences");
-  if (owners == nullptr || !owners->is_array()) return {};
-  for (const Object& owner : *owners) {
-    const Object* controller = Find(owner, "controller");
-    if (controller != nullptr && controller->is_boolean() && controller->get<bool>()) {
-      return Text(Find(owner, "uid"));
-    }
+  const Object& owners = Member(Metadata(object), "ownerReferences");
+  if (!owners.is_array()) return {};
+  for (const Object& owner : owners) {
+    const Object& controller = Member(owner, "controller");
+    if (controller.is_boolean() && controller.get<bool>()) return TextMember(owner, "uid");
   }
   return {};
 }

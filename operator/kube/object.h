@@ -24,6 +24,11 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
+// Readers of members, whatever the JSON's shape: what is absent or of another type is nothing.
+const Object& Member(const Object& object, const char* key);    // null
+std::string TextMember(const Object& object, const char* key);  // ""
+int IntMember(const Object& object, const char* key);           // 0
+
 // Readers of metadata; empty when absent or of another type.
 Key KeyOf(const Object& object);
 std::string Name(const Object& object);

@@ -195,19 +195,16 @@ absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& 
       Object list,
       CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query},
                     options.skip));
-  const auto items = list.is_object() ? list.find("items") : list.end();
-  const auto metadata = list.is_object() ? list.find("metadata") : list.end();
-  if (metadata == list.end() || !metadata->is_object()) {
-    return absl::InternalError(what + ": the answer is no list");
-  }
+  const Object& metadata = Member(list, "metadata");
+  if (!metadata.is_object()) return absl::InternalError(what + ": the answer is no list");
   Page page;
   page.resource_version = ResourceVersion(list);
-  if (const auto token = metadata->find("continue"); token != metadata->end()) {
-    page.continue_token = token->get<std::string>();
-  }
-  if (items == list.end() || !items->is_array()) return page;  // null: none
-  page.items.reserve(items->size());
-  for (Object& item : *items) {
+  page.continue_token = TextMember(metadata, "continue");
+  if (!Member(list, "items").is_array()) return page;  // null: none
+  Object& items = list["items"];
+  page.items.reserve(items.size());
+  for (Object& item : items) {
+    if (!item.is_object()) return absl::InternalError(what + ": an entry of the list is no object");
     item["apiVersion"] = kind.ApiVersion();  // which lists leave out
     item["kind"] = kind.kind;
     page.items.push_back(std::move(item));

@@ -7,34 +7,22 @@
 namespace lockstep::metrics {
 namespace {
 
+using kube::IntMember;
+using kube::Member;
 using kube::Object;
+using kube::TextMember;
 
-const Object* Member(const Object* object, const char* key) {
-  if (object == nullptr || !object->is_object()) return nullptr;
-  const auto it = object->find(key);
-  return it == object->end() ? nullptr : &*it;
-}
-
-std::string Text(const Object* object, const char* key) {
-  const Object* member = Member(object, key);
-  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
-}
-
-int Count(const Object* object, const char* key) {
-  const Object* member = Member(object, key);
-  return member != nullptr && member->is_number_integer() ? member->get<int>() : 0;
-}
-
-const Object* FindCondition(const Object* status, const char* type) {
-  const Object* conditions = Member(status, "conditions");
-  if (conditions == nullptr || !conditions->is_array()) return nullptr;
+const Object& FindCondition(const Object& status, const char* type) {
+  static const Object kNone;
+  const Object& conditions = Member(status, "conditions");
+  if (!conditions.is_array()) return kNone;
   const auto it = std::ranges::find_if(
-      *conditions, [type](const Object& entry) { return Text(&entry, "type") == type; });
-  return it == conditions->end() ? nullptr : &*it;
+      conditions, [type](const Object& entry) { return TextMember(entry, "type") == type; });
+  return it == conditions.end() ? kNone : *it;
 }
 
-bool IsTrue(const Object* condition) {
-  return Text(condition, "status") == "True";
+bool IsTrue(const Object& condition) {
+  return TextMember(condition, "status") == "True";
 }
 
 std::optional<double> SecondsBetween(const std::string& from, const std::string& to) {
@@ -43,15 +31,16 @@ std::optional<double> SecondsBetween(const std::string& from, const std::string&
   return std::chrono::duration<double>(*end - *start).count();
 }
 
-void CompareRunning(const Object* before, const Object* after, JobTransition& transition) {
-  const Object* running = FindCondition(after, "Running");
+void CompareRunning(const Object& before, const Object& after, JobTransition& transition) {
+  const Object& running = FindCondition(after, "Running");
   if (!IsTrue(running) || IsTrue(FindCondition(before, "Running"))) return;
-  const std::string since = Text(running, "lastTransitionTime");
-  const Object* restarting = FindCondition(before, "Restarting");
+  const std::string since = TextMember(running, "lastTransitionTime");
+  const Object& restarting = FindCondition(before, "Restarting");
   if (IsTrue(restarting)) {
-    transition.seconds_to_recover = SecondsBetween(Text(restarting, "lastTransitionTime"), since);
-  } else if (Count(after, "restartCount") == 0) {
-    transition.seconds_to_running = SecondsBetween(Text(after, "startTime"), since);
+    transition.seconds_to_recover =
+        SecondsBetween(TextMember(restarting, "lastTransitionTime"), since);
+  } else if (IntMember(after, "restartCount") == 0) {
+    transition.seconds_to_running = SecondsBetween(TextMember(after, "startTime"), since);
   }
 }
 
@@ -59,23 +48,24 @@ void CompareRunning(const Object* before, const Object* after, JobTransition& tr
 
 JobTransition Compare(const Object* before, const Object& after) {
   JobTransition transition;
-  const Object* then = Member(before, "status");
-  const Object* now = Member(&after, "status");
+  const Object& now = Member(after, "status");
   if (before == nullptr) {
     // One that has a status was made before this process began: what happened to it was counted
     // then.
-    transition.created = Member(now, "conditions") == nullptr;
+    transition.created = Member(now, "conditions").is_null();
     return transition;
   }
+  const Object& then = Member(*before, "status");
   const auto became_true = [&](const char* type) {
     return IsTrue(FindCondition(now, type)) && !IsTrue(FindCondition(then, type));
   };
   transition.succeeded = became_true("Succeeded");
   transition.failed = became_true("Failed");
-  if (transition.failed) transition.failure_reason = Text(FindCondition(now, "Failed"), "reason");
+  if (transition.failed)
+    transition.failure_reason = TextMember(FindCondition(now, "Failed"), "reason");
   const auto more = [&](const char* cause) {
-    const int counted = Count(Member(now, "restarts"), cause);
-    return std::max(0, counted - Count(Member(then, "restarts"), cause));
+    const int counted = IntMember(Member(now, "restarts"), cause);
+    return std::max(0, counted - IntMember(Member(then, "restarts"), cause));
   };
   transition.application_restarts = more("application");
   transition.disruption_restarts = more("disruption");
@@ -84,7 +74,7 @@ JobTransition Compare(const Object* before, const Object& after) {
 }
 
 std::string StateOf(const Object& job) {
-  const std::string state = Text(Member(&job, "status"), "state");
+  const std::string state = TextMember(Member(job, "status"), "state");
   return state.empty() ? "Created" : state;
 }
 

@@ -108,6 +108,20 @@ TEST_F(RestClientTest, AListWithoutItemsIsEmpty) {
   EXPECT_TRUE(page->items.empty());
 }
 
+TEST_F(RestClientTest, AListOfAnotherShapeIsRefusedOrReadAsFarAsItGoes) {
+  std::string body;
+  Serve([&body](const Request&, Connection& to) { to.Respond(200, body); });
+  for (const char* refused : {"7", "[]", R"({"metadata":[]})", R"({"metadata":{},"items":[7]})"}) {
+    body = refused;
+    EXPECT_TRUE(absl::IsInternal(client_->List(kPodKind, {}).status())) << refused;
+  }
+  body = R"({"metadata":{"continue":7},"items":{}})";
+  const auto page = client_->List(kPodKind, {});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_TRUE(page->continue_token.empty());
+  EXPECT_TRUE(page->items.empty());
+}
+
 TEST_F(RestClientTest, WritesGoToTheirPlaces) {
   Serve([](const Request&, Connection& to) { to.Respond(200, kPod); });
   ASSERT_TRUE(client_->Create(kPodKind, Pod()).ok());
