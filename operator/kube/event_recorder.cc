@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestNote = 1024;  // bytes; the API server's limit
 constexpr Duration kSeriesWindow = std::chrono::minutes(10);
+constexpr Duration kSweepInterval = std::chrono::minutes(1);
 
 // Cuts at a character's start, so that the note stays valid UTF-8.
 std::string Shortened(const std::string& note) {
@@ -35,22 +36,25 @@ void EventRecorder::Record(const Kind& kind, const Object& regarding, EventType 
                            const std::string& note) {
   const std::string same = fmt::format("{}/{}/{}/{}", Uid(regarding), reason, action, note);
   const SteadyTime now = clock_.SteadyNow();
-  Object event;
-  if (std::optional<Series> known = Find(same, now)) {
-    ++known->count;
-    event = std::move(known->event);
-    event["series"] = {{"count", known->count}, {"lastObservedTime", MicroTime(clock_.Now())}};
-    if (auto updated = client_.Update(kEventKind, event); updated.ok()) {
-      return Remember(same, {*std::move(updated), known->count, now});
+  Object event = MakeEvent(kind, regarding, type, reason, action, note);
+  if (const std::optional<Series> known = Find(same, now)) {
+    const int count = known->count + 1;
+    Object again = event;
+    again["metadata"]["name"] = known->name;
+    again["metadata"]["resourceVersion"] = known->resource_version;
+    again["eventTime"] = known->event_time;
+    again["series"] = {{"count", count}, {"lastObservedTime", MicroTime(clock_.Now())}};
+    if (const auto updated = client_.Update(kEventKind, again); updated.ok()) {
+      return Remember(same, *updated, count, now);
     }  // else the server no longer has it
   }
-  auto created = client_.Create(kEventKind, MakeEvent(kind, regarding, type, reason, action, note));
+  const auto created = client_.Create(kEventKind, event);
   if (!created.ok()) {
     LogWarning("event was not recorded",
                {{"reason", reason}, {"note", note}, {"error", created.status().ToString()}});
     return;
   }
-  Remember(same, {*std::move(created), 1, now});
+  Remember(same, *created, 1, now);
 }
 
 Object EventRecorder::MakeEvent(const Kind& kind, const Object& regarding, EventType type,
@@ -81,16 +85,20 @@ Object EventRecorder::MakeEvent(const Kind& kind, const Object& regarding, Event
 
 std::optional<EventRecorder::Series> EventRecorder::Find(const std::string& same, SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(recent_,
-                [now](const auto& entry) { return now - entry.second.last > kSeriesWindow; });
+  const auto is_old = [now](const auto& entry) { return now - entry.second.last > kSeriesWindow; };
+  if (now >= next_sweep_) {
+    std::erase_if(recent_, is_old);
+    next_sweep_ = now + kSweepInterval;
+  }
   const auto it = recent_.find(same);
-  if (it == recent_.end()) return std::nullopt;
+  if (it == recent_.end() || is_old(*it)) return std::nullopt;
   return it->second;
 }
 
-void EventRecorder::Remember(const std::string& same, Series series) {
+void EventRecorder::Remember(const std::string& same, const Object& event, int count,
+                             SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  recent_[same] = std::move(series);
+  recent_[same] = {Name(event), ResourceVersion(event), TextMember(event, "eventTime"), count, now};
 }
 
 }  // namespace lockstep::kube

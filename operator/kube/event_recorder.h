@@ -26,21 +26,23 @@ class EventRecorder {
               const std::string& action, const std::string& note);
 
  private:
+  // What tells an Event on the server from the same one made anew; the rest is made again.
   struct Series {
-    Object event;  // as the server has it
+    std::string name, resource_version, event_time;
     int count = 1;
     SteadyTime last;
   };
   Object MakeEvent(const Kind& kind, const Object& regarding, EventType type,
                    const std::string& reason, const std::string& action, const std::string& note);
   std::optional<Series> Find(const std::string& same, SteadyTime now);
-  void Remember(const std::string& same, Series series);
+  void Remember(const std::string& same, const Object& event, int count, SteadyTime now);
 
   Client& client_;
   const Clock& clock_;
   const std::string controller_, instance_;
   std::mutex mutex_;
   std::map<std::string, Series> recent_;  // guarded by mutex_
+  SteadyTime next_sweep_;                 // guarded by mutex_; when the old ones go
   std::atomic<unsigned> sequence_{0};     // keeps names of one instant apart
 };
 
