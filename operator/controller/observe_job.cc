@@ -34,20 +34,20 @@ void KeepOfEach(Object& list, std::initializer_list<const char*> keys) {
   for (Object& entry : list) Keep(entry, keys);
 }
 
-void KeepMetadata(Object& object) {
-  Keep(object["metadata"], {"name", "namespace", "uid", "resourceVersion", "labels",
-                            "ownerReferences", "deletionTimestamp"});
-}
-
-void KeepPodMetadata(Object& metadata) {
+// Of thousands of children each byte counts: whose they are, and our labels but the job's uid, which
+// the owner has.
+void KeepMetadata(Object& metadata) {
   Keep(metadata, {"name", "namespace", "uid", "resourceVersion", "labels", "annotations",
                   "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"});
+  Keep(metadata["labels"], {api::kLabelJobName, api::kLabelRole, api::kLabelReplicaIndex,
+                            api::kLabelAttempt});
+  KeepOfEach(metadata["ownerReferences"], {"uid", "controller"});
   if (!metadata.contains("annotations")) return;
   Keep(metadata["annotations"], {api::kAnnotationClusterShape, api::kAnnotationSpecHash});
   if (metadata["annotations"].empty()) metadata.erase("annotations");
 }
 
-// Of thousands of pods each byte counts: a condition that says nothing new is left out.
+// A condition that says nothing new is left out.
 void KeepConditions(Object& conditions) {
   KeepOfEach(conditions, {"type", "status", "reason", "message", "lastTransitionTime"});
   Object kept = Object::array();
@@ -149,7 +149,7 @@ void TrimJob(Object& job) {
 
 void TrimPod(Object& pod) {
   if (!pod.is_object()) return;
-  KeepPodMetadata(pod["metadata"]);
+  KeepMetadata(pod["metadata"]);
   Object& spec = pod["spec"];
   Keep(spec, {"nodeName", "restartPolicy", "containers"});
   std::string main;
@@ -207,7 +207,7 @@ void TrimWorkload(Object& workload) {
 
 void TrimService(Object& service) {
   if (!service.is_object()) return;
-  KeepMetadata(service);
+  KeepMetadata(service["metadata"]);
   Keep(service, {"metadata"});
 }
 

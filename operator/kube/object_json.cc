@@ -31,7 +31,8 @@ class ObjectBuilder {
   bool number_integer(number_integer_t value) { return Put(value); }
   bool number_unsigned(number_unsigned_t value) { return Put(value); }
   bool number_float(number_float_t value, const string_t&) { return Put(value); }
-  bool string(string_t& value) { return Put(std::move(value)); }
+  // A copy: what the parser hands over has room for twice as much, which a cache would keep.
+  bool string(string_t& value) { return Put(std::string_view(value)); }
   bool binary(binary_t&) { return false; }
   bool start_object(std::size_t) { return Open(Object::object()); }
   bool start_array(std::size_t) { return Open(Object::array()); }
@@ -47,7 +48,7 @@ class ObjectBuilder {
     }
     if (!EntersMember(level, name)) return true;
     next_is_metadata_ = name == "metadata";
-    level.slot = &(*level.value)[std::move(name)];
+    level.slot = &(*level.value)[name];
     return true;
   }
 
