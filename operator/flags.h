@@ -13,7 +13,7 @@ struct Flags {
   bool leader_elect = true;
   std::string leader_election_namespace;  // empty: the pod's own, else the context's
   std::string namespace_name;             // empty: all
-  int controller_threads = 4;
+  int controller_threads = 16;
   double kube_api_qps = 0;          // 0: no limit of our own
   int kube_api_burst = 0;           // 0: as many as a second's
   std::string gang_scheduler_name;  // empty: none
