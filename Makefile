@@ -63,7 +63,7 @@ images:
 	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
 
 ## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
-e2e-smoke:
+e2e-smoke: build
 	@tools/kube/docker-engine.sh
 	@$(MAKE) --no-print-directory images
 	@tools/setup data

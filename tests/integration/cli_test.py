@@ -1,0 +1,75 @@
+"""`lockstep status` and `lockstep logs` against a real API server."""
+import os
+import subprocess
+import unittest
+
+from api_server import BIN, job, server
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def lockstep(*arguments, kubeconfig=None):
+    return subprocess.run(
+        [BIN / "lockstep", *arguments, "--kubeconfig", kubeconfig or server().kubeconfig],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+        check=False, env={**os.environ, "HOME": str(server().folder)})
+
+
+class StatusTest(unittest.TestCase):
+    def setUp(self):
+        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().create(job("shown"))
+        server().create(job("other"))
+        self.assertIsNone(server().patch(
+            "shown", {"status": {"state": "Running", "readyReplicas": "1/2", "restartCount": 3}},
+            "/status"))
+
+    def test_all_jobs_have_a_line(self):
+        done = lockstep("status")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+        self.assertIn("other", lines)
+        for word in ("Running", "1/2", "3"):
+            self.assertIn(word, lines["shown"].split())
+
+    def test_one_job_by_name(self):
+        done = lockstep("status", "shown")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("1/2", done.stdout)
+        self.assertNotIn("other", done.stdout)
+
+    def test_no_such_job(self):
+        done = lockstep("status", "absent")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("absent", done.stderr)
+
+    def test_another_namespace_is_empty(self):
+        done = lockstep("status", "-n", "kube-system")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("shown", done.stdout)
+        self.assertIn("shown", lockstep("status", "-A").stdout)
+
+
+class LogsTest(unittest.TestCase):
+    """There is no kubelet here; tests/e2e reads a real log."""
+
+    def test_no_such_job(self):
+        done = lockstep("logs", "absent")
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("absent", done.stderr)
+
+    def test_a_pod_without_a_node_has_no_log(self):
+        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().create(job("silent"))
+        made = server().call("POST", PODS, {
+            "metadata": {"name": "silent-worker-0"},
+            "spec": {"containers": [{"name": "trainer", "image": "x"}]}})
+        self.assertEqual(201, made[0], made[1].get("message"))
+        self.addCleanup(server().call, "DELETE", PODS + "/silent-worker-0?gracePeriodSeconds=0")
+        done = lockstep("logs", "silent", "--role", "worker", "--index", "0")
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("silent-worker-0", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
