@@ -2,19 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
+#include "api/base/digest.h"
 
 namespace lockstep::controller {
-namespace {
-
-// FNV-1a, 64 bits: tells texts apart, no defence against an adversary.
-std::uint64_t Digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
 
 std::string ClusterShape(const api::TrainingJob& job) {
   const bool sparse =
