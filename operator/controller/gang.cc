@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "operator/controller/build_service.h"
 
@@ -99,12 +98,7 @@ kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings
   }
   return {{"apiVersion", kind.ApiVersion()},
           {"kind", kind.kind},
-          {"metadata",
-           {{"name", job.metadata.name},
-            {"namespace", job.metadata.namespace_name},
-            {"labels",
-             {{api::kLabelJobName, job.metadata.name}, {api::kLabelJobUid, job.metadata.uid}}},
-            {"ownerReferences", Json::array({OwnerReferenceTo(job)})}}},
+          {"metadata", ChildMetadata(job, job.metadata.name)},
           {"spec", std::move(spec)}};
 }
 

@@ -156,17 +156,12 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
         own ? "kueue.x-k8s.io/workloadpriorityclass" : "scheduling.k8s.io/priorityclass";
     spec["priority"] = *priority;
   }
+  Object metadata = ChildMetadata(job, WorkloadName(job));
+  metadata["labels"][kJobUidLabel] = job.metadata.uid;
+  metadata["annotations"][api::kAnnotationSpecHash] = WorkloadShape(job);
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},
-          {"metadata",
-           {{"name", WorkloadName(job)},
-            {"namespace", job.metadata.namespace_name},
-            {"labels",
-             {{api::kLabelJobName, job.metadata.name},
-              {api::kLabelJobUid, job.metadata.uid},
-              {kJobUidLabel, job.metadata.uid}}},
-            {"annotations", {{api::kAnnotationSpecHash, WorkloadShape(job)}}},
-            {"ownerReferences", Object::array({OwnerReferenceTo(job)})}}},
+          {"metadata", std::move(metadata)},
           {"spec", std::move(spec)}};
 }
 
