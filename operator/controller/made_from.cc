@@ -7,8 +7,7 @@
 namespace lockstep::controller {
 
 std::string ClusterShape(const api::TrainingJob& job) {
-  const bool sparse =
-      job.spec.strategy && job.spec.strategy->type == api::StrategyType::kParameterServer;
+  const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
   if (!job.spec.elastic || sparse || job.spec.restart_scope == api::RestartScope::kPod) return "";
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {
