@@ -108,8 +108,8 @@ Object ReadableParts(const Object& object) {
 // A job that cannot be read at all still needs a name to be reported under, and is left alone once
 // that has been done.
 api::TrainingJob Unreadable(const Object& object) {
-  Object bare = {{"apiVersion", "training.lockstep.dev/v1"},
-                 {"kind", "TrainingJob"},
+  Object bare = {{"apiVersion", api::kApiVersion},
+                 {"kind", api::kKind},
                  {"metadata", object.value("metadata", Object::object())},
                  {"spec", ReadableParts(object)}};
   if (object.contains("status")) bare["status"] = object.at("status");
