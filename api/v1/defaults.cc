@@ -26,9 +26,8 @@ RestartScope DefaultRestartScope(const TrainingJob& job) {
 }
 
 SuccessPolicy DefaultSuccessPolicy(const TrainingJob& job) {
-  const auto& strategy = job.spec.strategy;
-  return strategy && strategy->type == StrategyType::kIndependent ? SuccessPolicy::kAllWorkers
-                                                                  : SuccessPolicy::kChiefOrWorker0;
+  return HasStrategy(job.spec, StrategyType::kIndependent) ? SuccessPolicy::kAllWorkers
+                                                           : SuccessPolicy::kChiefOrWorker0;
 }
 
 // Kubernetes takes quantities as numbers and as strings.

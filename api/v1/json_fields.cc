@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/base/rfc3339.h"
+#include "api/base/shorten.h"
 #include "api/v1/suggest.h"
 
 namespace lockstep::api {
@@ -17,9 +18,8 @@ std::string Found(const Json& json) {
   constexpr std::size_t kLongest = 60;
   if (json.is_object()) return "an object";
   if (json.is_array()) return "a list";
-  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII only
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
-  return text;
+  return Shortened(json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace),
+                   kLongest, "…");
 }
 
 std::string Describe(IntegerRange range) {

@@ -34,4 +34,8 @@ std::optional<Role> RoleFromName(std::string_view name) {
   return std::nullopt;
 }
 
+bool HasStrategy(const TrainingJobSpec& spec, StrategyType type) {
+  return spec.strategy && spec.strategy->type == type;
+}
+
 }  // namespace lockstep::api

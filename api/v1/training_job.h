@@ -189,6 +189,8 @@ struct TrainingJobSpec {
   RunPolicySpec run_policy;
   bool operator==(const TrainingJobSpec&) const = default;
 };
+// False without a strategy, even if the defaults would make it one of this type.
+bool HasStrategy(const TrainingJobSpec& spec, StrategyType type);
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
 struct Condition {   // metav1.Condition

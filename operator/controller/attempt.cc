@@ -8,9 +8,9 @@ void OpenNextAttempt(const Observed& observed, const std::string& reason,
                      const std::string& message, api::TrainingJobStatus& status) {
   ++status.attempt;
   status.counted_pods.clear();
-  const bool independent = observed.job.spec.strategy &&
-                           observed.job.spec.strategy->type == api::StrategyType::kIndependent;
-  if (!independent) status.completed_indexes.clear();
+  if (!api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) {
+    status.completed_indexes.clear();
+  }
   ClearCondition(observed, status, kRunning, reason, message);
   SetCondition(observed, status, kRestarting, true, reason, message);
 }

@@ -39,11 +39,8 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   for (const char* key : {"labels", "annotations"}) {
     if (given != nullptr && given->contains(key)) metadata[key] = given->at(key);
   }
-  metadata["name"] = PodName(job, replica.role, replica.index);
-  metadata["namespace"] = job.metadata.namespace_name;
+  metadata.merge_patch(ChildMetadata(job, PodName(job, replica.role, replica.index)));
   Object& labels = metadata["labels"];
-  labels[api::kLabelJobName] = job.metadata.name;
-  labels[api::kLabelJobUid] = job.metadata.uid;
   labels[api::kLabelRole] = api::RoleName(replica.role);
   labels[api::kLabelReplicaIndex] = std::to_string(replica.index);
   labels[api::kLabelAttempt] = std::to_string(attempt);
@@ -52,7 +49,6 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   if (const std::string shape = ClusterShape(job); !shape.empty()) {
     annotations[api::kAnnotationClusterShape] = shape;
   }
-  metadata["ownerReferences"] = Object::array({OwnerReferenceTo(job)});
   return metadata;
 }
 

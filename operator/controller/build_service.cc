@@ -5,6 +5,7 @@
 #include "operator/controller/replicas.h"
 
 namespace lockstep::controller {
+namespace {
 
 kube::Object OwnerReferenceTo(const api::TrainingJob& job) {
   // No blockOwnerDeletion: it takes a right on finalizers, and background collection needs none.
@@ -15,16 +16,21 @@ kube::Object OwnerReferenceTo(const api::TrainingJob& job) {
           {"controller", true}};
 }
 
+}  // namespace
+
+kube::Object ChildMetadata(const api::TrainingJob& job, const std::string& name) {
+  return {
+      {"name", name},
+      {"namespace", job.metadata.namespace_name},
+      {"labels", {{api::kLabelJobName, job.metadata.name}, {api::kLabelJobUid, job.metadata.uid}}},
+      {"ownerReferences", kube::Object::array({OwnerReferenceTo(job)})}};
+}
+
 kube::Object BuildService(const api::TrainingJob& job) {
   const int port = ClusterPort(job, LeadingReplica(job).role);
   return {{"apiVersion", kube::kServiceKind.ApiVersion()},
           {"kind", kube::kServiceKind.kind},
-          {"metadata",
-           {{"name", job.metadata.name},
-            {"namespace", job.metadata.namespace_name},
-            {"labels",
-             {{api::kLabelJobName, job.metadata.name}, {api::kLabelJobUid, job.metadata.uid}}},
-            {"ownerReferences", kube::Object::array({OwnerReferenceTo(job)})}}},
+          {"metadata", ChildMetadata(job, job.metadata.name)},
           {"spec",
            {{"clusterIP", "None"},
             {"publishNotReadyAddresses", true},

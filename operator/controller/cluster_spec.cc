@@ -8,9 +8,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 bool IsSparse(const api::TrainingJob& job, api::Role role) {
-  const bool parameter_server =
-      job.spec.strategy && job.spec.strategy->type == api::StrategyType::kParameterServer;
-  return job.spec.elastic && parameter_server &&
+  return job.spec.elastic && api::HasStrategy(job.spec, api::StrategyType::kParameterServer) &&
          (role == api::Role::kWorker || role == api::Role::kParameterServer);
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "api/v1/names.h"
 #include "api/v1/quantity.h"
 #include "operator/controller/build_service.h"
 
@@ -43,8 +42,7 @@ void AddContainer(const Json& container, Resources& sum) {
 std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
   std::vector<Replica> members = WantedReplicas(job);
   std::erase_if(members, [&job](const Replica& replica) { return !IsRequired(job, replica); });
-  const bool independent =
-      job.spec.strategy && job.spec.strategy->type == api::StrategyType::kIndependent;
+  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
   std::size_t count = independent ? std::min<std::size_t>(members.size(), 1) : members.size();
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && policy->min_available) count = static_cast<std::size_t>(*policy->min_available);
@@ -99,12 +97,7 @@ kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings
   }
   return {{"apiVersion", kind.ApiVersion()},
           {"kind", kind.kind},
-          {"metadata",
-           {{"name", job.metadata.name},
-            {"namespace", job.metadata.namespace_name},
-            {"labels",
-             {{api::kLabelJobName, job.metadata.name}, {api::kLabelJobUid, job.metadata.uid}}},
-            {"ownerReferences", Json::array({OwnerReferenceTo(job)})}}},
+          {"metadata", ChildMetadata(job, job.metadata.name)},
           {"spec", std::move(spec)}};
 }
 

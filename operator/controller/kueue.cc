@@ -16,6 +16,7 @@ namespace lockstep::controller {
 namespace {
 
 using kube::IntMember;
+using kube::ListMember;
 using kube::Member;
 using kube::Object;
 using kube::TextMember;
@@ -23,13 +24,6 @@ using kube::TextMember;
 constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
 constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
 constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
-
-// The entries of a member that is a list; none if it is not.
-const Object& ListOf(const Object& object, const char* key) {
-  static const Object kNone = Object::array();
-  const Object& list = Member(object, key);
-  return list.is_array() ? list : kNone;
-}
 
 // The member, made if it is not there or of another type.
 Object& ObjectAt(Object& object, const char* key) {
@@ -75,7 +69,7 @@ Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role
 
 std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
   std::map<api::Role, PodSetGrant> grants;
-  for (const Object& entry : ListOf(Member(status, "admission"), "podSetAssignments")) {
+  for (const Object& entry : ListMember(Member(status, "admission"), "podSetAssignments")) {
     const auto role = api::RoleFromName(TextMember(entry, "name"));
     if (!role) continue;
     PodSetGrant& grant = grants[*role];
@@ -86,8 +80,8 @@ std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
       if (flavor.is_string()) grant.flavors.insert(flavor.get<std::string>());
     }
   }
-  for (const Object& check : ListOf(status, "admissionChecks")) {
-    for (const Object& update : ListOf(check, "podSetUpdates")) {
+  for (const Object& check : ListMember(status, "admissionChecks")) {
+    for (const Object& update : ListMember(check, "podSetUpdates")) {
       const auto role = api::RoleFromName(TextMember(update, "name"));
       if (!role || !grants.contains(*role)) continue;
       PodSetGrant& grant = grants[*role];
@@ -156,17 +150,12 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
         own ? "kueue.x-k8s.io/workloadpriorityclass" : "scheduling.k8s.io/priorityclass";
     spec["priority"] = *priority;
   }
+  Object metadata = ChildMetadata(job, WorkloadName(job));
+  metadata["labels"][kJobUidLabel] = job.metadata.uid;
+  metadata["annotations"][api::kAnnotationSpecHash] = WorkloadShape(job);
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},
-          {"metadata",
-           {{"name", WorkloadName(job)},
-            {"namespace", job.metadata.namespace_name},
-            {"labels",
-             {{api::kLabelJobName, job.metadata.name},
-              {api::kLabelJobUid, job.metadata.uid},
-              {kJobUidLabel, job.metadata.uid}}},
-            {"annotations", {{api::kAnnotationSpecHash, WorkloadShape(job)}}},
-            {"ownerReferences", Object::array({OwnerReferenceTo(job)})}}},
+          {"metadata", std::move(metadata)},
           {"spec", std::move(spec)}};
 }
 
@@ -176,13 +165,13 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.uid = kube::Uid(workload);
   read.shape =
       TextMember(Member(Member(workload, "metadata"), "annotations"), api::kAnnotationSpecHash);
-  for (const Object& set : ListOf(Member(workload, "spec"), "podSets")) {
+  for (const Object& set : ListMember(Member(workload, "spec"), "podSets")) {
     if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
       read.counts[*role] = IntMember(set, "count");
     }
   }
   const Object& status = Member(workload, "status");
-  for (const Object& condition : ListOf(status, "conditions")) {
+  for (const Object& condition : ListMember(status, "conditions")) {
     const std::string type = TextMember(condition, "type");
     const bool holds = TextMember(condition, "status") == "True";
     if (type == "QuotaReserved") read.reserved = holds;
@@ -240,7 +229,7 @@ Object WithWorkloadCondition(Object workload, const std::string& type, bool valu
 
 Object Released(Object workload, Time now) {
   std::string reason, message;
-  for (const Object& condition : ListOf(Member(workload, "status"), "conditions")) {
+  for (const Object& condition : ListMember(Member(workload, "status"), "conditions")) {
     if (TextMember(condition, "type") != "Evicted") continue;
     reason = TextMember(condition, "reason");
     message = TextMember(condition, "message");

@@ -2,23 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
+#include "api/base/digest.h"
 
 namespace lockstep::controller {
-namespace {
-
-// FNV-1a, 64 bits: tells texts apart, no defence against an adversary.
-std::uint64_t Digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
 
 std::string ClusterShape(const api::TrainingJob& job) {
-  const bool sparse =
-      job.spec.strategy && job.spec.strategy->type == api::StrategyType::kParameterServer;
+  const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
   if (!job.spec.elastic || sparse || job.spec.restart_scope == api::RestartScope::kPod) return "";
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {

@@ -108,8 +108,8 @@ Object ReadableParts(const Object& object) {
 // A job that cannot be read at all still needs a name to be reported under, and is left alone once
 // that has been done.
 api::TrainingJob Unreadable(const Object& object) {
-  Object bare = {{"apiVersion", "training.lockstep.dev/v1"},
-                 {"kind", "TrainingJob"},
+  Object bare = {{"apiVersion", api::kApiVersion},
+                 {"kind", api::kKind},
                  {"metadata", object.value("metadata", Object::object())},
                  {"spec", ReadableParts(object)}};
   if (object.contains("status")) bare["status"] = object.at("status");
@@ -141,7 +141,6 @@ void TrimJob(Object& job) {
   if (!job.is_object()) return;
   Object& metadata = job["metadata"];
   if (!metadata.is_object()) return;
-  metadata.erase("managedFields");
   const auto annotations = metadata.find("annotations");
   if (annotations == metadata.end() || !annotations->is_object()) return;
   annotations->erase("kubectl.kubernetes.io/last-applied-configuration");
@@ -191,13 +190,10 @@ kube::FieldTree ServiceFieldsNobodyReads() {
 void TrimPodGroup(Object& group) {
   if (!group.is_object()) return;
   group.erase("status");
-  if (Object& metadata = group["metadata"]; metadata.is_object()) metadata.erase("managedFields");
 }
 
 void TrimWorkload(Object& workload) {
   if (!workload.is_object()) return;
-  if (Object& metadata = workload["metadata"]; metadata.is_object())
-    metadata.erase("managedFields");
   static const Object::json_pointer kPodSets("/spec/podSets");
   if (!workload.contains(kPodSets) || !workload.at(kPodSets).is_array()) return;
   for (Object& set : workload.at(kPodSets)) {

@@ -10,7 +10,8 @@ namespace lockstep::controller {
 // what can be read of status are filled in.
 void ObserveJob(const kube::Object& object, Observed& observed);
 
-// What caches keep of each kind: the fields that this folder reads.
+// What caches keep of each kind: the fields that this folder reads. An API server's
+// objects come without metadata.managedFields (kube::ParseObject).
 void TrimJob(kube::Object& job);
 void TrimPod(kube::Object& pod);
 void TrimService(kube::Object& service);

@@ -32,20 +32,6 @@ PodPhase PhaseOf(const Object& status) {
   return PodPhase::kPending;
 }
 
-const Object& ConditionOf(const Object& status, const char* type) {
-  static const Object kNothing;
-  const Object& conditions = Member(status, "conditions");
-  if (!conditions.is_array()) return kNothing;
-  for (const Object& condition : conditions) {
-    if (TextMember(condition, "type") == type) return condition;
-  }
-  return kNothing;
-}
-
-bool IsTrueCondition(const Object& condition) {
-  return TextMember(condition, "status") == "True";
-}
-
 // An end after which the kubelet starts the container again is none.
 bool IsFinal(const std::string& restart_policy, int exit_code) {
   return restart_policy == "Never" || (restart_policy == "OnFailure" && exit_code == 0);
@@ -66,9 +52,7 @@ Termination ReadTermination(const Object& terminated) {
 void ReadMainContainer(const Object& container, const Object& status, ObservedPod& pod,
                        const std::string& restart_policy) {
   const std::string name = TextMember(container, "name");
-  const Object& statuses = Member(status, "containerStatuses");
-  if (!statuses.is_array()) return;
-  for (const Object& entry : statuses) {
+  for (const Object& entry : kube::ListMember(status, "containerStatuses")) {
     if (TextMember(entry, "name") != name) continue;
     pod.restart_count = IntMember(entry, "restartCount");
     const Object& state = Member(entry, "state");
@@ -88,15 +72,15 @@ void ReadMainContainer(const Object& container, const Object& status, ObservedPo
 }
 
 void ReadConditions(const Object& status, ObservedPod& pod) {
-  const Object& ready = ConditionOf(status, "Ready");
-  pod.ready = IsTrueCondition(ready);
+  const Object& ready = kube::ConditionOf(status, "Ready");
+  pod.ready = kube::IsTrueCondition(ready);
   const bool silent = TextMember(ready, "status") == "Unknown" || pod.reason == "NodeLost" ||
                       pod.phase == PodPhase::kUnknown;
   if (silent) pod.unreachable_since = ParseRfc3339(TextMember(ready, "lastTransitionTime"));
-  const Object& disruption = ConditionOf(status, "DisruptionTarget");
-  pod.disruption_target = IsTrueCondition(disruption);
+  const Object& disruption = kube::ConditionOf(status, "DisruptionTarget");
+  pod.disruption_target = kube::IsTrueCondition(disruption);
   if (pod.disruption_target) pod.disruption_reason = TextMember(disruption, "reason");
-  const Object& scheduled = ConditionOf(status, "PodScheduled");
+  const Object& scheduled = kube::ConditionOf(status, "PodScheduled");
   if (TextMember(scheduled, "status") == "False" &&
       TextMember(scheduled, "reason") == "Unschedulable") {
     pod.unschedulable = TextMember(scheduled, "message");

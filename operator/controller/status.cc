@@ -7,11 +7,15 @@
 #include <cstddef>
 #include <utility>
 
+#include "api/base/shorten.h"
 #include "api/v1/names.h"
 #include "operator/controller/replicas.h"
 
 namespace lockstep::controller {
 namespace {
+
+// Bytes. The CRD takes 32,768 characters; a status that it refuses would never be written.
+constexpr std::size_t kLongestMessage = 16'384;
 
 void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   int wanted = 0, ready = 0, kubelet_restarts = 0;
@@ -66,17 +70,6 @@ void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
   if (!std::isfinite(progress.epoch)) progress.epoch = 0;
 }
 
-// The CRD takes 32,768 characters; a status that it refuses would never be written. Cut at a
-// character's start, so that it stays valid UTF-8.
-std::string Shortened(std::string message) {
-  constexpr std::size_t kLongest = 16'384;  // bytes
-  if (message.size() <= kLongest) return message;
-  std::size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
-  message.resize(end);
-  return message + " …";
-}
-
 // Why a condition is what it is may be a little old, whether it is may not.
 void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condition>& conditions) {
   if (from.size() != conditions.size()) return;
@@ -115,7 +108,7 @@ void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std:
   it->status = wanted;
   it->observed_generation = observed.job.metadata.generation;
   it->reason = std::move(reason);
-  it->message = Shortened(std::move(message));
+  it->message = Shortened(std::move(message), kLongestMessage, " …");
 }
 
 void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,

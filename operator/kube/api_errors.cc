@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/base/shorten.h"
 #include "operator/kube/object_json.h"
 
 namespace lockstep::kube {
@@ -67,7 +68,7 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
     return Make(what, response.status, "", "the server redirects, which is not followed");
   }
   const std::string answer =
-      response.body.empty() ? "an empty answer" : response.body.substr(0, kQuoted);
+      response.body.empty() ? "an empty answer" : Shortened(response.body, kQuoted);
   return Make(what, response.status, "", answer);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/base/log.h"
+#include "api/base/shorten.h"
 #include "operator/kube/micro_time.h"
 
 namespace lockstep::kube {
@@ -13,14 +14,6 @@ namespace {
 constexpr std::size_t kLongestNote = 1024;  // bytes; the API server's limit
 constexpr Duration kSeriesWindow = std::chrono::minutes(10);
 constexpr Duration kSweepInterval = std::chrono::minutes(1);
-
-// Cuts at a character's start, so that the note stays valid UTF-8.
-std::string Shortened(const std::string& note) {
-  if (note.size() <= kLongestNote) return note;
-  std::size_t end = kLongestNote;
-  while (end > 0 && (static_cast<unsigned char>(note[end]) & 0xC0) == 0x80) --end;
-  return note.substr(0, end);
-}
 
 }  // namespace
 
@@ -79,7 +72,7 @@ Object EventRecorder::MakeEvent(const Kind& kind, const Object& regarding, Event
             {"name", Name(regarding)},
             {"namespace", Namespace(regarding)},
             {"uid", Uid(regarding)}}},
-          {"note", Shortened(note)},
+          {"note", Shortened(note, kLongestNote)},
           {"type", type == EventType::kWarning ? "Warning" : "Normal"}};
 }
 

@@ -30,6 +30,24 @@ int IntMember(const Object& object, const char* key) {
   return member.is_number_integer() ? member.get<int>() : 0;
 }
 
+const Object& ListMember(const Object& object, const char* key) {
+  static const Object kNone = Object::array();
+  const Object& member = Member(object, key);
+  return member.is_array() ? member : kNone;
+}
+
+const Object& ConditionOf(const Object& status, const char* type) {
+  static const Object kNothing;
+  for (const Object& condition : ListMember(status, "conditions")) {
+    if (TextMember(condition, "type") == type) return condition;
+  }
+  return kNothing;
+}
+
+bool IsTrueCondition(const Object& condition) {
+  return TextMember(condition, "status") == "True";
+}
+
 Key KeyOf(const Object& object) {
   return {Namespace(object), Name(object)};
 }
@@ -55,9 +73,7 @@ bool IsBeingDeleted(const Object& object) {
 }
 
 std::string ControllerUid(const Object& object) {
-  const Object& owners = Member(Metadata(object), "ownerReferences");
-  if (!owners.is_array()) return {};
-  for (const Object& owner : owners) {
+  for (const Object& owner : ListMember(Metadata(object), "ownerReferences")) {
     const Object& controller = Member(owner, "controller");
     if (controller.is_boolean() && controller.get<bool>()) return TextMember(owner, "uid");
   }

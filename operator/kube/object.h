@@ -1,4 +1,5 @@
-// A Kubernetes object as JSON, and how its metadata is read. Nothing here knows any kind.
+// A Kubernetes object as JSON, and how its metadata and conditions are read. Nothing here knows any
+// kind.
 #pragma once
 
 #include <compare>
@@ -25,9 +26,14 @@ struct Key {
 };
 
 // Readers of members, whatever the JSON's shape: what is absent or of another type is nothing.
-const Object& Member(const Object& object, const char* key);    // null
-std::string TextMember(const Object& object, const char* key);  // ""
-int IntMember(const Object& object, const char* key);           // 0
+const Object& Member(const Object& object, const char* key);      // null
+std::string TextMember(const Object& object, const char* key);    // ""
+int IntMember(const Object& object, const char* key);             // 0
+const Object& ListMember(const Object& object, const char* key);  // an empty list
+
+// The first entry of a status' `conditions` that is of the type; null if there is none.
+const Object& ConditionOf(const Object& status, const char* type);
+bool IsTrueCondition(const Object& condition);
 
 // Readers of metadata; empty when absent or of another type.
 Key KeyOf(const Object& object);

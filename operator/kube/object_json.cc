@@ -163,11 +163,10 @@ std::size_t EndOfArray(std::string_view text, std::size_t begin) {
 
 // The text with empty managedFields. They are half of it, and skipping them unparsed is many times
 // faster. Within a string the quotes would be escaped, so what is found is a key; what an API
-// server spells otherwise, the builder leaves out.
-std::string CutManagedFields(std::string_view text) {
+// server spells otherwise, the builder leaves out. `cut` holds the text if there was any to cut.
+std::string_view CutManagedFields(std::string_view text, std::string& cut) {
   constexpr std::string_view kKey = "\"managedFields\":";
   constexpr std::string_view kFields = "\"managedFields\":[{\"manager\":\"";
-  std::string cut;
   while (true) {
     const std::size_t key = text.find(kFields);
     if (key == std::string_view::npos) break;
@@ -176,6 +175,7 @@ std::string CutManagedFields(std::string_view text) {
     cut.append(text.substr(0, key + kKey.size())).append("[]");
     text.remove_prefix(end);
   }
+  if (cut.empty()) return text;
   return cut.append(text);
 }
 
@@ -188,7 +188,8 @@ absl::StatusOr<Object> ParseObject(std::string_view text) {
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
                                    const FieldTree* skip) {
   ObjectBuilder builder(under, skip);
-  if (!Object::sax_parse(CutManagedFields(text), &builder)) {
+  std::string cut;
+  if (!Object::sax_parse(CutManagedFields(text, cut), &builder)) {
     return absl::InvalidArgumentError(builder.error());
   }
   return builder.Take();

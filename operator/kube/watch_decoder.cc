@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/base/log.h"
+#include "api/base/shorten.h"
 #include "api/base/status.h"
 #include "operator/kube/api_errors.h"
 #include "operator/kube/object_json.h"
@@ -68,8 +69,8 @@ absl::Status WatchDecoder::DecodeLine(std::string_view line,
   const auto object = event->is_object() ? event->find("object") : event->end();
   if (type == event->end() || !type->is_string() || object == event->end() ||
       !object->is_object()) {
-    return absl::UnavailableError(
-        fmt::format("{}: an event has no type or no object: {}", what_, line.substr(0, 200)));
+    return absl::UnavailableError(fmt::format("{}: an event has no type or no object: {}", what_,
+                                              Shortened(std::string(line), 200)));
   }
   const auto name = type->get<std::string>();
   if (name == "ERROR") return ErrorOf(what_, *object);

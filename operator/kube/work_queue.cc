@@ -87,12 +87,6 @@ WorkQueueStats WorkQueue::Stats() const {
   return stats;
 }
 
-std::optional<SteadyTime> WorkQueue::NextDue() const {
-  const std::lock_guard lock(mutex_);
-  if (due_.empty()) return std::nullopt;
-  return due_.begin()->first;
-}
-
 void WorkQueue::AddLocked(const Key& key) {
   if (shut_down_ || !dirty_.try_emplace(key, clock_.SteadyNow()).second) return;
   ++adds_;

@@ -58,8 +58,6 @@ class WorkQueue {
   void ShutDown();
   std::size_t size() const;  // keys that are due
   WorkQueueStats Stats() const;
-  // When the earliest delayed key is due; nothing without one.
-  std::optional<SteadyTime> NextDue() const;
 
  private:
   void AddLocked(const Key& key);

@@ -7,23 +7,12 @@
 namespace lockstep::metrics {
 namespace {
 
+using kube::ConditionOf;
 using kube::IntMember;
+using kube::IsTrueCondition;
 using kube::Member;
 using kube::Object;
 using kube::TextMember;
-
-const Object& FindCondition(const Object& status, const char* type) {
-  static const Object kNone;
-  const Object& conditions = Member(status, "conditions");
-  if (!conditions.is_array()) return kNone;
-  const auto it = std::ranges::find_if(
-      conditions, [type](const Object& entry) { return TextMember(entry, "type") == type; });
-  return it == conditions.end() ? kNone : *it;
-}
-
-bool IsTrue(const Object& condition) {
-  return TextMember(condition, "status") == "True";
-}
 
 std::optional<double> SecondsBetween(const std::string& from, const std::string& to) {
   const auto start = ParseRfc3339(from), end = ParseRfc3339(to);
@@ -32,11 +21,11 @@ std::optional<double> SecondsBetween(const std::string& from, const std::string&
 }
 
 void CompareRunning(const Object& before, const Object& after, JobTransition& transition) {
-  const Object& running = FindCondition(after, "Running");
-  if (!IsTrue(running) || IsTrue(FindCondition(before, "Running"))) return;
+  const Object& running = ConditionOf(after, "Running");
+  if (!IsTrueCondition(running) || IsTrueCondition(ConditionOf(before, "Running"))) return;
   const std::string since = TextMember(running, "lastTransitionTime");
-  const Object& restarting = FindCondition(before, "Restarting");
-  if (IsTrue(restarting)) {
+  const Object& restarting = ConditionOf(before, "Restarting");
+  if (IsTrueCondition(restarting)) {
     transition.seconds_to_recover =
         SecondsBetween(TextMember(restarting, "lastTransitionTime"), since);
   } else if (IntMember(after, "restartCount") == 0) {
@@ -57,12 +46,12 @@ JobTransition Compare(const Object* before, const Object& after) {
   }
   const Object& then = Member(*before, "status");
   const auto became_true = [&](const char* type) {
-    return IsTrue(FindCondition(now, type)) && !IsTrue(FindCondition(then, type));
+    return IsTrueCondition(ConditionOf(now, type)) && !IsTrueCondition(ConditionOf(then, type));
   };
   transition.succeeded = became_true("Succeeded");
   transition.failed = became_true("Failed");
   if (transition.failed)
-    transition.failure_reason = TextMember(FindCondition(now, "Failed"), "reason");
+    transition.failure_reason = TextMember(ConditionOf(now, "Failed"), "reason");
   const auto more = [&](const char* cause) {
     const int counted = IntMember(Member(now, "restarts"), cause);
     return std::max(0, counted - IntMember(Member(then, "restarts"), cause));

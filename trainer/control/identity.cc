@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/base/digest.h"
 #include "api/base/status.h"
 #include "api/v1/names.h"
 #include "trainer/control/parse_text.h"
@@ -94,13 +95,6 @@ absl::Status CheckPeers(const Identity& id) {
     }
   }
   return absl::OkStatus();
-}
-
-// FNV-1a, 64 bits (RFC draft-eastlake-fnv): tells texts apart, no defence against an adversary.
-std::uint64_t Digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
 }
 
 // Without the folders: where a pod has mounted its data is its own business, and only the leading

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "api/base/shorten.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -16,9 +18,8 @@ const std::string kExtentText = fmt::format("{} or a pair [height, width] of the
 }  // namespace
 
 std::string JsonText(const nlohmann::json& value) {
-  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kMaxText) text = text.substr(0, kMaxText) + "...";
-  return text;
+  return Shortened(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kMaxText,
+                   "...");
 }
 
 const nlohmann::json* LayerFields::Find(const std::string& field) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "api/base/digest.h"
 #include "api/base/status.h"
 
 namespace lockstep::train {
@@ -80,11 +81,9 @@ nlohmann::json RunSettings(const Session& session) {
 }  // namespace
 
 std::string ModelHash(Session& session) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  std::uint64_t hash = kEmptyDigest;
   for (const SavedTensor& tensor : ModelTensors(session)) {
-    for (const char c : fmt::format("{}{};", tensor.name, tensor.slot->desc.shape.ToString())) {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    }
+    hash = Digest(fmt::format("{}{};", tensor.name, tensor.slot->desc.shape.ToString()), hash);
   }
   return fmt::format("{:016x}", hash);
 }

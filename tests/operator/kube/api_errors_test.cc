@@ -40,6 +40,13 @@ TEST(ApiErrorsTest, AnAnswerThatIsNoStatusIsQuotedInPart) {
               HasSubstr("an empty answer (500)"));
 }
 
+TEST(ApiErrorsTest, AQuoteEndsBetweenCharacters) {
+  std::string body = "<";
+  for (int i = 0; i < 1000; ++i) body += "\u00e9";  // two bytes
+  EXPECT_THAT(ErrorOf("x", HttpResponse{502, std::nullopt, body}).ToString(),
+              HasSubstr("\u00e9 (502)"));
+}
+
 TEST(ApiErrorsTest, ARedirectIsNotFollowed) {
   EXPECT_THAT(ErrorOf("get pods a", HttpResponse{307, std::nullopt, ""}).ToString(),
               HasSubstr("redirects"));

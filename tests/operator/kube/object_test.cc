@@ -38,6 +38,25 @@ TEST(ObjectTest, WhatIsMissingOrOfAnotherTypeIsEmpty) {
   }
 }
 
+TEST(ObjectTest, FindsConditionsByTheirType) {
+  const Object status = {
+      {"conditions",
+       {7, {{"type", "A"}, {"status", "False"}}, {{"type", "B"}, {"status", "True"}}}}};
+  EXPECT_EQ(ConditionOf(status, "A"), status.at("conditions").at(1));
+  EXPECT_FALSE(IsTrueCondition(ConditionOf(status, "A")));
+  EXPECT_TRUE(IsTrueCondition(ConditionOf(status, "B")));
+  EXPECT_TRUE(ConditionOf(status, "C").is_null());
+  EXPECT_FALSE(IsTrueCondition(ConditionOf(status, "C")));
+}
+
+TEST(ObjectTest, WhatIsNoListHasNoEntries) {
+  const Object strange[] = {Object(), Object("conditions"), {{"conditions", "A"}}};
+  for (const Object& object : strange) {
+    EXPECT_EQ(ListMember(object, "conditions"), Object::array());
+    EXPECT_TRUE(ConditionOf(object, "A").is_null());
+  }
+}
+
 TEST(ObjectTest, CoreKindsHaveNoGroupInTheirApiVersion) {
   EXPECT_EQ(kPodKind.ApiVersion(), "v1");
   EXPECT_EQ(kEventKind.ApiVersion(), "events.k8s.io/v1");

@@ -105,14 +105,14 @@ TEST_F(WorkQueueTest, ADelayedKeyThatIsWorkedOnWaitsForDone) {
 TEST_F(WorkQueueTest, FailuresMakeAKeyWaitLongerUntilItIsForgotten) {
   for (const int expected : {1, 2, 4}) {
     queue.AddRateLimited(kA);
-    EXPECT_EQ(queue.NextDue(), clock.SteadyNow() + seconds(expected));
+    EXPECT_EQ(queue.Stats().next_due, seconds(expected));
     clock.Advance(seconds(expected));
     EXPECT_EQ(queue.TryGet(), kA);
     queue.Done(kA);
   }
   queue.Forget(kA);
   queue.AddRateLimited(kA);
-  EXPECT_EQ(queue.NextDue(), clock.SteadyNow() + seconds(1));
+  EXPECT_EQ(queue.Stats().next_due, seconds(1));
 }
 
 TEST_F(WorkQueueTest, ShutDownWakesWaitersAndDropsAdds) {

@@ -177,6 +177,13 @@ TEST(ParseLayersTest, BytesThatAreNoTextAreReportedToo) {
   EXPECT_LT(FaultOf({LayerJson("Dense", {{"units", std::string(5000, 'x')}})}).size(), 300u);
 }
 
+TEST(ParseLayersTest, ALongTextIsCutBetweenCharacters) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "\u00e9";  // two bytes, and the quote before them is one
+  EXPECT_THAT(FaultOf({LayerJson("Dense", {{"units", text}})}),
+              HasSubstr("\u00e9..., expected an integer"));
+}
+
 TEST(ParseLayersTest, EveryFaultIsReportedAtOnce) {
   const std::string fault =
       FaultOf({LayerJson("Dense", {{"units", 0}}), LayerJson("Dropout", {{"rate", 2}})});

@@ -1,0 +1,20 @@
+// Texts that somebody limits in bytes. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+// At most `bytes` bytes of the text, cut at a character's start so that UTF-8 stays valid; what is
+// cut ends with `mark`, which does not count.
+inline std::string Shortened(std::string text, std::size_t bytes, std::string_view mark = "") {
+  if (text.size() <= bytes) return text;
+  std::size_t end = bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  return text.append(mark);
+}
+
+}  // namespace lockstep
