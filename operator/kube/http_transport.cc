@@ -247,7 +247,11 @@ class CpprestTransport final : public HttpTransport {
     if (!options_.tls_server_name.empty()) headers.add("Host", options_.tls_server_name);
     if (!request.bearer_token.empty())
       headers.add("Authorization", "Bearer " + request.bearer_token);
-    if (!request.body.empty()) message.set_body(request.body, "application/json");
+    if (!request.body.empty()) {
+      headers.set_content_type("application/json");
+      // As bytes: a string the library would read through a pointer to another type.
+      message.set_body(std::vector<unsigned char>(request.body.begin(), request.body.end()));
+    }
     return message;
   }
 
