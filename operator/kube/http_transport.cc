@@ -8,6 +8,7 @@
 #include <cpprest/http_client.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
+#include <openssl/crypto.h>
 #include <openssl/ssl.h>
 #include <pplx/threadpool.h>
 #include <sys/socket.h>
@@ -54,6 +55,9 @@ constexpr Duration kVeryLong = std::chrono::hours(24 * 7);
 void SizeThreadPoolOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // The pool's threads run until the library is unloaded. OpenSSL's clean-up at exit would come
+    // before, and take from them what they use, and leak what each of them holds of it.
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
     try {
       crossplat::threadpool::initialize_with_threads(kPoolThreads);
     } catch (const std::runtime_error& error) {  // somebody made it already: that serves as well
@@ -248,7 +252,11 @@ class CpprestTransport final : public HttpTransport {
     if (!options_.tls_server_name.empty()) headers.add("Host", options_.tls_server_name);
     if (!request.bearer_token.empty())
       headers.add("Authorization", "Bearer " + request.bearer_token);
-    if (!request.body.empty()) message.set_body(request.body, "application/json");
+    if (!request.body.empty()) {
+      headers.set_content_type("application/json");
+      // As bytes: a string the library would read through a pointer to another type.
+      message.set_body(std::vector<unsigned char>(request.body.begin(), request.body.end()));
+    }
     return message;
   }
 

@@ -79,23 +79,14 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
  private:
-  // What comes before the first newline or the end. It may come in pieces.
-  std::string ReadLine() const {
-    std::string line;
-    char c = 0;
-    while (read(output_, &c, 1) == 1 && c != '\n') line += c;
-    return line;
-  }
-
   void Stop() {
     if (input_ < 0) return;
     close(std::exchange(input_, -1));
-    close(output_);
     waitpid(child_, nullptr, 0);
   }
 
   pid_t child_ = -1;
-  int input_ = -1, output_ = -1;
+  int input_ = -1;
 };
 
 }  // namespace

@@ -135,6 +135,9 @@ TEST_F(RestClientTest, WritesGoToTheirPlaces) {
   EXPECT_EQ(requests[2].method + requests[2].target, "PUT/api/v1/namespaces/x/pods/a/status");
   EXPECT_EQ(requests[3].method + requests[3].target, "DELETE/api/v1/namespaces/x/pods/a");
   EXPECT_EQ(Object::parse(requests[0].body), Pod());
+  for (const Request& request : requests) {
+    EXPECT_EQ(request.headers.at("content-type"), "application/json");
+  }
   EXPECT_EQ(Object::parse(requests[3].body)["preconditions"]["uid"], "u");
   // Kept and used again, at the latest by the call after the next: the library puts a connection
   // back on a thread of its own, a moment after it has answered.
