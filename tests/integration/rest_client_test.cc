@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "operator/kube/event_recorder.h"
 #include "operator/kube/informer.h"
 #include "operator/kube/leader_elector.h"
 #include "tests/integration/api_server.h"
@@ -53,6 +54,22 @@ TEST(RealServerTest, ATokenFileIsTakenUpAgainWhenItsTokenIsRefused) {
   EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
   WriteTextFile(config.token_file, ReadTextFile(ApiServer::Get().token_file()) + "\n");
   EXPECT_TRUE(client->List(kConfigMapKind, {.namespace_name = "default"}).ok());
+}
+
+TEST(RealServerTest, TheSameEventAgainCountsUpOneSeries) {
+  const auto client = ApiServer::Get().Connect();
+  const std::string space = testing::NewNamespace(*client);
+  const auto about = client->Create(kConfigMapKind, ConfigMap(space, "a", "b"));
+  ASSERT_TRUE(about.ok()) << about.status();
+  const SystemClock clock;
+  EventRecorder recorder(*client, clock, "example.com/test", "pod-1");
+  for (int i = 0; i < 3; ++i) {
+    recorder.Record(kConfigMapKind, *about, EventType::kWarning, "Failed", "Start", "it broke");
+  }
+  const auto events = client->List(kEventKind, {.namespace_name = space});
+  ASSERT_TRUE(events.ok()) << events.status();
+  ASSERT_EQ(events->items.size(), 1U);
+  EXPECT_EQ(events->items.front().at("series").at("count"), 3);
 }
 
 TEST(RealServerTest, WhoMayNotIsToldWhat) {
