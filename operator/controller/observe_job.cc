@@ -34,13 +34,13 @@ void KeepOfEach(Object& list, std::initializer_list<const char*> keys) {
   for (Object& entry : list) Keep(entry, keys);
 }
 
-// Of thousands of children each byte counts: whose they are, and our labels but the job's uid, which
-// the owner has.
+// Of thousands of children each byte counts: whose they are, and our labels but the job's uid,
+// which the owner has.
 void KeepMetadata(Object& metadata) {
   Keep(metadata, {"name", "namespace", "uid", "resourceVersion", "labels", "annotations",
                   "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"});
-  Keep(metadata["labels"], {api::kLabelJobName, api::kLabelRole, api::kLabelReplicaIndex,
-                            api::kLabelAttempt});
+  Keep(metadata["labels"],
+       {api::kLabelJobName, api::kLabelRole, api::kLabelReplicaIndex, api::kLabelAttempt});
   KeepOfEach(metadata["ownerReferences"], {"uid", "controller"});
   if (!metadata.contains("annotations")) return;
   Keep(metadata["annotations"], {api::kAnnotationClusterShape, api::kAnnotationSpecHash});

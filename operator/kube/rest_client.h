@@ -20,9 +20,9 @@ struct RestClientOptions {
   // Requests a second that this client allows itself, watches left out; 0: no limit of its own.
   double qps = 0;
   int burst = 0;
-  // Requests under way at a time, watches left out. A busy API server serves its clients by how many
-  // requests each has open, and over HTTP/1 each waits there for its turn to be read: with few, a
-  // burst of jobs waits although the server has time.
+  // Requests under way at a time, watches left out. A busy API server serves its clients by how
+  // many requests each has open, and over HTTP/1 each waits there for its turn to be read: with
+  // few, a burst of jobs waits although the server has time.
   int max_in_flight = 48;
   Duration request_deadline = std::chrono::seconds(30);  // in all, retries after 429/503 included
   // The server ends a watch after this long; a stream silent for longer is taken for dead.
