@@ -47,23 +47,24 @@ void KeepMetadata(Object& metadata) {
   if (metadata["annotations"].empty()) metadata.erase("annotations");
 }
 
-// A condition that says nothing new is left out.
-void KeepConditions(Object& conditions) {
-  KeepOfEach(conditions, {"type", "status", "reason", "message", "lastTransitionTime"});
+// A condition that says nothing new is left out. Of several of a type the first counts, as for
+// those who read them.
+void KeepConditions(Object& status) {
   Object kept = Object::array();
-  for (Object& condition : conditions) {
-    const std::string type = TextMember(condition, "type");
-    const std::string status = TextMember(condition, "status");
-    if (type == "Ready") {
+  for (const char* type : {"Ready", "DisruptionTarget", "PodScheduled"}) {
+    Object condition = kube::ConditionOf(status, type);
+    if (condition.is_null()) continue;
+    const std::string value = TextMember(condition, "status");
+    if (condition.at("type") == "PodScheduled" && value != "False") continue;
+    Keep(condition, {"type", "status", "reason", "message", "lastTransitionTime"});
+    if (condition.at("type") == "Ready") {
       condition.erase("reason");
       condition.erase("message");
-      if (status == "True") condition.erase("lastTransitionTime");
-    } else if (type != "DisruptionTarget" && !(type == "PodScheduled" && status == "False")) {
-      continue;
+      if (value == "True") condition.erase("lastTransitionTime");
     }
     kept.push_back(std::move(condition));
   }
-  conditions = std::move(kept);
+  status["conditions"] = std::move(kept);
 }
 
 void KeepContainerStatuses(const std::string& main, Object& statuses) {
@@ -160,7 +161,7 @@ void TrimPod(Object& pod) {
   spec["containers"] = std::move(kept);
   Object& status = pod["status"];
   Keep(status, {"phase", "reason", "message", "podIP", "conditions", "containerStatuses"});
-  KeepConditions(status["conditions"]);
+  KeepConditions(status);
   KeepContainerStatuses(main, status["containerStatuses"]);
   Keep(pod, {"metadata", "spec", "status"});
 }

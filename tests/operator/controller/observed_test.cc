@@ -131,6 +131,19 @@ TEST(ObservedTest, AStrangersLabelsAreNotAReplica) {
   }
 }
 
+TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCountsTrimmedOrNot) {
+  Object pod = PodWith("Never", "Pending", Object::object());
+  pod["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "True"}},
+                                 {{"type", "PodScheduled"},
+                                  {"status", "False"},
+                                  {"reason", "Unschedulable"},
+                                  {"message", "x"}}};
+  Object trimmed = pod;
+  TrimPod(trimmed);
+  EXPECT_EQ(ObservePod(trimmed)->unschedulable, "");
+  EXPECT_EQ(ObservePod(trimmed), ObservePod(pod));
+}
+
 TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
   for (const Object& state : {ExitOf(1), Object{{"waiting", {{"reason", "ErrImagePull"}}}}}) {
     const Object pod = PodWith("Never", "Running", state);
