@@ -155,10 +155,18 @@ class GenCrdTest(unittest.TestCase):
         self.assertNotIn("default", ports["port"])
 
     def test_a_rule_for_each_role_becomes_four(self):
-        source = {"rules": [{"rule": "a"}, {"x-each-role": True, "rule": "'ROLE' in self"}]}
+        source = {"rules": [{"rule": "a"}, {"x-each": ["Chief", "Worker", "PS", "Evaluator"],
+                                            "rule": "'EACH' in self"}]}
         self.assertEqual(["a", "'Chief' in self", "'Worker' in self", "'PS' in self",
                           "'Evaluator' in self"],
                          [entry["rule"] for entry in gen_crd.expanded(source, {})["rules"]])
+
+    def test_a_rule_may_be_left_out_as_a_status_is_written(self):
+        source = {"rules": [{"x-unless-status-write": True, "x-each": ["a", "b"], "rule": "EACH"}]}
+        rules = gen_crd.expanded(source, {})["rules"]
+        self.assertEqual([f"{gen_crd.STATUS_WRITE} || {name}" for name in "ab"],
+                         [entry["rule"] for entry in rules])
+        self.assertEqual([["rule"], ["rule"]], [list(entry) for entry in rules])
 
     def test_a_marked_node_becomes_the_template(self):
         self.assertEqual({"t": {"type": "object", "description": "Ours."}}, gen_crd.expanded(
