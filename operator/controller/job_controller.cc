@@ -10,8 +10,6 @@
 namespace lockstep::controller {
 namespace {
 
-// A page is held as text and as objects at once, and a pod of a large job has 40 KB.
-constexpr int kPageSize = 100;
 constexpr char kReporter[] = "training.lockstep.dev/operator";
 
 kube::Key JobOfChild(const kube::Object& child) {
@@ -72,7 +70,6 @@ kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool
                                                kube::FieldTree skip) const {
   return {.namespace_name = options_.namespace_name,
           .label_selector = labelled ? api::kLabelJobUid : "",
-          .page_size = kPageSize,
           .skip = std::move(skip),
           .transform = trim,
           .backoff = options_.watch_retry};

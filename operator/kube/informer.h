@@ -26,7 +26,8 @@ struct InformerHandlers {
 struct InformerOptions {
   std::string namespace_name;  // empty: all
   std::string label_selector;
-  int page_size = 500;
+  // A page is held as text and as objects at once, and a pod of a large job has 40 KB.
+  int page_size = 100;
   FieldTree skip;                                 // members that need not be read at all
   std::function<void(Object& object)> transform;  // trims an object before it is kept; may be empty
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
