@@ -171,19 +171,18 @@ ObservedWorkload ReadWorkload(const Object& workload) {
     }
   }
   const Object& status = Member(workload, "status");
-  for (const Object& condition : ListMember(status, "conditions")) {
-    const std::string type = TextMember(condition, "type");
-    const bool holds = TextMember(condition, "status") == "True";
-    if (type == "QuotaReserved") read.reserved = holds;
-    if (type == "Admitted") read.admitted = holds;
-    if (type == "Finished") read.finished = holds;
-    if (type == "PodsReady") read.pods_ready = holds;
-    if (type != "Evicted") continue;
-    read.evicted = holds;
-    if (holds) {
-      read.eviction =
-          fmt::format("{}: {}", TextMember(condition, "reason"), TextMember(condition, "message"));
-    }
+  const auto holds = [&status](const char* type) {
+    return kube::IsTrueCondition(kube::ConditionOf(status, type));
+  };
+  read.reserved = holds("QuotaReserved");
+  read.admitted = holds("Admitted");
+  read.finished = holds("Finished");
+  read.pods_ready = holds("PodsReady");
+  read.evicted = holds("Evicted");
+  if (read.evicted) {
+    const Object& evicted = kube::ConditionOf(status, "Evicted");
+    read.eviction =
+        fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message"));
   }
   if (read.admitted) read.granted = ReadGrants(status);
   return read;
@@ -228,12 +227,9 @@ Object WithWorkloadCondition(Object workload, const std::string& type, bool valu
 }
 
 Object Released(Object workload, Time now) {
-  std::string reason, message;
-  for (const Object& condition : ListMember(Member(workload, "status"), "conditions")) {
-    if (TextMember(condition, "type") != "Evicted") continue;
-    reason = TextMember(condition, "reason");
-    message = TextMember(condition, "message");
-  }
+  const Object& evicted = kube::ConditionOf(Member(workload, "status"), "Evicted");
+  const std::string reason = TextMember(evicted, "reason");
+  const std::string message = TextMember(evicted, "message");
   workload["status"].erase("admission");
   workload =
       WithWorkloadCondition(std::move(workload), "QuotaReserved", false, "Pending", message, now);
