@@ -42,8 +42,9 @@ using http::client::http_client;
 using http::client::http_client_config;
 using ByteBuffer = concurrency::streams::container_buffer<std::vector<std::uint8_t>>;
 
-// The library's own work is little, and nothing on its thread waits; a second thread costs a fifth
-// more time, which goes into handing work over.
+// The library's own work is little: a second thread costs a fifth more time, which goes into
+// handing work over. What may wait here, a credential plugin for a new connection, all requests
+// wait for.
 constexpr std::size_t kPoolThreads = 1;
 constexpr std::size_t kReadAtOnce = 64 * 1024;
 // A peer that answers no probe is given up after 30 + 3 * 10 seconds, unsent data after 60.
