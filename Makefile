@@ -68,7 +68,7 @@ e2e-smoke: build
 	@$(MAKE) --no-print-directory images
 	@tools/setup data
 	@[ -n "$$KIND_NODE_IMAGE" ] || tools/setup kube
-	@tests/e2e/smoke/run
+	@LOCKSTEP_BIN=$(CURDIR)/$(BIN) tests/e2e/smoke/run
 
 ## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)
 lint:
