@@ -82,7 +82,7 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   options.settings.gang_scheduler_name = flags.gang_scheduler_name;
   options.settings.kueue = flags.kueue;
   options.queue_observer = &metrics;
-  options.on_job_change = [&metrics](const kube::Object* before, const kube::Object& after) {
+  options.on_job_change = [&metrics](const api::TrainingJob* before, const api::TrainingJob& after) {
     metrics.OnJobChange(before, after);
   };
   return options;
@@ -206,7 +206,9 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   for (const auto& cache : stats.caches) {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
   }
-  snapshot.jobs = controller_.jobs().List();
+  for (const auto& job : controller_.jobs().List()) {
+    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state});
+  }
   return snapshot;
 }
 

@@ -52,8 +52,7 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& optio
   LOCKSTEP_ASSIGN_OR_RETURN(
       const kube::Object object,
       client.Get(controller::kTrainingJobKind, {options.namespace_name, options.job}));
-  controller::Observed observed;
-  controller::ObserveJob(object, observed);
+  const controller::ObservedJob observed = controller::ObserveJob(object);
   if (observed.invalid) return absl::InvalidArgumentError(*observed.invalid);
   LOCKSTEP_ASSIGN_OR_RETURN(const Replica replica, FindReplica(observed.job, options));
   const kube::Key key{options.namespace_name,

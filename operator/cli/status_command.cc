@@ -30,9 +30,7 @@ int Columns(std::FILE* out) {
 
 // A job that cannot be read is still shown, as the operator reports it.
 api::TrainingJob ReadJob(const kube::Object& object) {
-  controller::Observed observed;
-  controller::ObserveJob(object, observed);
-  return std::move(observed.job);
+  return controller::ObserveJob(object).job;
 }
 
 absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const StatusOptions& options) {

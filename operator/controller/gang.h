@@ -24,6 +24,9 @@ const kube::Kind& PodGroupKind(const Settings& settings);
 // else every replica that must be up for the job to run; minResources what those ask for.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
 
+// What a cache keeps of a PodGroup: all that is written back.
+kube::Object TrimmedPodGroup(kube::Object group);
+
 // Makes `pod` a member: group name, and schedulerName unless the template sets it. Nothing without
 // a gang scheduler.
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,

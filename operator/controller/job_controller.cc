@@ -5,6 +5,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/gang.h"
+#include "operator/controller/kueue.h"
 #include "operator/controller/observe_job.h"
 
 namespace lockstep::controller {
@@ -12,8 +13,13 @@ namespace {
 
 constexpr char kReporter[] = "training.lockstep.dev/operator";
 
-kube::Key JobOfChild(const kube::Object& child) {
-  return {kube::Namespace(child), kube::Label(child, api::kLabelJobName)};
+// `label`: that it exists; empty: all objects.
+kube::ReflectorOptions Following(const JobControllerOptions& options, const char* label,
+                                 kube::FieldTree skip = {}) {
+  return {.namespace_name = options.namespace_name,
+          .label_selector = label,
+          .skip = std::move(skip),
+          .backoff = options.watch_retry};
 }
 
 }  // namespace
@@ -23,76 +29,79 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
                              JobControllerOptions options)
     : options_(std::move(options)),
       queue_(clock, options_.retry),
-      jobs_(client, kTrainingJobKind, OptionsOf(TrimJob, false)),
-      pods_(client, kube::kPodKind, OptionsOf(TrimPod, true, PodFieldsNobodyReads())),
+      jobs_(client, kTrainingJobKind, Following(options_, ""), ObserveJob),
+      pods_(client, kube::kPodKind, Following(options_, api::kLabelJobUid, PodFieldsNobodyReads()),
+            ObservePod),
       services_(client, kube::kServiceKind,
-                OptionsOf(TrimService, true, ServiceFieldsNobodyReads())),
-      pod_groups_(GangSchedulerOf(options_.settings) == GangScheduler::kNone
-                      ? nullptr
-                      : std::make_unique<kube::Informer>(client, PodGroupKind(options_.settings),
-                                                         OptionsOf(TrimPodGroup, true))),
-      workloads_(options_.settings.kueue ? std::make_unique<kube::Informer>(
-                                               client, kWorkloadKind, OptionsOf(TrimWorkload, true))
-                                         : nullptr),
+                Following(options_, api::kLabelJobUid, {"spec", "status"}),
+                [](const kube::Object& /*service*/) { return std::monostate(); }),
       events_(client, clock, kReporter, options_.instance),
       reconciler_(client,
                   {jobs_.store(), pods_.store(), services_.store(),
-                   pod_groups_ ? &pod_groups_->store() : nullptr,
-                   workloads_ ? &workloads_->store() : nullptr},
+                   FollowPodGroups(client), FollowWorkloads(client)},
                   addresses, progress, events_, clock, options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
   queue_.SetObserver(options_.queue_observer);
-  for (kube::Informer* informer : Informers()) {
-    EnqueueOnChange(*informer, informer == &jobs_ ? kube::KeyOf : JobOfChild);
-  }
+  SetHandlers();
 }
 
 JobController::~JobController() {
   Stop();
 }
 
-std::vector<kube::Informer*> JobController::Informers() {
-  std::vector<kube::Informer*> informers = {&jobs_, &pods_, &services_};
-  if (pod_groups_) informers.push_back(pod_groups_.get());
-  if (workloads_) informers.push_back(workloads_.get());
+const kube::Store<kube::Object>* JobController::FollowPodGroups(kube::Client& client) {
+  if (GangSchedulerOf(options_.settings) == GangScheduler::kNone) return nullptr;
+  return &pod_groups_
+              .emplace(client, PodGroupKind(options_.settings),
+                       Following(options_, api::kLabelJobUid), TrimmedPodGroup)
+              .store();
+}
+
+const kube::Store<kube::Object>* JobController::FollowWorkloads(kube::Client& client) {
+  if (!options_.settings.kueue) return nullptr;
+  return &workloads_
+              .emplace(client, kWorkloadKind, Following(options_, api::kLabelJobUid),
+                       TrimmedWorkload)
+              .store();
+}
+
+std::vector<kube::AnyInformer*> JobController::Informers() {
+  std::vector<kube::AnyInformer*> informers = {&jobs_, &pods_, &services_};
+  if (pod_groups_) informers.push_back(&*pod_groups_);
+  if (workloads_) informers.push_back(&*workloads_);
   return informers;
 }
 
-std::vector<const kube::Informer*> JobController::Informers() const {
-  std::vector<const kube::Informer*> informers = {&jobs_, &pods_, &services_};
-  if (pod_groups_) informers.push_back(pod_groups_.get());
-  if (workloads_) informers.push_back(workloads_.get());
+std::vector<const kube::AnyInformer*> JobController::Informers() const {
+  std::vector<const kube::AnyInformer*> informers = {&jobs_, &pods_, &services_};
+  if (pod_groups_) informers.push_back(&*pod_groups_);
+  if (workloads_) informers.push_back(&*workloads_);
   return informers;
 }
 
-kube::InformerOptions JobController::OptionsOf(void (*trim)(kube::Object&), bool labelled,
-                                               kube::FieldTree skip) const {
-  return {.namespace_name = options_.namespace_name,
-          .label_selector = labelled ? api::kLabelJobUid : "",
-          .skip = std::move(skip),
-          .transform = trim,
-          .backoff = options_.watch_retry};
-}
-
-void JobController::EnqueueOnChange(kube::Informer& informer,
-                                    kube::Key (*job_of)(const kube::Object&)) {
-  const bool tell = &informer == &jobs_ && options_.on_job_change;
-  const auto changed = [this, job_of, tell](const kube::Object* before, const kube::Object& after) {
-    if (tell) options_.on_job_change(before, after);
-    queue_.Add(job_of(after));
+void JobController::SetHandlers() {
+  using Job = kube::Cached<ObservedJob>;
+  jobs_.SetHandler([this](const Job* before, const Job* after) {
+    if (after != nullptr && options_.on_job_change) {
+      options_.on_job_change(before == nullptr ? nullptr : &before->value.job, after->value.job);
+    }
+    queue_.Add((after == nullptr ? before : after)->key);
+  });
+  const auto child_changed = [this](const kube::Identity* before, const kube::Identity* after) {
+    const kube::Identity& child = after == nullptr ? *before : *after;
+    queue_.Add({child.key.namespace_name, child.owner_name});
   };
-  informer.SetHandlers(
-      {.on_add = [changed](const kube::Object& object) { changed(nullptr, object); },
-       .on_update = [changed](const kube::Object& before,
-                              const kube::Object& after) { changed(&before, after); },
-       .on_delete = [this, job_of](const kube::Object& last) { queue_.Add(job_of(last)); }});
+  pods_.SetHandler(child_changed);
+  services_.SetHandler(child_changed);
+  if (pod_groups_) pod_groups_->SetHandler(child_changed);
+  if (workloads_) workloads_->SetHandler(child_changed);
 }
 
 void JobController::Start() {
-  for (kube::Informer* informer : Informers()) informer->Start();
+  for (kube::AnyInformer* informer : Informers()) informer->Start();
   starter_ = std::jthread([this] {
-    for (kube::Informer* informer : Informers()) {
+    for (kube::AnyInformer* informer : Informers()) {
       if (!informer->WaitForSync()) return;  // stopped
     }
     controller_.Start(options_.workers);
@@ -100,13 +109,13 @@ void JobController::Start() {
 }
 
 bool JobController::HasSynced() const {
-  return std::ranges::all_of(Informers(), &kube::Informer::HasSynced);
+  return std::ranges::all_of(Informers(), &kube::AnyInformer::HasSynced);
 }
 
 JobControllerStats JobController::Stats() const {
   JobControllerStats stats;
-  for (const kube::Informer* informer : Informers()) {
-    stats.caches.push_back({informer->kind(), informer->HasSynced(), informer->store().size()});
+  for (const kube::AnyInformer* informer : Informers()) {
+    stats.caches.push_back({informer->kind(), informer->HasSynced(), informer->size()});
   }
   stats.queue = queue_.Stats();
   stats.failures = controller_.failures();  // first: it never exceeds the reconciles
@@ -116,7 +125,7 @@ JobControllerStats JobController::Stats() const {
 }
 
 void JobController::Stop() {
-  for (kube::Informer* informer : Informers()) informer->Stop();
+  for (kube::AnyInformer* informer : Informers()) informer->Stop();
   if (starter_.joinable()) starter_.join();
   controller_.Stop();
 }

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "api/base/clock.h"
@@ -27,7 +28,7 @@ struct JobControllerOptions {
   kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
   // Of each change of a job that is seen, on the watching thread; `before` is null for one that was
   // not known. May be empty.
-  std::function<void(const kube::Object* before, const kube::Object& after)> on_job_change;
+  std::function<void(const api::TrainingJob* before, const api::TrainingJob& after)> on_job_change;
 };
 
 // For those who watch the controller at work.
@@ -62,21 +63,23 @@ class JobController {
   void Stop();
 
   JobControllerStats Stats() const;
-  const kube::Store& jobs() const { return jobs_.store(); }
-  const kube::Store& pods() const { return pods_.store(); }
+  const kube::Store<ObservedJob>& jobs() const { return jobs_.store(); }
 
  private:
-  kube::InformerOptions OptionsOf(void (*trim)(kube::Object&), bool labelled,
-                                  kube::FieldTree skip = {}) const;
-  std::vector<kube::Informer*> Informers();
-  std::vector<const kube::Informer*> Informers() const;
-  void EnqueueOnChange(kube::Informer& informer, kube::Key (*job_of)(const kube::Object&));
+  std::vector<kube::AnyInformer*> Informers();
+  std::vector<const kube::AnyInformer*> Informers() const;
+  // Null where they are not used.
+  const kube::Store<kube::Object>* FollowPodGroups(kube::Client& client);
+  const kube::Store<kube::Object>* FollowWorkloads(kube::Client& client);
+  void SetHandlers();
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
-  kube::Informer jobs_, pods_, services_;
-  std::unique_ptr<kube::Informer> pod_groups_;  // where a gang scheduler is used
-  std::unique_ptr<kube::Informer> workloads_;   // where Kueue is
+  kube::Informer<ObservedJob> jobs_;
+  kube::Informer<std::optional<ObservedPod>> pods_;
+  kube::Informer<std::monostate> services_;
+  std::optional<kube::Informer<kube::Object>> pod_groups_;  // where a gang scheduler is used
+  std::optional<kube::Informer<kube::Object>> workloads_;   // where Kueue is
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

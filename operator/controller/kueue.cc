@@ -159,6 +159,15 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
           {"spec", std::move(spec)}};
 }
 
+Object TrimmedWorkload(Object workload) {
+  static const Object::json_pointer kPodSets("/spec/podSets");
+  if (!workload.contains(kPodSets) || !workload.at(kPodSets).is_array()) return workload;
+  for (Object& set : workload.at(kPodSets)) {
+    if (set.is_object()) set.erase("template");
+  }
+  return workload;
+}
+
 ObservedWorkload ReadWorkload(const Object& workload) {
   ObservedWorkload read;
   read.name = kube::Name(workload);

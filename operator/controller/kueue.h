@@ -64,6 +64,9 @@ std::string WorkloadShape(const api::TrainingJob& job);
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
 
+// What a cache keeps of a Workload: all that is written back to its status, and of the spec all but
+// the templates.
+kube::Object TrimmedWorkload(kube::Object workload);
 ObservedWorkload ReadWorkload(const kube::Object& workload);
 
 // Adds a ResourceFlavor's node labels and tolerations.

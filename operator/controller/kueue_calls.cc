@@ -36,13 +36,13 @@ absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Objec
   return absl::OkStatus();
 }
 
-absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Object& seen,
+absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Identity& seen,
                                            const SetSuspend& change) {
-  // The cache's copy is trimmed; what it lacks would be lost.
-  LOCKSTEP_ASSIGN_OR_RETURN(kube::Object job, client.Get(kTrainingJobKind, kube::KeyOf(seen)));
-  if (kube::ResourceVersion(job) != kube::ResourceVersion(seen)) {
+  // What the cache does not keep would be lost.
+  LOCKSTEP_ASSIGN_OR_RETURN(kube::Object job, client.Get(kTrainingJobKind, seen.key));
+  if (kube::ResourceVersion(job) != seen.resource_version) {
     return absl::AbortedError(
-        fmt::format("suspend job {}: it has changed meanwhile", kube::Name(seen)));
+        fmt::format("suspend job {}: it has changed meanwhile", seen.key.name));
   }
   job["spec"]["suspend"] = change.suspend;
   for (const auto& [role, count] : change.counts) {

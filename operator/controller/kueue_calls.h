@@ -10,6 +10,7 @@
 #include "operator/controller/kueue.h"
 #include "operator/controller/plan.h"
 #include "operator/kube/client.h"
+#include "operator/kube/store.h"
 
 namespace lockstep::controller {
 
@@ -22,7 +23,7 @@ absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Objec
                          ObservedWorkload& workload);
 
 // Writes spec.suspend and counts. Aborted if the job has moved on since `seen`.
-absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Object& seen,
+absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Identity& seen,
                                            const SetSuspend& change);
 
 }  // namespace lockstep::controller

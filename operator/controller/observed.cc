@@ -125,6 +125,24 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
   return pod;
 }
 
+kube::FieldTree PodFieldsNobodyReads() {
+  return {"spec.affinity",
+          "spec.containers.args",
+          "spec.containers.command",
+          "spec.containers.env",
+          "spec.containers.livenessProbe",
+          "spec.containers.readinessProbe",
+          "spec.containers.resources",
+          "spec.containers.securityContext",
+          "spec.containers.startupProbe",
+          "spec.containers.volumeMounts",
+          "spec.initContainers",
+          "spec.securityContext",
+          "spec.tolerations",
+          "spec.topologySpreadConstraints",
+          "spec.volumes"};
+}
+
 bool HasSucceeded(const ObservedPod& pod) {
   if (pod.termination) return pod.termination->exit_code == 0;
   return pod.phase == PodPhase::kSucceeded;

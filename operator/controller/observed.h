@@ -9,6 +9,7 @@
 #include "api/v1/training_job.h"
 #include "operator/controller/kueue.h"
 #include "operator/controller/settings.h"
+#include "operator/kube/field_tree.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
@@ -65,9 +66,12 @@ struct CreateFault {
   bool operator==(const CreateFault&) const = default;
 };
 
-struct Observed {
+struct ObservedJob {
   api::TrainingJob job;                // with defaults
   std::optional<std::string> invalid;  // why the spec cannot be used
+};
+
+struct Observed : ObservedJob {
   std::vector<ObservedPod> pods;       // owned by this job, by role and index
   bool has_service = false;
   std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
@@ -82,6 +86,8 @@ struct Observed {
 
 // Reads what rules need out of a Pod; nothing if its labels are not ones that we set.
 std::optional<ObservedPod> ObservePod(const kube::Object& pod);
+// Members of a Pod that it does not read, large ones, so that nobody needs to.
+kube::FieldTree PodFieldsNobodyReads();
 
 // True if the replica has done its work: the main container ended with 0, whatever sidecars do.
 bool HasSucceeded(const ObservedPod& pod);

@@ -7,7 +7,6 @@
 #include "api/base/status.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/kueue_calls.h"
-#include "operator/controller/observe_job.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 
@@ -32,12 +31,12 @@ Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Address
       settings_(std::move(settings)) {}
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
-  kube::ObjectPtr job = stores_.jobs.Get(key);
+  kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);
   if (!job) {  // deleted: owner references clean up
     Forget(key);
     return std::nullopt;
   }
-  Memory& memory = MemoryOf(key, kube::Uid(*job));
+  Memory& memory = MemoryOf(key, job->uid);
   LOCKSTEP_RETURN_IF_ERROR(LookAtUnsure(memory));
   if (CachesAreBehind(*job, memory)) {
     ++stale_reads_;
@@ -73,38 +72,39 @@ absl::Status Reconciler::LookAtUnsure(Memory& memory) {
   return absl::OkStatus();
 }
 
-const kube::Store& Reconciler::StoreOf(const kube::Kind& kind) const {
+const kube::AnyStore& Reconciler::StoreOf(const kube::Kind& kind) const {
   if (kind == kube::kPodKind) return stores_.pods;
   if (kind == kube::kServiceKind) return stores_.services;
   return kind == kWorkloadKind ? *stores_.workloads : *stores_.pod_groups;
 }
 
-std::vector<const kube::Store*> Reconciler::ChildStores() const {
-  std::vector<const kube::Store*> stores = {&stores_.pods, &stores_.services};
+std::vector<const kube::AnyStore*> Reconciler::ChildStores() const {
+  std::vector<const kube::AnyStore*> stores = {&stores_.pods, &stores_.services};
   if (stores_.pod_groups != nullptr) stores.push_back(stores_.pod_groups);
   if (stores_.workloads != nullptr) stores.push_back(stores_.workloads);
   return stores;
 }
 
-bool Reconciler::CachesAreBehind(const kube::Object& job, Memory& memory) const {
+bool Reconciler::CachesAreBehind(const kube::Identity& job, Memory& memory) const {
   std::erase_if(memory.created, [](const auto& entry) {
     const Creation& creation = entry.second;
     return !kube::IsOlderVersion(creation.store->resource_version(), creation.version);
   });
-  for (const kube::Store* store : ChildStores()) {
-    for (const kube::ObjectPtr& object : store->OwnedBy(memory.job_uid)) {
-      memory.created.erase(kube::Uid(*object));
+  for (const kube::AnyStore* store : ChildStores()) {
+    if (memory.created.empty()) break;
+    for (const kube::AnyStore::Ptr& object : store->AllOwnedBy(memory.job_uid)) {
+      memory.created.erase(object->uid);
     }
   }
   std::erase_if(memory.deleted, [this](const auto& entry) {
-    const kube::ObjectPtr pod = stores_.pods.Get(entry.second);
-    return !pod || kube::Uid(*pod) != entry.first || kube::IsBeingDeleted(*pod);
+    const kube::AnyStore::Ptr pod = stores_.pods.Find(entry.second);
+    return !pod || pod->uid != entry.first || pod->being_deleted;
   });
   std::erase_if(memory.updated, [](const Creation& write) {
     return !kube::IsOlderVersion(write.store->resource_version(), write.version);
   });
   return !memory.updated.empty() || !memory.created.empty() || !memory.deleted.empty() ||
-         kube::IsOlderVersion(kube::ResourceVersion(job), memory.job_version);
+         kube::IsOlderVersion(job.resource_version, memory.job_version);
 }
 
 absl::Status Reconciler::LookAtConflicts(const kube::Key& key, Memory& memory) {
@@ -127,19 +127,17 @@ absl::Status Reconciler::LookAtConflicts(const kube::Key& key, Memory& memory) {
 
 void Reconciler::Observe(Context& context) {
   Observed& observed = context.observed;
-  ObserveJob(*context.job, observed);
-  for (const kube::ObjectPtr& object : stores_.pods.OwnedBy(context.memory.job_uid)) {
-    if (std::optional<ObservedPod> pod = ObservePod(*object)) {
-      observed.pods.push_back(*std::move(pod));
-    }
+  static_cast<ObservedJob&>(observed) = context.job->value;
+  for (const auto& pod : stores_.pods.OwnedBy(context.memory.job_uid)) {
+    if (pod->value) observed.pods.push_back(*pod->value);
   }
   std::ranges::sort(observed.pods, {}, [](const ObservedPod& pod) {
     return std::tuple(pod.role, pod.index, pod.attempt);
   });
-  observed.has_service = !stores_.services.OwnedBy(context.memory.job_uid).empty();
+  observed.has_service = !stores_.services.AllOwnedBy(context.memory.job_uid).empty();
   if (stores_.pod_groups != nullptr) {
-    if (const kube::ObjectPtr group = ChildOf(*stores_.pod_groups, context)) {
-      observed.pod_group_spec = group->value("spec", kube::Object::object());
+    if (const auto group = ChildOf(*stores_.pod_groups, context)) {
+      observed.pod_group_spec = group->value.value("spec", kube::Object::object());
     }
   }
   for (const auto& [name, looked_at] : context.memory.conflicts) {
@@ -155,9 +153,9 @@ void Reconciler::Observe(Context& context) {
 absl::Status Reconciler::ObserveKueue(Context& context) {
   Observed& observed = context.observed;
   if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return absl::OkStatus();
-  const kube::ObjectPtr workload = ChildOf(*stores_.workloads, context);
+  const auto workload = ChildOf(*stores_.workloads, context);
   if (!workload) return absl::OkStatus();
-  observed.workload = ReadWorkload(*workload);
+  observed.workload = ReadWorkload(workload->value);
   return ReadFlavors(client_, context.memory.flavors, *observed.workload);
 }
 

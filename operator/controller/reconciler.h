@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,11 +30,11 @@ inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "Trainin
 
 // Informers keep these; decisions read nothing else of the cluster.
 struct Stores {
-  const kube::Store& jobs;
-  const kube::Store& pods;
-  const kube::Store& services;
-  const kube::Store* pod_groups = nullptr;  // where a gang scheduler is used
-  const kube::Store* workloads = nullptr;   // where Kueue is
+  const kube::Store<ObservedJob>& jobs;
+  const kube::Store<std::optional<ObservedPod>>& pods;
+  const kube::Store<std::monostate>& services;          // that there is one is enough
+  const kube::Store<kube::Object>* pod_groups = nullptr;  // where a gang scheduler is used
+  const kube::Store<kube::Object>* workloads = nullptr;   // where Kueue is
 };
 
 // Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
@@ -54,7 +55,7 @@ class Reconciler {
   // A write of ours: the store sees it when it has the object, or a later version of anything: it
   // may be gone again.
   struct Creation {
-    const kube::Store* store = nullptr;
+    const kube::AnyStore* store = nullptr;
     std::string version;
   };
   // What this process knows of a job beyond the caches; lost at a restart without harm.
@@ -72,15 +73,15 @@ class Reconciler {
   };
   // One reconcile's values.
   struct Context {
-    kube::ObjectPtr job;
+    kube::Store<ObservedJob>::Ptr job;
     Observed observed;
     std::mutex mutex;  // guards `memory` while actions run in parallel
     Memory& memory;
   };
 
-  const kube::Store& StoreOf(const kube::Kind& kind) const;  // of a child's kind
-  std::vector<const kube::Store*> ChildStores() const;
-  bool CachesAreBehind(const kube::Object& job, Memory& memory) const;
+  const kube::AnyStore& StoreOf(const kube::Kind& kind) const;  // of a child's kind
+  std::vector<const kube::AnyStore*> ChildStores() const;
+  bool CachesAreBehind(const kube::Identity& job, Memory& memory) const;
   absl::Status LookAtUnsure(Memory& memory);
   absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
   void Observe(Context& context);
@@ -99,7 +100,8 @@ class Reconciler {
   absl::Status ChangeWorkload(Context& context,
                               const std::function<kube::Object(kube::Object)>& change);
   // The job's PodGroup or Workload, if the cache has one.
-  kube::ObjectPtr ChildOf(const kube::Store& store, const Context& context) const;
+  static kube::Store<kube::Object>::Ptr ChildOf(const kube::Store<kube::Object>& store,
+                                                const Context& context);
   absl::Status DeleteChild(const kube::Kind& kind, Context& context);
   absl::Status NoteUpdate(const kube::Kind& kind, const absl::StatusOr<kube::Object>& updated,
                           Context& context);

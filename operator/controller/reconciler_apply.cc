@@ -115,7 +115,7 @@ absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
               [&](const DeletePod& pod) { return DeletePodOf(pod, context); },
               [&](const DeleteJob&) {
                 return IgnoreGone(
-                    client_.Delete(kTrainingJobKind, kube::KeyOf(*context.job), job.metadata.uid));
+                    client_.Delete(kTrainingJobKind, context.job->key, job.metadata.uid));
               }},
       action);
 }
@@ -148,7 +148,8 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
   return absl::OkStatus();
 }
 
-kube::ObjectPtr Reconciler::ChildOf(const kube::Store& store, const Context& context) const {
+kube::Store<kube::Object>::Ptr Reconciler::ChildOf(const kube::Store<kube::Object>& store,
+                                                   const Context& context) {
   const auto owned = store.OwnedBy(context.memory.job_uid);
   return owned.empty() ? nullptr : owned.front();
 }
@@ -162,18 +163,18 @@ absl::Status Reconciler::NoteUpdate(const kube::Kind& kind,
 }
 
 absl::Status Reconciler::UpdatePodGroupOf(Context& context) {
-  const kube::ObjectPtr seen = ChildOf(*stores_.pod_groups, context);
+  const auto seen = ChildOf(*stores_.pod_groups, context);
   if (!seen) return absl::OkStatus();
-  kube::Object group = *seen;
+  kube::Object group = seen->value;
   group["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
   const kube::Kind& kind = PodGroupKind(settings_);
   return NoteUpdate(kind, client_.Update(kind, group), context);
 }
 
 absl::Status Reconciler::DeleteChild(const kube::Kind& kind, Context& context) {
-  const kube::ObjectPtr seen = ChildOf(StoreOf(kind), context);
-  if (!seen) return absl::OkStatus();
-  return IgnoreGone(client_.Delete(kind, kube::KeyOf(*seen), kube::Uid(*seen)));
+  const auto owned = StoreOf(kind).AllOwnedBy(context.memory.job_uid);
+  if (owned.empty()) return absl::OkStatus();
+  return IgnoreGone(client_.Delete(kind, owned.front()->key, owned.front()->uid));
 }
 
 absl::Status Reconciler::Suspend(const SetSuspend& change, Context& context) {
@@ -194,9 +195,10 @@ absl::Status Reconciler::CreateWorkloadOf(Context& context) {
 
 absl::Status Reconciler::ChangeWorkload(Context& context,
                                         const std::function<kube::Object(kube::Object)>& change) {
-  const kube::ObjectPtr seen = ChildOf(*stores_.workloads, context);
+  const auto seen = ChildOf(*stores_.workloads, context);
   if (!seen) return absl::OkStatus();
-  return NoteUpdate(kWorkloadKind, client_.UpdateStatus(kWorkloadKind, change(*seen)), context);
+  return NoteUpdate(kWorkloadKind, client_.UpdateStatus(kWorkloadKind, change(seen->value)),
+                    context);
 }
 
 absl::Status Reconciler::DeletePodOf(const DeletePod& pod, Context& context) {
@@ -209,12 +211,13 @@ absl::Status Reconciler::DeletePodOf(const DeletePod& pod, Context& context) {
 }
 
 absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
-  kube::Object job = *context.job;
+  // The server takes the status alone; with the spec there it has less to compare.
+  kube::Object job = api::TrainingJobToJson(context.observed.job);
   job["status"] = api::StatusToJson(status);
   const auto written = client_.UpdateStatus(kTrainingJobKind, job);
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {
-      context.memory.unsure.emplace_back(kTrainingJobKind, kube::KeyOf(job));
+      context.memory.unsure.emplace_back(kTrainingJobKind, context.job->key);
     }
     return written.status();
   }

@@ -24,10 +24,10 @@ EventRecorder::EventRecorder(Client& client, const Clock& clock, std::string con
       controller_(std::move(controller)),
       instance_(std::move(instance)) {}
 
-void EventRecorder::Record(const Kind& kind, const Object& regarding, EventType type,
+void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventType type,
                            const std::string& reason, const std::string& action,
                            const std::string& note) {
-  const std::string same = fmt::format("{}/{}/{}/{}", Uid(regarding), reason, action, note);
+  const std::string same = fmt::format("{}/{}/{}/{}", regarding.uid, reason, action, note);
   const SteadyTime now = clock_.SteadyNow();
   Object event = MakeEvent(kind, regarding, type, reason, action, note);
   if (const std::optional<Series> known = Find(same, now)) {
@@ -50,16 +50,16 @@ void EventRecorder::Record(const Kind& kind, const Object& regarding, EventType 
   Remember(same, *created, 1, now);
 }
 
-Object EventRecorder::MakeEvent(const Kind& kind, const Object& regarding, EventType type,
+Object EventRecorder::MakeEvent(const Kind& kind, const Identity& regarding, EventType type,
                                 const std::string& reason, const std::string& action,
                                 const std::string& note) {
   const Time now = clock_.Now();
-  const std::string space = Namespace(regarding).empty() ? "default" : Namespace(regarding);
+  const std::string space = regarding.key.namespace_name.empty() ? "default" : regarding.key.namespace_name;
   const auto stamp = static_cast<std::uint64_t>(now.time_since_epoch().count());
   return {{"apiVersion", kEventKind.ApiVersion()},
           {"kind", kEventKind.kind},
           {"metadata",
-           {{"name", fmt::format("{}.{:x}{:02x}", Name(regarding), stamp, sequence_++ & 0xffU)},
+           {{"name", fmt::format("{}.{:x}{:02x}", regarding.key.name, stamp, sequence_++ & 0xffU)},
             {"namespace", space}}},
           {"eventTime", MicroTime(now)},
           {"reportingController", controller_},
@@ -69,9 +69,9 @@ Object EventRecorder::MakeEvent(const Kind& kind, const Object& regarding, Event
           {"regarding",
            {{"apiVersion", kind.ApiVersion()},
             {"kind", kind.kind},
-            {"name", Name(regarding)},
-            {"namespace", Namespace(regarding)},
-            {"uid", Uid(regarding)}}},
+            {"name", regarding.key.name},
+            {"namespace", regarding.key.namespace_name},
+            {"uid", regarding.uid}}},
           {"note", Shortened(note, kLongestNote)},
           {"type", type == EventType::kWarning ? "Warning" : "Normal"}};
 }

@@ -9,6 +9,7 @@
 
 #include "api/base/clock.h"
 #include "operator/kube/client.h"
+#include "operator/kube/store.h"
 
 namespace lockstep::kube {
 
@@ -22,7 +23,7 @@ class EventRecorder {
   EventRecorder(Client& client, const Clock& clock, std::string controller, std::string instance);
 
   // `action` is what was done or tried, in PascalCase; `note` is cut to 1,024 bytes.
-  void Record(const Kind& kind, const Object& regarding, EventType type, const std::string& reason,
+  void Record(const Kind& kind, const Identity& regarding, EventType type, const std::string& reason,
               const std::string& action, const std::string& note);
 
  private:
@@ -32,7 +33,7 @@ class EventRecorder {
     int count = 1;
     SteadyTime last;
   };
-  Object MakeEvent(const Kind& kind, const Object& regarding, EventType type,
+  Object MakeEvent(const Kind& kind, const Identity& regarding, EventType type,
                    const std::string& reason, const std::string& action, const std::string& note);
   std::optional<Series> Find(const std::string& same, SteadyTime now);
   void Remember(const std::string& same, const Object& event, int count, SteadyTime now);

@@ -1,80 +1,126 @@
-// Keeps a Store equal to what the API server has of one kind: list in pages, watch from there, list
-// again when the server has forgotten the version (410).
+// Keeps a Store equal to what the API server has of one kind, and tells of each change.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <memory>
+#include <set>
 #include <string>
-#include <thread>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
-#include "operator/kube/backoff.h"
-#include "operator/kube/client.h"
+#include "operator/kube/reflector.h"
 #include "operator/kube/store.h"
 
 namespace lockstep::kube {
 
-// Called on the informer's thread, after the store has changed. Any may be empty.
-struct InformerHandlers {
-  std::function<void(const Object& object)> on_add;
-  std::function<void(const Object& before, const Object& after)> on_update;
-  std::function<void(const Object& last)> on_delete;
-};
-
-struct InformerOptions {
-  std::string namespace_name;  // empty: all
-  std::string label_selector;
-  // A page is held as text and as objects at once, and a pod of a large job has 40 KB.
-  int page_size = 100;
-  FieldTree skip;                                 // members that need not be read at all
-  std::function<void(Object& object)> transform;  // trims an object before it is kept; may be empty
-  BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
-};
-
-class Informer {
+// What can be asked of an informer whatever it keeps.
+class AnyInformer {
  public:
+  virtual ~AnyInformer() = default;
+  virtual void Start() = 0;
+  virtual void Stop() = 0;  // idempotent; after it, no handler is called
+  // True once the first list is in the store and the handler has been told of it.
+  virtual bool HasSynced() const = 0;
+  virtual bool WaitForSync() = 0;  // blocks; false if stopped before
+  virtual const Kind& kind() const = 0;
+  virtual std::size_t size() const = 0;  // of the store
+};
+
+template <typename Value>
+class Informer final : public AnyInformer, private ReflectorSink {
+ public:
+  // What is kept of an object.
+  using Reader = std::function<Value(Object object)>;
+  // Called on the informer's thread, after the store has changed. `before` is null for an object
+  // that was not there, `after` for one that is gone; one that was deleted and made again unseen
+  // goes before it comes.
+  using OnChange = std::function<void(const Cached<Value>* before, const Cached<Value>* after)>;
+
   // The client outlives it.
-  Informer(Client& client, Kind kind, InformerOptions options);
-  ~Informer();  // Stop()
-  Informer(const Informer&) = delete;
-  Informer& operator=(const Informer&) = delete;
+  Informer(Client& client, Kind kind, ReflectorOptions options, Reader reader)
+      : reader_(std::move(reader)),
+        reflector_(client, std::move(kind), std::move(options), *this) {}
 
-  // Handlers are set before Start.
-  void SetHandlers(InformerHandlers handlers);
-  void Start();
-  void Stop();  // idempotent; after it, no handler is called
-
-  // True once the first list is in the store and its handlers have been called.
-  bool HasSynced() const { return synced_; }
-  // Blocks; false if stopped before.
-  bool WaitForSync();
-  const Kind& kind() const { return kind_; }
-  const Store& store() const { return store_; }
+  // Before Start.
+  void SetHandler(OnChange on_change) { on_change_ = std::move(on_change); }
+  void Start() override { reflector_.Start(); }
+  void Stop() override { reflector_.Stop(); }
+  bool HasSynced() const override { return reflector_.HasSynced(); }
+  bool WaitForSync() override { return reflector_.WaitForSync(); }
+  const Kind& kind() const override { return reflector_.kind(); }
+  std::size_t size() const override { return store_.size(); }
+  const Store<Value>& store() const { return store_; }
 
  private:
-  void Run(std::stop_token stop);
-  absl::Status ListAll(std::stop_token stop);
-  absl::Status WatchOnce(std::stop_token stop);
-  void Replace(const std::vector<ObjectPtr>& objects, const std::string& version);
-  void OnEvent(WatchEvent event);
-  void Upsert(const ObjectPtr& object);
-  void Erase(const Key& key);
-  ObjectPtr Trim(Object object) const;
+  using Ptr = typename Store<Value>::Ptr;
 
-  Client& client_;
-  const Kind kind_;
-  const InformerOptions options_;
-  InformerHandlers handlers_;
-  Store store_;
-  bool must_list_ = true;   // of the thread
-  bool saw_event_ = false;  // of the thread: the watch made headway
-  std::atomic<bool> synced_{false};
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  bool stopped_ = false;  // guarded by mutex_
-  std::jthread thread_;
+  void OnListBegin() override { listed_.clear(); }
+
+  void OnPage(std::vector<Object> items) override {
+    for (Object& item : items) listed_.push_back(Read(std::move(item)));
+  }
+
+  void OnListEnd(const std::string& version) override {
+    std::set<Key> keys;
+    for (const Ptr& object : listed_) keys.insert(object->key);
+    for (const Ptr& known : store_.List()) {
+      if (!keys.contains(known->key)) Erase(known->key);
+    }
+    for (Ptr& object : std::exchange(listed_, {})) Upsert(std::move(object));
+    // The version comes last: a store that claims a version has all that is in it.
+    store_.SetResourceVersion(version);
+  }
+
+  void OnEvent(WatchEvent event, const std::string& version) override {
+    switch (event.type) {
+      case WatchEvent::Type::kBookmark:
+        break;
+      case WatchEvent::Type::kDeleted:
+        Erase(KeyOf(event.object));
+        break;
+      case WatchEvent::Type::kAdded:
+      case WatchEvent::Type::kModified:
+        Upsert(Read(std::move(event.object)));
+        break;
+    }
+    store_.SetResourceVersion(version);
+  }
+
+  std::string Version() const override { return store_.resource_version(); }
+
+  Ptr Read(Object object) const {
+    Identity identity = IdentityOf(object);
+    return std::make_shared<const Cached<Value>>(std::move(identity), reader_(std::move(object)));
+  }
+
+  void Upsert(Ptr object) {
+    const Ptr before = store_.Put(object);
+    if (before && before->uid != object->uid) {
+      Tell(before.get(), nullptr);
+      Tell(nullptr, object.get());
+    } else if (!before || before->resource_version != object->resource_version) {
+      Tell(before.get(), object.get());
+    }
+  }
+
+  void Erase(const Key& key) {
+    if (const Ptr before = store_.Remove(key)) Tell(before.get(), nullptr);
+  }
+
+  void Tell(const Cached<Value>* before, const Cached<Value>* after) const {
+    if (on_change_) on_change_(before, after);
+  }
+
+  const Reader reader_;
+  OnChange on_change_;
+  Store<Value> store_;
+  std::vector<Ptr> listed_;  // by a list under way
+  Reflector reflector_;      // last: its thread uses all of the above
 };
+
+// Keeps objects whole.
+inline Object WholeObject(Object object) {
+  return object;
+}
 
 }  // namespace lockstep::kube

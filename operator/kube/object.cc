@@ -72,12 +72,17 @@ bool IsBeingDeleted(const Object& object) {
   return !TextMember(Metadata(object), "deletionTimestamp").empty();
 }
 
-std::string ControllerUid(const Object& object) {
+const Object& ControllerOf(const Object& object) {
+  static const Object kNobody;
   for (const Object& owner : ListMember(Metadata(object), "ownerReferences")) {
     const Object& controller = Member(owner, "controller");
-    if (controller.is_boolean() && controller.get<bool>()) return TextMember(owner, "uid");
+    if (controller.is_boolean() && controller.get<bool>()) return owner;
   }
-  return {};
+  return kNobody;
+}
+
+std::string ControllerUid(const Object& object) {
+  return TextMember(ControllerOf(object), "uid");
 }
 
 }  // namespace lockstep::kube

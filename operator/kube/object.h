@@ -43,7 +43,8 @@ std::string Uid(const Object& object);
 std::string ResourceVersion(const Object& object);
 std::string Label(const Object& object, const std::string& key);
 bool IsBeingDeleted(const Object& object);
-// The uid of the owner reference with controller: true.
+// The owner reference with controller: true; null if there is none.
+const Object& ControllerOf(const Object& object);
 std::string ControllerUid(const Object& object);
 
 inline const Kind kPodKind{"", "v1", "Pod", "pods"};

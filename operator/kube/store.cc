@@ -4,70 +4,84 @@
 
 namespace lockstep::kube {
 
-ObjectPtr Store::Get(const Key& key) const {
+Identity IdentityOf(const Object& object) {
+  const Object& owner = ControllerOf(object);
+  return {.key = KeyOf(object),
+          .uid = Uid(object),
+          .resource_version = ResourceVersion(object),
+          .owner_name = TextMember(owner, "name"),
+          .owner_uid = TextMember(owner, "uid"),
+          .being_deleted = IsBeingDeleted(object)};
+}
+
+AnyStore::Ptr AnyStore::Find(const Key& key) const {
   const std::lock_guard lock(mutex_);
   const auto it = objects_.find(key);
-  return it == objects_.end() ? nullptr : it->second;
+  return it == objects_.end() ? nullptr : *it;
 }
 
-std::vector<ObjectPtr> Store::OwnedBy(const std::string& owner_uid) const {
+std::vector<AnyStore::Ptr> AnyStore::AllOwnedBy(const std::string& owner_uid) const {
   const std::lock_guard lock(mutex_);
-  std::vector<ObjectPtr> owned;
-  const auto keys = by_owner_.find(owner_uid);
-  if (keys == by_owner_.end()) return owned;
-  owned.reserve(keys->second.size());
-  for (const Key& key : keys->second) owned.push_back(objects_.at(key));
-  return owned;
+  const auto owned = by_owner_.find(owner_uid);
+  if (owned == by_owner_.end()) return {};
+  return {owned->second.begin(), owned->second.end()};
 }
 
-std::vector<ObjectPtr> Store::List() const {
+std::vector<AnyStore::Ptr> AnyStore::All() const {
   const std::lock_guard lock(mutex_);
-  std::vector<ObjectPtr> all;
-  all.reserve(objects_.size());
-  for (const auto& [key, object] : objects_) all.push_back(object);
-  return all;
+  return {objects_.begin(), objects_.end()};
 }
 
-std::size_t Store::size() const {
+std::size_t AnyStore::size() const {
   const std::lock_guard lock(mutex_);
   return objects_.size();
 }
 
-std::string Store::resource_version() const {
+std::string AnyStore::resource_version() const {
   const std::lock_guard lock(mutex_);
   return resource_version_;
 }
 
-ObjectPtr Store::Put(ObjectPtr object) {
-  const Key key = KeyOf(*object);
-  const std::lock_guard lock(mutex_);
-  ObjectPtr& slot = objects_[key];
-  if (slot) UnindexLocked(key, *slot);
-  const std::string owner = ControllerUid(*object);
-  if (!owner.empty()) by_owner_[owner].insert(key);
-  return std::exchange(slot, std::move(object));
-}
-
-ObjectPtr Store::Remove(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  const auto it = objects_.find(key);
-  if (it == objects_.end()) return nullptr;
-  ObjectPtr before = std::move(it->second);
-  objects_.erase(it);
-  UnindexLocked(key, *before);
-  return before;
-}
-
-void Store::SetResourceVersion(const std::string& version) {
+void AnyStore::SetResourceVersion(const std::string& version) {
   const std::lock_guard lock(mutex_);
   resource_version_ = version;
 }
 
-void Store::UnindexLocked(const Key& key, const Object& object) {
-  const auto it = by_owner_.find(ControllerUid(object));
-  if (it == by_owner_.end()) return;
-  it->second.erase(key);
-  if (it->second.empty()) by_owner_.erase(it);
+AnyStore::Ptr AnyStore::Replace(Ptr object) {
+  const std::lock_guard lock(mutex_);
+  IndexLocked(object);
+  const auto it = objects_.find(object->key);
+  if (it == objects_.end()) {
+    objects_.insert(std::move(object));
+    return nullptr;
+  }
+  if ((*it)->owner_uid != object->owner_uid) UnindexLocked(*it);
+  auto node = objects_.extract(it);
+  std::swap(node.value(), object);  // their keys are equal
+  objects_.insert(std::move(node));
+  return object;
+}
+
+AnyStore::Ptr AnyStore::Take(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto it = objects_.find(key);
+  if (it == objects_.end()) return nullptr;
+  UnindexLocked(*it);
+  return std::move(objects_.extract(it).value());
+}
+
+void AnyStore::IndexLocked(const Ptr& object) {
+  if (object->owner_uid.empty()) return;
+  Objects& owned = by_owner_[object->owner_uid];
+  owned.erase(object);  // the one before, of the same key
+  owned.insert(object);
+}
+
+void AnyStore::UnindexLocked(const Ptr& object) {
+  const auto owned = by_owner_.find(object->owner_uid);
+  if (owned == by_owner_.end()) return;
+  owned->second.erase(object);
+  if (owned->second.empty()) by_owner_.erase(owned);
 }
 
 bool IsOlderVersion(const std::string& a, const std::string& b) {

@@ -1,4 +1,4 @@
-// What an informer has seen of one kind. Thread-safe; objects are shared and never change.
+// What an informer has seen of one kind. Thread-safe; what is kept is shared and never changes.
 #pragma once
 
 #include <cstddef>
@@ -7,36 +7,91 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
 
-using ObjectPtr = std::shared_ptr<const Object>;
+// What every object is known by, whatever else is kept of it.
+struct Identity {
+  Key key;
+  std::string uid, resource_version;
+  std::string owner_name, owner_uid;  // of the controlling owner; empty without one
+  bool being_deleted = false;
+};
+Identity IdentityOf(const Object& object);
 
-class Store {
+// `Value` is what is kept of an object: as little as its readers need, since there are thousands.
+template <typename Value>
+struct Cached : Identity {
+  Cached(Identity identity, Value kept) : Identity(std::move(identity)), value(std::move(kept)) {}
+  Value value;
+};
+
+// The part of a store that does not ask what is kept.
+class AnyStore {
  public:
-  ObjectPtr Get(const Key& key) const;  // null if absent
-  // Objects whose controlling owner has this uid, by name.
-  std::vector<ObjectPtr> OwnedBy(const std::string& owner_uid) const;
-  std::vector<ObjectPtr> List() const;
+  using Ptr = std::shared_ptr<const Identity>;
+
+  Ptr Find(const Key& key) const;  // null if absent
   std::size_t size() const;
   // Everything up to this version has been seen; empty before the first list.
   std::string resource_version() const;
-
-  // Returns what was there before; null if nothing was.
-  ObjectPtr Put(ObjectPtr object);
-  ObjectPtr Remove(const Key& key);
   void SetResourceVersion(const std::string& version);
+  // Objects whose controlling owner has this uid, by name.
+  std::vector<Ptr> AllOwnedBy(const std::string& owner_uid) const;
+
+ protected:
+  ~AnyStore() = default;
+  std::vector<Ptr> All() const;
+  // Both return what was there before; null if nothing was.
+  Ptr Replace(Ptr object);
+  Ptr Take(const Key& key);
 
  private:
-  void UnindexLocked(const Key& key, const Object& object);
+  struct ByKey {
+    using is_transparent = void;
+    static const Key& Of(const Ptr& object) { return object->key; }
+    static const Key& Of(const Key& key) { return key; }
+    bool operator()(const auto& a, const auto& b) const { return Of(a) < Of(b); }
+  };
+  using Objects = std::set<Ptr, ByKey>;  // the keys are in the objects alone
+  void IndexLocked(const Ptr& object);
+  void UnindexLocked(const Ptr& object);
 
   mutable std::mutex mutex_;
-  std::map<Key, ObjectPtr> objects_;
-  std::map<std::string, std::set<Key>> by_owner_;
+  Objects objects_;
+  std::map<std::string, Objects> by_owner_;  // by uid
   std::string resource_version_;
+};
+
+template <typename Value>
+class Store final : public AnyStore {
+ public:
+  using Ptr = std::shared_ptr<const Cached<Value>>;
+
+  Ptr Get(const Key& key) const { return Typed(Find(key)); }
+  std::vector<Ptr> OwnedBy(const std::string& owner_uid) const {
+    return Typed(AllOwnedBy(owner_uid));
+  }
+  std::vector<Ptr> List() const { return Typed(All()); }
+
+  Ptr Put(Ptr object) { return Typed(Replace(std::move(object))); }
+  Ptr Remove(const Key& key) { return Typed(Take(key)); }
+
+ private:
+  // Only Put puts anything in.
+  static Ptr Typed(const AnyStore::Ptr& object) {
+    return std::static_pointer_cast<const Cached<Value>>(object);
+  }
+  static std::vector<Ptr> Typed(const std::vector<AnyStore::Ptr>& objects) {
+    std::vector<Ptr> typed;
+    typed.reserve(objects.size());
+    for (const AnyStore::Ptr& object : objects) typed.push_back(Typed(object));
+    return typed;
+  }
 };
 
 // Versions are decimal numbers of any length; true if `a` is older than `b`. Empty is the oldest.

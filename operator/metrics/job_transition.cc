@@ -2,69 +2,55 @@
 
 #include <algorithm>
 
-#include "api/base/rfc3339.h"
+#include "operator/controller/status.h"
 
 namespace lockstep::metrics {
 namespace {
 
-using kube::ConditionOf;
-using kube::IntMember;
-using kube::IsTrueCondition;
-using kube::Member;
-using kube::Object;
-using kube::TextMember;
+using api::TrainingJobStatus;
+using controller::FindCondition;
+using controller::IsTrue;
 
-std::optional<double> SecondsBetween(const std::string& from, const std::string& to) {
-  const auto start = ParseRfc3339(from), end = ParseRfc3339(to);
-  if (!start || !end || *end < *start) return std::nullopt;
-  return std::chrono::duration<double>(*end - *start).count();
+std::optional<double> SecondsBetween(std::optional<Time> from, Time to) {
+  if (!from || to < *from) return std::nullopt;
+  return std::chrono::duration<double>(to - *from).count();
 }
 
-void CompareRunning(const Object& before, const Object& after, JobTransition& transition) {
-  const Object& running = ConditionOf(after, "Running");
-  if (!IsTrueCondition(running) || IsTrueCondition(ConditionOf(before, "Running"))) return;
-  const std::string since = TextMember(running, "lastTransitionTime");
-  const Object& restarting = ConditionOf(before, "Restarting");
-  if (IsTrueCondition(restarting)) {
-    transition.seconds_to_recover =
-        SecondsBetween(TextMember(restarting, "lastTransitionTime"), since);
-  } else if (IntMember(after, "restartCount") == 0) {
-    transition.seconds_to_running = SecondsBetween(TextMember(after, "startTime"), since);
+void CompareRunning(const TrainingJobStatus& before, const TrainingJobStatus& after,
+                    JobTransition& transition) {
+  if (!IsTrue(after, controller::kRunning) || IsTrue(before, controller::kRunning)) return;
+  const Time since = FindCondition(after, controller::kRunning)->last_transition_time;
+  if (IsTrue(before, controller::kRestarting)) {
+    transition.seconds_to_recover = SecondsBetween(
+        FindCondition(before, controller::kRestarting)->last_transition_time, since);
+  } else if (after.restart_count == 0) {
+    transition.seconds_to_running = SecondsBetween(after.start_time, since);
   }
 }
 
 }  // namespace
 
-JobTransition Compare(const Object* before, const Object& after) {
+JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& after) {
   JobTransition transition;
-  const Object& now = Member(after, "status");
+  const TrainingJobStatus& now = after.status;
   if (before == nullptr) {
     // One that has a status was made before this process began: what happened to it was counted
     // then.
-    transition.created = Member(now, "conditions").is_null();
+    transition.created = now.conditions.empty();
     return transition;
   }
-  const Object& then = Member(*before, "status");
-  const auto became_true = [&](const char* type) {
-    return IsTrueCondition(ConditionOf(now, type)) && !IsTrueCondition(ConditionOf(then, type));
-  };
-  transition.succeeded = became_true("Succeeded");
-  transition.failed = became_true("Failed");
-  if (transition.failed)
-    transition.failure_reason = TextMember(ConditionOf(now, "Failed"), "reason");
-  const auto more = [&](const char* cause) {
-    const int counted = IntMember(Member(now, "restarts"), cause);
-    return std::max(0, counted - IntMember(Member(then, "restarts"), cause));
-  };
-  transition.application_restarts = more("application");
-  transition.disruption_restarts = more("disruption");
+  const TrainingJobStatus& then = before->status;
+  const auto became_true = [&](const char* type) { return IsTrue(now, type) && !IsTrue(then, type); };
+  transition.succeeded = became_true(controller::kSucceeded);
+  transition.failed = became_true(controller::kFailed);
+  if (transition.failed) {
+    transition.failure_reason = FindCondition(now, controller::kFailed)->reason;
+  }
+  transition.application_restarts =
+      std::max(0, now.restarts.application - then.restarts.application);
+  transition.disruption_restarts = std::max(0, now.restarts.disruption - then.restarts.disruption);
   CompareRunning(then, now, transition);
   return transition;
-}
-
-std::string StateOf(const Object& job) {
-  const std::string state = TextMember(Member(job, "status"), "state");
-  return state.empty() ? "Created" : state;
 }
 
 }  // namespace lockstep::metrics

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "operator/kube/object.h"
+#include "api/v1/training_job.h"
 
 namespace lockstep::metrics {
 
@@ -18,10 +18,7 @@ struct JobTransition {
   std::optional<double> seconds_to_recover;  // from the beginning of a restart to running again
 };
 
-// `before` is null for a job that was not known. Members of a wrong type count as absent.
-JobTransition Compare(const kube::Object* before, const kube::Object& after);
-
-// What the printer column says; "Created" before the first status.
-std::string StateOf(const kube::Object& job);
+// `before` is null for a job that was not known.
+JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& after);
 
 }  // namespace lockstep::metrics

@@ -130,7 +130,7 @@ OperatorMetrics::OperatorMetrics(const Clock& clock, const std::string& version)
 
 OperatorMetrics::~OperatorMetrics() = default;
 
-void OperatorMetrics::OnJobChange(const kube::Object* before, const kube::Object& after) {
+void OperatorMetrics::OnJobChange(const api::TrainingJob* before, const api::TrainingJob& after) {
   const JobTransition transition = Compare(before, after);
   Recorded& recorded = *recorded_;
   if (transition.created) recorded.created.Increment();

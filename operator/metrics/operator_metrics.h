@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "api/base/clock.h"
+#include "api/v1/training_job.h"
 #include "operator/kube/instrumented_client.h"
-#include "operator/kube/store.h"
 #include "operator/kube/work_queue.h"
 
 namespace lockstep::metrics {
@@ -25,7 +25,11 @@ struct Snapshot {
   std::int64_t reconciles = 0, failed_reconciles = 0, stale_reads = 0;
   bool leader = false;
   std::vector<Cache> caches;
-  std::vector<kube::ObjectPtr> jobs;
+  struct Job {
+    std::string namespace_name, name;
+    std::string state;  // what the printer column says; empty before the first status
+  };
+  std::vector<Job> jobs;
 };
 
 // At most this many jobs have series of their own; those not yet finished come first.
@@ -39,7 +43,7 @@ class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueu
   ~OperatorMetrics() override;
 
   // Of each change of a job that a watch brings; `before` is null for one that was not known.
-  void OnJobChange(const kube::Object* before, const kube::Object& after);
+  void OnJobChange(const api::TrainingJob* before, const api::TrainingJob& after);
   void OnCall(kube::Verb verb, const kube::Kind& kind, const absl::Status& result,
               Duration took) override;
   void OnWatchEvent(const kube::Kind& kind) override;

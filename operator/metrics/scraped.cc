@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "operator/metrics/job_transition.h"
-
 namespace lockstep::metrics {
 namespace {
 
@@ -47,13 +45,17 @@ bool IsFinished(const std::string& state) {
   return state == "Succeeded" || state == "Failed";
 }
 
-void AddJobs(const std::vector<kube::ObjectPtr>& jobs, Families& families) {
+const std::string& StateOf(const Snapshot::Job& job) {
+  static const std::string kCreated = "Created";  // and no status yet
+  return job.state.empty() ? kCreated : job.state;
+}
+
+void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
   std::map<std::string, int> by_state;
-  std::vector<std::pair<const kube::Object*, std::string>> unfinished, finished;
-  for (const kube::ObjectPtr& job : jobs) {
-    std::string state = StateOf(*job);
-    ++by_state[state];
-    (IsFinished(state) ? finished : unfinished).emplace_back(job.get(), std::move(state));
+  std::vector<const Snapshot::Job*> unfinished, finished;
+  for (const Snapshot::Job& job : jobs) {
+    ++by_state[StateOf(job)];
+    (IsFinished(job.state) ? finished : unfinished).push_back(&job);
   }
   families.Begin(MetricType::Gauge, "lockstep_operator_jobs", "Jobs that there are, by state.");
   for (const auto& [state, count] : by_state) families.Add(count, {{"state", state}});
@@ -62,11 +64,11 @@ void AddJobs(const std::vector<kube::ObjectPtr>& jobs, Families& families) {
                  "Always 1; the state of each job, unfinished ones first if there are too many.");
   std::size_t left = kMaxJobSeries;
   for (const auto* list : {&unfinished, &finished}) {
-    for (const auto& [job, state] : *list) {
+    for (const Snapshot::Job* job : *list) {
       if (left == 0) break;
       --left;
       families.Add(
-          1, {{"namespace", kube::Namespace(*job)}, {"name", kube::Name(*job)}, {"state", state}});
+          1, {{"namespace", job->namespace_name}, {"name", job->name}, {"state", StateOf(*job)}});
     }
   }
   families.Gauge("lockstep_operator_job_series_left_out",

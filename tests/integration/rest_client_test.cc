@@ -64,7 +64,7 @@ TEST(RealServerTest, TheSameEventAgainCountsUpOneSeries) {
   const SystemClock clock;
   EventRecorder recorder(*client, clock, "example.com/test", "pod-1");
   for (int i = 0; i < 3; ++i) {
-    recorder.Record(kConfigMapKind, *about, EventType::kWarning, "Failed", "Start", "it broke");
+    recorder.Record(kConfigMapKind, IdentityOf(*about), EventType::kWarning, "Failed", "Start", "it broke");
   }
   const auto events = client->List(kEventKind, {.namespace_name = space});
   ASSERT_TRUE(events.ok()) << events.status();
@@ -163,17 +163,18 @@ class InformerOverProxyTest : public ::testing::Test {
     (*current)["data"]["value"] = value;
     ASSERT_TRUE(direct_->Update(kConfigMapKind, *current).ok());
   }
-  static InformerOptions Quick(const std::string& space) {
-    InformerOptions options;
+  static ReflectorOptions Quick(const std::string& space) {
+    ReflectorOptions options;
     options.namespace_name = space;
     options.backoff.initial = milliseconds(5);
     options.backoff.limit = milliseconds(50);
     return options;
   }
-  bool EventuallyHas(const Informer& informer, const std::string& name, const std::string& value) {
+  bool EventuallyHas(const Informer<Object>& informer, const std::string& name,
+                     const std::string& value) {
     return Eventually([&] {
-      const ObjectPtr object = informer.store().Get({space_, name});
-      return object && (*object)["data"]["value"] == value;
+      const auto object = informer.store().Get({space_, name});
+      return object && object->value["data"]["value"] == value;
     });
   }
 
@@ -186,7 +187,7 @@ class InformerOverProxyTest : public ::testing::Test {
 TEST_F(InformerOverProxyTest, AStreamThatArrivesByteByByteIsRead) {
   proxy_.SetMode(FaultProxy::Mode::kByteByByte);
   Write("a", "1");
-  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  Informer<Object> informer(*client_, kConfigMapKind, Quick(space_), WholeObject);
   informer.Start();
   ASSERT_TRUE(informer.WaitForSync());
   Write("a", "2");
@@ -194,7 +195,7 @@ TEST_F(InformerOverProxyTest, AStreamThatArrivesByteByByteIsRead) {
 }
 
 TEST_F(InformerOverProxyTest, ACutStreamIsTakenUpWhereItEnded) {
-  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  Informer<Object> informer(*client_, kConfigMapKind, Quick(space_), WholeObject);
   informer.Start();
   ASSERT_TRUE(informer.WaitForSync());
   for (int i = 1; i <= 60; ++i) {
@@ -205,7 +206,7 @@ TEST_F(InformerOverProxyTest, ACutStreamIsTakenUpWhereItEnded) {
 }
 
 TEST_F(InformerOverProxyTest, AHalfOpenStreamIsFoundOut) {
-  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  Informer<Object> informer(*client_, kConfigMapKind, Quick(space_), WholeObject);
   informer.Start();
   ASSERT_TRUE(informer.WaitForSync());
   Write("a", "1");
@@ -219,7 +220,7 @@ TEST_F(InformerOverProxyTest, AHalfOpenStreamIsFoundOut) {
 }
 
 TEST_F(InformerOverProxyTest, AServerThatIsAwayIsWaitedFor) {
-  Informer informer(*client_, kConfigMapKind, Quick(space_));
+  Informer<Object> informer(*client_, kConfigMapKind, Quick(space_), WholeObject);
   informer.Start();
   ASSERT_TRUE(informer.WaitForSync());
   proxy_.SetMode(FaultProxy::Mode::kRefuse);

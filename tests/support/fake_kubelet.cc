@@ -46,10 +46,11 @@ FakeKubelet::FakeKubelet(kube::Client& client, std::string namespace_name, Scrip
     : client_(client),
       script_(std::move(script)),
       confirm_(std::move(confirm)),
-      pods_(client, kube::kPodKind, {.namespace_name = std::move(namespace_name)}) {
-  pods_.SetHandlers({.on_add = [this](const Object& pod) { See(pod); },
-                     .on_update = [this](const Object&, const Object& pod) { See(pod); },
-                     .on_delete = {}});
+      pods_(client, kube::kPodKind, {.namespace_name = std::move(namespace_name)},
+            kube::WholeObject) {
+  pods_.SetHandler([this](const auto* /*before*/, const auto* pod) {
+    if (pod != nullptr) See(pod->value);
+  });
   pods_.Start();
 }
 
@@ -62,8 +63,8 @@ void FakeKubelet::FinishAll() {
     const std::lock_guard lock(mutex_);
     finish_all_ = true;
   }
-  for (const kube::ObjectPtr& pod : pods_.store().List()) {
-    if (PhaseOf(*pod) == "Running" && !kube::IsBeingDeleted(*pod)) End(*pod, Fate::kSucceeds);
+  for (const auto& pod : pods_.store().List()) {
+    if (PhaseOf(pod->value) == "Running" && !pod->being_deleted) End(pod->value, Fate::kSucceeds);
   }
 }
 

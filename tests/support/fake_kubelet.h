@@ -47,7 +47,7 @@ class FakeKubelet {
   std::mutex mutex_;
   std::set<std::string> asked_;  // uids; guarded by mutex_
   bool finish_all_ = false;      // guarded by mutex_
-  kube::Informer pods_;
+  kube::Informer<kube::Object> pods_;
 };
 
 }  // namespace lockstep::testing

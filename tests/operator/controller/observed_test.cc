@@ -131,45 +131,26 @@ TEST(ObservedTest, AStrangersLabelsAreNotAReplica) {
   }
 }
 
-TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCountsTrimmedOrNot) {
+TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCounts) {
   Object pod = PodWith("Never", "Pending", Object::object());
   pod["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "True"}},
                                  {{"type", "PodScheduled"},
                                   {"status", "False"},
                                   {"reason", "Unschedulable"},
                                   {"message", "x"}}};
-  Object trimmed = pod;
-  TrimPod(trimmed);
-  EXPECT_EQ(ObservePod(trimmed)->unschedulable, "");
-  EXPECT_EQ(ObservePod(trimmed), ObservePod(pod));
+  EXPECT_EQ(ObservePod(pod)->unschedulable, "");
 }
 
-TEST(ObservedTest, TrimmingAPodChangesNothingThatIsRead) {
-  for (const Object& state : {ExitOf(1), Object{{"waiting", {{"reason", "ErrImagePull"}}}}}) {
-    const Object pod = PodWith("Never", "Running", state);
-    Object trimmed = pod;
-    TrimPod(trimmed);
-    EXPECT_EQ(ObservePod(trimmed), ObservePod(pod));
-    EXPECT_EQ(kube::ControllerUid(trimmed), kube::ControllerUid(pod));
-    EXPECT_LT(trimmed.dump().size(), pod.dump().size() / 2);
-  }
-  Object troubled = TroubledPod();
-  troubled["metadata"]["annotations"]["example.com/big"] = std::string(5000, 'x');
-  Object trimmed = troubled;
-  TrimPod(trimmed);
-  EXPECT_EQ(ObservePod(trimmed), ObservePod(troubled));
-  EXPECT_EQ(trimmed.dump().find("example.com"), std::string::npos);
-  EXPECT_EQ(trimmed.dump().find("Initialized"), std::string::npos);
+TEST(ObservedTest, APodThatANodeControllerGaveUpIsUnreachable) {
   Object lost = TroubledPod();
-  lost["status"]["conditions"][0]["status"] = "False";  // as a node controller leaves it
+  lost["status"]["conditions"][0]["status"] = "False";
   lost["status"]["reason"] = "NodeLost";
-  trimmed = lost;
-  TrimPod(trimmed);
-  EXPECT_TRUE(ObservePod(trimmed)->unreachable_since);
-  EXPECT_EQ(ObservePod(trimmed), ObservePod(lost));
-  for (Object strange :
+  EXPECT_TRUE(ObservePod(lost)->unreachable_since);
+}
+
+TEST(ObservedTest, WhatIsNoPodIsNoReplica) {
+  for (const Object& strange :
        {Object(), Object("text"), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
-    TrimPod(strange);
     EXPECT_FALSE(ObservePod(strange));
   }
 }
@@ -188,19 +169,15 @@ TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
   Object& skipped = read->at("object");
   EXPECT_FALSE(skipped["spec"].contains("volumes"));
   EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
-  TrimPod(skipped);
-  TrimPod(pod);
-  EXPECT_EQ(skipped, pod);
+  EXPECT_EQ(ObservePod(skipped), ObservePod(pod));
 }
 
 TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {
   Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
-  Observed fine;
-  ObserveJob(job, fine);
+  const ObservedJob fine = ObserveJob(job);
   EXPECT_FALSE(fine.invalid) << *fine.invalid;
   job["spec"]["replicaSpecs"]["Worker"]["replicas"] = "two";
-  Observed broken;
-  ObserveJob(job, broken);
+  const ObservedJob broken = ObserveJob(job);
   ASSERT_TRUE(broken.invalid);
   EXPECT_NE(broken.invalid->find("spec.replicaSpecs.Worker.replicas"), std::string::npos);
   EXPECT_EQ(broken.job.metadata.name, "j");
@@ -212,15 +189,14 @@ TEST(ObservedTest, AJobThatCannotBeReadStillSaysWhoseItIsAndWhenItMayGo) {
   job["spec"]["replicaSpecs"] = 7;
   job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue";
   job["spec"]["runPolicy"] = {{"ttlSecondsAfterFinished", 60}, {"cleanPodPolicy", "Al"}};
-  Observed observed;
-  ObserveJob(job, observed);
+  Observed observed{ObserveJob(job)};
   EXPECT_TRUE(observed.invalid);
   EXPECT_EQ(observed.job.spec.managed_by, "kueue.x-k8s.io/multikueue");
   EXPECT_EQ(observed.job.spec.run_policy.ttl_seconds_after_finished, 60);
   EXPECT_EQ(observed.job.spec.run_policy.clean_pod_policy, api::CleanPodPolicy::kRunning);
   EXPECT_EQ(MakePlan(observed).status, observed.job.status) << "hands off";
   job["spec"].erase("managedBy");
-  ObserveJob(job, observed);
+  static_cast<ObservedJob&>(observed) = ObserveJob(job);
   observed.now = Time(seconds(1'700'000'000));
   observed.job.status = MakePlan(observed).status;
   observed.now += seconds(60);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "operator/controller/gang.h"
@@ -55,21 +57,12 @@ class World {
 
   // Lets one kind's cache see up to `count` more changes.
   void Sync(const kube::Kind& kind, std::size_t count) {
-    kube::Store& store = StoreOf(kind);
     std::uint64_t& seen = seen_[kind.plural];
     for (const FakeClient::Change& change : client.JournalSince(seen)) {
       if (!(change.kind == kind)) continue;
       if (count-- == 0) return;
       seen = change.version;
-      kube::Object object = change.event.object;
-      if (kind == kube::kPodKind) controller::TrimPod(object);
-      if (kind == controller::kWorkloadKind) controller::TrimWorkload(object);
-      if (change.event.type == kube::WatchEvent::Type::kDeleted) {
-        store.Remove(kube::KeyOf(object));
-      } else {
-        store.Put(std::make_shared<const kube::Object>(std::move(object)));
-      }
-      store.SetResourceVersion(std::to_string(change.version));
+      See(kind, change);
     }
   }
   void SyncAll() {
@@ -133,17 +126,40 @@ class World {
 
  private:
   struct Caches {
-    kube::Store jobs, pods, services, pod_groups, workloads;
+    kube::Store<controller::ObservedJob> jobs;
+    kube::Store<std::optional<controller::ObservedPod>> pods;
+    kube::Store<std::monostate> services;
+    kube::Store<kube::Object> pod_groups, workloads;
   };
-  const kube::Store* PodGroups() const {
+  const kube::Store<kube::Object>* PodGroups() const {
     return settings_.gang_scheduler_name.empty() ? nullptr : &caches_->pod_groups;
   }
-  const kube::Store* Workloads() const { return settings_.kueue ? &caches_->workloads : nullptr; }
-  kube::Store& StoreOf(const kube::Kind& kind) {
-    if (kind == kube::kPodKind) return caches_->pods;
-    if (kind == kube::kServiceKind) return caches_->services;
-    if (kind == controller::kWorkloadKind) return caches_->workloads;
-    return kind == controller::kTrainingJobKind ? caches_->jobs : caches_->pod_groups;
+  const kube::Store<kube::Object>* Workloads() const {
+    return settings_.kueue ? &caches_->workloads : nullptr;
+  }
+
+  void See(const kube::Kind& kind, const FakeClient::Change& change) {
+    if (kind == kube::kPodKind) return See(caches_->pods, change, controller::ObservePod);
+    if (kind == controller::kTrainingJobKind) {
+      return See(caches_->jobs, change, controller::ObserveJob);
+    }
+    if (kind == controller::kWorkloadKind) {
+      return See(caches_->workloads, change, controller::TrimmedWorkload);
+    }
+    if (kind == kube::kServiceKind) {
+      return See(caches_->services, change, [](const auto&) { return std::monostate(); });
+    }
+    See(caches_->pod_groups, change, controller::TrimmedPodGroup);
+  }
+  template <typename Value>
+  static void See(kube::Store<Value>& store, const FakeClient::Change& change, const auto& read) {
+    const kube::Object& object = change.event.object;
+    if (change.event.type == kube::WatchEvent::Type::kDeleted) {
+      store.Remove(kube::KeyOf(object));
+    } else {
+      store.Put(std::make_shared<const kube::Cached<Value>>(kube::IdentityOf(object), read(object)));
+    }
+    store.SetResourceVersion(std::to_string(change.version));
   }
 
   const controller::Settings settings_;

@@ -21,7 +21,8 @@ struct EventRecorderTest : ::testing::Test {
   FakeClient client;
   FakeClock clock;
   EventRecorder recorder{client, clock, "example.com/test", "pod-1"};
-  const Object pod = {{"metadata", {{"name", "a"}, {"namespace", "n"}, {"uid", "u"}}}};
+  const Identity pod =
+      IdentityOf({{"metadata", {{"name", "a"}, {"namespace", "n"}, {"uid", "u"}}}});
 };
 
 TEST_F(EventRecorderTest, AnEventHasWhatTheApiServerAsksFor) {

@@ -21,10 +21,11 @@ Object Pod(const std::string& name) {
 // What the handlers were told, and a way to wait for it.
 class Journal {
  public:
-  InformerHandlers Handlers() {
-    return {.on_add = [this](const Object& object) { Note("+" + Name(object)); },
-            .on_update = [this](const Object&, const Object& after) { Note("~" + Name(after)); },
-            .on_delete = [this](const Object& object) { Note("-" + Name(object)); }};
+  Informer<Object>::OnChange Handler() {
+    return [this](const Identity* before, const Identity* after) {
+      if (before == nullptr) return Note("+" + after->key.name);
+      Note((after == nullptr ? "-" : "~") + before->key.name);
+    };
   }
   // Blocks until there are `count` entries; the test's own time limit ends a wait in vain.
   std::vector<std::string> WaitFor(std::size_t count) {
@@ -47,20 +48,21 @@ class Journal {
 struct InformerTest : ::testing::Test {
   void Start(int page_size = 500) {
     informer.emplace(client, kPodKind,
-                     InformerOptions{.namespace_name = "",
-                                     .label_selector = "",
-                                     .page_size = page_size,
-                                     .transform = [](Object& pod) { pod.erase("spec"); },
-                                     .backoff = {.initial = std::chrono::microseconds(100),
-                                                 .limit = std::chrono::milliseconds(1)}});
-    informer->SetHandlers(journal.Handlers());
+                     ReflectorOptions{.namespace_name = "",
+                                      .label_selector = "",
+                                      .page_size = page_size,
+                                      .skip = {},
+                                      .backoff = {.initial = std::chrono::microseconds(100),
+                                                  .limit = std::chrono::milliseconds(1)}},
+                     [](const Object& pod) { return pod.at("metadata"); });
+    informer->SetHandler(journal.Handler());
     informer->Start();
   }
   void Create(const std::string& name) { ASSERT_TRUE(client.Create(kPodKind, Pod(name)).ok()); }
 
   FakeClient client;
   Journal journal;
-  std::optional<Informer> informer;
+  std::optional<Informer<Object>> informer;
 };
 
 TEST_F(InformerTest, ListsInPagesThenFollowsTheWatch) {
@@ -75,11 +77,26 @@ TEST_F(InformerTest, ListsInPagesThenFollowsTheWatch) {
   EXPECT_EQ(informer->store().size(), 3U);
 }
 
-TEST_F(InformerTest, KeepsOnlyWhatTheTransformLeaves) {
+TEST_F(InformerTest, KeepsWhatTheReaderMakesOfAnObject) {
   Create("a");
   Start();
   ASSERT_TRUE(informer->WaitForSync());
-  EXPECT_FALSE(informer->store().Get({"n", "a"})->contains("spec"));
+  const auto kept = informer->store().Get({"n", "a"});
+  EXPECT_EQ(kept->value.at("name"), "a");
+  EXPECT_FALSE(kept->uid.empty());
+}
+
+TEST_F(InformerTest, AListThatBreaksOffLeavesTheStoreAsItWas) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  int lists = 0;
+  client.SetBefore([&lists](const FakeClient::Call& call) {
+    return call.verb == "list" && ++lists == 2 ? absl::UnavailableError("cut off")
+                                               : absl::OkStatus();
+  });
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_EQ(lists, 4);
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "+b", "+c"));
 }
 
 TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {
@@ -159,8 +176,8 @@ class BackwardsClient final : public Client {
 TEST(InformerOrderTest, AnEventFromThePastChangesNothing) {
   BackwardsClient client;
   Journal journal;
-  Informer informer(client, kPodKind, {});
-  informer.SetHandlers(journal.Handlers());
+  Informer<Object> informer(client, kPodKind, {}, WholeObject);
+  informer.SetHandler(journal.Handler());
   informer.Start();
   EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "-a", "+b"));
 }

@@ -6,22 +6,23 @@
 namespace lockstep::kube {
 namespace {
 
-ObjectPtr Owned(const std::string& name, const std::string& owner) {
-  Object object = {{"metadata", {{"name", name}, {"namespace", "n"}}}};
-  if (!owner.empty()) {
-    object["metadata"]["ownerReferences"] = {{{"uid", owner}, {"controller", true}}};
-  }
-  return std::make_shared<const Object>(std::move(object));
+using Names = Store<int>;
+
+Names::Ptr Owned(const std::string& name, const std::string& owner, int value = 0) {
+  Identity identity;
+  identity.key = {"n", name};
+  identity.owner_uid = owner;
+  return std::make_shared<const Cached<int>>(std::move(identity), value);
 }
 
-std::vector<std::string> NamesOwnedBy(const Store& store, const std::string& owner) {
+std::vector<std::string> NamesOwnedBy(const Names& store, const std::string& owner) {
   std::vector<std::string> names;
-  for (const ObjectPtr& object : store.OwnedBy(owner)) names.push_back(Name(*object));
+  for (const Names::Ptr& object : store.OwnedBy(owner)) names.push_back(object->key.name);
   return names;
 }
 
 TEST(StoreTest, FindsObjectsByTheirOwner) {
-  Store store;
+  Names store;
   store.Put(Owned("b", "x"));
   store.Put(Owned("a", "x"));
   store.Put(Owned("c", "y"));
@@ -31,15 +32,42 @@ TEST(StoreTest, FindsObjectsByTheirOwner) {
 }
 
 TEST(StoreTest, TheIndexFollowsChangesOfOwnerAndRemoval) {
-  Store store;
+  Names store;
   store.Put(Owned("a", "x"));
-  EXPECT_NE(store.Put(Owned("a", "y")), nullptr);
+  EXPECT_EQ(store.Put(Owned("a", "x", 2))->value, 0);
+  EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("a"));
+  EXPECT_EQ(store.OwnedBy("x").front()->value, 2);
+  EXPECT_EQ(store.Put(Owned("a", "y", 3))->value, 2);
   EXPECT_THAT(NamesOwnedBy(store, "x"), testing::IsEmpty());
   EXPECT_THAT(NamesOwnedBy(store, "y"), testing::ElementsAre("a"));
-  EXPECT_NE(store.Remove({"n", "a"}), nullptr);
+  EXPECT_EQ(store.Get({"n", "a"})->value, 3);
+  EXPECT_EQ(store.Remove({"n", "a"})->value, 3);
   EXPECT_EQ(store.Remove({"n", "a"}), nullptr);
   EXPECT_THAT(NamesOwnedBy(store, "y"), testing::IsEmpty());
   EXPECT_EQ(store.size(), 0U);
+}
+
+TEST(StoreTest, AnIdentityIsReadOfAnyObject) {
+  const Identity pod = IdentityOf(
+      {{"metadata",
+        {{"name", "a"},
+         {"namespace", "n"},
+         {"uid", "u"},
+         {"resourceVersion", "7"},
+         {"deletionTimestamp", "2026-01-01T00:00:00Z"},
+         {"ownerReferences",
+          {{{"uid", "x"}, {"name", "other"}},
+           {{"uid", "y"}, {"name", "job"}, {"controller", true}}}}}}});
+  EXPECT_EQ(pod.key, (Key{"n", "a"}));
+  EXPECT_EQ(pod.uid, "u");
+  EXPECT_EQ(pod.resource_version, "7");
+  EXPECT_EQ(pod.owner_uid, "y");
+  EXPECT_EQ(pod.owner_name, "job");
+  EXPECT_TRUE(pod.being_deleted);
+  for (const Object& strange : {Object(), Object("text"), Object{{"metadata", 1}}}) {
+    EXPECT_EQ(IdentityOf(strange).key, Key());
+    EXPECT_FALSE(IdentityOf(strange).being_deleted);
+  }
 }
 
 TEST(StoreTest, VersionsAreComparedAsNumbers) {

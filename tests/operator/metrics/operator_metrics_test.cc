@@ -20,14 +20,18 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-kube::ObjectPtr Job(const std::string& name, const std::string& state) {
-  return std::make_shared<const kube::Object>(kube::Object{
-      {"metadata", {{"namespace", "default"}, {"name", name}}}, {"status", {{"state", state}}}});
+Snapshot::Job Job(const std::string& name, const std::string& state) {
+  return {"default", name, state};
 }
 
-kube::Object Failed(const std::string& reason) {
-  return {
-      {"status", {{"conditions", {{{"type", "Failed"}, {"status", "True"}, {"reason", reason}}}}}}};
+api::TrainingJob Failed(const std::string& reason) {
+  api::Condition condition;
+  condition.type = "Failed";
+  condition.status = api::ConditionStatus::kTrue;
+  condition.reason = reason;
+  api::TrainingJob job;
+  job.status.conditions = {condition};
+  return job;
 }
 
 struct OperatorMetricsTest : ::testing::Test {
@@ -82,7 +86,7 @@ TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
 }
 
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
-  const kube::Object before = kube::Object::object();
+  const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 68\n"));
   EXPECT_THAT(Text(), Not(HasSubstr("Made40Up")));
@@ -123,7 +127,7 @@ TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(3));
   metrics.OnCall(Verb::kWatch, kPodKind, absl::OkStatus(), milliseconds(3));
   metrics.OnWatchEvent(kPodKind);
-  const kube::Object before = kube::Object::object();
+  const api::TrainingJob before;
   metrics.OnJobChange(&before, Failed("DeadlineExceeded"));
   snapshot.jobs = {Job("a", "Running")};
   snapshot.caches = {{"pods", true, 3}};

@@ -1,0 +1,77 @@
+// Follows what an API server has of one kind: list in pages, watch from there, list again when the
+// server has forgotten the version (410).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "operator/kube/backoff.h"
+#include "operator/kube/client.h"
+
+namespace lockstep::kube {
+
+// What a Reflector fills. Called on its thread alone.
+class ReflectorSink {
+ public:
+  virtual ~ReflectorSink() = default;
+  // A list: begun (again, if one broke off), in pages, and whole at `version`.
+  virtual void OnListBegin() = 0;
+  virtual void OnPage(std::vector<Object> items) = 0;
+  virtual void OnListEnd(const std::string& version) = 0;
+  // An event that is newer than all before.
+  virtual void OnEvent(WatchEvent event, const std::string& version) = 0;
+  // Of the list and of what came since.
+  virtual std::string Version() const = 0;
+};
+
+struct ReflectorOptions {
+  std::string namespace_name;  // empty: all
+  std::string label_selector;
+  // A page is held as text and as objects at once, and a pod of a large job has 40 KB.
+  int page_size = 100;
+  FieldTree skip;  // members that need not be read at all
+  BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
+};
+
+class Reflector {
+ public:
+  // The client and the sink outlive it.
+  Reflector(Client& client, Kind kind, ReflectorOptions options, ReflectorSink& sink);
+  ~Reflector();  // Stop()
+  Reflector(const Reflector&) = delete;
+  Reflector& operator=(const Reflector&) = delete;
+
+  void Start();
+  void Stop();  // idempotent; after it, the sink is not called
+
+  // True once the first list has been taken in.
+  bool HasSynced() const { return synced_; }
+  // Blocks; false if stopped before.
+  bool WaitForSync();
+  const Kind& kind() const { return kind_; }
+
+ private:
+  void Run(std::stop_token stop);
+  absl::Status ListAll(const std::stop_token& stop);
+  absl::Status WatchOnce(std::stop_token stop);
+  void OnEvent(WatchEvent event);
+
+  Client& client_;
+  const Kind kind_;
+  const ReflectorOptions options_;
+  ReflectorSink& sink_;
+  bool must_list_ = true;   // of the thread
+  bool saw_event_ = false;  // of the thread: the watch made headway
+  std::atomic<bool> synced_{false};
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  bool stopped_ = false;  // guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::kube

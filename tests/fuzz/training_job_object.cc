@@ -1,0 +1,18 @@
+// A TrainingJob as an API server has it, well-formed or not: a cache can keep it, and what is kept
+// can be written.
+#include "operator/controller/observe_job.h"
+#include "tests/fuzz/fuzz.h"
+
+using lockstep::fuzz::Require;
+using lockstep::kube::Object;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Object object = Object::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return 0;  // no client hands on anything else
+  const auto observed = lockstep::controller::ObserveJob(object);
+  Require(!observed.invalid || !observed.invalid->empty(), "an invalid job has a reason");
+  const auto again =
+      lockstep::api::TrainingJobFromJson(lockstep::api::TrainingJobToJson(observed.job));
+  Require(again.ok() && *again == observed.job, "written and read back, it is the same");
+  return 0;
+}
