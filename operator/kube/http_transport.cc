@@ -18,6 +18,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <charconv>
+#include <condition_variable>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -160,11 +161,44 @@ std::string TextOf(const ByteBuffer& buffer) {
   return {bytes.begin(), bytes.end()};
 }
 
+// Set once; shared by who sets it and who waits.
+class Flag {
+ public:
+  void Set() {
+    {
+      const std::lock_guard lock(mutex_);
+      set_ = true;
+    }
+    changed_.notify_one();
+  }
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+// What the task ends with. The library's own wait is woken by one who still holds the lock that it
+// needs, which costs both threads a switch more, for each request and event.
+template <typename T>
+T Await(const pplx::task<T>& task) {
+  if (!task.is_done()) {
+    const auto done = std::make_shared<Flag>();
+    task.then([done](const pplx::task<T>& /*ended*/) { done->Set(); });
+    done->Wait();
+  }
+  return task.get();
+}
+
 // Reads what has arrived, at least a byte; 0 at the end.
 std::size_t ReadSome(concurrency::streams::streambuf<std::uint8_t>& from,
                      std::vector<std::uint8_t>& into) {
   using Traits = concurrency::streams::char_traits<std::uint8_t>;
-  const auto first = from.bumpc().get();
+  const auto first = Await(from.bumpc());
   if (first == Traits::eof()) return 0;
   into[0] = static_cast<std::uint8_t>(first);
   const std::size_t more = std::min(from.in_avail(), into.size() - 1);
@@ -198,8 +232,10 @@ class CpprestTransport final : public HttpTransport {
       http::http_request message = MessageOf(request);
       const ByteBuffer body;
       message.set_response_stream(body.create_ostream());
-      const http::http_response answer = client_.request(message, fate->cancel.get_token()).get();
-      answer.content_ready().get();
+      const http::http_response answer =
+          Await(client_.request(message, fate->cancel.get_token()).then([](const http::http_response& begun) {
+            return begun.content_ready();
+          }));
       return absl::StatusOr<HttpResponse>(
           HttpResponse{answer.status_code(), RetryAfterOf(answer), TextOf(body)});
     });
@@ -220,7 +256,7 @@ class CpprestTransport final : public HttpTransport {
     auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
       http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
       const http::http_response answer =
-          client.request(MessageOf(request), fate->cancel.get_token()).get();
+          Await(client.request(MessageOf(request), fate->cancel.get_token()));
       HttpResponse result{answer.status_code(), RetryAfterOf(answer), ""};
       if (result.status == http::status_codes::OK) {
         deadlines_.Cancel(deadline);

@@ -9,20 +9,27 @@ WorkQueue::WorkQueue(const Clock& clock, BackoffPolicy policy, std::uint32_t see
     : clock_(clock), policy_(policy), random_(seed) {}
 
 void WorkQueue::Add(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  AddLocked(key);
+  std::unique_lock lock(mutex_);
+  const Wakeup wakeup = AddLocked(key);
+  lock.unlock();
+  Notify(wakeup);
 }
 
 void WorkQueue::AddAfter(const Key& key, Duration delay) {
-  const std::lock_guard lock(mutex_);
-  AddAfterLocked(key, delay);
+  std::unique_lock lock(mutex_);
+  const Wakeup wakeup = AddAfterLocked(key, delay);
+  lock.unlock();
+  Notify(wakeup);
 }
 
 void WorkQueue::AddRateLimited(const Key& key) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   ++retries_;
-  AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
+  const Wakeup wakeup =
+      AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
+  lock.unlock();
+  Notify(wakeup);
 }
 
 void WorkQueue::Forget(const Key& key) {
@@ -34,14 +41,43 @@ std::optional<Key> WorkQueue::Get() {
   std::unique_lock lock(mutex_);
   while (!shut_down_) {
     MoveDueLocked();
-    if (!ready_.empty()) return TakeLocked();
-    if (due_.empty()) {
-      changed_.wait(lock);
-    } else {
-      changed_.wait_for(lock, due_.begin()->first - clock_.SteadyNow());
+    if (ready_.empty()) {
+      WaitLocked(lock);
+      continue;
     }
+    std::optional<Key> key = TakeLocked();
+    const Wakeup wakeup = ready_.empty() ? ForDueLocked() : ForReadyLocked();
+    lock.unlock();
+    Notify(wakeup);
+    return key;
   }
   return std::nullopt;
+}
+
+void WorkQueue::WaitLocked(std::unique_lock<std::mutex>& lock) {
+  if (due_.empty() || has_timekeeper_) {
+    ++idle_count_;
+    idle_.wait(lock);
+    --idle_count_;
+  } else {
+    has_timekeeper_ = true;
+    timekeeper_.wait_for(lock, due_.begin()->first - clock_.SteadyNow());
+    has_timekeeper_ = false;
+  }
+}
+
+void WorkQueue::Notify(Wakeup wakeup) {
+  if (wakeup != nullptr) wakeup->notify_one();
+}
+
+WorkQueue::Wakeup WorkQueue::ForReadyLocked() {
+  if (idle_count_ > 0) return &idle_;
+  return has_timekeeper_ ? &timekeeper_ : nullptr;
+}
+
+WorkQueue::Wakeup WorkQueue::ForDueLocked() {
+  if (due_.empty() || has_timekeeper_) return nullptr;
+  return idle_count_ > 0 ? &idle_ : nullptr;
 }
 
 std::optional<Key> WorkQueue::TryGet() {
@@ -52,20 +88,23 @@ std::optional<Key> WorkQueue::TryGet() {
 }
 
 void WorkQueue::Done(const Key& key) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto started = processing_.find(key);
   if (started == processing_.end()) return;
   if (observer_ != nullptr) observer_->OnDone(clock_.SteadyNow() - started->second);
   processing_.erase(started);
   if (!dirty_.contains(key)) return;
   ready_.push_back(key);
-  changed_.notify_one();
+  const Wakeup wakeup = ForReadyLocked();
+  lock.unlock();
+  Notify(wakeup);
 }
 
 void WorkQueue::ShutDown() {
   const std::lock_guard lock(mutex_);
   shut_down_ = true;
-  changed_.notify_all();
+  idle_.notify_all();
+  timekeeper_.notify_all();
 }
 
 std::size_t WorkQueue::size() const {
@@ -87,26 +126,27 @@ WorkQueueStats WorkQueue::Stats() const {
   return stats;
 }
 
-void WorkQueue::AddLocked(const Key& key) {
-  if (shut_down_ || !dirty_.try_emplace(key, clock_.SteadyNow()).second) return;
+WorkQueue::Wakeup WorkQueue::AddLocked(const Key& key) {
+  if (shut_down_ || !dirty_.try_emplace(key, clock_.SteadyNow()).second) return nullptr;
   ++adds_;
-  if (processing_.contains(key)) return;  // Done puts it into ready_
+  if (processing_.contains(key)) return nullptr;  // Done puts it into ready_
   ready_.push_back(key);
-  changed_.notify_one();
+  return ForReadyLocked();
 }
 
-void WorkQueue::AddAfterLocked(const Key& key, Duration delay) {
-  if (shut_down_) return;
+WorkQueue::Wakeup WorkQueue::AddAfterLocked(const Key& key, Duration delay) {
+  if (shut_down_) return nullptr;
   if (delay <= Duration::zero()) return AddLocked(key);
   const SteadyTime due = clock_.SteadyNow() + delay;
   const auto [it, added] = delayed_.try_emplace(key, due);
   if (!added) {
-    if (it->second <= due) return;
+    if (it->second <= due) return nullptr;
     due_.erase({it->second, key});
     it->second = due;
   }
   due_.insert({due, key});
-  changed_.notify_one();
+  if (due_.begin()->second != key) return nullptr;  // another one's time comes first
+  return has_timekeeper_ ? &timekeeper_ : ForDueLocked();
 }
 
 void WorkQueue::MoveDueLocked() {

@@ -60,16 +60,25 @@ class WorkQueue {
   WorkQueueStats Stats() const;
 
  private:
-  void AddLocked(const Key& key);
-  void AddAfterLocked(const Key& key, Duration delay);
+  // Whom to notify once the lock is free, since who wakes up needs it; null: nobody.
+  using Wakeup = std::condition_variable*;
+  void Notify(Wakeup wakeup);
+  Wakeup ForReadyLocked();
+  Wakeup ForDueLocked();
+  Wakeup AddLocked(const Key& key);
+  Wakeup AddAfterLocked(const Key& key, Duration delay);
   void MoveDueLocked();
   std::optional<Key> TakeLocked();
+  void WaitLocked(std::unique_lock<std::mutex>& lock);
 
   const Clock& clock_;
   const BackoffPolicy policy_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  // Of those in Get() one looks after due_, so that not all wake up when a key is due.
+  std::condition_variable idle_, timekeeper_;
   // Everything below is guarded by mutex_.
+  int idle_count_ = 0;
+  bool has_timekeeper_ = false;
   std::mt19937 random_;
   std::deque<Key> ready_;
   std::map<Key, SteadyTime> dirty_;       // since when; in ready_, or to be put there by Done

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <set>
 #include <thread>
 #include <vector>
@@ -156,6 +157,36 @@ TEST(WorkQueueThreadsTest, NoKeyIsWorkedOnTwiceAtATimeAndNoneIsLost) {
   for (int k = 0; k < kKeys; ++k) {
     while (seen[k] != kAdds / kKeys) std::this_thread::yield();
   }
+  queue.ShutDown();
+}
+
+// One worker looks after the keys that are due later; what it does meanwhile delays none of them.
+TEST(WorkQueueThreadsTest, KeysThatAreDueLaterAreHandedOutWhoeverIsBusy) {
+  const SystemClock clock;
+  WorkQueue queue(clock);
+  constexpr int kKeys = 200;
+  std::atomic<int> seen{0};
+  std::latch first_is_taken(1), all_others_seen(1);
+  std::vector<std::jthread> workers;
+  for (int i = 0; i < 3; ++i) {
+    workers.emplace_back([&] {
+      while (const auto key = queue.Get()) {
+        if (key->name == "first") {  // holds whoever kept time until everything else is done
+          first_is_taken.count_down();
+          all_others_seen.wait();
+        } else if (++seen == kKeys) {
+          all_others_seen.count_down();
+        }
+        queue.Done(*key);
+      }
+    });
+  }
+  queue.AddAfter({"n", "first"}, std::chrono::milliseconds(1));
+  first_is_taken.wait();
+  for (int i = 0; i < kKeys; ++i) {  // each is due before or after those that are there
+    queue.AddAfter({"n", std::to_string(i)}, std::chrono::microseconds(i * 7919 % 5000));
+  }
+  all_others_seen.wait();
   queue.ShutDown();
 }
 
