@@ -15,10 +15,10 @@ constexpr char kReporter[] = "training.lockstep.dev/operator";
 
 // `label`: that it exists; empty: all objects.
 kube::ReflectorOptions Following(const JobControllerOptions& options, const char* label,
-                                 kube::FieldTree skip = {}) {
+                                 std::optional<kube::FieldTree> keep = {}) {
   return {.namespace_name = options.namespace_name,
           .label_selector = label,
-          .skip = std::move(skip),
+          .keep = std::move(keep),
           .backoff = options.watch_retry};
 }
 
@@ -30,10 +30,10 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
     : options_(std::move(options)),
       queue_(clock, options_.retry),
       jobs_(client, kTrainingJobKind, Following(options_, ""), ObserveJob),
-      pods_(client, kube::kPodKind, Following(options_, api::kLabelJobUid, PodFieldsNobodyReads()),
+      pods_(client, kube::kPodKind, Following(options_, api::kLabelJobUid, PodFields()),
             ObservePod),
       services_(client, kube::kServiceKind,
-                Following(options_, api::kLabelJobUid, {"spec", "status"}),
+                Following(options_, api::kLabelJobUid, kube::IdentityFields()),
                 [](const kube::Object& /*service*/) { return std::monostate(); }),
       events_(client, clock, kReporter, options_.instance),
       reconciler_(client,

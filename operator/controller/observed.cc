@@ -6,6 +6,7 @@
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
 #include "operator/controller/main_container.h"
+#include "operator/kube/store.h"
 
 namespace lockstep::controller {
 namespace {
@@ -125,22 +126,19 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
   return pod;
 }
 
-kube::FieldTree PodFieldsNobodyReads() {
-  return {"spec.affinity",
-          "spec.containers.args",
-          "spec.containers.command",
-          "spec.containers.env",
-          "spec.containers.livenessProbe",
-          "spec.containers.readinessProbe",
-          "spec.containers.resources",
-          "spec.containers.securityContext",
-          "spec.containers.startupProbe",
-          "spec.containers.volumeMounts",
-          "spec.initContainers",
-          "spec.securityContext",
-          "spec.tolerations",
-          "spec.topologySpreadConstraints",
-          "spec.volumes"};
+kube::FieldTree PodFields() {
+  kube::FieldTree fields = kube::IdentityFields();
+  for (const char* path :
+       {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
+        "spec.containers.name", "spec.nodeName", "spec.restartPolicy", "status.conditions.type",
+        "status.conditions.status", "status.conditions.reason", "status.conditions.message",
+        "status.conditions.lastTransitionTime", "status.containerStatuses.name",
+        "status.containerStatuses.restartCount", "status.containerStatuses.state",
+        "status.containerStatuses.lastState", "status.message", "status.phase", "status.podIP",
+        "status.reason"}) {
+    fields.Add(path);
+  }
+  return fields;
 }
 
 bool HasSucceeded(const ObservedPod& pod) {

@@ -86,8 +86,8 @@ struct Observed : ObservedJob {
 
 // Reads what rules need out of a Pod; nothing if its labels are not ones that we set.
 std::optional<ObservedPod> ObservePod(const kube::Object& pod);
-// Members of a Pod that it does not read, large ones, so that nobody needs to.
-kube::FieldTree PodFieldsNobodyReads();
+// The members of a Pod that it and a store read, so that nobody parses the rest.
+kube::FieldTree PodFields();
 
 // True if the replica has done its work: the main container ended with 0, whatever sidecars do.
 bool HasSucceeded(const ObservedPod& pod);

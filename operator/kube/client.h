@@ -30,16 +30,15 @@ struct ListOptions {
   std::string label_selector;
   int limit = 500;
   std::string continue_token;
-  // Members that may be left out of the objects, since nobody reads them; null: none. Outlives the
-  // call.
-  const FieldTree* skip = nullptr;
+  // The members of the objects that are read: others may be left out. Null: all. Outlives the call.
+  const FieldTree* keep = nullptr;
 };
 
 struct WatchOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
   std::string resource_version;
-  const FieldTree* skip = nullptr;  // as of ListOptions
+  const FieldTree* keep = nullptr;  // as of ListOptions
 };
 
 // Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read
@@ -54,8 +53,9 @@ class Client {
   // Blocks until `stop`, the end of the stream (Ok) or a failure; OutOfRange means: list again.
   virtual absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
                              const std::function<void(WatchEvent)>& on_event) = 0;
+  // These return the object's metadata as it is now; the rest may be missing.
   virtual absl::StatusOr<Object> Create(const Kind& kind, const Object& object) = 0;
-  // Both need metadata.resourceVersion; Aborted if the object has moved on.
+  // The next two need metadata.resourceVersion; Aborted if the object has moved on.
   virtual absl::StatusOr<Object> Update(const Kind& kind, const Object& object) = 0;
   virtual absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) = 0;
   // A non-empty uid is a precondition: Aborted if the object has another one.

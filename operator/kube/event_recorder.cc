@@ -38,7 +38,7 @@ void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventTyp
     again["eventTime"] = known->event_time;
     again["series"] = {{"count", count}, {"lastObservedTime", MicroTime(clock_.Now())}};
     if (const auto updated = client_.Update(kEventKind, again); updated.ok()) {
-      return Remember(same, *updated, count, now);
+      return Remember(same, *updated, known->event_time, count, now);
     }  // else the server no longer has it
   }
   const auto created = client_.Create(kEventKind, event);
@@ -47,7 +47,7 @@ void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventTyp
                {{"reason", reason}, {"note", note}, {"error", created.status().ToString()}});
     return;
   }
-  Remember(same, *created, 1, now);
+  Remember(same, *created, TextMember(event, "eventTime"), 1, now);
 }
 
 Object EventRecorder::MakeEvent(const Kind& kind, const Identity& regarding, EventType type,
@@ -88,10 +88,10 @@ std::optional<EventRecorder::Series> EventRecorder::Find(const std::string& same
   return it->second;
 }
 
-void EventRecorder::Remember(const std::string& same, const Object& event, int count,
-                             SteadyTime now) {
+void EventRecorder::Remember(const std::string& same, const Object& event,
+                             const std::string& event_time, int count, SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  recent_[same] = {Name(event), ResourceVersion(event), TextMember(event, "eventTime"), count, now};
+  recent_[same] = {Name(event), ResourceVersion(event), event_time, count, now};
 }
 
 }  // namespace lockstep::kube

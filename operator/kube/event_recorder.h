@@ -36,7 +36,8 @@ class EventRecorder {
   Object MakeEvent(const Kind& kind, const Identity& regarding, EventType type,
                    const std::string& reason, const std::string& action, const std::string& note);
   std::optional<Series> Find(const std::string& same, SteadyTime now);
-  void Remember(const std::string& same, const Object& event, int count, SteadyTime now);
+  void Remember(const std::string& same, const Object& event, const std::string& event_time,
+                int count, SteadyTime now);
 
   Client& client_;
   const Clock& clock_;

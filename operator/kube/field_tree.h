@@ -15,14 +15,13 @@ class FieldTree {
   // "spec.containers.env": of each entry, where a path leads through a list.
   FieldTree(std::initializer_list<std::string_view> paths);
 
+  void Add(std::string_view path);
   // What is named below a member; null: nothing.
   const FieldTree* Below(std::string_view member) const;
   // The member itself is in the set, with all below it.
   bool is_end() const { return is_end_; }
 
  private:
-  void Add(std::string_view path);
-
   bool is_end_ = false;
   std::vector<std::pair<std::string, FieldTree>> below_;
 };

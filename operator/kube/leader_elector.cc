@@ -41,7 +41,7 @@ struct LeaderElector::State {
   // Of one thread at a time: Acquire's, then the renewing one, then Release's.
   absl::Status TakeOrKeep();
   absl::Status Take();
-  absl::Status Write(const Object& lease);
+  absl::Status Write(Object lease);
   Object MakeLease(Object lease) const;
   void Observe(Object lease);
   void GiveUp();
@@ -87,7 +87,9 @@ absl::Status LeaderElector::State::TakeOrKeep() {
 absl::Status LeaderElector::State::Take() {
   auto lease = client.Get(kLeaseKind, options.lease);
   if (absl::IsNotFound(lease.status())) {
-    LOCKSTEP_ASSIGN_OR_RETURN(Object made, client.Create(kLeaseKind, MakeLease(Object())));
+    Object made = MakeLease(Object());
+    LOCKSTEP_ASSIGN_OR_RETURN(const Object written, client.Create(kLeaseKind, made));
+    made["metadata"] = Member(written, "metadata");
     Observe(std::move(made));
     return absl::OkStatus();
   }
@@ -101,9 +103,10 @@ absl::Status LeaderElector::State::Take() {
   return Write(MakeLease(*seen));
 }
 
-absl::Status LeaderElector::State::Write(const Object& lease) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Object written, client.Update(kLeaseKind, lease));
-  Observe(std::move(written));
+absl::Status LeaderElector::State::Write(Object lease) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Object written, client.Update(kLeaseKind, lease));
+  lease["metadata"] = Member(written, "metadata");
+  Observe(std::move(lease));
   return absl::OkStatus();
 }
 

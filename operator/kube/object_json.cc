@@ -20,7 +20,7 @@ class ObjectBuilder {
   using string_t = Object::string_t;
   using binary_t = Object::binary_t;
 
-  ObjectBuilder(std::string_view under, const FieldTree* skip) : under_(under), skip_(skip) {}
+  ObjectBuilder(std::string_view under, const FieldTree* keep) : under_(under), keep_(keep) {}
 
   Object Take() { return std::move(root_); }
   const std::string& error() const { return error_; }
@@ -62,17 +62,20 @@ class ObjectBuilder {
     Object* value = nullptr;  // an object or an array
     Object* slot = nullptr;   // of an object: where the next value goes
     bool is_metadata = false;
-    const FieldTree* skip = nullptr;  // of the members; of a list: of its entries' members
+    const FieldTree* keep = nullptr;  // of the members, or of a list's entries; null: all
   };
 
   // False if the member is left out.
   bool EntersMember(const Level& level, const string_t& name) {
-    if (levels_.size() == 1 && skip_ != nullptr && name == under_) {
-      next_skip_ = skip_;
+    if (levels_.size() == 1 && !under_.empty()) {
+      next_keep_ = name == under_ ? keep_ : nullptr;
       return true;
     }
-    next_skip_ = level.skip == nullptr ? nullptr : level.skip->Below(name);
-    if (next_skip_ == nullptr || !next_skip_->is_end()) return true;
+    next_keep_ = level.keep == nullptr ? nullptr : level.keep->Below(name);
+    if (level.keep == nullptr || next_keep_ != nullptr) {
+      if (next_keep_ != nullptr && next_keep_->is_end()) next_keep_ = nullptr;
+      return true;
+    }
     skip_next_ = true;
     return false;
   }
@@ -91,7 +94,7 @@ class ObjectBuilder {
 
   Object* Place(Object value) {
     next_is_metadata_ = false;
-    next_skip_ = nullptr;
+    next_keep_ = nullptr;
     if (levels_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -113,10 +116,10 @@ class ObjectBuilder {
     }
     const bool is_metadata = next_is_metadata_ && empty.is_object();
     const bool is_entry = !levels_.empty() && levels_.back().value->is_array();
-    const FieldTree* const skip =
-        is_entry ? levels_.back().skip : std::exchange(next_skip_, nullptr);
+    const FieldTree* keep = is_entry ? levels_.back().keep : std::exchange(next_keep_, nullptr);
+    if (levels_.empty() && under_.empty()) keep = keep_;
     Object* const value = Place(std::move(empty));
-    levels_.push_back({value, nullptr, is_metadata, skip});
+    levels_.push_back({value, nullptr, is_metadata, keep});
     return CheckDepth();
   }
 
@@ -136,8 +139,8 @@ class ObjectBuilder {
   }
 
   const std::string_view under_;
-  const FieldTree* const skip_;
-  const FieldTree* next_skip_ = nullptr;  // of the value that follows
+  const FieldTree* const keep_;
+  const FieldTree* next_keep_ = nullptr;  // of the value that follows
   Object root_;
   std::vector<Level> levels_;
   std::size_t skipped_ = 0;  // levels open below what is left out
@@ -186,8 +189,8 @@ absl::StatusOr<Object> ParseObject(std::string_view text) {
 }
 
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
-                                   const FieldTree* skip) {
-  ObjectBuilder builder(under, skip);
+                                   const FieldTree* keep) {
+  ObjectBuilder builder(under, keep);
   std::string cut;
   if (!Object::sax_parse(CutManagedFields(text, cut), &builder)) {
     return absl::InvalidArgumentError(builder.error());

@@ -14,9 +14,9 @@ namespace lockstep::kube {
 // than 200 levels.
 absl::StatusOr<Object> ParseObject(std::string_view text);
 
-// Leaves out what `skip` names of the object, or of each entry of the list, that is the root's
-// member `under`, too.
+// Of the object, or of each entry of the list, that is the root's member `under` (empty: of the
+// root), only what `keep` names; null: all. What is left out is cheap.
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
-                                   const FieldTree* skip);
+                                   const FieldTree* keep);
 
 }  // namespace lockstep::kube

@@ -68,7 +68,7 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
                    .label_selector = options_.label_selector,
                    .limit = options_.page_size,
                    .continue_token = "",
-                   .skip = &options_.skip};
+                   .keep = options_.keep ? &*options_.keep : nullptr};
   std::string version;
   sink_.OnListBegin();
   do {
@@ -92,7 +92,7 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
   const WatchOptions watch{.namespace_name = options_.namespace_name,
                            .label_selector = options_.label_selector,
                            .resource_version = sink_.Version(),
-                           .skip = &options_.skip};
+                           .keep = options_.keep ? &*options_.keep : nullptr};
   return client_.Watch(kind_, watch, std::move(stop),
                        [this](WatchEvent event) { OnEvent(std::move(event)); });
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,7 +35,7 @@ struct ReflectorOptions {
   std::string label_selector;
   // A page is held as text and as objects at once, and a pod of a large job has 40 KB.
   int page_size = 100;
-  FieldTree skip;  // members that need not be read at all
+  std::optional<FieldTree> keep;  // the members that are read; nothing: all
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
 

@@ -88,7 +88,7 @@ class ApiServerClient final : public RestClient {
     if (kind.namespaced && Namespace(object).empty()) {
       return absl::InvalidArgumentError(what + ": metadata.namespace is empty");
     }
-    return CallForObject(what, {"POST", CollectionPath(kind, Namespace(object)), object.dump()});
+    return CallForMetadata(what, {"POST", CollectionPath(kind, Namespace(object)), object.dump()});
   }
 
   absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override {
@@ -129,16 +129,22 @@ class ApiServerClient final : public RestClient {
     if (ResourceVersion(object).empty()) {  // the server would overwrite what it has
       return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
     }
-    return CallForObject(what,
-                         {"PUT", ObjectPath(kind, KeyOf(object)) + subresource, object.dump()});
+    return CallForMetadata(what,
+                           {"PUT", ObjectPath(kind, KeyOf(object)) + subresource, object.dump()});
   }
 
   absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
-                                       const FieldTree* skip_of_items = nullptr) {
+                                       std::string_view under = "",
+                                       const FieldTree* keep = nullptr) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string body, Call(what, std::move(request)));
-    absl::StatusOr<Object> object = ParseObject(body, "items", skip_of_items);
+    absl::StatusOr<Object> object = ParseObject(body, under, keep);
     if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
     return object;
+  }
+
+  absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request) {
+    static const FieldTree kMetadata = {"metadata"};
+    return CallForObject(what, std::move(request), "", &kMetadata);
   }
 
   // The body of a success; waits and tries again where the server asks for it.
@@ -194,7 +200,7 @@ absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& 
   LOCKSTEP_ASSIGN_OR_RETURN(
       Object list,
       CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query},
-                    options.skip));
+                    "items", options.keep));
   const Object& metadata = Member(list, "metadata");
   if (!metadata.is_object()) return absl::InternalError(what + ": the answer is no list");
   Page page;
@@ -245,7 +251,7 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
              {"labelSelector", options.label_selector},
              {"resourceVersion", options.resource_version},
              {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
-  WatchDecoder decoder(what, kLongestEvent, options.skip);
+  WatchDecoder decoder(what, kLongestEvent, options.keep);
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));
   };

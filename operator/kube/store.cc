@@ -14,6 +14,17 @@ Identity IdentityOf(const Object& object) {
           .being_deleted = IsBeingDeleted(object)};
 }
 
+FieldTree IdentityFields() {
+  return {"metadata.name",
+          "metadata.namespace",
+          "metadata.uid",
+          "metadata.resourceVersion",
+          "metadata.deletionTimestamp",
+          "metadata.ownerReferences.controller",
+          "metadata.ownerReferences.name",
+          "metadata.ownerReferences.uid"};
+}
+
 AnyStore::Ptr AnyStore::Find(const Key& key) const {
   const std::lock_guard lock(mutex_);
   const auto it = objects_.find(key);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "operator/kube/field_tree.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -22,6 +23,8 @@ struct Identity {
   bool being_deleted = false;
 };
 Identity IdentityOf(const Object& object);
+// The members that it reads.
+FieldTree IdentityFields();
 
 // `Value` is what is kept of an object: as little as its readers need, since there are thousands.
 template <typename Value>

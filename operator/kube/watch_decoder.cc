@@ -24,8 +24,8 @@ std::optional<WatchEvent::Type> TypeOf(const std::string& type) {
 
 }  // namespace
 
-WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line, const FieldTree* skip)
-    : what_(std::move(what)), longest_line_(longest_line), skip_(skip) {}
+WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line, const FieldTree* keep)
+    : what_(std::move(what)), longest_line_(longest_line), keep_(keep) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes,
                                 const std::function<void(WatchEvent)>& on_event) {
@@ -60,7 +60,7 @@ absl::Status WatchDecoder::Finish() const {
 absl::Status WatchDecoder::DecodeLine(std::string_view line,
                                       const std::function<void(WatchEvent)>& on_event) {
   if (line.find_first_not_of(" \r\t") == std::string_view::npos) return absl::OkStatus();
-  absl::StatusOr<Object> event = ParseObject(line, "object", skip_);
+  absl::StatusOr<Object> event = ParseObject(line, "object", keep_);
   if (!event.ok()) {
     return absl::UnavailableError(
         fmt::format("{}: an event is {}", what_, std::string(event.status().message())));
@@ -73,7 +73,10 @@ absl::Status WatchDecoder::DecodeLine(std::string_view line,
                                               Shortened(std::string(line), 200)));
   }
   const auto name = type->get<std::string>();
-  if (name == "ERROR") return ErrorOf(what_, *object);
+  if (name == "ERROR") {  // its object is a Status, whose members `keep` does not know
+    event = ParseObject(line);
+    return ErrorOf(what_, event.ok() ? Member(*event, "object") : Object());
+  }
   const std::optional<WatchEvent::Type> known = TypeOf(name);
   if (!known) {
     LogWarning("a watch event of unknown type is passed over", {{"watch", what_}, {"type", name}});

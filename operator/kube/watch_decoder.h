@@ -15,9 +15,9 @@ class WatchDecoder {
  public:
   // `what` stands before the messages of errors. A line, which holds one event, is no longer than
   // `longest_line` bytes: etcd keeps no object above 1.5 MB.
-  // What `skip` names is left out of objects; it outlives the decoder.
+  // Of objects what `keep` names is read, null: all; it outlives the decoder.
   explicit WatchDecoder(std::string what, std::size_t longest_line = 8U << 20U,
-                        const FieldTree* skip = nullptr);
+                        const FieldTree* keep = nullptr);
 
   // `bytes` may end anywhere. An error is the end: OutOfRange when the server has forgotten the
   // version (an ERROR event of 410), the code of another ERROR event, Unavailable for what is no
@@ -32,7 +32,7 @@ class WatchDecoder {
 
   const std::string what_;
   const std::size_t longest_line_;
-  const FieldTree* const skip_;
+  const FieldTree* const keep_;
   std::string partial_;  // a line's beginning
 };
 

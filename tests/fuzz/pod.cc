@@ -10,9 +10,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Object pod = Object::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
   if (pod.is_discarded()) return 0;
   lockstep::kube::IdentityOf(pod);
-  const lockstep::kube::FieldTree skip = lockstep::controller::PodFieldsNobodyReads();
+  const lockstep::kube::FieldTree keep = lockstep::controller::PodFields();
   const std::string event = Object({{"object", pod}}).dump();
-  const auto read = lockstep::kube::ParseObject(event, "object", &skip);
+  const auto read = lockstep::kube::ParseObject(event, "object", &keep);
   if (!read.ok()) return 0;  // nested deeper than a cluster's
   lockstep::fuzz::Require(
       lockstep::controller::ObservePod(read->at("object")) == lockstep::controller::ObservePod(pod),

@@ -51,7 +51,7 @@ struct InformerTest : ::testing::Test {
                      ReflectorOptions{.namespace_name = "",
                                       .label_selector = "",
                                       .page_size = page_size,
-                                      .skip = {},
+                                      .keep = {},
                                       .backoff = {.initial = std::chrono::microseconds(100),
                                                   .limit = std::chrono::milliseconds(1)}},
                      [](const Object& pod) { return pod.at("metadata"); });

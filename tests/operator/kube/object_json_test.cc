@@ -51,24 +51,34 @@ TEST(ObjectJsonTest, KeepsAMapOfTheUsersCalledSo) {
   EXPECT_EQ(*ParseObject(text), Object::parse(text));
 }
 
-TEST(ObjectJsonTest, LeavesOutWhatIsNamedOfAnObjectOrOfEachEntry) {
-  const FieldTree skip = {"spec.containers.env", "spec.volumes", "status", "metadata.labels.a"};
+TEST(ObjectJsonTest, KeepsWhatIsNamedOfAnObjectOrOfEachEntry) {
+  const FieldTree keep = {"metadata.name", "metadata.labels", "spec.containers.name",
+                          "spec.containers.status", "spec.nodeName"};
   const std::string object =
-      R"({"metadata":{"name":"n","labels":{"a":"1","b":"2"}},"spec":{"volumes":[{"x":[1]}],)"
+      R"({"metadata":{"name":"n","uid":"u","labels":{"a":"1","b":"2"}},"spec":{"volumes":[{"x":[1]}],)"
       R"("containers":[{"name":"c","env":[{"name":"E"}],"status":"kept"},{"name":"d","env":7}],)"
       R"("nodeName":"o"},"status":{"phase":"Running"}})";
-  const Object kept =
-      Object::parse(R"({"metadata":{"name":"n","labels":{"b":"2"}},"spec":{"containers":[)"
-                    R"({"name":"c","status":"kept"},{"name":"d"}],"nodeName":"o"}})");
+  const Object kept = Object::parse(
+      R"({"metadata":{"name":"n","labels":{"a":"1","b":"2"}},"spec":{"containers":[)"
+      R"({"name":"c","status":"kept"},{"name":"d"}],"nodeName":"o"}})");
+  EXPECT_EQ(*ParseObject(object, "", &keep), kept);
   const auto event =
-      ParseObject(R"({"type":"ADDED","status":1,"object":)" + object + "}", "object", &skip);
+      ParseObject(R"({"type":"ADDED","status":1,"object":)" + object + "}", "object", &keep);
   ASSERT_TRUE(event.ok()) << event.status();
   EXPECT_EQ(event->at("object"), kept);
   EXPECT_EQ(event->at("status"), 1);
-  const auto list =
-      ParseObject(R"({"items":[)" + object + "," + object + R"(],"spec":{}})", "items", &skip);
+  const auto list = ParseObject(R"({"items":[)" + object + "," + object + R"(],"spec":{"x":{}}})",
+                                "items", &keep);
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ(list->at("items"), Object::array({kept, kept}));
+  EXPECT_EQ(list->at("spec"), Object({{"x", Object::object()}}));
+}
+
+TEST(ObjectJsonTest, WhatIsNamedBelowAValueThatHasNoMembersKeepsTheValue) {
+  const FieldTree keep = {"spec.containers.name", "status.phase"};
+  const std::string text = R"({"spec":{"containers":[1,"x",["y",{"name":"n","z":1}]]},"status":3})";
+  EXPECT_EQ(*ParseObject(text, "", &keep),
+            Object::parse(R"({"spec":{"containers":[1,"x",["y",{"name":"n"}]]},"status":3})"));
 }
 
 TEST(ObjectJsonTest, RefusesWhatIsNoJson) {
