@@ -82,7 +82,8 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   options.settings.gang_scheduler_name = flags.gang_scheduler_name;
   options.settings.kueue = flags.kueue;
   options.queue_observer = &metrics;
-  options.on_job_change = [&metrics](const api::TrainingJob* before, const api::TrainingJob& after) {
+  options.on_job_change = [&metrics](const api::TrainingJob* before,
+                                     const api::TrainingJob& after) {
     metrics.OnJobChange(before, after);
   };
   return options;

@@ -72,7 +72,7 @@ struct ObservedJob {
 };
 
 struct Observed : ObservedJob {
-  std::vector<ObservedPod> pods;       // owned by this job, by role and index
+  std::vector<ObservedPod> pods;  // owned by this job, by role and index
   bool has_service = false;
   std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
   std::optional<ObservedWorkload> workload;    // of the job, if Kueue decides when it runs

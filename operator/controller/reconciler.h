@@ -32,7 +32,7 @@ inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "Trainin
 struct Stores {
   const kube::Store<ObservedJob>& jobs;
   const kube::Store<std::optional<ObservedPod>>& pods;
-  const kube::Store<std::monostate>& services;          // that there is one is enough
+  const kube::Store<std::monostate>& services;            // that there is one is enough
   const kube::Store<kube::Object>* pod_groups = nullptr;  // where a gang scheduler is used
   const kube::Store<kube::Object>* workloads = nullptr;   // where Kueue is
 };

@@ -54,7 +54,8 @@ Object EventRecorder::MakeEvent(const Kind& kind, const Identity& regarding, Eve
                                 const std::string& reason, const std::string& action,
                                 const std::string& note) {
   const Time now = clock_.Now();
-  const std::string space = regarding.key.namespace_name.empty() ? "default" : regarding.key.namespace_name;
+  const std::string space =
+      regarding.key.namespace_name.empty() ? "default" : regarding.key.namespace_name;
   const auto stamp = static_cast<std::uint64_t>(now.time_since_epoch().count());
   return {{"apiVersion", kEventKind.ApiVersion()},
           {"kind", kEventKind.kind},

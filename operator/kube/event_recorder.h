@@ -23,8 +23,8 @@ class EventRecorder {
   EventRecorder(Client& client, const Clock& clock, std::string controller, std::string instance);
 
   // `action` is what was done or tried, in PascalCase; `note` is cut to 1,024 bytes.
-  void Record(const Kind& kind, const Identity& regarding, EventType type, const std::string& reason,
-              const std::string& action, const std::string& note);
+  void Record(const Kind& kind, const Identity& regarding, EventType type,
+              const std::string& reason, const std::string& action, const std::string& note);
 
  private:
   // What tells an Event on the server from the same one made anew; the rest is made again.

@@ -233,9 +233,8 @@ class CpprestTransport final : public HttpTransport {
       const ByteBuffer body;
       message.set_response_stream(body.create_ostream());
       const http::http_response answer =
-          Await(client_.request(message, fate->cancel.get_token()).then([](const http::http_response& begun) {
-            return begun.content_ready();
-          }));
+          Await(client_.request(message, fate->cancel.get_token())
+                    .then([](const http::http_response& begun) { return begun.content_ready(); }));
       return absl::StatusOr<HttpResponse>(
           HttpResponse{answer.status_code(), RetryAfterOf(answer), TextOf(body)});
     });

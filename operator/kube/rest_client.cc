@@ -199,8 +199,8 @@ absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& 
              {"labelSelector", options.label_selector}});
   LOCKSTEP_ASSIGN_OR_RETURN(
       Object list,
-      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query},
-                    "items", options.keep));
+      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query}, "items",
+                    options.keep));
   const Object& metadata = Member(list, "metadata");
   if (!metadata.is_object()) return absl::InternalError(what + ": the answer is no list");
   Page page;

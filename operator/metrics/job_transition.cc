@@ -21,8 +21,8 @@ void CompareRunning(const TrainingJobStatus& before, const TrainingJobStatus& af
   if (!IsTrue(after, controller::kRunning) || IsTrue(before, controller::kRunning)) return;
   const Time since = FindCondition(after, controller::kRunning)->last_transition_time;
   if (IsTrue(before, controller::kRestarting)) {
-    transition.seconds_to_recover = SecondsBetween(
-        FindCondition(before, controller::kRestarting)->last_transition_time, since);
+    transition.seconds_to_recover =
+        SecondsBetween(FindCondition(before, controller::kRestarting)->last_transition_time, since);
   } else if (after.restart_count == 0) {
     transition.seconds_to_running = SecondsBetween(after.start_time, since);
   }
@@ -40,7 +40,9 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
     return transition;
   }
   const TrainingJobStatus& then = before->status;
-  const auto became_true = [&](const char* type) { return IsTrue(now, type) && !IsTrue(then, type); };
+  const auto became_true = [&](const char* type) {
+    return IsTrue(now, type) && !IsTrue(then, type);
+  };
   transition.succeeded = became_true(controller::kSucceeded);
   transition.failed = became_true(controller::kFailed);
   if (transition.failed) {

@@ -64,7 +64,8 @@ TEST(RealServerTest, TheSameEventAgainCountsUpOneSeries) {
   const SystemClock clock;
   EventRecorder recorder(*client, clock, "example.com/test", "pod-1");
   for (int i = 0; i < 3; ++i) {
-    recorder.Record(kConfigMapKind, IdentityOf(*about), EventType::kWarning, "Failed", "Start", "it broke");
+    recorder.Record(kConfigMapKind, IdentityOf(*about), EventType::kWarning, "Failed", "Start",
+                    "it broke");
   }
   const auto events = client->List(kEventKind, {.namespace_name = space});
   ASSERT_TRUE(events.ok()) << events.status();

@@ -157,7 +157,8 @@ class World {
     if (change.event.type == kube::WatchEvent::Type::kDeleted) {
       store.Remove(kube::KeyOf(object));
     } else {
-      store.Put(std::make_shared<const kube::Cached<Value>>(kube::IdentityOf(object), read(object)));
+      store.Put(
+          std::make_shared<const kube::Cached<Value>>(kube::IdentityOf(object), read(object)));
     }
     store.SetResourceVersion(std::to_string(change.version));
   }

@@ -58,9 +58,9 @@ TEST(ObjectJsonTest, KeepsWhatIsNamedOfAnObjectOrOfEachEntry) {
       R"({"metadata":{"name":"n","uid":"u","labels":{"a":"1","b":"2"}},"spec":{"volumes":[{"x":[1]}],)"
       R"("containers":[{"name":"c","env":[{"name":"E"}],"status":"kept"},{"name":"d","env":7}],)"
       R"("nodeName":"o"},"status":{"phase":"Running"}})";
-  const Object kept = Object::parse(
-      R"({"metadata":{"name":"n","labels":{"a":"1","b":"2"}},"spec":{"containers":[)"
-      R"({"name":"c","status":"kept"},{"name":"d"}],"nodeName":"o"}})");
+  const Object kept =
+      Object::parse(R"({"metadata":{"name":"n","labels":{"a":"1","b":"2"}},"spec":{"containers":[)"
+                    R"({"name":"c","status":"kept"},{"name":"d"}],"nodeName":"o"}})");
   EXPECT_EQ(*ParseObject(object, "", &keep), kept);
   const auto event =
       ParseObject(R"({"type":"ADDED","status":1,"object":)" + object + "}", "object", &keep);

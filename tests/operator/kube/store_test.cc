@@ -48,16 +48,15 @@ TEST(StoreTest, TheIndexFollowsChangesOfOwnerAndRemoval) {
 }
 
 TEST(StoreTest, AnIdentityIsReadOfAnyObject) {
-  const Identity pod = IdentityOf(
-      {{"metadata",
-        {{"name", "a"},
-         {"namespace", "n"},
-         {"uid", "u"},
-         {"resourceVersion", "7"},
-         {"deletionTimestamp", "2026-01-01T00:00:00Z"},
-         {"ownerReferences",
-          {{{"uid", "x"}, {"name", "other"}},
-           {{"uid", "y"}, {"name", "job"}, {"controller", true}}}}}}});
+  const Identity pod = IdentityOf({{"metadata",
+                                    {{"name", "a"},
+                                     {"namespace", "n"},
+                                     {"uid", "u"},
+                                     {"resourceVersion", "7"},
+                                     {"deletionTimestamp", "2026-01-01T00:00:00Z"},
+                                     {"ownerReferences",
+                                      {{{"uid", "x"}, {"name", "other"}},
+                                       {{"uid", "y"}, {"name", "job"}, {"controller", true}}}}}}});
   EXPECT_EQ(pod.key, (Key{"n", "a"}));
   EXPECT_EQ(pod.uid, "u");
   EXPECT_EQ(pod.resource_version, "7");
