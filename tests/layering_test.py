@@ -19,7 +19,7 @@ LAYERS = {
     "operator/controller": ["api", "operator/kube"],
     "operator/local": ["api", "operator/kube", "operator/controller"],
     "operator/progress": ["api", "operator/kube", "operator/controller"],
-    "operator/metrics": ["api/base", "operator/kube"],
+    "operator/metrics": ["api", "operator/kube"],
     "operator/health": ["api/base", "operator/kube"],
     "operator/cli": ["api", "operator"],
     "operator": ["api"],  # main.cc, flags, run_operator

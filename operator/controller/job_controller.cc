@@ -90,6 +90,7 @@ void JobController::SetHandlers() {
   });
   const auto child_changed = [this](const kube::Identity* before, const kube::Identity* after) {
     const kube::Identity& child = after == nullptr ? *before : *after;
+    if (child.owner_name.empty()) return;  // somebody has put our label on it
     queue_.Add({child.key.namespace_name, child.owner_name});
   };
   pods_.SetHandler(child_changed);

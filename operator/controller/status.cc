@@ -81,16 +81,6 @@ void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condi
 
 }  // namespace
 
-const api::Condition* FindCondition(const api::TrainingJobStatus& status, std::string_view type) {
-  const auto it = std::ranges::find(status.conditions, type, &api::Condition::type);
-  return it == status.conditions.end() ? nullptr : &*it;
-}
-
-bool IsTrue(const api::TrainingJobStatus& status, std::string_view type) {
-  const api::Condition* condition = FindCondition(status, type);
-  return condition != nullptr && condition->status == api::ConditionStatus::kTrue;
-}
-
 bool IsTerminal(const api::TrainingJobStatus& status) {
   return IsTrue(status, kSucceeded) || IsTrue(status, kFailed);
 }

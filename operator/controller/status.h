@@ -4,22 +4,22 @@
 #include <string>
 #include <string_view>
 
+#include "api/v1/conditions.h"
 #include "api/v1/training_job.h"
 #include "operator/controller/observed.h"
 #include "operator/controller/plan.h"
 
 namespace lockstep::controller {
 
-// Condition types.
-inline constexpr char kCreated[] = "Created";
-inline constexpr char kRunning[] = "Running";
-inline constexpr char kRestarting[] = "Restarting";
-inline constexpr char kSuspended[] = "Suspended";
-inline constexpr char kSucceeded[] = "Succeeded";
-inline constexpr char kFailed[] = "Failed";
+using api::FindCondition;
+using api::IsTrue;
+using api::kCreated;
+using api::kFailed;
+using api::kRestarting;
+using api::kRunning;
+using api::kSucceeded;
+using api::kSuspended;
 
-bool IsTrue(const api::TrainingJobStatus& status, std::string_view type);
-const api::Condition* FindCondition(const api::TrainingJobStatus& status, std::string_view type);
 bool IsTerminal(const api::TrainingJobStatus& status);
 
 // Adds or changes a condition; its transition time changes only with its status.

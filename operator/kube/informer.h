@@ -66,7 +66,7 @@ class Informer final : public AnyInformer, private ReflectorSink {
     for (const Ptr& known : store_.List()) {
       if (!keys.contains(known->key)) Erase(known->key);
     }
-    for (Ptr& object : std::exchange(listed_, {})) Upsert(std::move(object));
+    for (const Ptr& object : std::exchange(listed_, {})) Upsert(object);
     // The version comes last: a store that claims a version has all that is in it.
     store_.SetResourceVersion(version);
   }
@@ -93,7 +93,7 @@ class Informer final : public AnyInformer, private ReflectorSink {
     return std::make_shared<const Cached<Value>>(std::move(identity), reader_(std::move(object)));
   }
 
-  void Upsert(Ptr object) {
+  void Upsert(const Ptr& object) {
     const Ptr before = store_.Put(object);
     if (before && before->uid != object->uid) {
       Tell(before.get(), nullptr);

@@ -56,9 +56,9 @@ class AnyStore {
  private:
   struct ByKey {
     using is_transparent = void;
-    static const Key& Of(const Ptr& object) { return object->key; }
-    static const Key& Of(const Key& key) { return key; }
-    bool operator()(const auto& a, const auto& b) const { return Of(a) < Of(b); }
+    bool operator()(const Ptr& a, const Ptr& b) const { return a->key < b->key; }
+    bool operator()(const Ptr& a, const Key& b) const { return a->key < b; }
+    bool operator()(const Key& a, const Ptr& b) const { return a < b->key; }
   };
   using Objects = std::set<Ptr, ByKey>;  // the keys are in the objects alone
   void IndexLocked(const Ptr& object);

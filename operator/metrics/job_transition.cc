@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "operator/controller/status.h"
+#include "api/v1/conditions.h"
 
 namespace lockstep::metrics {
 namespace {
 
+using api::FindCondition;
+using api::IsTrue;
 using api::TrainingJobStatus;
-using controller::FindCondition;
-using controller::IsTrue;
 
 std::optional<double> SecondsBetween(std::optional<Time> from, Time to) {
   if (!from || to < *from) return std::nullopt;
@@ -18,11 +18,11 @@ std::optional<double> SecondsBetween(std::optional<Time> from, Time to) {
 
 void CompareRunning(const TrainingJobStatus& before, const TrainingJobStatus& after,
                     JobTransition& transition) {
-  if (!IsTrue(after, controller::kRunning) || IsTrue(before, controller::kRunning)) return;
-  const Time since = FindCondition(after, controller::kRunning)->last_transition_time;
-  if (IsTrue(before, controller::kRestarting)) {
+  if (!IsTrue(after, api::kRunning) || IsTrue(before, api::kRunning)) return;
+  const Time since = FindCondition(after, api::kRunning)->last_transition_time;
+  if (IsTrue(before, api::kRestarting)) {
     transition.seconds_to_recover =
-        SecondsBetween(FindCondition(before, controller::kRestarting)->last_transition_time, since);
+        SecondsBetween(FindCondition(before, api::kRestarting)->last_transition_time, since);
   } else if (after.restart_count == 0) {
     transition.seconds_to_running = SecondsBetween(after.start_time, since);
   }
@@ -43,10 +43,10 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
   const auto became_true = [&](const char* type) {
     return IsTrue(now, type) && !IsTrue(then, type);
   };
-  transition.succeeded = became_true(controller::kSucceeded);
-  transition.failed = became_true(controller::kFailed);
+  transition.succeeded = became_true(api::kSucceeded);
+  transition.failed = became_true(api::kFailed);
   if (transition.failed) {
-    transition.failure_reason = FindCondition(now, controller::kFailed)->reason;
+    transition.failure_reason = FindCondition(now, api::kFailed)->reason;
   }
   transition.application_restarts =
       std::max(0, now.restarts.application - then.restarts.application);

@@ -1,0 +1,17 @@
+#include "api/v1/conditions.h"
+
+#include <algorithm>
+
+namespace lockstep::api {
+
+const Condition* FindCondition(const TrainingJobStatus& status, std::string_view type) {
+  const auto it = std::ranges::find(status.conditions, type, &Condition::type);
+  return it == status.conditions.end() ? nullptr : &*it;
+}
+
+bool IsTrue(const TrainingJobStatus& status, std::string_view type) {
+  const Condition* condition = FindCondition(status, type);
+  return condition != nullptr && condition->status == ConditionStatus::kTrue;
+}
+
+}  // namespace lockstep::api
