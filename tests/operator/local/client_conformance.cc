@@ -17,9 +17,6 @@ TEST_P(ClientConformanceTest, CreateSetsIdentityAndVersion) {
   EXPECT_FALSE(kube::ResourceVersion(created).empty());
   EXPECT_EQ(created["metadata"]["generation"], 1);
   EXPECT_TRUE(created["metadata"].contains("creationTimestamp"));
-  const auto got = client_->Get(kWidgetKind, KeyIn("a"));
-  ASSERT_TRUE(got.ok());
-  EXPECT_EQ(*got, created);
 }
 
 TEST_P(ClientConformanceTest, CreateOfATakenNameIsAlreadyExists) {
@@ -54,32 +51,28 @@ TEST_P(ClientConformanceTest, CreateDropsStatusAndUpdateLeavesItAlone) {
   Object created = MustCreate(kWidgetKind, job);
   EXPECT_FALSE(created.contains("status"));
   created["status"]["state"] = "Made up";
-  const auto updated = client_->Update(kWidgetKind, created);
-  ASSERT_TRUE(updated.ok()) << updated.status();
-  EXPECT_FALSE(updated->contains("status"));
+  const Object updated = Written(kWidgetKind, client_->Update(kWidgetKind, created));
+  EXPECT_FALSE(updated.contains("status"));
 }
 
 TEST_P(ClientConformanceTest, UpdateStatusWritesStatusAlone) {
   Object job = MustCreate(kWidgetKind, Widget("a"));
   job["status"]["state"] = "Running";
   job["spec"]["suspend"] = true;
-  const auto updated = client_->UpdateStatus(kWidgetKind, job);
-  ASSERT_TRUE(updated.ok()) << updated.status();
-  EXPECT_EQ((*updated)["status"]["state"], "Running");
-  EXPECT_EQ((*updated)["spec"]["suspend"], false);
-  EXPECT_EQ((*updated)["metadata"]["generation"], 1);
+  const Object updated = Written(kWidgetKind, client_->UpdateStatus(kWidgetKind, job));
+  EXPECT_EQ(updated["status"]["state"], "Running");
+  EXPECT_EQ(updated["spec"]["suspend"], false);
+  EXPECT_EQ(updated["metadata"]["generation"], 1);
 }
 
 TEST_P(ClientConformanceTest, GenerationCountsChangesOfTheSpecOnly) {
   Object job = MustCreate(kWidgetKind, Widget("a"));
   job["metadata"]["labels"]["team"] = "a";
-  auto labelled = client_->Update(kWidgetKind, job);
-  ASSERT_TRUE(labelled.ok());
-  EXPECT_EQ((*labelled)["metadata"]["generation"], 1);
-  (*labelled)["spec"]["suspend"] = true;
-  const auto suspended = client_->Update(kWidgetKind, *labelled);
-  ASSERT_TRUE(suspended.ok());
-  EXPECT_EQ((*suspended)["metadata"]["generation"], 2);
+  Object labelled = Written(kWidgetKind, client_->Update(kWidgetKind, job));
+  EXPECT_EQ(labelled["metadata"]["generation"], 1);
+  labelled["spec"]["suspend"] = true;
+  const Object suspended = Written(kWidgetKind, client_->Update(kWidgetKind, labelled));
+  EXPECT_EQ(suspended["metadata"]["generation"], 2);
 }
 
 TEST_P(ClientConformanceTest, AWriteOfAnOldVersionIsAborted) {
@@ -173,7 +166,7 @@ TEST_P(ClientConformanceTest, AWatchWithASelectorSeesObjectsComeAndGo) {
                       WatchOf(namespace_, page->resource_version, "role=worker"));
   Object object = MustCreate(kConfigKind, Config("a"));
   object["metadata"]["labels"]["role"] = "worker";
-  object = *client_->Update(kConfigKind, object);
+  object = Written(kConfigKind, client_->Update(kConfigKind, object));
   object["metadata"]["labels"]["role"] = "chief";
   ASSERT_TRUE(client_->Update(kConfigKind, object).ok());
   const auto events = watch.Await(2);
