@@ -9,7 +9,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from api_server import BIN, job, server
+from api_server import BIN, JOBS, job, server
 
 OPERATOR = BIN / "lockstep-operator"
 SECONDS = 40  # for what takes one or two
@@ -133,6 +133,25 @@ class OperatorTest(unittest.TestCase):
         alone.wait_for("leading")
         self.ready(alone)
         self.assertEqual(404, server().call("GET", LEASE)[0])
+
+    def test_what_is_written_of_a_job_is_its_status_alone(self):
+        self.start("--leader-elect=false")
+        mine = job("kept", restartScope="Pod")
+        mine["metadata"].update(finalizers=["example.com/mine"], labels={"team": "vision"},
+                                annotations={"example.com/note": "x"})
+        created = server().create(mine)
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", JOBS + "/kept")
+        self.addCleanup(server().patch, "kept", {"metadata": {"finalizers": None}})
+
+        def seen():
+            found = server().call("GET", JOBS + "/kept")[1]
+            return found if found.get("status", {}).get("conditions") else None
+        written = eventually(seen)
+        self.assertEqual(created["spec"], written["spec"])
+        for found in (created, written):
+            del found["metadata"]["resourceVersion"], found["metadata"]["managedFields"]
+        self.assertEqual(created["metadata"], written["metadata"])
 
     def test_a_server_that_cannot_be_reached_is_named_and_no_reason_to_restart(self):
         config = json.loads(server().kubeconfig.read_text())
