@@ -112,6 +112,8 @@ def as_json(*values):
 
 SEEDS = {
     "training_job_json": as_json(JOB),
+    "training_job_object": as_json(JOB, {**JOB, "spec": {**JOB["spec"], "replicaSpecs": 7},
+                                         "status": "lost"}),
     "training_job_yaml": [json.dumps(JOB, indent=1).encode(), KUBECONFIG.encode(),
                           b"a: &x |\n  b\nc: >-\n  d\n---\n- 0x1F\n- '1'\n- ~\n- .inf\n"],
     "quantity": [b"500m", b"1.5Gi", b"1e3", b"0.1", b"12n"],

@@ -1,5 +1,5 @@
-// A TrainingJob as an API server has it, well-formed or not: a cache can keep it, and what is kept
-// can be written.
+// A TrainingJob as an API server has it, well-formed or not: a cache can keep it, what is kept can
+// be written, and of a well-formed one nothing is lost.
 #include "operator/controller/observe_job.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -11,8 +11,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!object.is_object()) return 0;  // no client hands on anything else
   const auto observed = lockstep::controller::ObserveJob(object);
   Require(!observed.invalid || !observed.invalid->empty(), "an invalid job has a reason");
-  const auto again =
-      lockstep::api::TrainingJobFromJson(lockstep::api::TrainingJobToJson(observed.job));
+  const Object written = lockstep::api::TrainingJobToJson(observed.job);
+  Require(!written.dump().empty(), "what is kept can be written");
+  if (!lockstep::api::TrainingJobFromJson(object).ok()) return 0;
+  const auto again = lockstep::api::TrainingJobFromJson(written);
   Require(again.ok() && *again == observed.job, "written and read back, it is the same");
   return 0;
 }
