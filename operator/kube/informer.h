@@ -1,6 +1,7 @@
 // Keeps a Store equal to what the API server has of one kind, and tells of each change.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <set>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/base/log.h"
 #include "operator/kube/reflector.h"
 #include "operator/kube/store.h"
 
@@ -29,7 +31,7 @@ class AnyInformer {
 template <typename Value>
 class Informer final : public AnyInformer, private ReflectorSink {
  public:
-  // What is kept of an object.
+  // What is kept of an object. One that it throws at is passed over, with an error in the log.
   using Reader = std::function<Value(Object object)>;
   // Called on the informer's thread, after the store has changed. `before` is null for an object
   // that was not there, `after` for one that is gone; one that was deleted and made again unseen
@@ -57,7 +59,9 @@ class Informer final : public AnyInformer, private ReflectorSink {
   void OnListBegin() override { listed_.clear(); }
 
   void OnPage(std::vector<Object> items) override {
-    for (Object& item : items) listed_.push_back(Read(std::move(item)));
+    for (Object& item : items) {
+      if (Ptr read = Read(std::move(item))) listed_.push_back(std::move(read));
+    }
   }
 
   void OnListEnd(const std::string& version) override {
@@ -80,7 +84,7 @@ class Informer final : public AnyInformer, private ReflectorSink {
         break;
       case WatchEvent::Type::kAdded:
       case WatchEvent::Type::kModified:
-        Upsert(Read(std::move(event.object)));
+        if (const Ptr read = Read(std::move(event.object))) Upsert(read);
         break;
     }
     store_.SetResourceVersion(version);
@@ -88,9 +92,21 @@ class Informer final : public AnyInformer, private ReflectorSink {
 
   std::string Version() const override { return store_.resource_version(); }
 
+  // Null if the reader throws: a broken invariant while one object is read must not stop the
+  // others.
   Ptr Read(Object object) const {
     Identity identity = IdentityOf(object);
-    return std::make_shared<const Cached<Value>>(std::move(identity), reader_(std::move(object)));
+    try {
+      Value value = reader_(std::move(object));
+      return std::make_shared<const Cached<Value>>(std::move(identity), std::move(value));
+    } catch (const std::exception& error) {
+      LogError("an object cannot be read; it is passed over",
+               {{"kind", kind().kind},
+                {"namespace", identity.key.namespace_name},
+                {"name", identity.key.name},
+                {"error", error.what()}});
+      return nullptr;
+    }
   }
 
   void Upsert(const Ptr& object) {

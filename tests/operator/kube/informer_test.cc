@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <stdexcept>
 
 #include "tests/support/fake_client.h"
 
@@ -21,7 +23,7 @@ Object Pod(const std::string& name) {
 // What the handlers were told, and a way to wait for it.
 class Journal {
  public:
-  Informer<Object>::OnChange Handler() {
+  std::function<void(const Identity* before, const Identity* after)> Handler() {
     return [this](const Identity* before, const Identity* after) {
       if (before == nullptr) return Note("+" + after->key.name);
       Note((after == nullptr ? "-" : "~") + before->key.name);
@@ -84,6 +86,23 @@ TEST_F(InformerTest, KeepsWhatTheReaderMakesOfAnObject) {
   const auto kept = informer->store().Get({"n", "a"});
   EXPECT_EQ(kept->value.at("name"), "a");
   EXPECT_FALSE(kept->uid.empty());
+}
+
+TEST_F(InformerTest, AnObjectThatCannotBeReadDoesNotStopTheOthers) {
+  Create("a");
+  Create("b");
+  const auto read = [](const Object& pod) {
+    if (Name(pod) == "a" || Name(pod) == "c") throw std::runtime_error("unheard of");
+    return Name(pod);
+  };
+  Informer<std::string> reading(client, kPodKind, {}, read);
+  reading.SetHandler(journal.Handler());
+  reading.Start();
+  ASSERT_TRUE(reading.WaitForSync());
+  Create("c");
+  Create("d");
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+b", "+d"));
+  EXPECT_EQ(reading.size(), 2U);
 }
 
 TEST_F(InformerTest, AListThatBreaksOffLeavesTheStoreAsItWas) {
