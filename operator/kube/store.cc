@@ -60,16 +60,18 @@ void AnyStore::SetResourceVersion(const std::string& version) {
 
 AnyStore::Ptr AnyStore::Replace(Ptr object) {
   const std::lock_guard lock(mutex_);
-  IndexLocked(object);
-  const auto it = objects_.find(object->key);
-  if (it == objects_.end()) {
-    objects_.insert(std::move(object));
-    return nullptr;
-  }
-  if ((*it)->owner_uid != object->owner_uid) UnindexLocked(*it);
-  auto node = objects_.extract(it);
+  Ptr before = PutInto(objects_, object);
+  if (before && before->owner_uid != object->owner_uid) UnindexLocked(before);
+  if (!object->owner_uid.empty()) PutInto(by_owner_[object->owner_uid], object);
+  return before;
+}
+
+AnyStore::Ptr AnyStore::PutInto(Objects& objects, Ptr object) {
+  const auto [it, added] = objects.insert(object);
+  if (added) return nullptr;
+  auto node = objects.extract(it);
   std::swap(node.value(), object);  // their keys are equal
-  objects_.insert(std::move(node));
+  objects.insert(std::move(node));
   return object;
 }
 
@@ -79,13 +81,6 @@ AnyStore::Ptr AnyStore::Take(const Key& key) {
   if (it == objects_.end()) return nullptr;
   UnindexLocked(*it);
   return std::move(objects_.extract(it).value());
-}
-
-void AnyStore::IndexLocked(const Ptr& object) {
-  if (object->owner_uid.empty()) return;
-  Objects& owned = by_owner_[object->owner_uid];
-  owned.erase(object);  // the one before, of the same key
-  owned.insert(object);
 }
 
 void AnyStore::UnindexLocked(const Ptr& object) {

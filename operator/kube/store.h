@@ -61,7 +61,8 @@ class AnyStore {
     bool operator()(const Key& a, const Ptr& b) const { return a < b->key; }
   };
   using Objects = std::set<Ptr, ByKey>;  // the keys are in the objects alone
-  void IndexLocked(const Ptr& object);
+  // What was there before under its key; null if nothing was.
+  static Ptr PutInto(Objects& objects, Ptr object);
   void UnindexLocked(const Ptr& object);
 
   mutable std::mutex mutex_;
