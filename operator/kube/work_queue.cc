@@ -11,15 +11,13 @@ WorkQueue::WorkQueue(const Clock& clock, BackoffPolicy policy, std::uint32_t see
 void WorkQueue::Add(const Key& key) {
   std::unique_lock lock(mutex_);
   const Wakeup wakeup = AddLocked(key);
-  lock.unlock();
-  Notify(wakeup);
+  UnlockAndNotify(lock, wakeup);
 }
 
 void WorkQueue::AddAfter(const Key& key, Duration delay) {
   std::unique_lock lock(mutex_);
   const Wakeup wakeup = AddAfterLocked(key, delay);
-  lock.unlock();
-  Notify(wakeup);
+  UnlockAndNotify(lock, wakeup);
 }
 
 void WorkQueue::AddRateLimited(const Key& key) {
@@ -28,8 +26,7 @@ void WorkQueue::AddRateLimited(const Key& key) {
   ++retries_;
   const Wakeup wakeup =
       AddAfterLocked(key, BackoffDelay(policy_, ++failures_[key], uniform(random_)));
-  lock.unlock();
-  Notify(wakeup);
+  UnlockAndNotify(lock, wakeup);
 }
 
 void WorkQueue::Forget(const Key& key) {
@@ -47,8 +44,7 @@ std::optional<Key> WorkQueue::Get() {
     }
     std::optional<Key> key = TakeLocked();
     const Wakeup wakeup = ready_.empty() ? ForDueLocked() : ForReadyLocked();
-    lock.unlock();
-    Notify(wakeup);
+    UnlockAndNotify(lock, wakeup);
     return key;
   }
   return std::nullopt;
@@ -66,7 +62,8 @@ void WorkQueue::WaitLocked(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-void WorkQueue::Notify(Wakeup wakeup) {
+void WorkQueue::UnlockAndNotify(std::unique_lock<std::mutex>& lock, Wakeup wakeup) {
+  lock.unlock();
   if (wakeup != nullptr) wakeup->notify_one();
 }
 
@@ -96,8 +93,7 @@ void WorkQueue::Done(const Key& key) {
   if (!dirty_.contains(key)) return;
   ready_.push_back(key);
   const Wakeup wakeup = ForReadyLocked();
-  lock.unlock();
-  Notify(wakeup);
+  UnlockAndNotify(lock, wakeup);
 }
 
 void WorkQueue::ShutDown() {

@@ -62,7 +62,7 @@ class WorkQueue {
  private:
   // Whom to notify once the lock is free, since who wakes up needs it; null: nobody.
   using Wakeup = std::condition_variable*;
-  void Notify(Wakeup wakeup);
+  static void UnlockAndNotify(std::unique_lock<std::mutex>& lock, Wakeup wakeup);
   Wakeup ForReadyLocked();
   Wakeup ForDueLocked();
   Wakeup AddLocked(const Key& key);
