@@ -58,7 +58,7 @@ void AnyStore::SetResourceVersion(const std::string& version) {
   resource_version_ = version;
 }
 
-AnyStore::Ptr AnyStore::Replace(Ptr object) {
+AnyStore::Ptr AnyStore::Replace(const Ptr& object) {
   const std::lock_guard lock(mutex_);
   Ptr before = PutInto(objects_, object);
   if (before && before->owner_uid != object->owner_uid) UnindexLocked(before);

@@ -50,7 +50,7 @@ class AnyStore {
   ~AnyStore() = default;
   std::vector<Ptr> All() const;
   // Both return what was there before; null if nothing was.
-  Ptr Replace(Ptr object);
+  Ptr Replace(const Ptr& object);
   Ptr Take(const Key& key);
 
  private:
@@ -82,7 +82,7 @@ class Store final : public AnyStore {
   }
   std::vector<Ptr> List() const { return Typed(All()); }
 
-  Ptr Put(Ptr object) { return Typed(Replace(std::move(object))); }
+  Ptr Put(const Ptr& object) { return Typed(Replace(object)); }
   Ptr Remove(const Key& key) { return Typed(Take(key)); }
 
  private:
