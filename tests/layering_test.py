@@ -55,6 +55,7 @@ LIBRARIES = [
                                      "operator/progress/", "operator/main.cc", "trainer/main.cc"]),
     (r"cpprest/|pplx/|boost/", ["operator/kube/http_transport.cc"]),
     (r"prometheus/|Civet", ["trainer/observe/", "operator/metrics/", "operator/health/"]),
+    (r"simdjson", ["operator/kube/object_json.cc"]),
     (r"yaml-cpp/", ["api/v1/"]),
     (r"CLI/", ["operator/cli/", "operator/flags.cc", "trainer/main.cc", "trainer/train/"]),
 ]

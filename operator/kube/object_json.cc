@@ -1,185 +1,195 @@
+// All errors of simdjson as codes: what would throw does not compile.
+#define SIMDJSON_EXCEPTIONS 0
+
 #include "operator/kube/object_json.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
+#include <cmath>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "absl/strings/numbers.h"
 
 namespace lockstep::kube {
 namespace {
 
-constexpr std::size_t kDeepest = 200;
+namespace ondemand = simdjson::ondemand;
+using simdjson::error_code;
+using JsonType = ondemand::json_type;
 
-// Builds the document as it is parsed (nlohmann's SAX interface), skipping what is not kept.
-class ObjectBuilder {
- public:
-  using number_integer_t = Object::number_integer_t;
-  using number_unsigned_t = Object::number_unsigned_t;
-  using number_float_t = Object::number_float_t;
-  using string_t = Object::string_t;
-  using binary_t = Object::binary_t;
+constexpr int kDeepest = 200;
 
-  ObjectBuilder(std::string_view under, const FieldTree* keep) : under_(under), keep_(keep) {}
+// What is read of a value.
+struct Scope {
+  const FieldTree* keep = nullptr;  // of the members, or of a list's entries; null: all
+  bool is_metadata = false;
+};
 
-  Object Take() { return std::move(root_); }
-  const std::string& error() const { return error_; }
+// Digits, and more of them than 64 bits hold.
+bool IsLargeInteger(std::string_view token) {
+  const std::string_view digits = token.substr(token.starts_with('-') ? 1 : 0);
+  return digits.size() > 18 && !digits.starts_with('0') &&
+         digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
-  // The names that follow are nlohmann's.
-  bool null() { return Put(nullptr); }
-  bool boolean(bool value) { return Put(value); }
-  bool number_integer(number_integer_t value) { return Put(value); }
-  bool number_unsigned(number_unsigned_t value) { return Put(value); }
-  bool number_float(number_float_t value, const string_t&) { return Put(value); }
-  // A copy: what the parser hands over has room for twice as much, which a cache would keep.
-  bool string(string_t& value) { return Put(std::string_view(value)); }
-  bool binary(binary_t&) { return false; }
-  bool start_object(std::size_t) { return Open(Object::object()); }
-  bool start_array(std::size_t) { return Open(Object::array()); }
-  bool end_object() { return Close(); }
-  bool end_array() { return Close(); }
-
-  bool key(string_t& name) {
-    if (skipped_ > 0) return true;
-    Level& level = levels_.back();
-    if (level.is_metadata && name == "managedFields") {
-      skip_next_ = true;
-      return true;
-    }
-    if (!EntersMember(level, name)) return true;
-    next_is_metadata_ = name == "metadata";
-    level.slot = &(*level.value)[name];
-    return true;
+// simdjson 3.0 reads some doubles of more than 19 digits as 0.
+error_code ReadDouble(std::string_view token, Object& into) {
+  double value = 0;
+  if (!absl::SimpleAtod({token.data(), token.size()}, &value) || !std::isfinite(value)) {
+    return simdjson::NUMBER_ERROR;
   }
+  into = value;
+  return simdjson::SUCCESS;
+}
 
-  bool parse_error(std::size_t position, const string_t&, const Object::exception& error) {
-    error_ = fmt::format("not JSON at byte {}: {}", position, error.what());
-    return false;
+// A large integer is read as the nearest double: an API server writes doubles that are whole
+// numbers like that, and one such object must not end the watch of all.
+error_code ReadNumber(ondemand::value& value, Object& into) {
+  std::string_view token = value.raw_json_token();
+  token = token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
+  ondemand::number number;
+  const error_code error = value.get_number().get(number);
+  if (error != simdjson::SUCCESS) return IsLargeInteger(token) ? ReadDouble(token, into) : error;
+  switch (number.get_number_type()) {
+    case ondemand::number_type::floating_point_number:
+      return ReadDouble(token, into);
+    case ondemand::number_type::unsigned_integer:
+      into = number.get_uint64();
+      break;
+    case ondemand::number_type::signed_integer:
+      const std::int64_t whole = number.get_int64();
+      if (whole < 0) {
+        into = whole;
+      } else {
+        into = static_cast<std::uint64_t>(whole);
+      }
+      break;
+  }
+  return simdjson::SUCCESS;
+}
+
+// Builds the document from simdjson's, which finds the borders of all values before any is looked
+// at, so that what is left out costs next to nothing.
+class ObjectReader {
+ public:
+  ObjectReader(std::string_view under, const FieldTree* keep) : under_(under), keep_(keep) {}
+
+  error_code Read(ondemand::document& document, Object& into) {
+    JsonType type{};
+    if (const error_code error = document.type().get(type)) return error;
+    const Scope root{under_.empty() ? keep_ : nullptr};
+    if (type == JsonType::object) {
+      ondemand::object members;
+      if (const error_code error = document.get_object().get(members)) return error;
+      return ReadMembers(members, root, into);
+    }
+    if (type != JsonType::array) return simdjson::INCORRECT_TYPE;
+    ondemand::array entries;
+    if (const error_code error = document.get_array().get(entries)) return error;
+    return ReadEntries(entries, root, into);
   }
 
  private:
-  struct Level {
-    Object* value = nullptr;  // an object or an array
-    Object* slot = nullptr;   // of an object: where the next value goes
-    bool is_metadata = false;
-    const FieldTree* keep = nullptr;  // of the members, or of a list's entries; null: all
-  };
-
-  // False if the member is left out.
-  bool EntersMember(const Level& level, const string_t& name) {
-    if (levels_.size() == 1 && !under_.empty()) {
-      next_keep_ = name == under_ ? keep_ : nullptr;
+  // False: the member is left out.
+  bool Enter(const Scope& scope, std::string_view name, Scope& below) const {
+    if (scope.is_metadata && name == "managedFields") return false;
+    below.is_metadata = name == "metadata";
+    if (depth_ == 1 && !under_.empty()) {
+      below.keep = name == under_ ? keep_ : nullptr;
       return true;
     }
-    next_keep_ = level.keep == nullptr ? nullptr : level.keep->Below(name);
-    if (level.keep == nullptr || next_keep_ != nullptr) {
-      if (next_keep_ != nullptr && next_keep_->is_end()) next_keep_ = nullptr;
-      return true;
-    }
-    skip_next_ = true;
-    return false;
+    if (scope.keep == nullptr) return true;
+    below.keep = scope.keep->Below(name);
+    if (below.keep == nullptr) return false;
+    if (below.keep->is_end()) below.keep = nullptr;
+    return true;
   }
 
-  template <typename Value>
-  bool Put(Value&& value) {
-    if (skipped_ == 0) {
-      if (skip_next_) {
-        skip_next_ = false;
-      } else {
-        Place(Object(std::forward<Value>(value)));
+  error_code ReadMembers(ondemand::object members, const Scope& scope, Object& into) {
+    if (++depth_ > kDeepest) return simdjson::DEPTH_ERROR;
+    into = Object::object();
+    for (auto member : members) {
+      std::string_view name;
+      if (const error_code error = member.unescaped_key().get(name)) return error;
+      Scope below;
+      if (!Enter(scope, name, below)) continue;
+      ondemand::value value;
+      if (const error_code error = member.value().get(value)) return error;
+      if (const error_code error = Read(value, below, into[std::string(name)])) return error;
+    }
+    --depth_;
+    return simdjson::SUCCESS;
+  }
+
+  error_code ReadEntries(ondemand::array entries, const Scope& scope, Object& into) {
+    if (++depth_ > kDeepest) return simdjson::DEPTH_ERROR;
+    into = Object::array();
+    for (auto entry : entries) {
+      ondemand::value value;
+      if (const error_code error = entry.get(value)) return error;
+      if (const error_code error = Read(value, {scope.keep}, into.emplace_back())) return error;
+    }
+    --depth_;
+    return simdjson::SUCCESS;
+  }
+
+  error_code Read(ondemand::value value, const Scope& scope, Object& into) {
+    JsonType type{};
+    if (const error_code error = value.type().get(type)) return error;
+    switch (type) {
+      case JsonType::object: {
+        ondemand::object members;
+        if (const error_code error = value.get_object().get(members)) return error;
+        return ReadMembers(members, scope, into);
+      }
+      case JsonType::array: {
+        ondemand::array entries;
+        if (const error_code error = value.get_array().get(entries)) return error;
+        return ReadEntries(entries, scope, into);
+      }
+      case JsonType::number:
+        return ReadNumber(value, into);
+      case JsonType::string: {
+        std::string_view text;
+        if (const error_code error = value.get_string().get(text)) return error;
+        into = text;
+        return simdjson::SUCCESS;
+      }
+      case JsonType::boolean: {
+        bool is_true = false;
+        if (const error_code error = value.get_bool().get(is_true)) return error;
+        into = is_true;
+        return simdjson::SUCCESS;
+      }
+      case JsonType::null: {
+        bool is_null = false;
+        if (const error_code error = value.is_null().get(is_null)) return error;
+        into = nullptr;
+        return is_null ? simdjson::SUCCESS : simdjson::N_ATOM_ERROR;
       }
     }
-    return true;
-  }
-
-  Object* Place(Object value) {
-    next_is_metadata_ = false;
-    next_keep_ = nullptr;
-    if (levels_.empty()) {
-      root_ = std::move(value);
-      return &root_;
-    }
-    Level& level = levels_.back();
-    if (level.value->is_array()) {
-      level.value->push_back(std::move(value));
-      return &level.value->back();
-    }
-    *level.slot = std::move(value);
-    return level.slot;
-  }
-
-  bool Open(Object empty) {
-    if (skipped_ > 0 || skip_next_) {
-      skip_next_ = false;
-      ++skipped_;
-      return CheckDepth();
-    }
-    const bool is_metadata = next_is_metadata_ && empty.is_object();
-    const bool is_entry = !levels_.empty() && levels_.back().value->is_array();
-    const FieldTree* keep = is_entry ? levels_.back().keep : std::exchange(next_keep_, nullptr);
-    if (levels_.empty() && under_.empty()) keep = keep_;
-    Object* const value = Place(std::move(empty));
-    levels_.push_back({value, nullptr, is_metadata, keep});
-    return CheckDepth();
-  }
-
-  bool Close() {
-    if (skipped_ > 0) {
-      --skipped_;
-    } else {
-      levels_.pop_back();
-    }
-    return true;
-  }
-
-  bool CheckDepth() {
-    if (levels_.size() + skipped_ <= kDeepest) return true;
-    error_ = fmt::format("nested deeper than {} levels", kDeepest);
-    return false;
+    return simdjson::UNEXPECTED_ERROR;
   }
 
   const std::string_view under_;
   const FieldTree* const keep_;
-  const FieldTree* next_keep_ = nullptr;  // of the value that follows
-  Object root_;
-  std::vector<Level> levels_;
-  std::size_t skipped_ = 0;  // levels open below what is left out
-  bool skip_next_ = false, next_is_metadata_ = false;
-  std::string error_;
+  int depth_ = 0;  // of objects and lists that are open
 };
 
-// The position after the array that begins at `begin`; npos if it does not end.
-std::size_t EndOfArray(std::string_view text, std::size_t begin) {
-  int depth = 0;
-  for (std::size_t i = begin; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '[') ++depth;
-    if (c == ']' && --depth == 0) return i + 1;
-    if (c != '"') continue;
-    do {  // to the string's end
-      i = text.find_first_of("\\\"", i + 1);
-      if (i == std::string_view::npos) return i;
-    } while (text[i] == '\\' && ++i > 0);
+absl::Status ErrorOf(error_code error, ondemand::document& document, const char* text) {
+  if (error == simdjson::DEPTH_ERROR) {
+    return absl::InvalidArgumentError(fmt::format("nested deeper than {} levels", kDeepest));
   }
-  return std::string_view::npos;
-}
-
-// The text with empty managedFields. They are half of it, and skipping them unparsed is many times
-// faster. Within a string the quotes would be escaped, so what is found is a key; what an API
-// server spells otherwise, the builder leaves out. `cut` holds the text if there was any to cut.
-std::string_view CutManagedFields(std::string_view text, std::string& cut) {
-  constexpr std::string_view kKey = "\"managedFields\":";
-  constexpr std::string_view kFields = "\"managedFields\":[{\"manager\":\"";
-  while (true) {
-    const std::size_t key = text.find(kFields);
-    if (key == std::string_view::npos) break;
-    const std::size_t end = EndOfArray(text, key + kKey.size());
-    if (end == std::string_view::npos) break;
-    cut.append(text.substr(0, key + kKey.size())).append("[]");
-    text.remove_prefix(end);
+  if (error == simdjson::INCORRECT_TYPE) {
+    return absl::InvalidArgumentError("neither an object nor a list");
   }
-  if (cut.empty()) return text;
-  return cut.append(text);
+  const char* place = nullptr;
+  if (document.current_location().get(place) != simdjson::SUCCESS) {
+    return absl::InvalidArgumentError(fmt::format("not JSON: {}", simdjson::error_message(error)));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("not JSON before byte {}: {}", place - text, simdjson::error_message(error)));
 }
 
 }  // namespace
@@ -190,12 +200,18 @@ absl::StatusOr<Object> ParseObject(std::string_view text) {
 
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
                                    const FieldTree* keep) {
-  ObjectBuilder builder(under, keep);
-  std::string cut;
-  if (!Object::sax_parse(CutManagedFields(text, cut), &builder)) {
-    return absl::InvalidArgumentError(builder.error());
+  const simdjson::padded_string padded(text);
+  ondemand::parser parser;
+  ondemand::document document;
+  if (const error_code error = parser.iterate(padded).get(document)) {
+    return absl::InvalidArgumentError(fmt::format("not JSON: {}", simdjson::error_message(error)));
   }
-  return builder.Take();
+  Object object;
+  error_code error = ObjectReader(under, keep).Read(document, object);
+  const bool is_at_end = document.current_location().error() == simdjson::OUT_OF_BOUNDS;
+  if (error == simdjson::SUCCESS && !is_at_end) error = simdjson::TRAILING_CONTENT;
+  if (error != simdjson::SUCCESS) return ErrorOf(error, document, padded.data());
+  return object;
 }
 
 }  // namespace lockstep::kube

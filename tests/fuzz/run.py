@@ -120,6 +120,7 @@ SEEDS = {
     "rfc3339": [b"2026-01-01T00:00:00Z", b"2024-02-29T23:59:60.5+01:00"],
     "progress_json": as_json(PROGRESS),
     "kubeconfig": [KUBECONFIG.encode()],
+    "object_json": as_json(POD, [1, -2, 3.5e-7, 10**25, True, None, "\u00e9\n\"\\", {"": {}}]),
     "watch_decoder": [b"\n".join(as_json(*WATCH)) + b"\n"],
     "pod": as_json(POD),
     "kubeflow_job": as_json(TF_JOB, PYTORCH_JOB),

@@ -16,9 +16,50 @@ TEST(ObjectJsonTest, ReadsWhatTheLibraryReads) {
   EXPECT_EQ(*object, Object::parse(text));
 }
 
-TEST(ObjectJsonTest, ReadsScalars) {
-  EXPECT_EQ(*ParseObject("7"), Object(7));
-  EXPECT_EQ(*ParseObject("null"), Object());
+TEST(ObjectJsonTest, ReadsNumbersAsTheLibraryDoes) {
+  const std::string text =
+      "[0,1,-1,9223372036854775807,-9223372036854775808,9223372036854775808,"
+      "18446744073709551615,1.0,-2.5e-3,1E+2,1000000000080000000000003.5e-06,100000000000000000000,"
+      "-9223372036854775809]";
+  const auto list = ParseObject(text);
+  ASSERT_TRUE(list.ok()) << list.status();
+  const Object expected = Object::parse(text);
+  EXPECT_EQ(*list, expected);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(list->at(i).type(), expected.at(i).type()) << expected.at(i);
+  }
+}
+
+TEST(ObjectJsonTest, RefusesNumbersThatAreNone) {
+  for (const char* text : {"[1e400]", "[-1e400]", "[01]", "[1.]", "[.5]", "[-]", "[1-2]", "[0x10]",
+                           "[00000000000000000000001]", "[1000000000000000000000x]", "[+1]",
+                           "[10000000000000000000-1]", "[NaN]", "[-Infinity]"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text).status())) << text;
+  }
+  EXPECT_FALSE(ParseObject("[1" + std::string(400, '0') + "]").ok());
+}
+
+TEST(ObjectJsonTest, RefusesWhatIsNeitherObjectNorList) {
+  for (const char* text : {"7", "null", "\"x\"", "true"}) {
+    EXPECT_THAT(ParseObject(text).status().ToString(), HasSubstr("neither an object nor a list"));
+  }
+}
+
+TEST(ObjectJsonTest, ReadsTextAsTheLibraryDoes) {
+  const std::string text =
+      R"({"\u00e9\n":"\"\\\/\b\f\n\r\t\u0041\ud83d\ude00 é 😀","a\"b":"","long":")" +
+      std::string(1000, 'x') + "\"}";
+  const auto object = ParseObject(text);
+  ASSERT_TRUE(object.ok()) << object.status();
+  EXPECT_EQ(*object, Object::parse(text));
+  for (const char* broken : {R"(["\x"])", R"(["\u12"])", R"(["\ud800"])", "[\"a\nb\"]",
+                             "[\"\xff\"]", "[\"\xed\xa0\x80\"]"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(broken).status())) << broken;
+  }
+}
+
+TEST(ObjectJsonTest, OfTwoMembersOfOneNameTheLastCounts) {
+  EXPECT_EQ(*ParseObject(R"({"a":{"x":1},"a":[2]})"), Object::parse(R"({"a":[2]})"));
 }
 
 TEST(ObjectJsonTest, LeavesManagedFieldsOfMetadataOut) {
@@ -82,7 +123,11 @@ TEST(ObjectJsonTest, WhatIsNamedBelowAValueThatHasNoMembersKeepsTheValue) {
 }
 
 TEST(ObjectJsonTest, RefusesWhatIsNoJson) {
-  for (const char* text : {"", "{", "{\"a\":}", "[1,]", "{\"a\":1}x", "\xc3\x28"}) {
+  for (const char* text :
+       {"",           " ",           "{",         "[",          "{\"a\":}",
+        "[1,]",       "[1 2]",       "{\"a\" 1}", "{\"a\":1,}", "{a:1}",
+        "{\"a\":1}x", "{}{}",        "[]]",       "[nul]",      "[nulll]",
+        "[tru]",      "[truefalse]", "]",         "\xc3\x28",   "\xef\xbb\xbf{}"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text).status())) << text;
   }
 }
@@ -93,8 +138,11 @@ TEST(ObjectJsonTest, RefusesNestingWithoutEnd) {
   };
   EXPECT_TRUE(ParseObject(deep(200)).ok());
   EXPECT_THAT(ParseObject(deep(100'000)).status().ToString(), HasSubstr("deeper than 200"));
+  EXPECT_THAT(ParseObject("{\"a\":" + deep(100'000) + "}").status().ToString(),
+              HasSubstr("deeper than 200"));
+  // Nobody goes down into what is left out.
   const std::string skipped = R"({"metadata":{"managedFields":)" + deep(100'000) + "}}";
-  EXPECT_THAT(ParseObject(skipped).status().ToString(), HasSubstr("deeper than 200"));
+  EXPECT_EQ(*ParseObject(skipped), Object::parse(R"({"metadata":{}})"));
 }
 
 }  // namespace
