@@ -2,28 +2,97 @@
 
 #include <algorithm>
 #include <atomic>
-#include <future>
-#include <vector>
+#include <exception>
+#include <utility>
 
 namespace lockstep::controller {
 
-absl::Status ForEach(std::size_t count, std::size_t threads,
-                     const std::function<absl::Status(std::size_t)>& work) {
-  std::vector<absl::Status> results(count);
-  std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) results[i] = work(i);
-  };
-  std::vector<std::future<void>> helpers;
-  for (std::size_t i = 1; i < std::min(count, threads); ++i) {
-    helpers.push_back(std::async(std::launch::async, run));
+// The work of one ForEach. Whoever has it takes the next index until there is none, so that an
+// offer which is taken up late, after ForEach has returned, finds nothing to do.
+class Helpers::Batch {
+ public:
+  Batch(std::size_t count, const std::function<absl::Status(std::size_t)>& work)
+      : count_(count), work_(work), results_(count) {}
+
+  void Work() {
+    for (std::size_t i = next_++; i < count_; i = next_++) {
+      std::exception_ptr thrown;
+      try {
+        results_[i] = work_(i);
+      } catch (...) {  // the caller's to handle
+        thrown = std::current_exception();
+      }
+      const std::lock_guard lock(mutex_);
+      if (thrown) thrown_ = thrown;
+      if (++done_ == count_) all_done_.notify_one();
+    }
   }
-  run();  // if it throws, the futures' destructors wait
-  for (std::future<void>& helper : helpers) helper.get();
-  for (absl::Status& result : results) {
-    if (!result.ok()) return std::move(result);
+
+  absl::Status Wait() {
+    std::unique_lock lock(mutex_);
+    all_done_.wait(lock, [this] { return done_ == count_; });
+    if (thrown_) std::rethrow_exception(thrown_);
+    for (absl::Status& result : results_) {
+      if (!result.ok()) return std::move(result);
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+
+ private:
+  const std::size_t count_;
+  const std::function<absl::Status(std::size_t)>& work_;  // valid until all is done
+  std::vector<absl::Status> results_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable all_done_;
+  std::size_t done_ = 0;       // guarded by mutex_
+  std::exception_ptr thrown_;  // guarded by mutex_
+};
+
+Helpers::Helpers(std::size_t most) : most_(most) {}
+
+Helpers::~Helpers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+absl::Status Helpers::ForEach(std::size_t count, std::size_t at_once,
+                              const std::function<absl::Status(std::size_t)>& work) {
+  const auto batch = std::make_shared<Batch>(count, work);
+  const std::size_t threads = std::min(count, at_once);
+  if (threads > 1) Offer(batch, threads - 1);
+  batch->Work();
+  return batch->Wait();
+}
+
+void Helpers::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < helpers; ++i) {
+    offers_.push_back(batch);
+    if (offers_.size() > idle_ && threads_.size() < most_) {
+      threads_.emplace_back([this] { Run(); });
+    } else {
+      changed_.notify_one();
+    }
+  }
+}
+
+void Helpers::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    changed_.wait(lock, [this] { return stopped_ || !offers_.empty(); });
+    --idle_;
+    if (stopped_) return;
+    const std::shared_ptr<Batch> batch = std::move(offers_.front());
+    offers_.pop_front();
+    lock.unlock();
+    batch->Work();
+    lock.lock();
+  }
 }
 
 }  // namespace lockstep::controller

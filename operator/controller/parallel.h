@@ -1,16 +1,47 @@
-// API calls of one reconcile, several at a time.
+// Threads that help with the API calls of reconciles, several at a time.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace lockstep::controller {
 
-// Calls work(0) … work(count - 1) on up to `threads` threads and waits for all of them. Returns the
-// error of the lowest index; the others are still done. An exception of one of them is thrown on.
-absl::Status ForEach(std::size_t count, std::size_t threads,
-                     const std::function<absl::Status(std::size_t)>& work);
+// Thread-safe. A thread is made when there is work for it and `most` are not reached, and is kept:
+// making one for each call costs a good part of what the call does.
+class Helpers {
+ public:
+  explicit Helpers(std::size_t most);
+  ~Helpers();  // after the last ForEach has returned
+  Helpers(const Helpers&) = delete;
+  Helpers& operator=(const Helpers&) = delete;
+
+  // Calls work(0) … work(count - 1), up to `at_once` at a time, and waits for all of them; the
+  // caller's thread works too, so busy helpers never stop it. Returns the error of the lowest
+  // index; the others are still done. An exception of one of them is thrown on.
+  absl::Status ForEach(std::size_t count, std::size_t at_once,
+                       const std::function<absl::Status(std::size_t)>& work);
+
+ private:
+  class Batch;
+
+  void Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers);
+  void Run();
+
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Batch>> offers_;  // guarded by mutex_, like what follows
+  std::size_t idle_ = 0;
+  bool stopped_ = false;
+  std::vector<std::jthread> threads_;
+};
 
 }  // namespace lockstep::controller

@@ -16,6 +16,8 @@ namespace {
 // The caches' own events come sooner; this is for a watch that has lost its way.
 constexpr Duration kCacheRetry = std::chrono::seconds(1);
 constexpr Duration kConflictLook = std::chrono::minutes(1);
+// With the threads that reconcile, as many as RestClient has requests under way.
+constexpr std::size_t kMostHelpers = 32;
 
 }  // namespace
 
@@ -28,7 +30,8 @@ Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Address
       progress_(progress),
       events_(events),
       clock_(clock),
-      settings_(std::move(settings)) {}
+      settings_(std::move(settings)),
+      helpers_(kMostHelpers) {}
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
   kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);

@@ -16,6 +16,7 @@
 #include "api/base/clock.h"
 #include "operator/controller/addresses.h"
 #include "operator/controller/observed.h"
+#include "operator/controller/parallel.h"
 #include "operator/controller/plan.h"
 #include "operator/controller/progress_source.h"
 #include "operator/controller/settings.h"
@@ -117,6 +118,7 @@ class Reconciler {
   kube::EventRecorder& events_;
   const Clock& clock_;
   const Settings settings_;
+  Helpers helpers_;
   std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key

@@ -8,7 +8,6 @@
 #include "operator/controller/build_service.h"
 #include "operator/controller/gang.h"
 #include "operator/controller/kueue_calls.h"
-#include "operator/controller/parallel.h"
 #include "operator/controller/reconciler.h"
 
 namespace lockstep::controller {
@@ -60,8 +59,8 @@ struct Visitor : Ts... {
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
   if (!plan.actions.empty()) context.memory.create_fault.reset();
   const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
-  return ForEach(plan.actions.size(), threads,
-                 [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
+  return helpers_.ForEach(plan.actions.size(), threads,
+                          [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
 }
 
 // What keeps children from being made stands in the job's status, not only in a log.
