@@ -53,7 +53,7 @@ int DefaultProcessesPerPod(const TrainingJobSpec& spec) {
     const auto replicas = spec.replica_specs.find(role);
     if (replicas == spec.replica_specs.end()) continue;
     const Json::json_pointer containers("/spec/containers");
-    const Json& pod = replicas->second.tmpl;
+    const Json& pod = *replicas->second.tmpl;
     if (!pod.contains(containers)) continue;
     for (const Json& container : pod.at(containers)) {
       processes = std::max(processes, GpusOf(container));

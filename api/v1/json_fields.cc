@@ -122,6 +122,12 @@ void FieldReader::Read(const Json& json, const std::string& path, Json& value) {
   value = json;
 }
 
+void FieldReader::Read(const Json& json, const std::string& path, SharedJson& value) {
+  Json read = *value;
+  Read(json, path, read);
+  value = std::move(read);
+}
+
 void FieldReader::Read(const Json& json, const std::string& path,
                        std::map<std::string, std::string>& value) {
   if (!json.is_object()) return Fault(path, json, "an object of strings");

@@ -88,7 +88,8 @@ class FieldReader {
   void Read(const Json& json, const std::string& path, std::string& value);
   void Read(const Json& json, const std::string& path, double& value, RealRange range = {});
   void Read(const Json& json, const std::string& path, Time& value);
-  void Read(const Json& json, const std::string& path, Json& value);  // any object
+  void Read(const Json& json, const std::string& path, Json& value);        // any object
+  void Read(const Json& json, const std::string& path, SharedJson& value);  // any object, too
   void Read(const Json& json, const std::string& path, std::map<std::string, std::string>& value);
   std::optional<std::int64_t> ReadInteger(const Json& json, const std::string& path,
                                           IntegerRange range);
@@ -210,6 +211,7 @@ class FieldWriter {
   }
 
   static Json Write(const Json& value) { return value; }
+  static Json Write(const SharedJson& value) { return *value; }
   static Json Write(const std::string& value) { return value; }
   static Json Write(const std::map<std::string, std::string>& value) { return value; }
   static Json Write(const Time& value);

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
+#include "api/v1/shared_json.h"
 
 namespace lockstep::api {
 
@@ -151,7 +152,7 @@ enum class RestartPolicy { kAlways, kOnFailure, kNever, kExitCode };
 struct ReplicaSpec {
   int replicas = 1;
   std::optional<RestartPolicy> restart_policy;
-  Json tmpl = Json::object();  // a PodTemplateSpec, as written; may be empty with `training`
+  SharedJson tmpl;  // a PodTemplateSpec, as written; may be empty with `training`
   bool operator==(const ReplicaSpec&) const = default;
 };
 
@@ -266,6 +267,5 @@ absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json);
 Json TrainingSpecToJson(const TrainingSpec& training);
 absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json);
 Json StrategySpecToJson(const StrategySpec& strategy);
-Json StatusToJson(const TrainingJobStatus& status);
 
 }  // namespace lockstep::api

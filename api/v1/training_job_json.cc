@@ -82,8 +82,4 @@ Json TrainingJobToJson(const TrainingJob& job) {
   return FieldWriter::WriteStruct(job);
 }
 
-Json StatusToJson(const TrainingJobStatus& status) {
-  return FieldWriter::WriteStruct(status);
-}
-
 }  // namespace lockstep::api

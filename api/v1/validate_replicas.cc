@@ -172,7 +172,7 @@ void ValidateReplicas(const TrainingJob& job, Errors& errors) {
 
 void ValidateTemplates(const TrainingJob& job, Errors& errors) {
   for (const auto& [role, replicas] : job.spec.replica_specs) {
-    ValidateTemplate(replicas.tmpl, RolePath(role) + ".template", UsesBundledTrainer(job), errors);
+    ValidateTemplate(*replicas.tmpl, RolePath(role) + ".template", UsesBundledTrainer(job), errors);
   }
 }
 

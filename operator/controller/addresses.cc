@@ -27,7 +27,7 @@ Address DnsAddresses::Of(const api::TrainingJob& job, api::Role role, int index)
 int ClusterPort(const api::TrainingJob& job, api::Role role) {
   const auto spec = job.spec.replica_specs.find(role);
   if (spec == job.spec.replica_specs.end()) return api::kClusterPort;
-  const api::Json* main = FindMainContainer(spec->second.tmpl);
+  const api::Json* main = FindMainContainer(*spec->second.tmpl);
   if (main == nullptr || !main->contains("ports") || !main->at("ports").is_array()) {
     return api::kClusterPort;
   }

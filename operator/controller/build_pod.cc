@@ -66,7 +66,9 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   for (const EnvVar& variable : env) {
     if (own.contains(variable.name)) continue;
     const char* key = variable.source.is_string() ? "value" : "valueFrom";
-    merged.push_back({{"name", variable.name}, {key, variable.source}});
+    Object& entry = merged.emplace_back(Object::object());
+    entry["name"] = variable.name;
+    entry[key] = variable.source;
   }
   if (container.contains("env")) {
     for (Object& entry : container.at("env")) merged.push_back(std::move(entry));
@@ -77,7 +79,7 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
 }  // namespace
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
-  const Object& pod_template = job.spec.replica_specs.at(role).tmpl;
+  const Object& pod_template = *job.spec.replica_specs.at(role).tmpl;
   Object spec = Object::object();
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(settings, ClusterPort(job, role), spec);
@@ -89,13 +91,14 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   return spec;
 }
 
-Object BuildPod(const api::TrainingJob& job, const Addresses& addresses, const Settings& settings,
-                const Replica& replica, int attempt) {
-  const Object& pod_template = job.spec.replica_specs.at(replica.role).tmpl;
+Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Replica& replica,
+                int attempt) {
+  const api::TrainingJob& job = cluster.job();
+  const Object& pod_template = *job.spec.replica_specs.at(replica.role).tmpl;
   Object spec = PodSpecOf(job, settings, replica.role);
   spec["hostname"] = PodName(job, replica.role, replica.index);
   spec["subdomain"] = job.metadata.name;
-  const std::vector<EnvVar> env = ReplicaEnv(job, addresses, replica, attempt);
+  const std::vector<EnvVar> env = ReplicaEnv(cluster, replica, attempt);
   if (spec.contains("containers")) {
     for (Object& container : spec.at("containers")) AddEnv(env, container);
   }
@@ -110,11 +113,12 @@ Object BuildPod(const api::TrainingJob& job, const Addresses& addresses, const S
 std::vector<std::string> OverriddenEnv(const api::TrainingJob& job) {
   static const api::Json::json_pointer kContainers("/spec/containers");
   const DnsAddresses addresses;  // only names of variables matter here
+  const ClusterSpec cluster(job, addresses);
   std::set<std::string> overridden;
   for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (spec.replicas == 0 || !spec.tmpl.contains(kContainers)) continue;
-    const std::vector<EnvVar> ours = ReplicaEnv(job, addresses, {role, 0}, 0);
-    for (const Object& container : spec.tmpl.at(kContainers)) {
+    if (spec.replicas == 0 || !spec.tmpl->contains(kContainers)) continue;
+    const std::vector<EnvVar> ours = ReplicaEnv(cluster, {role, 0}, 0);
+    for (const Object& container : spec.tmpl->at(kContainers)) {
       const std::set<std::string> own = EnvNames(container);
       for (const EnvVar& variable : ours) {
         if (own.contains(variable.name)) overridden.insert(variable.name);

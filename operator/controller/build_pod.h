@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/controller/addresses.h"
+#include "operator/controller/cluster_spec.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/settings.h"
 #include "operator/kube/object.h"
@@ -14,8 +14,8 @@ namespace lockstep::controller {
 // Name, labels, owner, DNS name, environment and restart policy; with `training`, also what the
 // bundled trainer's pods have by default. What the template sets itself stays as it is, except
 // restartPolicy (the job's restartScope and the role's restartPolicy decide it).
-kube::Object BuildPod(const api::TrainingJob& job, const Addresses& addresses,
-                      const Settings& settings, const Replica& replica, int attempt);
+kube::Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Replica& replica,
+                      int attempt);
 
 // The role's pod spec alone, as all its pods have it: the template with what the bundled trainer,
 // restartScope and schedulingPolicy add, without name, environment or PodGroup.

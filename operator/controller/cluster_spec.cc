@@ -1,5 +1,7 @@
 #include "operator/controller/cluster_spec.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace lockstep::controller {
@@ -33,11 +35,11 @@ OrderedJson SparseCluster(const api::TrainingJob& job, const Addresses& addresse
 }
 
 OrderedJson FullCluster(const api::TrainingJob& job, const Addresses& addresses,
-                        const Replica& replica) {
+                        bool with_evaluators) {
   OrderedJson cluster = OrderedJson::object();
   for (const api::Role role : {api::Role::kChief, api::Role::kParameterServer, api::Role::kWorker,
                                api::Role::kEvaluator}) {
-    if (role == api::Role::kEvaluator && replica.role != api::Role::kEvaluator) continue;
+    if (role == api::Role::kEvaluator && !with_evaluators) continue;
     if (ReplicaCount(job, role) == 0) continue;
     cluster[std::string(api::RoleName(role))] = AddressList(job, addresses, role);
   }
@@ -46,15 +48,21 @@ OrderedJson FullCluster(const api::TrainingJob& job, const Addresses& addresses,
 
 }  // namespace
 
-std::string TfConfig(const api::TrainingJob& job, const Addresses& addresses,
-                     const Replica& replica) {
-  OrderedJson config;
-  config["cluster"] = IsSparse(job, replica.role) ? SparseCluster(job, addresses, replica)
-                                                  : FullCluster(job, addresses, replica);
-  config["task"]["type"] = api::RoleName(replica.role);
-  config["task"]["index"] = replica.index;
-  config["environment"] = "cloud";
-  return config.dump();
+ClusterSpec::ClusterSpec(const api::TrainingJob& job, const Addresses& addresses)
+    : job_(job),
+      addresses_(addresses),
+      trainers_(FullCluster(job, addresses, /*with_evaluators=*/false).dump()) {
+  if (ReplicaCount(job, api::Role::kEvaluator) > 0) {
+    evaluators_ = FullCluster(job, addresses, /*with_evaluators=*/true).dump();
+  }
+}
+
+std::string ClusterSpec::TfConfig(const Replica& replica) const {
+  const bool is_sparse = IsSparse(job_, replica.role);
+  const std::string own = is_sparse ? SparseCluster(job_, addresses_, replica).dump() : "";
+  const std::string& full = replica.role == api::Role::kEvaluator ? evaluators_ : trainers_;
+  return fmt::format(R"({{"cluster":{},"task":{{"type":"{}","index":{}}},"environment":"cloud"}})",
+                     is_sparse ? own : full, api::RoleName(replica.role), replica.index);
 }
 
 }  // namespace lockstep::controller

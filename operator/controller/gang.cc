@@ -61,7 +61,7 @@ Json MinResources(const api::TrainingJob& job) {
   if (policy && !policy->min_resources.empty()) return policy->min_resources;
   Resources sum;
   for (const Replica& member : MembersThatStartTogether(job)) {
-    const Json& pod_template = job.spec.replica_specs.at(member.role).tmpl;
+    const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
     if (!pod_template.contains("spec")) continue;
     for (const auto& [name, value] : PodRequests(pod_template.at("spec"))) sum[name] += value;
   }

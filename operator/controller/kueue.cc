@@ -57,7 +57,7 @@ Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role
   Object set = {{"name", api::RoleName(role)},
                 {"count", replicas.replicas},
                 {"template", {{"spec", PodSpecOf(job, settings, role)}}}};
-  const Object& metadata = Member(replicas.tmpl, "metadata");
+  const Object& metadata = Member(*replicas.tmpl, "metadata");
   for (const char* key : {"labels", "annotations"}) {
     if (Member(metadata, key).is_object()) set["template"]["metadata"][key] = metadata.at(key);
   }
@@ -116,7 +116,8 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job) {
   for (const api::Role role : kPodSetOrder) {
     const auto replicas = job.spec.replica_specs.find(role);
     if (replicas == job.spec.replica_specs.end()) continue;
-    const std::string name = TextMember(Member(replicas->second.tmpl, "spec"), "priorityClassName");
+    const std::string name =
+        TextMember(Member(*replicas->second.tmpl, "spec"), "priorityClassName");
     if (!name.empty()) return PriorityReference{kPriorityKind, name};
   }
   return std::nullopt;

@@ -20,7 +20,7 @@ std::string ClusterShape(const api::TrainingJob& job) {
 std::string SpecHash(const api::TrainingJob& job, api::Role role) {
   std::string text;
   const auto spec = job.spec.replica_specs.find(role);
-  if (spec != job.spec.replica_specs.end()) text = spec->second.tmpl.dump();
+  if (spec != job.spec.replica_specs.end()) text = spec->second.tmpl->dump();
   if (job.spec.training) text += '\n' + api::TrainingSpecToJson(*job.spec.training).dump();
   if (job.spec.strategy) text += '\n' + api::StrategySpecToJson(*job.spec.strategy).dump();
   return fmt::format("{:016x}", Digest(text));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "api/v1/training_job.h"
@@ -59,6 +60,11 @@ struct ObservedPod {
   bool operator==(const ObservedPod&) const = default;
 };
 
+// Role, index, attempt.
+inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
+  return {pod.role, pod.index, pod.attempt};
+}
+
 // Why the API server makes no child of the job.
 struct CreateFault {
   std::string message;
@@ -72,7 +78,7 @@ struct ObservedJob {
 };
 
 struct Observed : ObservedJob {
-  std::vector<ObservedPod> pods;  // owned by this job, by role and index
+  std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
   bool has_service = false;
   std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
   std::optional<ObservedWorkload> workload;    // of the job, if Kueue decides when it runs

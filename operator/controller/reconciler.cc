@@ -1,7 +1,6 @@
 #include "operator/controller/reconciler.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "api/base/status.h"
@@ -46,7 +45,8 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
     return kCacheRetry;
   }
   LOCKSTEP_RETURN_IF_ERROR(LookAtConflicts(key, memory));
-  Context context{.job = std::move(job), .observed = {}, .mutex = {}, .memory = memory};
+  Context context{
+      .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
   Observe(context);
   LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   const Plan plan = MakePlan(context.observed);
@@ -131,12 +131,11 @@ absl::Status Reconciler::LookAtConflicts(const kube::Key& key, Memory& memory) {
 void Reconciler::Observe(Context& context) {
   Observed& observed = context.observed;
   static_cast<ObservedJob&>(observed) = context.job->value;
-  for (const auto& pod : stores_.pods.OwnedBy(context.memory.job_uid)) {
-    if (pod->value) observed.pods.push_back(*pod->value);
-  }
-  std::ranges::sort(observed.pods, {}, [](const ObservedPod& pod) {
-    return std::tuple(pod.role, pod.index, pod.attempt);
-  });
+  auto pods = stores_.pods.OwnedBy(context.memory.job_uid);
+  std::erase_if(pods, [](const auto& pod) { return !pod->value; });
+  std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
+  observed.pods.reserve(pods.size());
+  for (const auto& pod : pods) observed.pods.push_back(*pod->value);
   observed.has_service = !stores_.services.AllOwnedBy(context.memory.job_uid).empty();
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, context)) {
@@ -162,9 +161,10 @@ absl::Status Reconciler::ObserveKueue(Context& context) {
   return ReadFlavors(client_, context.memory.flavors, *observed.workload);
 }
 
-kube::Object Reconciler::PodOf(const CreatePod& create, const Observed& observed) const {
+kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) const {
+  const Observed& observed = context.observed;
   kube::Object pod =
-      BuildPod(observed.job, addresses_, settings_, {create.role, create.index}, create.attempt);
+      BuildPod(*context.cluster, settings_, {create.role, create.index}, create.attempt);
   if (!observed.workload) return pod;
   const auto grant = observed.workload->granted.find(create.role);
   if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);

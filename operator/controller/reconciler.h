@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
-#include "operator/controller/addresses.h"
+#include "operator/controller/cluster_spec.h"
 #include "operator/controller/observed.h"
 #include "operator/controller/parallel.h"
 #include "operator/controller/plan.h"
@@ -76,7 +76,8 @@ class Reconciler {
   struct Context {
     kube::Store<ObservedJob>::Ptr job;
     Observed observed;
-    std::mutex mutex;  // guards `memory` while actions run in parallel
+    std::optional<ClusterSpec> cluster;  // while pods are made
+    std::mutex mutex;                    // guards `memory` while actions run in parallel
     Memory& memory;
   };
 
@@ -87,7 +88,7 @@ class Reconciler {
   absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
   void Observe(Context& context);
   absl::Status ObserveKueue(Context& context);
-  kube::Object PodOf(const CreatePod& create, const Observed& observed) const;
+  kube::Object PodOf(const CreatePod& create, const Context& context) const;
   std::optional<api::Progress> LatestProgress(const Observed& observed);
   absl::Status Act(const Plan& plan, Context& context);  // creates and deletes
   absl::Status TellOfFault(const absl::Status& fault, Context& context);

@@ -58,6 +58,12 @@ struct Visitor : Ts... {
 
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
   if (!plan.actions.empty()) context.memory.create_fault.reset();
+  const auto makes_pod = [](const Action& action) {
+    return std::holds_alternative<CreatePod>(action);
+  };
+  if (std::ranges::any_of(plan.actions, makes_pod)) {
+    context.cluster.emplace(context.observed.job, addresses_);
+  }
   const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
   return helpers_.ForEach(plan.actions.size(), threads,
                           [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
@@ -90,7 +96,7 @@ absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
                 return Create(kube::kServiceKind, BuildService(job), context);
               },
               [&](const CreatePod& create) {
-                return Create(kube::kPodKind, PodOf(create, context.observed), context);
+                return Create(kube::kPodKind, PodOf(create, context), context);
               },
               [&](const CreatePodGroup&) {
                 return Create(PodGroupKind(settings_), BuildPodGroup(job, settings_), context);
@@ -211,9 +217,9 @@ absl::Status Reconciler::DeletePodOf(const DeletePod& pod, Context& context) {
 
 absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
   // The server takes the status alone; with the spec there it has less to compare.
-  kube::Object job = api::TrainingJobToJson(context.observed.job);
-  job["status"] = api::StatusToJson(status);
-  const auto written = client_.UpdateStatus(kTrainingJobKind, job);
+  api::TrainingJob job = context.observed.job;
+  job.status = status;
+  const auto written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {
       context.memory.unsure.emplace_back(kTrainingJobKind, context.job->key);

@@ -12,8 +12,9 @@ std::vector<kube::Object> RenderObjects(const api::TrainingJob& job, const Addre
   if (GangSchedulerOf(settings) != GangScheduler::kNone) {
     objects.push_back(BuildPodGroup(job, settings));
   }
+  const ClusterSpec cluster(job, addresses);
   for (const Replica& replica : AllReplicas(job)) {
-    objects.push_back(BuildPod(job, addresses, settings, replica, job.status.attempt));
+    objects.push_back(BuildPod(cluster, settings, replica, job.status.attempt));
   }
   return objects;
 }

@@ -7,7 +7,6 @@
 
 #include "api/v1/enum_names.h"
 #include "api/v1/names.h"
-#include "operator/controller/cluster_spec.h"
 #include "operator/controller/main_container.h"
 
 namespace lockstep::controller {
@@ -93,18 +92,18 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
   }
   const auto spec = job.spec.replica_specs.find(role);
   if (spec == job.spec.replica_specs.end()) return 1;
-  const api::Json* main = FindMainContainer(spec->second.tmpl);
+  const api::Json* main = FindMainContainer(*spec->second.tmpl);
   return main == nullptr ? 1 : std::clamp(GpusOf(*main), 1, kMostGpus);
 }
 
-std::vector<EnvVar> ReplicaEnv(const api::TrainingJob& job, const Addresses& addresses,
-                               const Replica& replica, int attempt) {
+std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
+  const api::TrainingJob& job = cluster.job();
   std::vector<EnvVar> env;
-  env.push_back({api::kEnvTfConfig, TfConfig(job, addresses, replica)});
+  env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
   AddLockstep(job, replica, attempt, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
     const Replica leading = LeadingReplica(job);
-    const Address leader = addresses.Of(job, leading.role, leading.index);
+    const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
     AddTorch(job, leader, *rank, ProcessesPerPod(job, replica.role), env);
     AddJax(job, leader, *rank, env);
   }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/controller/addresses.h"
+#include "operator/controller/cluster_spec.h"
 #include "operator/controller/replicas.h"
 
 namespace lockstep::controller {
@@ -17,8 +17,7 @@ struct EnvVar {
 };
 
 // TF_CONFIG, LOCKSTEP_*, and for those that train torchrun's and JAX's variables.
-std::vector<EnvVar> ReplicaEnv(const api::TrainingJob& job, const Addresses& addresses,
-                               const Replica& replica, int attempt);
+std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
 // GPUs of the role's main container, if the job does not say otherwise; at least 1.
 int ProcessesPerPod(const api::TrainingJob& job, api::Role role);

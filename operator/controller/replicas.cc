@@ -23,8 +23,7 @@ std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
   std::vector<Replica> replicas = AllReplicas(job);
   std::erase_if(replicas, [&job](const Replica& replica) {
     return replica.role == api::Role::kWorker &&
-           std::ranges::find(job.status.completed_indexes, replica.index) !=
-               job.status.completed_indexes.end();
+           std::ranges::binary_search(job.status.completed_indexes, replica.index);
   });
   return replicas;
 }
@@ -51,11 +50,9 @@ int NodeCount(const api::TrainingJob& job) {
 }
 
 const ObservedPod* FindPod(const Observed& observed, const Replica& replica) {
-  for (const ObservedPod& pod : observed.pods) {
-    const bool same = pod.role == replica.role && pod.index == replica.index;
-    if (same && pod.attempt == observed.job.status.attempt) return &pod;
-  }
-  return nullptr;
+  const std::tuple sought(replica.role, replica.index, observed.job.status.attempt);
+  const auto pod = std::ranges::lower_bound(observed.pods, sought, {}, PlaceOf);
+  return pod != observed.pods.end() && PlaceOf(*pod) == sought ? &*pod : nullptr;
 }
 
 bool IsMember(const Observed& observed, const ObservedPod& pod) {

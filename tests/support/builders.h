@@ -52,7 +52,7 @@ class JobBuilder {
   JobBuilder& Replicas(api::Role role, int replicas) {
     api::ReplicaSpec& spec = job_.spec.replica_specs[role];
     spec.replicas = replicas;
-    if (!job_.spec.training && spec.tmpl.empty()) spec.tmpl = Template();
+    if (!job_.spec.training && spec.tmpl->empty()) spec.tmpl = Template();
     return *this;
   }
   JobBuilder& PodTemplate(api::Role role, api::Json tmpl) {
@@ -67,7 +67,7 @@ class JobBuilder {
   JobBuilder& Training(api::TrainingSpec training = MnistTraining()) {
     job_.spec.training = std::move(training);
     for (auto& [role, replicas] : job_.spec.replica_specs) {
-      if (replicas.tmpl == Template()) replicas.tmpl = api::Json::object();
+      if (*replicas.tmpl == Template()) replicas.tmpl = api::Json::object();
     }
     return *this;
   }

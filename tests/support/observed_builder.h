@@ -2,6 +2,7 @@
 // Seen(Job("mnist").Workers(2)).Worker(0, kReady).Worker(1, Exited(137)).Build().
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -58,7 +59,9 @@ class Seen {
     pod.name = controller::PodName(observed_.job, role, index);
     pod.uid = pod.name + "-uid";
     state(pod);
-    observed_.pods.push_back(std::move(pod));
+    const auto place =
+        std::ranges::upper_bound(observed_.pods, PlaceOf(pod), {}, controller::PlaceOf);
+    observed_.pods.insert(place, std::move(pod));
     return *this;
   }
   Seen& Worker(int index, const PodState& state) { return Pod(api::Role::kWorker, index, state); }

@@ -153,11 +153,25 @@ TEST(TrainingJobJsonTest, FieldsThatServersAddAreIgnored) {
   EXPECT_EQ(job->metadata.owner_references.at(0).uid, "u");
 }
 
+TEST(TrainingJobJsonTest, CopiesShareTheirTemplates) {
+  const Json tmpl = {{"spec", {{"anything", 1}}}};
+  TrainingJob job;
+  job.spec.replica_specs[Role::kWorker].tmpl = tmpl;
+  TrainingJob copy = job;
+  EXPECT_EQ(&*copy.spec.replica_specs[Role::kWorker].tmpl,
+            &*job.spec.replica_specs[Role::kWorker].tmpl);
+  copy.spec.replica_specs[Role::kWorker].tmpl = Json(tmpl);
+  EXPECT_EQ(copy, job);
+  copy.spec.replica_specs[Role::kWorker].tmpl = Json::object();
+  EXPECT_NE(copy, job);
+  EXPECT_EQ(*job.spec.replica_specs[Role::kWorker].tmpl, tmpl);
+}
+
 TEST(TrainingJobJsonTest, TemplatesAreKeptAsWritten) {
   const Json tmpl = {{"spec", {{"anything", {1, nullptr, {{"x", "y"}}}}}}};
   const auto job = TrainingJobFromJson(With("/spec/replicaSpecs/Worker/template", tmpl));
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->spec.replica_specs.at(Role::kWorker).tmpl, tmpl);
+  EXPECT_EQ(*job->spec.replica_specs.at(Role::kWorker).tmpl, tmpl);
 }
 
 TEST(TrainingJobJsonTest, SectionsForTheTrainerReadBack) {
@@ -173,11 +187,11 @@ TEST(TrainingJobJsonTest, SectionsForTheTrainerReadBack) {
 }
 
 TEST(TrainingJobJsonTest, AValueThatJsonCannotHoldIsLeftOut) {
-  TrainingJobStatus status;
-  status.progress.emplace();
-  status.progress->loss = std::numeric_limits<double>::quiet_NaN();
-  status.progress->examples_per_second = std::numeric_limits<double>::infinity();
-  const Json progress = StatusToJson(status)["progress"];
+  TrainingJob job;
+  Progress& reported = job.status.progress.emplace();
+  reported.loss = std::numeric_limits<double>::quiet_NaN();
+  reported.examples_per_second = std::numeric_limits<double>::infinity();
+  const Json progress = TrainingJobToJson(job)["status"]["progress"];
   EXPECT_FALSE(progress.contains("loss"));
   EXPECT_FALSE(progress.contains("examplesPerSecond"));
 }
@@ -272,7 +286,7 @@ class JobSource {
     if (Flip()) Draw(spec.training.emplace());
     for (const Role role : {Role::kChief, Role::kWorker, Role::kParameterServer}) {
       if (Flip()) continue;
-      spec.replica_specs[role] = {Small(), std::nullopt, {{"spec", {{"x", Text()}}}}};
+      spec.replica_specs[role] = {Small(), std::nullopt, Json{{"spec", {{"x", Text()}}}}};
       if (Flip()) {
         spec.replica_specs[role].restart_policy =
             Pick({RestartPolicy::kAlways, RestartPolicy::kOnFailure, RestartPolicy::kExitCode});

@@ -25,10 +25,12 @@ class LogsTest : public ::testing::Test {
     job.metadata.uid = kube::Uid(*made);  // pods without a living owner are collected
     for (const controller::Replica& replica : controller::AllReplicas(job)) {
       if (replica == controller::Replica{api::Role::kWorker, 1}) continue;  // cleaned up
-      EXPECT_TRUE(client_
-                      .Create(kube::kPodKind,
-                              controller::BuildPod(job, controller::DnsAddresses(), {}, replica, 0))
-                      .ok());
+      EXPECT_TRUE(
+          client_
+              .Create(kube::kPodKind,
+                      controller::BuildPod(controller::ClusterSpec(job, controller::DnsAddresses()),
+                                           {}, replica, 0))
+              .ok());
     }
   }
   std::string Fault(const LogsOptions& options) {

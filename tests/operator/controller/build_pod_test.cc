@@ -15,7 +15,8 @@ using kube::Object;
 using testing::Job;
 
 Object Pod(const testing::JobBuilder& job, Role role = Role::kWorker, int index = 0) {
-  return BuildPod(job.BuildWithDefaults(), DnsAddresses(), {}, {role, index}, /*attempt=*/2);
+  return BuildPod(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()), {}, {role, index},
+                  /*attempt=*/2);
 }
 
 const Object* EnvEntry(const Object& container, const std::string& name) {

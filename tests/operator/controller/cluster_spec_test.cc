@@ -11,7 +11,7 @@ using api::Role;
 using testing::Job;
 
 std::string Config(const testing::JobBuilder& job, Role role, int index) {
-  return TfConfig(job.BuildWithDefaults(), DnsAddresses(), {role, index});
+  return ClusterSpec(job.BuildWithDefaults(), DnsAddresses()).TfConfig({role, index});
 }
 
 TEST(ClusterSpecTest, WorkersOnly) {

@@ -116,7 +116,7 @@ TEST(GangTest, APodAsksForTheSumOfItsContainersOrItsLargestInitContainer) {
 TEST(GangTest, PodsAreToldTheirGroupAndScheduler) {
   const api::TrainingJob job = Job("j").Workers(1).BuildWithDefaults();
   const auto pod = [&job](const Settings& settings) {
-    return BuildPod(job, DnsAddresses(), settings, {Role::kWorker, 0}, 0);
+    return BuildPod(ClusterSpec(job, DnsAddresses()), settings, {Role::kWorker, 0}, 0);
   };
   const kube::Object volcano = pod(kVolcano);
   EXPECT_EQ(volcano.at("spec").at("schedulerName"), "volcano");
@@ -134,7 +134,7 @@ TEST(GangTest, ATemplatesOwnSchedulerStays) {
   tmpl["spec"]["schedulerName"] = "mine";
   const api::TrainingJob job =
       Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).BuildWithDefaults();
-  const auto pod = BuildPod(job, DnsAddresses(), kVolcano, {Role::kWorker, 0}, 0);
+  const auto pod = BuildPod(ClusterSpec(job, DnsAddresses()), kVolcano, {Role::kWorker, 0}, 0);
   EXPECT_EQ(pod.at("spec").at("schedulerName"), "mine");
 }
 

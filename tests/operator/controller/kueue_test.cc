@@ -281,7 +281,7 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
   ASSERT_THAT(world.Pods(), SizeIs(2));
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector"), (Json{{"kind", "cpu"}, {"zone", "b"}}));
   EXPECT_EQ(world.Job()->status.restarts.application, 1) << "what was counted is kept";
-  EXPECT_FALSE(world.Job()->spec.replica_specs.at(Role::kWorker).tmpl.dump().find("cpu") !=
+  EXPECT_FALSE(world.Job()->spec.replica_specs.at(Role::kWorker).tmpl->dump().find("cpu") !=
                std::string::npos)
       << "nothing of Kueue's stays in the spec";
 

@@ -26,7 +26,7 @@ Object ExitOf(int code) {
 
 // A pod with a main container and a sidecar that never ends.
 Object PodWith(const std::string& restart_policy, const std::string& phase, const Object& state) {
-  Object pod = BuildPod(Job("j").Workers(1).BuildWithDefaults(), DnsAddresses(), {},
+  Object pod = BuildPod(ClusterSpec(Job("j").Workers(1).BuildWithDefaults(), DnsAddresses()), {},
                         {api::Role::kWorker, 0}, 1);
   pod["spec"]["restartPolicy"] = restart_policy;
   pod["spec"]["containers"].insert(pod["spec"]["containers"].begin(), Object{{"name", "sidecar"}});

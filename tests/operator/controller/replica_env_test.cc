@@ -16,7 +16,7 @@ using Env = std::map<std::string, api::Json>;
 Env EnvOf(const testing::JobBuilder& job, Role role, int index, int attempt = 0) {
   Env env;
   for (EnvVar& variable :
-       ReplicaEnv(job.BuildWithDefaults(), DnsAddresses(), {role, index}, attempt)) {
+       ReplicaEnv(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()), {role, index}, attempt)) {
     EXPECT_TRUE(env.emplace(variable.name, variable.source).second) << variable.name;
   }
   return env;
