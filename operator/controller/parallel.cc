@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <utility>
+
+#include "api/base/log.h"
 
 namespace lockstep::controller {
 
@@ -65,6 +68,7 @@ absl::Status Helpers::ForEach(std::size_t count, std::size_t at_once,
   const std::size_t threads = std::min(count, at_once);
   if (threads > 1) Offer(batch, threads - 1);
   batch->Work();
+  if (threads > 1) Withdraw(batch);
   return batch->Wait();
 }
 
@@ -72,11 +76,23 @@ void Helpers::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < helpers; ++i) {
     offers_.push_back(batch);
-    if (offers_.size() > idle_ && threads_.size() < most_) {
-      threads_.emplace_back([this] { Run(); });
-    } else {
-      changed_.notify_one();
-    }
+    if (offers_.size() > idle_ && threads_.size() < most_) AddThread();
+    changed_.notify_one();
+  }
+}
+
+// What is still offered nobody needs any more.
+void Helpers::Withdraw(const std::shared_ptr<Batch>& batch) {
+  const std::lock_guard lock(mutex_);
+  std::erase(offers_, batch);
+}
+
+void Helpers::AddThread() {
+  try {
+    threads_.emplace_back([this] { Run(); });
+  } catch (const std::system_error& error) {  // callers go on without it
+    LogWarning("no thread could be made to help with API calls",
+               {{"threads", threads_.size()}, {"error", error.what()}});
   }
 }
 

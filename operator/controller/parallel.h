@@ -33,6 +33,8 @@ class Helpers {
   class Batch;
 
   void Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers);
+  void Withdraw(const std::shared_ptr<Batch>& batch);
+  void AddThread();
   void Run();
 
   const std::size_t most_;
