@@ -75,16 +75,14 @@ class ObjectReader {
  public:
   ObjectReader(std::string_view under, const FieldTree* keep) : under_(under), keep_(keep) {}
 
-  error_code Read(ondemand::document& document, Object& into) {
-    JsonType type{};
-    if (const error_code error = document.type().get(type)) return error;
+  // `type` is an object or a list.
+  error_code Read(ondemand::document& document, JsonType type, Object& into) {
     const Scope root{under_.empty() ? keep_ : nullptr};
     if (type == JsonType::object) {
       ondemand::object members;
       if (const error_code error = document.get_object().get(members)) return error;
       return ReadMembers(members, root, into);
     }
-    if (type != JsonType::array) return simdjson::INCORRECT_TYPE;
     ondemand::array entries;
     if (const error_code error = document.get_array().get(entries)) return error;
     return ReadEntries(entries, root, into);
@@ -181,9 +179,6 @@ absl::Status ErrorOf(error_code error, ondemand::document& document, const char*
   if (error == simdjson::DEPTH_ERROR) {
     return absl::InvalidArgumentError(fmt::format("nested deeper than {} levels", kDeepest));
   }
-  if (error == simdjson::INCORRECT_TYPE) {
-    return absl::InvalidArgumentError("neither an object nor a list");
-  }
   const char* place = nullptr;
   if (document.current_location().get(place) != simdjson::SUCCESS) {
     return absl::InvalidArgumentError(fmt::format("not JSON: {}", simdjson::error_message(error)));
@@ -203,11 +198,17 @@ absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under
   const simdjson::padded_string padded(text);
   ondemand::parser parser;
   ondemand::document document;
-  if (const error_code error = parser.iterate(padded).get(document)) {
+  JsonType type{};
+  error_code error = parser.iterate(padded).get(document);
+  if (error == simdjson::SUCCESS) error = document.type().get(type);
+  if (error != simdjson::SUCCESS) {
     return absl::InvalidArgumentError(fmt::format("not JSON: {}", simdjson::error_message(error)));
   }
+  if (type != JsonType::object && type != JsonType::array) {
+    return absl::InvalidArgumentError("neither an object nor a list");
+  }
   Object object;
-  error_code error = ObjectReader(under, keep).Read(document, object);
+  error = ObjectReader(under, keep).Read(document, type, object);
   const bool is_at_end = document.current_location().error() == simdjson::OUT_OF_BOUNDS;
   if (error == simdjson::SUCCESS && !is_at_end) error = simdjson::TRAILING_CONTENT;
   if (error != simdjson::SUCCESS) return ErrorOf(error, document, padded.data());

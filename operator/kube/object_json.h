@@ -10,12 +10,13 @@
 namespace lockstep::kube {
 
 // Leaves out metadata.managedFields, at any depth: nobody here reads it, it is often half of an
-// object, and a write without it keeps the server's. InvalidArgument: no JSON, or nested deeper
-// than 200 levels.
+// object, and a write without it keeps the server's. InvalidArgument: no JSON, neither an object
+// nor a list, or nested deeper than 200 levels.
 absl::StatusOr<Object> ParseObject(std::string_view text);
 
 // Of the object, or of each entry of the list, that is the root's member `under` (empty: of the
-// root), only what `keep` names; null: all. What is left out is cheap.
+// root), only what `keep` names; null: all. What is left out is cheap: only its borders are looked
+// at.
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
                                    const FieldTree* keep);
 

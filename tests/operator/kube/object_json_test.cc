@@ -128,7 +128,9 @@ TEST(ObjectJsonTest, RefusesWhatIsNoJson) {
         "[1,]",       "[1 2]",       "{\"a\" 1}", "{\"a\":1,}", "{a:1}",
         "{\"a\":1}x", "{}{}",        "[]]",       "[nul]",      "[nulll]",
         "[tru]",      "[truefalse]", "]",         "\xc3\x28",   "\xef\xbb\xbf{}"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text).status())) << text;
+    const absl::Status status = ParseObject(text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
+    EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("not JSON")) << text;
   }
 }
 
