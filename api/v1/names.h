@@ -25,14 +25,14 @@ inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 // Environment of every non-init container.
 inline constexpr char kEnvTfConfig[] = "TF_CONFIG";
 inline constexpr char kEnvJob[] = "LOCKSTEP_JOB";
-inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";
 inline constexpr char kEnvNamespace[] = "LOCKSTEP_NAMESPACE";
 inline constexpr char kEnvRole[] = "LOCKSTEP_ROLE";
 inline constexpr char kEnvIndex[] = "LOCKSTEP_INDEX";
 inline constexpr char kEnvAttempt[] = "LOCKSTEP_ATTEMPT";
-inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";  // the `training` section as JSON
-// `strategy` as JSON; set beside LOCKSTEP_CONFIG.
-inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";
+// What only the bundled trainer reads: set with `training`.
+inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";      // `training` as JSON
+inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";  // `strategy` as JSON
+inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";
 inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
 // restartScope: only InPlace lets a supervisor start a replica again by itself.
 inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
@@ -48,10 +48,13 @@ inline constexpr int kMetricsPort = 8080;  // the supervisor's /metrics
 inline constexpr std::string_view kClusterPortNames[] = {"tfjob-port", "cluster"};
 
 // Containers whose exit decides the pod's outcome, in order of preference; else the first
-// container.
-inline constexpr std::string_view kMainContainerNames[] = {"tensorflow", "pytorch", "jax",
-                                                           "trainer"};
+// container. The first three names also say what the program reads of its environment.
+inline constexpr char kTensorFlowContainer[] = "tensorflow";
+inline constexpr char kPyTorchContainer[] = "pytorch";
+inline constexpr char kJaxContainer[] = "jax";
 inline constexpr char kTrainerContainer[] = "trainer";
+inline constexpr std::string_view kMainContainerNames[] = {kTensorFlowContainer, kPyTorchContainer,
+                                                           kJaxContainer, kTrainerContainer};
 
 // Exit codes of the trainer. 1-127 are permanent, 128 and above are retried (TFJob's rule).
 inline constexpr int kExitDone = 0;

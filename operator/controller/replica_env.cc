@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/names.h"
 #include "operator/controller/main_container.h"
+#include "operator/kube/object.h"
 
 namespace lockstep::controller {
 namespace {
@@ -27,24 +29,45 @@ int GpusOf(const api::Json& container) {
   return gpus;
 }
 
+// Whose variables a program reads beside LOCKSTEP_*. All of them are a third of a small pod, which
+// the API server stores and compares at each of its changes; and a TF_CONFIG is as long as its job
+// is large.
+struct Dialects {
+  bool tensorflow = true, torch = true, jax = true;
+};
+
+// A name that says nothing of the framework: whoever it is finds what it reads.
+Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
+  constexpr Dialects kTensorFlow{.tensorflow = true, .torch = false, .jax = false};
+  if (api::UsesBundledTrainer(job)) return kTensorFlow;
+  const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
+  const std::string name = main == nullptr ? "" : kube::TextMember(*main, "name");
+  if (name == api::kTensorFlowContainer) return kTensorFlow;
+  if (name == api::kPyTorchContainer) return {.tensorflow = false, .torch = true, .jax = false};
+  if (name == api::kJaxContainer) return {.tensorflow = false, .torch = false, .jax = true};
+  return {};
+}
+
 void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attempt,
                  std::vector<EnvVar>& env) {
   env.push_back({api::kEnvJob, job.metadata.name});
-  env.push_back({api::kEnvJobUid, job.metadata.uid});
   env.push_back({api::kEnvNamespace, job.metadata.namespace_name});
   env.push_back({api::kEnvRole, api::RoleName(replica.role)});
   env.push_back({api::kEnvIndex, std::to_string(replica.index)});
   env.push_back({api::kEnvAttempt, std::to_string(attempt)});
-  env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, replica.role))});
+}
+
+void AddTraining(const api::TrainingJob& job, const api::TrainingSpec& training, api::Role role,
+                 std::vector<EnvVar>& env) {
+  env.push_back({api::kEnvJobUid, job.metadata.uid});
+  env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, role))});
   env.push_back({api::kEnvPodIp, {{"fieldRef", {{"fieldPath", "status.podIP"}}}}});
-  if (job.spec.training) {
-    if (job.spec.restart_scope) {
-      env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
-    }
-    env.push_back({api::kEnvConfig, api::TrainingSpecToJson(*job.spec.training).dump()});
-    if (job.spec.strategy) {
-      env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});
-    }
+  if (job.spec.restart_scope) {
+    env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
+  }
+  env.push_back({api::kEnvConfig, api::TrainingSpecToJson(training).dump()});
+  if (job.spec.strategy) {
+    env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});
   }
 }
 
@@ -98,14 +121,17 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
 
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
   const api::TrainingJob& job = cluster.job();
+  const Dialects dialects = DialectsOf(job, replica.role);
   std::vector<EnvVar> env;
-  env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
+  if (dialects.tensorflow) env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
   AddLockstep(job, replica, attempt, env);
+  if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
     const Replica leading = LeadingReplica(job);
     const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
-    AddTorch(job, leader, *rank, ProcessesPerPod(job, replica.role), env);
-    AddJax(job, leader, *rank, env);
+    const int processes = ProcessesPerPod(job, replica.role);
+    if (dialects.torch) AddTorch(job, leader, *rank, processes, env);
+    if (dialects.jax) AddJax(job, leader, *rank, env);
   }
   return env;
 }

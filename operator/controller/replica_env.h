@@ -16,7 +16,9 @@ struct EnvVar {
   bool operator==(const EnvVar&) const = default;
 };
 
-// TF_CONFIG, LOCKSTEP_*, and for those that train torchrun's and JAX's variables.
+// LOCKSTEP_*, TF_CONFIG, and for those that train torchrun's and JAX's variables. A main container
+// called tensorflow, pytorch or jax gets what its framework reads only, the bundled trainer
+// TF_CONFIG.
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
 // GPUs of the role's main container, if the job does not say otherwise; at least 1.

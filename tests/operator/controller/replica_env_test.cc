@@ -22,28 +22,66 @@ Env EnvOf(const testing::JobBuilder& job, Role role, int index, int attempt = 0)
   return env;
 }
 
+testing::JobBuilder With(const char* container, testing::JobBuilder job) {
+  return job.PodTemplate(Role::kWorker, testing::Template(container));
+}
+
 TEST(ReplicaEnvTest, SaysWhoTheReplicaIs) {
-  const Env env = EnvOf(Job("j").Workers(2).Uid("u"), Role::kWorker, 1, 3);
+  const Env env = EnvOf(Job("j").Workers(2), Role::kWorker, 1, 3);
   EXPECT_EQ(env.at("LOCKSTEP_JOB"), "j");
-  EXPECT_EQ(env.at("LOCKSTEP_JOB_UID"), "u");
   EXPECT_EQ(env.at("LOCKSTEP_NAMESPACE"), "default");
   EXPECT_EQ(env.at("LOCKSTEP_ROLE"), "worker");
   EXPECT_EQ(env.at("LOCKSTEP_INDEX"), "1");
   EXPECT_EQ(env.at("LOCKSTEP_ATTEMPT"), "3");
-  EXPECT_EQ(env.at("LOCKSTEP_POD_IP").dump(), R"({"fieldRef":{"fieldPath":"status.podIP"}})");
-  EXPECT_FALSE(env.contains("LOCKSTEP_CONFIG"));
+  for (const char* name : {"LOCKSTEP_CONFIG", "LOCKSTEP_JOB_UID", "LOCKSTEP_POD_IP"}) {
+    EXPECT_FALSE(env.contains(name)) << name;
+  }
 }
 
 TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
-  const Env env = EnvOf(Job("j").Workers(1).Training(), Role::kWorker, 0);
+  const Env env = EnvOf(Job("j").Workers(1).Training().Uid("u"), Role::kWorker, 0);
   const auto config = nlohmann::json::parse(env.at("LOCKSTEP_CONFIG").get<std::string>());
   EXPECT_EQ(*api::TrainingSpecFromJson(config), testing::MnistTraining());
   EXPECT_TRUE(env.contains("LOCKSTEP_STRATEGY"));
   EXPECT_EQ(env.at("LOCKSTEP_RESTART_SCOPE"), "InPlace");
+  EXPECT_EQ(env.at("LOCKSTEP_JOB_UID"), "u");
+  EXPECT_EQ(env.at("LOCKSTEP_PROCESSES_PER_POD"), "1");
+  EXPECT_EQ(env.at("LOCKSTEP_POD_IP").dump(), R"({"fieldRef":{"fieldPath":"status.podIP"}})");
+  EXPECT_TRUE(env.contains("TF_CONFIG"));
+  EXPECT_FALSE(env.contains("RANK"));
+}
+
+TEST(ReplicaEnvTest, TheMainContainersNameSaysWhichFrameworkReadsIt) {
+  struct Case {
+    const char* container;
+    bool tensorflow, torch, jax;
+  };
+  for (const Case& expected : {Case{"tensorflow", true, false, false},
+                               Case{"pytorch", false, true, false}, Case{"jax", false, false, true},
+                               Case{"trainer", true, true, true}, Case{"mine", true, true, true}}) {
+    SCOPED_TRACE(expected.container);
+    const Env env = EnvOf(With(expected.container, Job("j").Workers(2)), Role::kWorker, 1);
+    EXPECT_EQ(env.contains("TF_CONFIG"), expected.tensorflow);
+    EXPECT_EQ(env.contains("RANK"), expected.torch);
+    EXPECT_EQ(env.contains("PET_NNODES"), expected.torch);
+    EXPECT_EQ(env.contains("JAX_PROCESS_ID"), expected.jax);
+    EXPECT_EQ(env.contains("PROCESS_ID"), expected.jax);
+    EXPECT_TRUE(env.contains("LOCKSTEP_INDEX"));
+  }
+}
+
+TEST(ReplicaEnvTest, ASidecarSaysNothingOfTheFramework) {
+  api::Json pod_template = testing::Template("pytorch");
+  pod_template["spec"]["containers"].insert(pod_template["spec"]["containers"].begin(),
+                                            {{"name", "logs"}, {"image", "x"}});
+  const Env env =
+      EnvOf(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template), Role::kWorker, 0);
+  EXPECT_TRUE(env.contains("RANK"));
+  EXPECT_FALSE(env.contains("TF_CONFIG"));
 }
 
 TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {
-  const auto job = Job("j").Chief().Workers(2).ProcessesPerPod(4);
+  const auto job = With("pytorch", Job("j").Chief().Workers(2).ProcessesPerPod(4));
   const Env env = EnvOf(job, Role::kWorker, 1);
   EXPECT_EQ(env.at("RANK"), "2");
   EXPECT_EQ(env.at("WORLD_SIZE"), "12");
@@ -57,10 +95,10 @@ TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {
 }
 
 TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
-  const Env env = EnvOf(Job("j").Workers(2).With([](api::TrainingJob& job) {
-    job.spec.elastic = api::ElasticSpec{1, 4};
-  }),
-                        Role::kWorker, 0);
+  const auto job = With("pytorch", Job("j").Workers(2)).With([](api::TrainingJob& made) {
+    made.spec.elastic = api::ElasticSpec{1, 4};
+  });
+  const Env env = EnvOf(job, Role::kWorker, 0);
   EXPECT_EQ(env.at("PET_NNODES"), "1:4");
   EXPECT_EQ(env.at("PET_RDZV_ENDPOINT"), "j-worker-0.j.default.svc:2222");
   EXPECT_EQ(env.at("PET_RDZV_BACKEND"), "c10d");
@@ -68,7 +106,7 @@ TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
 }
 
 TEST(ReplicaEnvTest, JaxCountsPods) {
-  const Env env = EnvOf(Job("j").Workers(2).ProcessesPerPod(4), Role::kWorker, 1);
+  const Env env = EnvOf(With("jax", Job("j").Workers(2).ProcessesPerPod(4)), Role::kWorker, 1);
   EXPECT_EQ(env.at("JAX_COORDINATOR_ADDRESS"), "j-worker-0.j.default.svc:2222");
   EXPECT_EQ(env.at("JAX_NUM_PROCESSES"), "2");
   EXPECT_EQ(env.at("JAX_PROCESS_ID"), "1");

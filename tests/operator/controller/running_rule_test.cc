@@ -115,7 +115,7 @@ TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsSaidAndNotFoughtFor) {
 
 TEST(RunningRuleTest, OverriddenEnvironmentIsSaidAtFirstSight) {
   api::Json pod_template = testing::Template();
-  pod_template["spec"]["containers"][0]["env"] = {{{"name", "RANK"}, {"value", "7"}}};
+  pod_template["spec"]["containers"][0]["env"] = {{{"name", "TF_CONFIG"}, {"value", "{}"}}};
   Seen seen(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
   EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("EnvironmentOverridden"));
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
