@@ -86,6 +86,7 @@ struct Observed : ObservedJob {
   std::optional<CreateFault> create_fault;     // of the last try
   std::optional<api::Progress> progress;       // newer than status.progress, if anything is
   std::optional<Time> last_status_write;       // by this process
+  Time first_seen;  // by this process; the first status may be written later
   Time now;
   Settings settings;
 };

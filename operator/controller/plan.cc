@@ -33,14 +33,17 @@ std::optional<Plan> PlanInvalid(const Observed& observed) {
 
 // Counts and progress change all the time; what they say may be a little old.
 void HoldBackCounts(const Observed& observed, Plan& plan) {
-  const api::TrainingJobStatus& written = observed.job.status;
-  if (!observed.last_status_write || plan.status == written) return;
+  if (!observed.last_status_write || !plan.status_can_wait) return;
   const Duration left =
       *observed.last_status_write + observed.settings.status_interval - observed.now;
-  if (left <= Duration::zero() || !DiffersOnlyInCounts(plan.status, written)) return;
-  plan.status = written;
-  plan.events.clear();  // they are told when what they tell of is written
-  RequeueWithin(plan, left);
+  if (left > Duration::zero()) PutOffStatus(observed, left, plan);
+}
+
+bool CanWait(const Observed& observed, const api::TrainingJobStatus& status) {
+  const api::TrainingJobStatus& written = observed.job.status;
+  if (status == written) return false;
+  const bool is_first_sight = FindCondition(written, kCreated) == nullptr;
+  return is_first_sight ? status.state == kPending : DiffersOnlyInCounts(status, written);
 }
 
 Plan Finalized(const Observed& observed, Plan plan) {
@@ -48,6 +51,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   // A rule that has nothing to say yet of a new job must not write a status for its state alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);
+  plan.status_can_wait = CanWait(observed, plan.status);
   HoldBackCounts(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);

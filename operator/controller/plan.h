@@ -74,6 +74,8 @@ struct PlannedEvent {
 struct Plan {
   std::vector<Action> actions;
   api::TrainingJobStatus status;
+  // It says nothing that anybody acts on: counts, progress, that a job without pods was seen.
+  bool status_can_wait = false;
   std::vector<PlannedEvent> events;
   std::optional<Duration> requeue_after;
 };

@@ -30,7 +30,8 @@ Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Address
       events_(events),
       clock_(clock),
       settings_(std::move(settings)),
-      helpers_(kMostHelpers) {}
+      helpers_(kMostHelpers),
+      turns_(settings_.status_rate, settings_.status_burst) {}
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
   kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);
@@ -49,13 +50,14 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
       .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
   Observe(context);
   LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
-  const Plan plan = MakePlan(context.observed);
+  Plan plan = MakePlan(context.observed);
   const std::size_t conflicts = memory.conflicts.size();
   if (const absl::Status acted = Act(plan, context); !acted.ok()) {
     return TellOfFault(acted, context);
   }
   // A name turned out to belong to somebody else: the next plan says so.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
+  WaitForTurn(plan, context);
   LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
   return plan.requeue_after;
 }
@@ -147,6 +149,7 @@ void Reconciler::Observe(Context& context) {
   }
   observed.create_fault = context.memory.create_fault;
   observed.last_status_write = context.memory.last_status_write;
+  observed.first_seen = context.memory.first_seen;
   observed.now = clock_.Now();
   observed.settings = settings_;
   observed.progress = LatestProgress(observed);
@@ -193,6 +196,7 @@ Reconciler::Memory& Reconciler::MemoryOf(const kube::Key& key, const std::string
   if (memory.job_uid != job_uid) {  // a namesake of the one we knew
     memory = {};
     memory.job_uid = job_uid;
+    memory.first_seen = clock_.Now();
   }
   return memory;
 }

@@ -22,6 +22,7 @@
 #include "operator/controller/settings.h"
 #include "operator/kube/client.h"
 #include "operator/kube/event_recorder.h"
+#include "operator/kube/request_limiter.h"
 #include "operator/kube/store.h"
 
 namespace lockstep::controller {
@@ -68,6 +69,8 @@ class Reconciler {
     std::map<std::string, Time> conflicts;     // name that another owner has -> last looked at
     std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
+    Time first_seen;
+    std::optional<SteadyTime> turn;               // to write a status that can wait
     std::vector<Creation> updated;                // PodGroups and Workloads
     std::map<std::string, kube::Object> flavors;  // of Kueue, by name; read once
     std::optional<CreateFault> create_fault;      // of the last try
@@ -92,6 +95,7 @@ class Reconciler {
   std::optional<api::Progress> LatestProgress(const Observed& observed);
   absl::Status Act(const Plan& plan, Context& context);  // creates and deletes
   absl::Status TellOfFault(const absl::Status& fault, Context& context);
+  void WaitForTurn(Plan& plan, Context& context);         // puts a status off that can wait
   absl::Status Tell(const Plan& plan, Context& context);  // one status write, then events
   absl::Status ApplyAction(const Action& action, Context& context);
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
@@ -109,6 +113,7 @@ class Reconciler {
                           Context& context);
   absl::Status DeletePodOf(const DeletePod& pod, Context& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, Context& context);
+  void NoteWriteTime(Duration took);
   Memory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);
 
@@ -123,6 +128,8 @@ class Reconciler {
   std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key
+  kube::TokenBucket turns_;               // guarded by mutex_; of statuses that can wait
+  Duration write_time_{};                 // guarded by mutex_; of a status, averaged
 };
 
 }  // namespace lockstep::controller

@@ -9,9 +9,13 @@
 #include "operator/controller/gang.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/reconciler.h"
+#include "operator/controller/status.h"
 
 namespace lockstep::controller {
 namespace {
+
+// Between the turns of statuses that can wait, however slow the API server is.
+constexpr Duration kFarthestTurns = std::chrono::milliseconds(100);
 
 kube::EventType EventTypeOf(PlannedEvent::Type type) {
   return type == PlannedEvent::Type::kWarning ? kube::EventType::kWarning
@@ -73,9 +77,27 @@ absl::Status Reconciler::Act(const Plan& plan, Context& context) {
 absl::Status Reconciler::TellOfFault(const absl::Status& fault, Context& context) {
   if (context.memory.create_fault) {
     context.observed.create_fault = context.memory.create_fault;
-    LOCKSTEP_RETURN_IF_ERROR(Tell(MakePlan(context.observed), context));
+    Plan plan = MakePlan(context.observed);
+    WaitForTurn(plan, context);
+    LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
   }
   return fault;
+}
+
+// A status costs the API server more than a pod does: while it has no time for both, as its answers
+// tell, pods go first.
+void Reconciler::WaitForTurn(Plan& plan, Context& context) {
+  std::optional<SteadyTime>& turn = context.memory.turn;
+  const SteadyTime now = clock_.SteadyNow();
+  if (plan.status_can_wait && !turn) {
+    const std::lock_guard lock(mutex_);
+    turn = turns_.Take(now, std::min(write_time_, kFarthestTurns));
+  }
+  if (plan.status_can_wait && *turn > now) {
+    PutOffStatus(context.observed, *turn - now, plan);
+  } else {
+    turn.reset();
+  }
 }
 
 absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
@@ -215,10 +237,16 @@ absl::Status Reconciler::DeletePodOf(const DeletePod& pod, Context& context) {
   return absl::OkStatus();
 }
 
+void Reconciler::NoteWriteTime(Duration took) {
+  const std::lock_guard lock(mutex_);
+  write_time_ += (took - write_time_) / 8;  // the last eight or so
+}
+
 absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
   // The server takes the status alone; with the spec there it has less to compare.
   api::TrainingJob job = context.observed.job;
   job.status = status;
+  const SteadyTime start = clock_.SteadyNow();
   const auto written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {
@@ -226,6 +254,7 @@ absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Conte
     }
     return written.status();
   }
+  NoteWriteTime(clock_.SteadyNow() - start);
   context.memory.job_version = kube::ResourceVersion(*written);
   context.memory.last_status_write = context.observed.now;
   return absl::OkStatus();

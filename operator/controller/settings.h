@@ -17,6 +17,11 @@ struct Settings {
   int parallel_calls = 8;  // creates and deletes of one reconcile that are under way at a time
   // Progress and replica counts are written at most this often; conditions at once.
   Duration status_interval = std::chrono::seconds(10);
+  // Of all jobs together so many statuses that can wait are written a second (0: no limit), and so
+  // many at once after a rest. While a write takes longer than its share, one at a time, but not
+  // fewer than ten a second.
+  double status_rate = 50;
+  int status_burst = 50;
   // Between restarts without progress: the first is immediate, the second waits this long, and so
   // on.
   Duration restart_backoff = std::chrono::seconds(10);

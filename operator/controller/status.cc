@@ -113,10 +113,13 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   status.observed_generation = job.metadata.generation;
   status.selector = fmt::format("{}={},{}={}", api::kLabelJobName, job.metadata.name,
                                 api::kLabelRole, api::RoleName(api::Role::kWorker));
-  if (FindCondition(status, kCreated) == nullptr) {
+  const bool is_first_sight = FindCondition(status, kCreated) == nullptr;
+  if (is_first_sight) {
     SetCondition(observed, status, kCreated, true, "JobCreated", "the operator has seen the job");
   }
-  if (!job.spec.suspend && !status.start_time) status.start_time = WholeSeconds(observed.now);
+  if (!job.spec.suspend && !status.start_time) {
+    status.start_time = WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
+  }
   std::erase_if(status.counted_pods, [&observed](const std::string& uid) {
     return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
   });
@@ -149,11 +152,18 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   return plan;
 }
 
+void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {
+  plan.status = observed.job.status;
+  plan.status_can_wait = false;
+  plan.events.clear();
+  RequeueWithin(plan, delay);
+}
+
 std::string StateOf(const api::TrainingJobStatus& status) {
   for (const char* type : {kFailed, kSucceeded, kSuspended, kRestarting, kRunning}) {
     if (IsTrue(status, type)) return type;
   }
-  return "Pending";
+  return kPending;
 }
 
 bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,

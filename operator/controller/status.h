@@ -37,6 +37,12 @@ api::TrainingJobStatus BaseStatus(const Observed& observed);
 Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
                   const std::string& message);
 
+// Leaves the status, and the events that tell of it, to a reconcile after `delay`.
+void PutOffStatus(const Observed& observed, Duration delay, Plan& plan);
+
+// The state of a job of which no condition says more.
+inline constexpr char kPending[] = "Pending";
+
 // "Running": what the printer column says.
 std::string StateOf(const api::TrainingJobStatus& status);
 

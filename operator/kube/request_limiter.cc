@@ -16,10 +16,10 @@ Duration IntervalOf(double rate) {
 TokenBucket::TokenBucket(double rate, int burst)
     : interval_(IntervalOf(rate)), saved_(interval_ * (std::max(burst, 1) - 1)) {}
 
-SteadyTime TokenBucket::Take(SteadyTime now) {
+SteadyTime TokenBucket::Take(SteadyTime now, Duration apart) {
   if (interval_ == Duration::zero()) return now;
   const SteadyTime turn = std::max(next_, now - saved_);
-  next_ = turn + interval_;
+  next_ = turn + std::max(interval_, apart);
   return std::max(turn, now);
 }
 

@@ -13,8 +13,9 @@ class TokenBucket {
  public:
   // `rate` 0: every turn at once. A burst below 1 counts as 1.
   TokenBucket(double rate, int burst);
-  // When the next turn is; it is taken. Turns are handed out in order.
-  SteadyTime Take(SteadyTime now);
+  // When the next turn is; it is taken. Turns are handed out in order. The one after it comes at
+  // least `apart` later.
+  SteadyTime Take(SteadyTime now, Duration apart = Duration::zero());
 
  private:
   const Duration interval_;  // between turns; zero: no limit

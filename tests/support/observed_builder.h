@@ -47,7 +47,7 @@ class Seen {
   explicit Seen(const JobBuilder& job) : Seen(job.BuildWithDefaults()) {}
   explicit Seen(api::TrainingJob job) {
     observed_.job = std::move(job);
-    observed_.now = Time(std::chrono::seconds(1'700'000'000));
+    observed_.now = observed_.first_seen = Time(std::chrono::seconds(1'700'000'000));
   }
 
   // A pod of the present attempt, with uid "<name>-uid".

@@ -104,6 +104,25 @@ TEST(PlanTest, CountsAreHeldBackButConditionsAreNot) {
   EXPECT_EQ(seen.Later(seconds(6)).Plan().status.ready_replicas, "1/2");
 }
 
+TEST(PlanTest, WhatNobodyActsOnCanWait) {
+  Seen seen(Job("j").Workers(2));
+  EXPECT_TRUE(seen.Plan().status_can_wait) << "a first sight";
+  seen.Service().Write();
+  EXPECT_FALSE(seen.Plan().status_can_wait) << "nothing to write";
+  EXPECT_TRUE(Seen(seen).Worker(0, kReady).Plan().status_can_wait) << "counts";
+  EXPECT_FALSE(Seen(seen).Worker(0, kReady).Worker(1, kReady).Plan().status_can_wait) << "Running";
+  EXPECT_FALSE(Seen(seen).Worker(0, Exited(137)).Plan().status_can_wait) << "a restart";
+  EXPECT_FALSE(Seen(Job("j").Workers(2).Suspended()).Plan().status_can_wait);
+  Seen failed(Job("j").Workers(1));
+  EXPECT_FALSE(failed.Worker(0, Exited(137)).Plan().status_can_wait) << "before the first status";
+}
+
+TEST(PlanTest, AJobThatIsToldOfLateStartedWhenItWasSeen) {
+  Seen seen(Job("j").Workers(1));
+  const Time start = seen.Build().now;
+  EXPECT_EQ(seen.Later(seconds(5)).Plan().status.start_time, start);
+}
+
 TEST(PlanTest, ProgressIsAskedForWhileAJobRuns) {
   Seen seen(Job("j").Workers(1).Training());
   seen.Running().Worker(0, kReady);

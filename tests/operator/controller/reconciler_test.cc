@@ -9,6 +9,7 @@
 namespace lockstep::controller {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using testing::FakeClient;
@@ -54,6 +55,62 @@ TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
   }
   EXPECT_EQ(*world.Reconcile(), seconds(10));  // for the counts, which may wait
   EXPECT_THAT(world.client.writes(), SizeIs(writes));
+}
+
+// Several jobs of one pod each: j0, j1, ...
+struct Jobs {
+  static constexpr int kCount = 5;
+
+  Jobs(double status_rate, int status_burst)
+      : world(Job("j0").Workers(1).Build(),
+              {.parallel_calls = 1, .status_rate = status_rate, .status_burst = status_burst}) {
+    for (int i = 1; i < kCount; ++i) {
+      const auto job = Job("j" + std::to_string(i)).Workers(1).Build();
+      EXPECT_TRUE(world.client.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+    }
+  }
+  // When each wants to be looked at again, once its pod is there.
+  std::vector<std::optional<Duration>> Reconcile() {
+    std::vector<std::optional<Duration>> delays;
+    for (int round = 0; round < 2; ++round) {
+      delays.clear();
+      world.SyncAll();
+      for (int i = 0; i < kCount; ++i) {
+        const auto delay = world.reconciler->Reconcile({"default", "j" + std::to_string(i)});
+        EXPECT_TRUE(delay.ok()) << delay.status();
+        delays.push_back(delay.ok() ? *delay : std::nullopt);
+      }
+    }
+    return delays;
+  }
+  int Statuses() const { return Writes(world, "update-status", "TrainingJob"); }
+
+  World world;
+};
+
+TEST(ReconcilerTest, StatusesThatCanWaitTakeTurnsAndPodsDoNot) {
+  Jobs jobs(/*status_rate=*/1, /*status_burst=*/2);
+  EXPECT_THAT(jobs.Reconcile(),
+              ElementsAre(seconds(10), seconds(10), seconds(1), seconds(2), seconds(3)));
+  EXPECT_THAT(jobs.world.Pods(), SizeIs(Jobs::kCount));
+  EXPECT_EQ(jobs.Statuses(), 2);
+  jobs.world.clock.Advance(seconds(2));
+  jobs.Reconcile();
+  EXPECT_EQ(jobs.Statuses(), 4);
+  jobs.world.SetPod("j4-worker-0", "Running");
+  jobs.Reconcile();
+  EXPECT_EQ(jobs.Statuses(), 5) << "a condition does not wait";
+}
+
+TEST(ReconcilerTest, ASlowServersTurnsAreFartherApart) {
+  Jobs jobs(/*status_rate=*/1000, /*status_burst=*/1);
+  jobs.world.client.SetAfter([&jobs](const FakeClient::Call& call) {
+    const bool is_first = call.verb == "update-status" && call.name == "j0";
+    if (is_first) jobs.world.clock.Advance(seconds(8));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(jobs.Reconcile(), ElementsAre(seconds(2), seconds(10), milliseconds(100),
+                                            milliseconds(200), milliseconds(300)));
 }
 
 // Fails creates of pods with `fault` until it is Ok.

@@ -30,6 +30,13 @@ TEST(TokenBucketTest, ARestSavesUpNoMoreThanTheBurst) {
   EXPECT_EQ(bucket.Take(later), later + milliseconds(100));
 }
 
+TEST(TokenBucketTest, WhoTakesATurnMayKeepTheNextOneAway) {
+  TokenBucket bucket(10, 1);
+  EXPECT_EQ(bucket.Take(kStart, seconds(1)), kStart);
+  EXPECT_EQ(bucket.Take(kStart, milliseconds(1)), kStart + seconds(1));
+  EXPECT_EQ(bucket.Take(kStart), kStart + milliseconds(1100)) << "the rate stays";
+}
+
 TEST(TokenBucketTest, NoRateIsNoLimit) {
   TokenBucket bucket(0, 0);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(bucket.Take(kStart), kStart);
