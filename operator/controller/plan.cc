@@ -39,11 +39,22 @@ void HoldBackCounts(const Observed& observed, Plan& plan) {
   if (left > Duration::zero()) PutOffStatus(observed, left, plan);
 }
 
-bool CanWait(const Observed& observed, const api::TrainingJobStatus& status) {
-  const api::TrainingJobStatus& written = observed.job.status;
-  if (status == written) return false;
-  const bool is_first_sight = FindCondition(written, kCreated) == nullptr;
-  return is_first_sight ? status.state == kPending : DiffersOnlyInCounts(status, written);
+// True if there is nothing to tell of a new job but that it was seen.
+bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) {
+  if (FindCondition(written, kCreated) != nullptr) return false;
+  if (plan.status.state != kPending || !plan.events.empty()) return false;
+  api::TrainingJobStatus seen = written;
+  seen.state = plan.status.state;
+  seen.conditions = plan.status.conditions;
+  seen.observed_generation = plan.status.observed_generation;
+  seen.selector = plan.status.selector;
+  seen.start_time = plan.status.start_time;
+  return DiffersOnlyInCounts(plan.status, seen);
+}
+
+bool CanWait(const Plan& plan, const api::TrainingJobStatus& written) {
+  if (plan.status == written) return false;
+  return DiffersOnlyInCounts(plan.status, written) || IsPlainFirstSight(plan, written);
 }
 
 Plan Finalized(const Observed& observed, Plan plan) {
@@ -51,7 +62,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   // A rule that has nothing to say yet of a new job must not write a status for its state alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);
-  plan.status_can_wait = CanWait(observed, plan.status);
+  plan.status_can_wait = CanWait(plan, observed.job.status);
   HoldBackCounts(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);

@@ -113,8 +113,17 @@ TEST(PlanTest, WhatNobodyActsOnCanWait) {
   EXPECT_FALSE(Seen(seen).Worker(0, kReady).Worker(1, kReady).Plan().status_can_wait) << "Running";
   EXPECT_FALSE(Seen(seen).Worker(0, Exited(137)).Plan().status_can_wait) << "a restart";
   EXPECT_FALSE(Seen(Job("j").Workers(2).Suspended()).Plan().status_can_wait);
-  Seen failed(Job("j").Workers(1));
-  EXPECT_FALSE(failed.Worker(0, Exited(137)).Plan().status_can_wait) << "before the first status";
+}
+
+TEST(PlanTest, AFirstSightThatTellsMoreDoesNotWait) {
+  const auto scope_pod = Job("j").Workers(2).RestartScope(api::RestartScope::kPod);
+  EXPECT_TRUE(Seen(scope_pod).Plan().status_can_wait);
+  for (const auto& state : {Exited(137), testing::Evicted()}) {
+    EXPECT_FALSE(Seen(scope_pod).Worker(0, state).Plan().status_can_wait) << "it is counted";
+  }
+  Seen refused(Job("j").Workers(1));
+  refused.With([](Observed& observed) { observed.create_fault = {"exceeded quota"}; });
+  EXPECT_FALSE(refused.Plan().status_can_wait);
 }
 
 TEST(PlanTest, AJobThatIsToldOfLateStartedWhenItWasSeen) {
