@@ -9,8 +9,7 @@ namespace lockstep::controller {
 std::optional<Duration> UntilDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
   if (!seconds || observed.job.spec.suspend) return std::nullopt;
-  const Time start = observed.job.status.start_time.value_or(WholeSeconds(observed.now));
-  return start + std::chrono::seconds(*seconds) - observed.now;
+  return StartTime(observed) + std::chrono::seconds(*seconds) - observed.now;
 }
 
 std::optional<Plan> PlanDeadline(const Observed& observed) {

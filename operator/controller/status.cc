@@ -107,19 +107,23 @@ void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, st
   SetCondition(observed, status, type, false, std::move(reason), std::move(message));
 }
 
+Time StartTime(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  if (status.start_time) return *status.start_time;
+  const bool is_first_sight = FindCondition(status, kCreated) == nullptr;
+  return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
+}
+
 api::TrainingJobStatus BaseStatus(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   api::TrainingJobStatus status = job.status;
   status.observed_generation = job.metadata.generation;
   status.selector = fmt::format("{}={},{}={}", api::kLabelJobName, job.metadata.name,
                                 api::kLabelRole, api::RoleName(api::Role::kWorker));
-  const bool is_first_sight = FindCondition(status, kCreated) == nullptr;
-  if (is_first_sight) {
+  if (FindCondition(status, kCreated) == nullptr) {
     SetCondition(observed, status, kCreated, true, "JobCreated", "the operator has seen the job");
   }
-  if (!job.spec.suspend && !status.start_time) {
-    status.start_time = WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
-  }
+  if (!job.spec.suspend) status.start_time = StartTime(observed);
   std::erase_if(status.counted_pods, [&observed](const std::string& uid) {
     return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
   });

@@ -29,6 +29,10 @@ void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std:
 void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                     std::string reason, std::string message);
 
+// When the job became active, or, now, does: of a job whose first status is still to be written,
+// when it was seen.
+Time StartTime(const Observed& observed);
+
 // What is true whatever the decision: the old status with today's generation, counts and progress,
 // Created, and the start time of a job that is not suspended.
 api::TrainingJobStatus BaseStatus(const Observed& observed);

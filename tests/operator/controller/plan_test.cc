@@ -31,6 +31,12 @@ TEST(DeadlineRuleTest, FailsTheJobWhenItHasPassedAndComesBackThen) {
   EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));  // cleaned up
 }
 
+TEST(DeadlineRuleTest, TimeRunsBeforeTheFirstStatusIsWritten) {
+  Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(100));
+  EXPECT_EQ(seen.Later(seconds(30)).Plan().requeue_after, seconds(70));
+  EXPECT_EQ(seen.Later(seconds(70)).Plan().status.state, "Failed");
+}
+
 TEST(DeadlineRuleTest, ASuspendedJobsTimeDoesNotRun) {
   Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(100).Suspended());
   EXPECT_EQ(seen.Write().Later(seconds(1000)).Plan().status.state, "Suspended");
