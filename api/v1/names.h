@@ -38,6 +38,7 @@ inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
 inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
 // The pod's own address; where the supervisor binds its servers. Absent: all addresses.
 inline constexpr char kEnvPodIp[] = "LOCKSTEP_POD_IP";
+
 // The file for the container's termination message, where it is not kTerminationMessagePath.
 inline constexpr char kEnvTerminationMessagePath[] = "LOCKSTEP_TERMINATION_MESSAGE_PATH";
 inline constexpr char kTerminationMessagePath[] = "/dev/termination-log";  // Kubernetes' default

@@ -74,7 +74,7 @@ struct PlannedEvent {
 struct Plan {
   std::vector<Action> actions;
   api::TrainingJobStatus status;
-  // It says nothing that anybody acts on: counts, progress, that a job without pods was seen.
+  // It says nothing that anybody acts on: counts, progress, that a new job was seen.
   bool status_can_wait = false;
   std::vector<PlannedEvent> events;
   std::optional<Duration> requeue_after;

@@ -57,7 +57,6 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   }
   // A name turned out to belong to somebody else: the next plan says so.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
-  WaitForTurn(plan, context);
   LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
   return plan.requeue_after;
 }

@@ -70,8 +70,8 @@ class Reconciler {
     std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
     Time first_seen;
-    std::optional<SteadyTime> turn;               // to write a status that can wait
-    std::vector<Creation> updated;                // PodGroups and Workloads
+    std::optional<SteadyTime> turn;  // to write a status that can wait; kept until one is written
+    std::vector<Creation> updated;   // PodGroups and Workloads
     std::map<std::string, kube::Object> flavors;  // of Kueue, by name; read once
     std::optional<CreateFault> create_fault;      // of the last try
   };
@@ -95,8 +95,8 @@ class Reconciler {
   std::optional<api::Progress> LatestProgress(const Observed& observed);
   absl::Status Act(const Plan& plan, Context& context);  // creates and deletes
   absl::Status TellOfFault(const absl::Status& fault, Context& context);
-  void WaitForTurn(Plan& plan, Context& context);         // puts a status off that can wait
-  absl::Status Tell(const Plan& plan, Context& context);  // one status write, then events
+  void WaitForTurn(Plan& plan, Context& context);   // puts a status off that can wait
+  absl::Status Tell(Plan& plan, Context& context);  // one status write in its turn, then events
   absl::Status ApplyAction(const Action& action, Context& context);
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
   absl::Status UpdatePodGroupOf(Context& context);

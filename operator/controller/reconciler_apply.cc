@@ -78,7 +78,6 @@ absl::Status Reconciler::TellOfFault(const absl::Status& fault, Context& context
   if (context.memory.create_fault) {
     context.observed.create_fault = context.memory.create_fault;
     Plan plan = MakePlan(context.observed);
-    WaitForTurn(plan, context);
     LOCKSTEP_RETURN_IF_ERROR(Tell(plan, context));
   }
   return fault;
@@ -87,20 +86,18 @@ absl::Status Reconciler::TellOfFault(const absl::Status& fault, Context& context
 // A status costs the API server more than a pod does: while it has no time for both, as its answers
 // tell, pods go first.
 void Reconciler::WaitForTurn(Plan& plan, Context& context) {
+  if (!plan.status_can_wait) return;
   std::optional<SteadyTime>& turn = context.memory.turn;
   const SteadyTime now = clock_.SteadyNow();
-  if (plan.status_can_wait && !turn) {
+  if (!turn) {
     const std::lock_guard lock(mutex_);
     turn = turns_.Take(now, std::min(write_time_, kFarthestTurns));
   }
-  if (plan.status_can_wait && *turn > now) {
-    PutOffStatus(context.observed, *turn - now, plan);
-  } else {
-    turn.reset();
-  }
+  if (*turn > now) PutOffStatus(context.observed, *turn - now, plan);
 }
 
-absl::Status Reconciler::Tell(const Plan& plan, Context& context) {
+absl::Status Reconciler::Tell(Plan& plan, Context& context) {
+  WaitForTurn(plan, context);
   if (plan.status != context.observed.job.status) {
     LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
   }
@@ -257,6 +254,7 @@ absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Conte
   NoteWriteTime(clock_.SteadyNow() - start);
   context.memory.job_version = kube::ResourceVersion(*written);
   context.memory.last_status_write = context.observed.now;
+  context.memory.turn.reset();
   return absl::OkStatus();
 }
 

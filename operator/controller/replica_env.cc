@@ -29,9 +29,9 @@ int GpusOf(const api::Json& container) {
   return gpus;
 }
 
-// Whose variables a program reads beside LOCKSTEP_*. All of them are a third of a small pod, which
-// the API server stores and compares at each of its changes; and a TF_CONFIG is as long as its job
-// is large.
+// Whose variables a program reads beside LOCKSTEP_*. All of them are nearly half of a small pod,
+// which the API server stores and compares at each of its changes; and a TF_CONFIG is as long as
+// its job is large.
 struct Dialects {
   bool tensorflow = true, torch = true, jax = true;
 };

@@ -102,6 +102,31 @@ TEST(ReconcilerTest, StatusesThatCanWaitTakeTurnsAndPodsDoNot) {
   EXPECT_EQ(jobs.Statuses(), 5) << "a condition does not wait";
 }
 
+TEST(ReconcilerTest, ATurnIsKeptUntilAStatusIsWritten) {
+  Jobs jobs(/*status_rate=*/1, /*status_burst=*/1);
+  const auto set_ready = [&jobs](const std::string& pod, const char* ready) {
+    jobs.world.client.Modify(kube::kPodKind, {"default", pod}, [ready](kube::Object& object) {
+      object["status"]["conditions"][0]["status"] = ready;
+    });
+  };
+  jobs.Reconcile();
+  for (int i = 0; i < Jobs::kCount; ++i) {
+    jobs.world.SetPod("j" + std::to_string(i) + "-worker-0", "Running");
+  }
+  jobs.Reconcile();
+  jobs.world.clock.Advance(seconds(20));
+  set_ready("j0-worker-0", "False");
+  set_ready("j1-worker-0", "False");
+  EXPECT_EQ(jobs.Reconcile().at(1), seconds(1));
+  set_ready("j1-worker-0", "True");
+  EXPECT_EQ(jobs.Reconcile().at(1), std::nullopt) << "as written";
+  set_ready("j1-worker-0", "False");
+  set_ready("j2-worker-0", "False");
+  const auto delays = jobs.Reconcile();
+  EXPECT_EQ(delays.at(1), seconds(1));
+  EXPECT_EQ(delays.at(2), seconds(2));
+}
+
 TEST(ReconcilerTest, ASlowServersTurnsAreFartherApart) {
   Jobs jobs(/*status_rate=*/1000, /*status_burst=*/1);
   jobs.world.client.SetAfter([&jobs](const FakeClient::Call& call) {
