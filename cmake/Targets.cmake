@@ -41,6 +41,19 @@ function(lockstep_test name)
   endif()
 endfunction()
 
+# lockstep_test_each_isa(NAME [FILTER gtest_filter]): runs the test program once more as a processor
+# without AVX-512, and one without AVX, would. On one that has less itself, it runs with what there is.
+function(lockstep_test_each_isa name)
+  cmake_parse_arguments(ARG "" "FILTER" "" ${ARGN})
+  if(NOT ARG_FILTER)
+    set(ARG_FILTER *)
+  endif()
+  foreach(isa AVX2 SSE41)
+    add_test(NAME ${name}_${isa} COMMAND ${name} --gtest_filter=${ARG_FILTER})
+    set_tests_properties(${name}_${isa} PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${isa} TIMEOUT 120)
+  endforeach()
+endfunction()
+
 # lockstep_proto(NAME PROTOS a.proto …): generated C++ and gRPC stubs, included as "api/proto/a.pb.h".
 function(lockstep_proto name)
   cmake_parse_arguments(ARG "" "" "PROTOS" ${ARGN})

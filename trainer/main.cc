@@ -52,6 +52,7 @@ int Bench(const BenchOptions& options) {
     fmt::print(stderr, "lockstep-trainer bench: {}\n", std::string(report.status().message()));
     return api::kExitBadConfig;
   }
+  if (options.explain) fmt::print("{}", ExplainTable(*report));
   fmt::print("{}\n", report->dump());
   return api::kExitDone;
 }
@@ -71,6 +72,8 @@ int Main(int argc, char** argv) {
   bench->add_option("--data", options.data, "Folder of IDX files; without it synthetic data");
   bench->add_option("--backend", options.backend, "cpu or reference")
       ->check(CLI::IsMember({"cpu", "reference"}));
+  bench->add_flag("--explain", options.explain,
+                  "Print each op's shape, implementation, layout and time before the report");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

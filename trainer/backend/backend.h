@@ -42,7 +42,8 @@ struct StepContext {
 };
 
 // Where an op's data lives, fixed for its life. Pointers are aligned to kArenaAlignment; parameters
-// and gradients are in the order of Parameters(), states in the order of States().
+// and gradients are in the order of Parameters(), states in the order of States(). All of these are
+// dense, so that replicas on different processors hold the same floats in the same places.
 struct OpMemory {
   const void* x = nullptr;
   void* y = nullptr;
@@ -51,6 +52,14 @@ struct OpMemory {
   std::vector<float*> parameters, gradients, states;
   void* workspace = nullptr;  // kept from Forward to Backward
   void* scratch = nullptr;    // shared by all ops, not kept between calls
+};
+
+// How one pass of an op is done, for people and tests: {"backward data", "jit:avx2", "nhwc >
+// nhwc"}.
+struct OpChoice {
+  std::string pass;            // "forward", "backward", "backward data", "backward weights"
+  std::string implementation;  // oneDNN's name for it, or "lockstep:avx2" for kernels of our own
+  std::string layout;          // of x and y
 };
 
 // One differentiable operation x -> y.
@@ -66,6 +75,8 @@ class Op {
   virtual std::size_t ScratchBytes() const { return 0; }
   // True if y may be the memory of x and dx that of dy.
   virtual bool InPlace() const { return false; }
+  // What was chosen when the op was made. Empty where there was nothing to choose.
+  virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
   virtual void Forward(const StepContext& step) = 0;
   // Writes (not adds to) dx and gradients. Called only after Forward with training = true.

@@ -32,6 +32,16 @@ struct TensorSlot {
   std::int64_t offset = 0, size = 0;  // floats, within the flat range
 };
 
+// What one op of the model does and takes, for people.
+struct OpReport {
+  std::string name;  // the layer's
+  Shape x, y;
+  std::vector<OpChoice> choices;
+  // The shortest since Watch(); infinite if the pass has not run since. On devices with a queue,
+  // the time to enqueue it.
+  double forward_seconds, backward_seconds;
+};
+
 class Model {
  public:
   // `layers`: [{"type": "Conv2D", "filters": 32, "kernelSize": 5, "padding": "same",
@@ -68,6 +78,11 @@ class Model {
   virtual void Backward(const StepContext& step,
                         const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
   virtual std::size_t MemoryBytes() const = 0;
+
+  // From now on each op's passes are timed, which costs two looks at the clock each.
+  virtual void Watch() = 0;
+  // One entry for each op, in forward order.
+  virtual std::vector<OpReport> Report() const = 0;
 };
 
 }  // namespace lockstep::train

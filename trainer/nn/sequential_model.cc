@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -42,6 +43,25 @@ void Fill(const FlatRange& range, std::uint64_t seed, Backend& backend, float* m
   }
   backend.Synchronize();
 }
+
+// Lowers `shortest` to its own life time, in seconds; does nothing for null.
+class ShortestTime {
+ public:
+  explicit ShortestTime(double* shortest) : shortest_(shortest) {
+    if (shortest_ != nullptr) start_ = std::chrono::steady_clock::now();
+  }
+  ShortestTime(const ShortestTime&) = delete;
+  ShortestTime& operator=(const ShortestTime&) = delete;
+  ~ShortestTime() {
+    if (shortest_ == nullptr) return;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start_;
+    *shortest_ = std::min(*shortest_, took.count());
+  }
+
+ private:
+  double* shortest_;
+  std::chrono::steady_clock::time_point start_;
+};
 
 }  // namespace
 
@@ -208,7 +228,10 @@ StepContext SequentialModel::Seeded(StepContext step) const {
 
 void SequentialModel::Forward(const StepContext& step) {
   const StepContext seeded = Seeded(step);
-  for (const NamedOp& op : ops_) op.op->Forward(seeded);
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const ShortestTime timer(times_.empty() ? nullptr : &times_[i].forward);
+    ops_[i].op->Forward(seeded);
+  }
 }
 
 void SequentialModel::Backward(const StepContext& step,
@@ -217,7 +240,10 @@ void SequentialModel::Backward(const StepContext& step,
   std::int64_t end = parameters_.size();
   for (std::size_t i = ops_.size(); i-- > 0;) {
     if (!NeedsBackward(ops_[i])) break;  // nothing before has parameters either
-    ops_[i].op->Backward(seeded);
+    {
+      const ShortestTime timer(times_.empty() ? nullptr : &times_[i].backward);
+      ops_[i].op->Backward(seeded);
+    }
     const std::size_t first = op_slots_[i].first_parameter;
     if (first == parameters_.slots().size()) continue;
     const std::int64_t begin = parameters_.slots()[first].offset;
@@ -247,6 +273,26 @@ float* SequentialModel::logits_gradient() {
 }
 std::size_t SequentialModel::MemoryBytes() const {
   return values_.bytes() + own_gradients_.bytes() + state_values_.bytes() + buffers_.bytes();
+}
+
+void SequentialModel::Watch() {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  times_.assign(ops_.size(), {.forward = kNever, .backward = kNever});
+}
+
+std::vector<OpReport> SequentialModel::Report() const {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<OpReport> reports;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const Op& op = *ops_[i].op;
+    reports.push_back({.name = ops_[i].name,
+                       .x = op.input().shape,
+                       .y = op.output().shape,
+                       .choices = op.Choices(),
+                       .forward_seconds = times_.empty() ? kNever : times_[i].forward,
+                       .backward_seconds = times_.empty() ? kNever : times_[i].backward});
+  }
+  return reports;
 }
 
 }  // namespace lockstep::train

@@ -47,10 +47,16 @@ class SequentialModel final : public Model {
   void Backward(const StepContext& step,
                 const std::function<void(std::int64_t, std::int64_t)>& on_ready) override;
   std::size_t MemoryBytes() const override;
+  void Watch() override;
+  std::vector<OpReport> Report() const override;
 
  private:
   struct OpSlots {  // where an op's tensors begin in the lists of slots
     std::size_t first_parameter = 0, first_state = 0;
+  };
+
+  struct OpTimes {  // shortest, in seconds
+    double forward, backward;
   };
 
   void PlanActivations();
@@ -72,6 +78,7 @@ class SequentialModel final : public Model {
   // their gradients, of which some are not wanted.
   std::vector<std::size_t> activations_, activation_gradients_, workspaces_;
   std::size_t scratch_ = 0;
+  std::vector<OpTimes> times_;  // empty: not watched
 };
 
 }  // namespace lockstep::train

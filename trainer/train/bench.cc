@@ -1,7 +1,11 @@
 #include "trainer/train/bench.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <cmath>
 #include <memory>
+#include <utility>
 
 #include "api/base/status.h"
 #include "trainer/strategy/strategy.h"
@@ -34,6 +38,29 @@ class NoStore final : public KeyValueStore {
     return absl::NotFoundError("a bench has no peers, but asked for '" + key + "'");
   }
 };
+
+nlohmann::ordered_json Ops(const Model& model) {
+  auto ops = nlohmann::ordered_json::array();
+  const auto microseconds = [](double seconds) -> nlohmann::ordered_json {
+    if (std::isinf(seconds)) return nullptr;  // the pass is not needed
+    return std::round(seconds * 1e7) / 10;
+  };
+  for (const OpReport& report : model.Report()) {
+    auto choices = nlohmann::ordered_json::array();
+    for (const OpChoice& choice : report.choices) {
+      choices.push_back({{"pass", choice.pass},
+                         {"implementation", choice.implementation},
+                         {"layout", choice.layout}});
+    }
+    ops.push_back({{"name", report.name},
+                   {"x", report.x.ToString()},
+                   {"y", report.y.ToString()},
+                   {"choices", std::move(choices)},
+                   {"forward_us", microseconds(report.forward_seconds)},
+                   {"backward_us", microseconds(report.backward_seconds)}});
+  }
+  return ops;
+}
 
 nlohmann::ordered_json Report(const BenchOptions& options, int threads, double seconds,
                               const StepTotals& last, const PhaseSeconds& phases) {
@@ -77,12 +104,42 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
   for (std::int64_t step = 0; step < session->total_steps(); ++step) {
     if (step == options.warmup) {
       phases = {};
+      if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
     LOCKSTEP_ASSIGN_OR_RETURN(last, TrainStep(*session, *strategy, *loader, step, false, phases));
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return Report(options, threads, seconds.count(), last, phases);
+  nlohmann::ordered_json report = Report(options, threads, seconds.count(), last, phases);
+  if (options.explain) report["ops"] = Ops(session->model());
+  return report;
+}
+
+std::string ExplainTable(const nlohmann::ordered_json& report) {
+  const auto row = [](const std::string& op, const std::string& shape, const std::string& pass,
+                      const std::string& implementation, const std::string& layout,
+                      const std::string& time) {
+    return fmt::format("{:16} {:34} {:17} {:22} {:30} {:>10}\n", op, shape, pass, implementation,
+                       layout, time);
+  };
+  std::string table = row("op", "shape", "pass", "implementation", "layout", "µs");
+  for (const auto& op : report.at("ops")) {
+    const std::string shape = op.at("x").get<std::string>() + " > " + op.at("y").get<std::string>();
+    std::string name = op.at("name");
+    std::string last_pass;
+    for (const auto& choice : op.at("choices")) {
+      const std::string pass = choice.at("pass");
+      // Both products of a backward pass are timed as one; the first line has the time.
+      const char* timed = pass == "forward" ? "forward_us" : "backward_us";
+      const bool first = std::exchange(last_pass, timed) != timed;
+      const std::string time = first && op.at(timed).is_number()
+                                   ? fmt::format("{:.1f}", op.at(timed).get<double>())
+                                   : "";
+      table += row(std::exchange(name, ""), pass == "forward" ? shape : "", pass,
+                   choice.at("implementation"), choice.at("layout"), time);
+    }
+  }
+  return table;
 }
 
 }  // namespace lockstep::train

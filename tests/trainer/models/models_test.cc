@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "tests/trainer/nn/model_bench.h"
@@ -63,6 +64,49 @@ TEST(BundledModelTest, UnknownNameListsTheKnownOnes) {
   EXPECT_EQ(std::string(layers.status().message()),
             "model.name: found \"resnet\", expected one of mlp, simple-cnn, core-cnn");
 }
+
+// As each processor runs them: CTest repeats this without AVX-512 and without AVX.
+class BundledModelOnTheCpuTest : public testing::TestWithParam<std::string> {
+ protected:
+  static constexpr std::int64_t kBatch = 8, kClasses = 10;
+  std::vector<nlohmann::json> layers_ = *BundledModel(GetParam(), kClasses);
+  ModelOptions options_{.batch = kBatch, .input = kMnist, .classes = kClasses, .seed = 3};
+};
+
+TEST_P(BundledModelOnTheCpuTest, AStepMatchesReference) {
+  ModelBench found(layers_, options_, "cpu"), expected(layers_, options_, "reference");
+  const Batch batch = RandomBatch(kBatch, kMnist, kClasses, 1);
+  const StepContext step{.valid = kBatch};
+  const float scale = 1.0f / kBatch;
+  EXPECT_NEAR(found.Step(batch, step, scale).loss, expected.Step(batch, step, scale).loss, 1e-4);
+  for (const TensorSlot& slot : expected.model().parameter_slots()) {
+    const std::vector<float> ours = found.Gradient(slot.name),
+                             theirs = expected.Gradient(slot.name);
+    float largest = 1e-3f;
+    for (const float value : theirs) largest = std::max(largest, std::abs(value));
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      ASSERT_NEAR(ours[i], theirs[i], 1e-4f * largest) << slot.name << "[" << i << "]";
+    }
+  }
+}
+
+TEST_P(BundledModelOnTheCpuTest, NoOpIsAPlainLoop) {
+  ModelBench bench(layers_, options_, "cpu");
+  for (const OpReport& op : bench.model().Report()) {
+    ASSERT_FALSE(op.choices.empty()) << op.name;
+    for (const OpChoice& choice : op.choices) {
+      EXPECT_EQ(choice.implementation.find("ref"), std::string::npos)
+          << op.name << ", " << choice.pass << ": " << choice.implementation;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BundledModelOnTheCpuTest,
+                         testing::Values("mlp", "simple-cnn", "core-cnn"), [](const auto& found) {
+                           std::string name = found.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace lockstep::train

@@ -1,7 +1,9 @@
 // What the ops of this back end share: descs fixed at build, memory fixed by Bind.
 #pragma once
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/base/check.h"
 #include "trainer/backend/backend.h"
@@ -18,6 +20,11 @@ class BoundOp : public Op {
   void Bind(const OpMemory& memory) final {
     memory_ = memory;
     OnBind();
+  }
+  // Of an op that runs on the kernels of this folder.
+  std::vector<OpChoice> Choices() const override {
+    const std::string name = std::string("lockstep:") + NameOf(device_.isa);
+    return {{"forward", name, NameOf(input_)}, {"backward", name, NameOf(input_)}};
   }
 
  protected:

@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
+#include <utility>
 
 #include "trainer/backend/cpu/bound_op.h"
+#include "trainer/backend/cpu/cost.h"
 #include "trainer/backend/cpu/execution.h"
+#include "trainer/backend/cpu/few_channel_gradient.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/window.h"
 
@@ -18,16 +22,17 @@ using WeightsBackward = dnnl::convolution_backward_weights;
 
 constexpr auto kFloat = memory::data_type::f32;
 constexpr auto kAny = memory::format_tag::any;
+constexpr auto kDirect = algorithm::convolution_direct;
 
-// The three primitives of one convolution. Their images have one order, the forward's choice; the
-// weight as a parameter, and its gradient, have the forward's order too.
+// The three primitives of one convolution. They agree on the order of the images x and y; each has
+// the order of the weight that it likes best, since a weight is small beside its images.
 struct Convolution {
   Forwarding::primitive_desc forward;
   WeightsBackward::primitive_desc weights;
+  bool few_channels = false;  // FewChannelGradient instead of `weights`
   std::optional<DataBackward::primitive_desc> data;
 
   memory::desc image() const { return forward.src_desc(); }
-  memory::desc weight() const { return forward.weights_desc(); }
   memory::desc result() const { return forward.dst_desc(); }
 };
 
@@ -46,49 +51,126 @@ Extents ExtentsOf(const Conv2dSpec& spec, const WindowAxis& rows, const WindowAx
           .pad_end = {rows.pad_end, columns.pad_end}};
 }
 
-Forwarding::primitive_desc DescribeForward(const Device& device, const Conv2dSpec& spec,
-                                           const Extents& e) {
-  const memory::desc bias =
-      spec.bias ? memory::desc(e.bias, kFloat, memory::format_tag::x) : memory::desc();
-  dnnl::primitive_attr attributes = UserScratchpad();
-  if (spec.activation == Activation::kRelu) {
-    dnnl::post_ops relu;
-    relu.append_eltwise(algorithm::eltwise_relu, 0, 0);
-    attributes.set_post_ops(relu);
-  }
-  const auto describe = [&](memory::format_tag x, memory::format_tag y) {
-    return Forwarding::primitive_desc(device.engine, prop_kind::forward_training,
-                                      algorithm::convolution_direct, {e.x, kFloat, x},
-                                      {e.weight, kFloat, kAny}, bias, {e.y, kFloat, y}, e.strides,
-                                      e.pad_begin, e.pad_end, attributes);
-  };
-  auto best = describe(kAny, kAny);
-  if (ViewOf(best.dst_desc())) return best;
-  return describe(memory::format_tag::nchw, memory::format_tag::nchw);
-}
+// Describes convolutions of one spec in the orders that it is asked for.
+class Candidates {
+ public:
+  Candidates(const Device& device, const Conv2dSpec& spec, const Extents& extents)
+      : device_(device), spec_(spec), e_(extents) {}
 
-Convolution Describe(const Device& device, const Conv2dSpec& spec, const Extents& e) {
-  const auto forward = DescribeForward(device, spec, e);
-  const memory::desc x = forward.src_desc(), y = forward.dst_desc(), weight{e.weight, kFloat, kAny};
-  const auto direct = algorithm::convolution_direct;
-  Convolution made{
-      .forward = forward,
-      .weights = spec.bias ? WeightsBackward::primitive_desc(
-                                 device.engine, direct, x, weight, forward.bias_desc(), y,
-                                 e.strides, e.pad_begin, e.pad_end, forward, UserScratchpad())
-                           : WeightsBackward::primitive_desc(device.engine, direct, x, weight, y,
-                                                             e.strides, e.pad_begin, e.pad_end,
-                                                             forward, UserScratchpad()),
-      .data = std::nullopt};
-  if (spec.input_gradient) {
-    made.data = DataBackward::primitive_desc(device.engine, direct, x, weight, y, e.strides,
-                                             e.pad_begin, e.pad_end, forward, UserScratchpad());
+  // The cheapest one. On equal estimates the earlier: oneDNN's own choice for the forward pass.
+  Convolution Cheapest() const {
+    using Tag = memory::format_tag;
+    std::optional<Convolution> best;
+    double least = 0;
+    for (const auto& [x, y] : std::initializer_list<std::pair<Tag, Tag>>{
+             {kAny, kAny},
+             {Tag::nhwc, Tag::nhwc},
+             {Tag::nChw16c, Tag::nChw16c},
+             {Tag::nChw8c, Tag::nChw8c},
+             {Tag::nchw, Tag::nChw16c},  // few channels in, many out: a first layer
+             {Tag::nchw, Tag::nChw8c},
+             {Tag::nchw, Tag::nhwc},
+             {Tag::nchw, Tag::nchw}}) {
+      const std::optional<Convolution> candidate = Describe(x, y);
+      if (!candidate) continue;
+      const double seconds = Seconds(*candidate);
+      if (best && seconds >= least) continue;
+      best = candidate;
+      least = seconds;
+    }
+    if (!best) throw DeviceError("conv2d: oneDNN offers no convolution of this shape");
+    return *best;
   }
-  return made;
-}
 
-// y = act(b + x * weight). Where a primitive wants another order than it is given, a reorder stands
-// before or after it: x's is kept in the workspace, the others' are in scratch.
+ private:
+  // nullopt: oneDNN has no convolution in these orders, or our own kernels cannot read its images.
+  std::optional<Convolution> Describe(memory::format_tag x_tag, memory::format_tag y_tag) const {
+    try {
+      const auto forward = DescribeForward(x_tag, y_tag);
+      const memory::desc x = forward.src_desc(), y = forward.dst_desc();
+      if (!ViewOf(x) || !ViewOf(y)) return std::nullopt;
+      Convolution made{.forward = forward, .weights = DescribeWeights(forward)};
+      made.few_channels =
+          FewChannelGradient::Supports(device_, *ViewOf(x), *ViewOf(y)) &&
+          FewChannelSeconds() <
+              ConvolutionSeconds(Operations(), made.weights.impl_info_str(), device_.isa);
+      if (spec_.input_gradient) {
+        made.data =
+            DataBackward::primitive_desc(device_.engine, kDirect, x, AnyWeight(), y, e_.strides,
+                                         e_.pad_begin, e_.pad_end, forward, UserScratchpad());
+      }
+      return made;
+    } catch (const dnnl::error& error) {
+      if (error.status == dnnl_unimplemented) return std::nullopt;
+      throw;
+    }
+  }
+
+  Forwarding::primitive_desc DescribeForward(memory::format_tag x, memory::format_tag y) const {
+    const memory::desc bias =
+        spec_.bias ? memory::desc(e_.bias, kFloat, memory::format_tag::x) : memory::desc();
+    dnnl::primitive_attr attributes = UserScratchpad();
+    if (spec_.activation == Activation::kRelu) {
+      dnnl::post_ops relu;
+      relu.append_eltwise(algorithm::eltwise_relu, 0, 0);
+      attributes.set_post_ops(relu);
+    }
+    return {device_.engine, prop_kind::forward_training, kDirect,    {e_.x, kFloat, x}, AnyWeight(),
+            bias,           {e_.y, kFloat, y},           e_.strides, e_.pad_begin,      e_.pad_end,
+            attributes};
+  }
+
+  WeightsBackward::primitive_desc DescribeWeights(const Forwarding::primitive_desc& forward) const {
+    const memory::desc x = forward.src_desc(), y = forward.dst_desc();
+    if (!spec_.bias) {
+      return {device_.engine, kDirect,      x,          AnyWeight(), y,
+              e_.strides,     e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+    }
+    return {device_.engine, kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
+            e_.strides,     e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+  }
+
+  // Of the whole op on one core: the primitives, the copies of x and of the weight, and what comes
+  // after on y.
+  double Seconds(const Convolution& c) const {
+    double seconds = ConvolutionSeconds(Operations(), c.forward.impl_info_str(), device_.isa);
+    seconds += c.few_channels
+                   ? FewChannelSeconds()
+                   : ConvolutionSeconds(Operations(), c.weights.impl_info_str(), device_.isa);
+    double copies = c.image() == MemoryDescOf(spec_.x) ? 0 : 1;
+    if (c.data) {
+      seconds += ConvolutionSeconds(Operations(), c.data->impl_info_str(), device_.isa);
+      copies *= 2;
+    }
+    const std::size_t y = c.result().get_size();
+    return seconds + copies * CopySeconds(c.image().get_size()) +
+           PassSeconds(y / sizeof(float), ViewOf(c.result())->inner > 1);
+  }
+
+  double FewChannelSeconds() const {
+    return ConvolutionSeconds(Operations(), FewChannelGradient::Name(device_), device_.isa);
+  }
+
+  // Additions and multiplications of one pass.
+  double Operations() const {
+    const auto count = [](const memory::dims& dims) {
+      double product = 1;
+      for (const auto dim : dims) product *= static_cast<double>(dim);
+      return product;
+    };
+    return 2 * count(e_.y) * count(e_.weight) / static_cast<double>(e_.y[1]);
+  }
+
+  memory::desc AnyWeight() const { return {e_.weight, kFloat, kAny}; }
+
+  const Device& device_;
+  const Conv2dSpec& spec_;
+  const Extents& e_;
+};
+
+// y = act(b + x * weight). The weight as a parameter, and its gradient, are row-major. Where a
+// primitive wants another order than it is given, a reorder stands before or after it: x's is kept
+// in the workspace, the others' are in scratch.
 class Conv2d final : public BoundOp {
  public:
   Conv2d(const Device& device, const Conv2dSpec& spec, const Extents& extents,
@@ -98,12 +180,17 @@ class Conv2d final : public BoundOp {
         extents_(extents),
         c_(convolution),
         forward_(device, Forwarding(c_.forward)),
-        weights_(device, WeightsBackward(c_.weights)),
         order_x_(device, MemoryDescOf(spec.x), c_.image()),
-        order_gradient_(device, c_.weights.diff_weights_desc(), c_.weight()) {
+        order_weight_(device, RowMajorWeight(), c_.forward.weights_desc()) {
+    if (c_.few_channels) {
+      few_channels_.emplace(device, spec, *ViewOf(c_.result()));
+    } else {
+      weights_ = Execution(device, WeightsBackward(c_.weights));
+      order_gradient_ = Reorder(device, c_.weights.diff_weights_desc(), RowMajorWeight());
+    }
     if (c_.data) {
       data_ = Execution(device, DataBackward(*c_.data));
-      order_weight_ = Reorder(device, c_.weight(), c_.data->weights_desc());
+      order_weight_back_ = Reorder(device, RowMajorWeight(), c_.data->weights_desc());
       order_dx_ = Reorder(device, c_.image(), MemoryDescOf(spec.x));
     }
     PlanScratch();
@@ -112,7 +199,7 @@ class Conv2d final : public BoundOp {
   std::vector<ParameterDesc> Parameters() const override {
     const std::int64_t field = spec_.kernel_h * spec_.kernel_w;
     std::vector<ParameterDesc> parameters = {{.name = "weight",
-                                              .desc = TensorOf(Shape(extents_.weight), c_.weight()),
+                                              .desc = {.shape = Shape(extents_.weight)},
                                               .init = Init::kGlorotUniform,
                                               .fan_in = field * spec_.x.shape[1],
                                               .fan_out = field * spec_.filters}};
@@ -126,55 +213,85 @@ class Conv2d final : public BoundOp {
 
   void Forward(const StepContext&) override {
     order_x_.Run();
+    order_weight_.Run();
     forward_.Run();
   }
 
   void Backward(const StepContext&) override {
     if (spec_.activation == Activation::kRelu) MaskByRelu();
-    weights_.Run();
-    order_gradient_.Run();
+    if (few_channels_) {
+      few_channels_->Run(static_cast<const float*>(image()), dy(), memory().gradients[0],
+                         spec_.bias ? memory().gradients[1] : nullptr, Scratch(pad_at_));
+    } else {
+      weights_.Run();
+      order_gradient_.Run();
+    }
     if (data_.empty() || dx() == nullptr) return;
-    order_weight_.Run();
+    order_weight_back_.Run();
     data_.Run();
     order_dx_.Run();
   }
 
+  std::vector<OpChoice> Choices() const override {
+    const std::string layout = NameOf(input()) + (order_x_.empty() ? "" : " > " + NameOf(Image())) +
+                               " > " + NameOf(output());
+    std::vector<OpChoice> choices = {
+        {"forward", c_.forward.impl_info_str(), layout},
+        {"backward weights",
+         few_channels_ ? FewChannelGradient::Name(device()) : c_.weights.impl_info_str(), layout}};
+    if (c_.data) choices.push_back({"backward data", c_.data->impl_info_str(), layout});
+    return choices;
+  }
+
  private:
   void PlanScratch() {
-    std::size_t pad =
-        std::max(c_.forward.scratchpad_desc().get_size(), c_.weights.scratchpad_desc().get_size());
-    for (const Reorder* order : {&order_x_, &order_gradient_, &order_weight_, &order_dx_}) {
+    std::size_t pad = std::max(
+        c_.forward.scratchpad_desc().get_size(),
+        few_channels_ ? few_channels_->ScratchBytes() : c_.weights.scratchpad_desc().get_size());
+    for (const Reorder* order :
+         {&order_x_, &order_weight_, &order_gradient_, &order_weight_back_, &order_dx_}) {
       pad = std::max(pad, order->scratch_bytes());
     }
     if (c_.data) pad = std::max(pad, c_.data->scratchpad_desc().get_size());
     pad_at_ = scratch_.Reserve(pad);
-    // Only one of the three is in use at a time, but they are small beside the images.
+    // The three orders of the weight take turns.
+    std::size_t weight = 0;
+    if (!order_weight_.empty()) weight = c_.forward.weights_desc().get_size();
     if (!order_gradient_.empty()) {
-      gradient_at_ = scratch_.Reserve(c_.weights.diff_weights_desc().get_size());
+      weight = std::max(weight, c_.weights.diff_weights_desc().get_size());
     }
-    if (!order_weight_.empty()) weight_at_ = scratch_.Reserve(c_.data->weights_desc().get_size());
+    if (!order_weight_back_.empty()) weight = std::max(weight, c_.data->weights_desc().get_size());
+    weight_at_ = scratch_.Reserve(weight);
     if (!order_dx_.empty()) dx_at_ = scratch_.Reserve(c_.image().get_size());
   }
+
+  // x in the order of the primitives.
+  const void* image() const { return order_x_.empty() ? memory().x : memory().workspace; }
+  memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(extents_.weight)); }
+  TensorDesc Image() const { return TensorOf(Shape(extents_.x), c_.image()); }
 
   void* Scratch(std::size_t offset) const {
     return static_cast<std::byte*>(memory().scratch) + offset;
   }
 
   void OnBind() override {
-    const void* image = order_x_.empty() ? memory().x : memory().workspace;
     order_x_.Bind(memory().x, memory().workspace, Scratch(pad_at_));
-    forward_.Bind(DNNL_ARG_SRC, c_.image(), image);
-    forward_.Bind(DNNL_ARG_WEIGHTS, c_.weight(), memory().parameters[0]);
+    forward_.Bind(DNNL_ARG_SRC, c_.image(), image());
+    void* weight = order_weight_.empty() ? memory().parameters[0] : Scratch(weight_at_);
+    order_weight_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
+    forward_.Bind(DNNL_ARG_WEIGHTS, c_.forward.weights_desc(), weight);
     forward_.Bind(DNNL_ARG_DST, c_.result(), memory().y);
     forward_.Bind(DNNL_ARG_SCRATCHPAD, c_.forward.scratchpad_desc(), Scratch(pad_at_));
     if (spec_.bias) forward_.Bind(DNNL_ARG_BIAS, c_.forward.bias_desc(), memory().parameters[1]);
-    if (memory().dy != nullptr) BindBackward(image);
+    if (memory().dy == nullptr) return;
+    if (!few_channels_) BindWeights();
+    if (!data_.empty()) BindData();
   }
 
-  void BindBackward(const void* image) {
+  void BindWeights() {
     float* gradient = memory().gradients[0];
-    void* raw_gradient = order_gradient_.empty() ? gradient : Scratch(gradient_at_);
-    weights_.Bind(DNNL_ARG_SRC, c_.image(), image);
+    void* raw_gradient = order_gradient_.empty() ? gradient : Scratch(weight_at_);
+    weights_.Bind(DNNL_ARG_SRC, c_.image(), image());
     weights_.Bind(DNNL_ARG_DIFF_DST, c_.result(), memory().dy);
     weights_.Bind(DNNL_ARG_DIFF_WEIGHTS, c_.weights.diff_weights_desc(), raw_gradient);
     weights_.Bind(DNNL_ARG_SCRATCHPAD, c_.weights.scratchpad_desc(), Scratch(pad_at_));
@@ -182,10 +299,12 @@ class Conv2d final : public BoundOp {
       weights_.Bind(DNNL_ARG_DIFF_BIAS, c_.weights.diff_bias_desc(), memory().gradients[1]);
     }
     order_gradient_.Bind(raw_gradient, gradient, Scratch(pad_at_));
-    if (data_.empty()) return;
-    void* weight = order_weight_.empty() ? memory().parameters[0] : Scratch(weight_at_);
+  }
+
+  void BindData() {
+    void* weight = order_weight_back_.empty() ? memory().parameters[0] : Scratch(weight_at_);
     void* raw_dx = order_dx_.empty() ? memory().dx : Scratch(dx_at_);
-    order_weight_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
+    order_weight_back_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
     data_.Bind(DNNL_ARG_DIFF_SRC, c_.image(), raw_dx);
     data_.Bind(DNNL_ARG_WEIGHTS, c_.data->weights_desc(), weight);
     data_.Bind(DNNL_ARG_DIFF_DST, c_.result(), memory().dy);
@@ -197,9 +316,10 @@ class Conv2d final : public BoundOp {
   Extents extents_;
   Convolution c_;
   Execution forward_, weights_, data_;
-  Reorder order_x_, order_gradient_, order_weight_, order_dx_;
+  std::optional<FewChannelGradient> few_channels_;
+  Reorder order_x_, order_weight_, order_gradient_, order_weight_back_, order_dx_;
   ScratchPlan scratch_;
-  std::size_t pad_at_ = 0, gradient_at_ = 0, weight_at_ = 0, dx_at_ = 0;
+  std::size_t pad_at_ = 0, weight_at_ = 0, dx_at_ = 0;
 };
 
 }  // namespace
@@ -214,7 +334,8 @@ std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec) {
   device.Enter();
   return Guarded("conv2d", [&] {
     const Extents extents = ExtentsOf(spec, rows, columns);
-    return std::make_unique<Conv2d>(device, spec, extents, Describe(device, spec, extents));
+    return std::make_unique<Conv2d>(device, spec, extents,
+                                    Candidates(device, spec, extents).Cheapest());
   });
 }
 

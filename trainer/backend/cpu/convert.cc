@@ -25,14 +25,7 @@ void Copy(const Device& device, const dnnl::memory::desc& from, const void* sour
   });
 }
 
-const DnnlLayout& LayoutOf(const TensorDesc& tensor) {
-  const auto* layout = dynamic_cast<const DnnlLayout*>(tensor.layout.get());
-  LOCKSTEP_CHECK(layout != nullptr, "cpu: a tensor of shape {} has another back end's layout",
-                 tensor.shape.ToString());
-  return *layout;
-}
-
-// Row-major order of the logical extents that `desc` has.
+// Row-major order of the extents that `desc` has.
 dnnl::memory::desc DenseLike(const dnnl::memory::desc& desc) {
   return DenseMemoryDesc(Shape(desc.get_dims()));
 }
@@ -51,15 +44,8 @@ void ToDense(const Device& device, const TensorDesc& from, const void* source, f
     std::memcpy(target, source, from.bytes());
     return;
   }
-  const DnnlLayout& layout = LayoutOf(from);
-  if (!layout.inner()) {
-    Copy(device, layout.outer(), source, DenseLike(layout.outer()), target);
-    return;
-  }
-  const dnnl::memory::desc matrix = DenseLike(layout.outer());
-  std::vector<std::byte> flat(matrix.get_size());
-  Copy(device, layout.outer(), source, matrix, flat.data());
-  Copy(device, *layout.inner(), flat.data(), DenseLike(*layout.inner()), target);
+  const dnnl::memory::desc desc = MemoryDescOf(from);
+  Copy(device, desc, source, DenseLike(desc), target);
 }
 
 void FromDense(const Device& device, const float* source, const TensorDesc& to, void* target) {
@@ -67,15 +53,8 @@ void FromDense(const Device& device, const float* source, const TensorDesc& to, 
     std::memcpy(target, source, to.bytes());
     return;
   }
-  const DnnlLayout& layout = LayoutOf(to);
-  if (!layout.inner()) {
-    Copy(device, DenseLike(layout.outer()), source, layout.outer(), target);
-    return;
-  }
-  const dnnl::memory::desc matrix = DenseLike(layout.outer());
-  std::vector<std::byte> flat(matrix.get_size());
-  Copy(device, DenseLike(*layout.inner()), source, *layout.inner(), flat.data());
-  Copy(device, matrix, flat.data(), layout.outer(), target);
+  const dnnl::memory::desc desc = MemoryDescOf(to);
+  Copy(device, DenseLike(desc), source, desc, target);
 }
 
 }  // namespace lockstep::train::cpu

@@ -19,9 +19,10 @@ Isa EffectiveIsa() {
 
 Device::Device(int thread_count)
     : threads(thread_count),
+      isa(EffectiveIsa()),
       engine(dnnl::engine::kind::cpu, 0),
       stream(engine),
-      kernels(KernelsFor(EffectiveIsa())) {}
+      kernels(KernelsFor(isa)) {}
 
 void Device::Enter() const {
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);

@@ -19,6 +19,7 @@ struct Device {
   void Enter() const;
 
   int threads;
+  Isa isa;
   dnnl::engine engine;
   mutable dnnl::stream stream;
   const Kernels& kernels;

@@ -34,11 +34,8 @@ memory::desc BlockedByChannels(const memory::dims& dims, std::int64_t inner) {
 
 }  // namespace
 
-DnnlLayout::DnnlLayout(memory::desc outer, std::optional<memory::desc> inner)
-    : outer_(std::move(outer)), inner_(std::move(inner)) {}
-
 std::string DnnlLayout::Fingerprint() const {
-  return inner_ ? Describe(outer_) + "/" + Describe(*inner_) : Describe(outer_);
+  return Describe(desc_);
 }
 
 memory::desc DenseMemoryDesc(const Shape& shape) {
@@ -51,9 +48,9 @@ memory::desc MemoryDescOf(const TensorDesc& tensor) {
                  tensor.shape.ToString(), DTypeName(tensor.dtype));
   if (tensor.dense()) return DenseMemoryDesc(tensor.shape);
   const auto* layout = dynamic_cast<const DnnlLayout*>(tensor.layout.get());
-  LOCKSTEP_CHECK(layout != nullptr && !layout->inner(),
-                 "cpu: tensor of shape {} has another back end's layout", tensor.shape.ToString());
-  return layout->outer();
+  LOCKSTEP_CHECK(layout != nullptr, "cpu: tensor of shape {} has another back end's layout",
+                 tensor.shape.ToString());
+  return layout->desc();
 }
 
 TensorDesc TensorOf(const Shape& shape, const memory::desc& desc) {
@@ -103,6 +100,14 @@ TensorDesc WithExtents(const TensorDesc& like, const Shape& shape) {
     return TensorOf(shape, ChannelsLast(shape.dims()));
   }
   return TensorOf(shape, BlockedByChannels(shape.dims(), ViewOf(like).inner));
+}
+
+std::string NameOf(const TensorDesc& tensor) {
+  if (tensor.shape.rank() != 4) return "nc";
+  const ImageView view = ViewOf(tensor);
+  if (view.inner == 1) return "nchw";
+  return view.outer == 1 && view.inner == view.channels ? "nhwc"
+                                                        : fmt::format("nChw{}c", view.inner);
 }
 
 }  // namespace lockstep::train::cpu

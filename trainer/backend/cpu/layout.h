@@ -5,30 +5,26 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train::cpu {
 
-// Memory in the order of `outer`. A dense layer's weight on an image has two stages: `outer` orders
-// a matrix units,K, whose K is an image's C,H,W in the order of `inner` (units,C,H,W).
 class DnnlLayout final : public Layout {
  public:
-  explicit DnnlLayout(dnnl::memory::desc outer,
-                      std::optional<dnnl::memory::desc> inner = std::nullopt);
-  std::size_t Bytes() const override { return outer_.get_size(); }
+  explicit DnnlLayout(dnnl::memory::desc desc) : desc_(std::move(desc)) {}
+  std::size_t Bytes() const override { return desc_.get_size(); }
   std::string Fingerprint() const override;
-  const dnnl::memory::desc& outer() const { return outer_; }
-  const std::optional<dnnl::memory::desc>& inner() const { return inner_; }
+  const dnnl::memory::desc& desc() const { return desc_; }
 
  private:
-  dnnl::memory::desc outer_;
-  std::optional<dnnl::memory::desc> inner_;
+  dnnl::memory::desc desc_;
 };
 
 // Row-major float32.
 dnnl::memory::desc DenseMemoryDesc(const Shape& shape);
-// The descriptor of a single-stage tensor.
+// The descriptor of a tensor. Throws CheckFailure for another back end's layout.
 dnnl::memory::desc MemoryDescOf(const TensorDesc& tensor);
 // A tensor of `shape` ordered as `desc` says; without a layout if that is row-major.
 TensorDesc TensorOf(const Shape& shape, const dnnl::memory::desc& desc);
@@ -49,5 +45,7 @@ std::optional<ImageView> ViewOf(const dnnl::memory::desc& desc);
 ImageView ViewOf(const TensorDesc& tensor);
 // The same order for other extents: what a pool puts out.
 TensorDesc WithExtents(const TensorDesc& like, const Shape& shape);
+// The order of an image for people: "nchw", "nhwc", "nChw8c", "nChw16c", "nc" of a matrix.
+std::string NameOf(const TensorDesc& tensor);
 
 }  // namespace lockstep::train::cpu

@@ -48,25 +48,30 @@ TEST(LayoutTest, APoolKeepsTheOrderOfItsInput) {
   }
 }
 
-// The weight of a dense layer on an image in blocks has two stages; both directions must undo each
-// other and the padding must be zero, since the optimizer runs over it.
-TEST(LayoutTest, ADenseWeightOnABlockedImageSurvivesTheRoundTrip) {
+// Replicas on different processors share these bytes: whatever an op prefers, they are row-major.
+TEST(LayoutTest, ParametersAreDense) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 1});
   const auto conv = backend->MakeConv2d(
       {.x = {.shape = {2, 16, 5, 5}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
   const auto dense = backend->MakeDense({.x = conv->output(), .units = 7});
-  const TensorDesc weight = dense->Parameters()[0].desc;
-  EXPECT_EQ(weight.shape, (Shape{7, 20 * 9}));
-  std::vector<float> values(static_cast<std::size_t>(weight.shape.elements()));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
-  std::vector<float> native(weight.bytes() / sizeof(float), -1.0f), back(values.size());
-  backend->FromDense(values.data(), weight, native.data());
-  backend->ToDense(weight, native.data(), back.data());
-  EXPECT_EQ(back, values);
-  double sum = 0;
-  for (const float value : native) sum += value;
-  const double count = static_cast<double>(values.size());
-  EXPECT_EQ(sum, count * (count + 1) / 2);
+  const auto norm = backend->MakeBatchNorm({.x = conv->output()});
+  for (const Op* op : {conv.get(), dense.get(), norm.get()}) {
+    for (const ParameterDesc& parameter : op->Parameters()) {
+      EXPECT_TRUE(parameter.desc.dense()) << parameter.name;
+    }
+    for (const ParameterDesc& state : op->States()) EXPECT_TRUE(state.desc.dense()) << state.name;
+  }
+}
+
+TEST(LayoutTest, OrdersHaveTheNamesThatPeopleKnow) {
+  using Tag = memory::format_tag;
+  const Shape image{2, 32, 4, 5};
+  const auto name = [&](Tag tag) { return NameOf(TensorOf(image, Ordered(image.dims(), tag))); };
+  EXPECT_EQ(name(Tag::nchw), "nchw");
+  EXPECT_EQ(name(Tag::nhwc), "nhwc");
+  EXPECT_EQ(name(Tag::nChw8c), "nChw8c");
+  EXPECT_EQ(name(Tag::nChw16c), "nChw16c");
+  EXPECT_EQ(NameOf({.shape = {2, 32}}), "nc");
 }
 
 class ForeignLayout final : public Layout {

@@ -1,6 +1,8 @@
 // Vectorised single-threaded loops for what is memory traffic. Each source of this folder is
 // compiled once for every instruction set below, so it may include nothing with inline functions
-// that another translation unit might share (no standard containers or algorithms).
+// that another translation unit might share (no standard containers or algorithms). Elementwise
+// kernels give the same bits on every instruction set: replicas on different processors apply the
+// same update to the same parameters, and must not drift apart.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,15 @@ struct PoolShape {
   bool relu;
 };
 
+// A convolution from few channels, one image. x is padded: channels planes of padded_h x padded_w,
+// so that no window leaves it. dy is blocks x out_h x out_w x lanes (Kernels::lanes neighbours
+// each), with strides in floats.
+struct FewChannelShape {
+  std::int64_t channels, kernel_h, kernel_w, stride_h, stride_w;
+  std::int64_t padded_h, padded_w, out_h, out_w;
+  std::int64_t blocks, block_stride, pixel_stride;
+};
+
 struct AdamFactors {
   float rate;  // bias-corrected
   float beta1, beta2, epsilon;
@@ -27,6 +38,8 @@ struct SgdFactors {
 };
 
 struct Kernels {
+  int lanes;  // floats in a register
+
   // y = max(x, 0), NaN kept
   void (*relu)(const float* x, float* y, std::int64_t size);
   // dy = y > 0 ? dy : 0
@@ -48,6 +61,12 @@ struct Kernels {
   void (*average_pool_backward)(const PoolShape& shape, const float* dy, float* dx,
                                 std::int64_t planes);
 
+  // Adds one image's share to sum (blocks x channels x kernel_h x kernel_w x lanes) and to bias
+  // (blocks x lanes). Sums, unlike the kernels above, differ in the last bits between instruction
+  // sets.
+  void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,
+                               float* sum, float* bias);
+
   void (*adam)(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,
                std::int64_t size);
   // `velocity` is null without momentum.
@@ -57,6 +76,8 @@ struct Kernels {
 
 // The machine must have `isa`.
 const Kernels& KernelsFor(Isa isa);
+// "baseline", "avx2", "avx512".
+const char* NameOf(Isa isa);
 
 namespace baseline {
 extern const Kernels kKernels;

@@ -1,5 +1,4 @@
-// GCC's vector extension in the widths that channel blocks have; the compiler splits a vector where
-// the machine's registers are narrower. One lane is a plain float.
+// GCC's vector extension in the widths of registers. One lane is a plain float.
 #pragma once
 
 #include <cstdint>

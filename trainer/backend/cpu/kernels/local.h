@@ -1,5 +1,6 @@
 // What the kernels of one instruction set declare to each other, in its own namespace
-// (LOCKSTEP_ISA: baseline, avx2 or avx512; see CMakeLists.txt).
+// (LOCKSTEP_ISA: baseline, avx2 or avx512; LOCKSTEP_LANES: floats in a register; see
+// CMakeLists.txt).
 #pragma once
 
 #include "trainer/backend/cpu/kernels/kernels.h"
@@ -9,6 +10,8 @@ namespace lockstep::train::cpu::LOCKSTEP_ISA {
 void Relu(const float* x, float* y, std::int64_t size);
 void MaskByRelu(const float* y, float* dy, std::int64_t size);
 void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
+                        float* bias);
 void Adam(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,
           std::int64_t size);
 void Sgd(const SgdFactors& factors, const float* gradient, float* value, float* velocity,

@@ -28,11 +28,17 @@ inline std::int64_t Corner(const PoolShape& s, std::int64_t p, std::int64_t q) {
   return ((p * s.stride_h - s.pad_h) * s.in_w + q * s.stride_w - s.pad_w) * s.inner;
 }
 
-// The widest step over the inner floats that divides them.
+// The widest step over the inner floats that divides them and is not wider than a register: the
+// compiler takes wider vectors apart into single floats where it compares them.
 template <typename Body>
 void WithLanes(std::int64_t inner, Body body) {
-  if (inner % 16 == 0) return body.template operator()<16>();
-  if (inner % 8 == 0) return body.template operator()<8>();
+  if constexpr (LOCKSTEP_LANES >= 16) {
+    if (inner % 16 == 0) return body.template operator()<16>();
+  }
+  if constexpr (LOCKSTEP_LANES >= 8) {
+    if (inner % 8 == 0) return body.template operator()<8>();
+  }
+  if (inner % 4 == 0) return body.template operator()<4>();
   body.template operator()<1>();
 }
 
@@ -114,56 +120,60 @@ void MaxPlaneBackward(const PoolShape& s, const float* dy, const Index* chosen, 
   }
 }
 
-// The window most models have, known to the compiler.
+// The window that most models have.
 inline bool IsTwoByTwo(const PoolShape& s) {
   return s.window_h == 2 && s.window_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 &&
          s.pad_w == 0 && s.in_h >= 2 * s.out_h && s.in_w >= 2 * s.out_w;
 }
-[[gnu::always_inline]] inline PoolShape TwoByTwo(PoolShape s) {
-  s.window_h = s.window_w = s.stride_h = s.stride_w = 2;
-  s.pad_h = s.pad_w = 0;
-  return s;
-}
 
-// 2x2 over 16 channels, forward: four loads, one store of 64 bytes and one of 16.
-template <typename Index>
-void MaxPlane2x2x16(const PoolShape& shape, const float* x, float* y, Index* chosen) {
-  const PoolShape s = TwoByTwo(shape);
+// 2x2, forward, with the window known to the compiler: four loads, two stores.
+template <int kLanes, typename Index>
+void MaxPlane2x2(const PoolShape& s, const float* x, float* y, Index* chosen) {
+  const PoolShape known{.in_h = s.in_h,
+                        .in_w = s.in_w,
+                        .out_h = s.out_h,
+                        .out_w = s.out_w,
+                        .inner = s.inner,
+                        .window_h = 2,
+                        .window_w = 2,
+                        .stride_h = 2,
+                        .stride_w = 2,
+                        .pad_h = 0,
+                        .pad_w = 0,
+                        .relu = s.relu};
   const Span whole{0, 2, 0, 2};
   for (std::int64_t p = 0; p < s.out_h; ++p) {
     for (std::int64_t q = 0; q < s.out_w; ++q) {
-      MaxOf<16>({.in_h = s.in_h,
-                 .in_w = s.in_w,
-                 .out_h = s.out_h,
-                 .out_w = s.out_w,
-                 .inner = 16,
-                 .window_h = 2,
-                 .window_w = 2,
-                 .stride_h = 2,
-                 .stride_w = 2,
-                 .pad_h = 0,
-                 .pad_w = 0,
-                 .relu = s.relu},
-                whole, x + (2 * p * s.in_w + 2 * q) * 16, y + (p * s.out_w + q) * 16,
-                chosen + (p * s.out_w + q) * 16);
+      const float* window = x + (2 * p * s.in_w + 2 * q) * s.inner;
+      const std::int64_t at = (p * s.out_w + q) * s.inner;
+      for (std::int64_t i = 0; i < s.inner; i += kLanes) {
+        MaxOf<kLanes>(known, whole, window + i, y + at + i, chosen + at + i);
+      }
     }
   }
 }
 
-template <typename Index>
-void MaxPlane2x2x16Backward(const PoolShape& s, const float* dy, const Index* chosen, float* dx) {
-  using L = Lanes<16>;
+template <int kLanes, typename Index>
+void MaxPlane2x2Backward(const PoolShape& s, const float* dy, const Index* chosen, float* dx) {
+  using L = Lanes<kLanes>;
+  using Float = typename L::Float;
+  using Int = typename L::Int;
   using Packed = typename L::template Packed<Index>::Type;
-  const std::int64_t line = s.in_w * 16;
+  const std::int64_t right = s.inner, below = s.in_w * s.inner;
   for (std::int64_t p = 0; p < s.out_h; ++p) {
-    float* target = dx + 2 * p * line;
-    for (std::int64_t q = 0; q < s.out_w; ++q, target += 32, dy += 16, chosen += 16) {
-      const auto gradient = Load<L::Float>(dy);
-      const auto tap = L::Convert<L::Int>(Load<Packed>(chosen));
-      Store(target, tap == 0 ? gradient : L::Float{});
-      Store(target + 16, tap == 1 ? gradient : L::Float{});
-      Store(target + line, tap == 2 ? gradient : L::Float{});
-      Store(target + line + 16, tap == 3 ? gradient : L::Float{});
+    float* target = dx + 2 * p * below;
+    for (std::int64_t q = 0; q < s.out_w; ++q, target += right) {
+      for (std::int64_t i = 0; i < s.inner; i += kLanes) {
+        const auto gradient = Load<Float>(dy);
+        const auto tap = L::template Convert<Int>(Load<Packed>(chosen));
+        Store(target, tap == Int{} ? gradient : Float{});
+        Store(target + right, tap == Int{} + 1 ? gradient : Float{});
+        Store(target + below, tap == Int{} + 2 ? gradient : Float{});
+        Store(target + below + right, tap == Int{} + 3 ? gradient : Float{});
+        target += kLanes;
+        dy += kLanes;
+        chosen += kLanes;
+      }
     }
   }
 }
@@ -226,15 +236,13 @@ std::int64_t OutFloats(const PoolShape& s) {
 template <typename Index>
 void MaxPool(const PoolShape& s, const float* x, float* y, Index* chosen, std::int64_t planes) {
   const std::int64_t in = InFloats(s), out = OutFloats(s);
-  if (s.inner == 16 && IsTwoByTwo(s)) {
-    for (std::int64_t i = 0; i < planes; ++i) {
-      MaxPlane2x2x16(s, x + i * in, y + i * out, chosen + i * out);
-    }
-    return;
-  }
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t i = 0; i < planes; ++i) {
-      MaxPlane<kLanes>(s, x + i * in, y + i * out, chosen + i * out);
+      if (IsTwoByTwo(s)) {
+        MaxPlane2x2<kLanes>(s, x + i * in, y + i * out, chosen + i * out);
+      } else {
+        MaxPlane<kLanes>(s, x + i * in, y + i * out, chosen + i * out);
+      }
     }
   });
 }
@@ -244,15 +252,11 @@ void MaxPoolBackward(const PoolShape& s, const float* dy, const Index* chosen, f
                      std::int64_t planes) {
   const std::int64_t in = InFloats(s), out = OutFloats(s);
   if (!Disjoint(s) || !Covering(s)) Zero(dx, planes * in);
-  if (s.inner == 16 && IsTwoByTwo(s)) {
-    for (std::int64_t i = 0; i < planes; ++i) {
-      MaxPlane2x2x16Backward(s, dy + i * out, chosen + i * out, dx + i * in);
-    }
-    return;
-  }
   WithLanes(s.inner, [&]<int kLanes>() {
     for (std::int64_t i = 0; i < planes; ++i) {
-      if (Disjoint(s)) {
+      if (IsTwoByTwo(s)) {
+        MaxPlane2x2Backward<kLanes>(s, dy + i * out, chosen + i * out, dx + i * in);
+      } else if (Disjoint(s)) {
         MaxPlaneBackward<kLanes, false>(s, dy + i * out, chosen + i * out, dx + i * in);
       } else {
         MaxPlaneBackward<kLanes, true>(s, dy + i * out, chosen + i * out, dx + i * in);

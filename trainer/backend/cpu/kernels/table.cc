@@ -3,6 +3,7 @@
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
 const Kernels kKernels = {
+    .lanes = LOCKSTEP_LANES,
     .relu = Relu,
     .mask_by_relu = MaskByRelu,
     .scale_bytes = ScaleBytes,
@@ -12,6 +13,7 @@ const Kernels kKernels = {
     .max_pool_wide_backward = MaxPoolBackward<std::uint16_t>,
     .average_pool = AveragePool,
     .average_pool_backward = AveragePoolBackward,
+    .few_channel_gradient = FewChannelGradient,
     .adam = Adam,
     .sgd = Sgd,
 };

@@ -1,0 +1,93 @@
+// What ops choose on this processor; CTest repeats it as processors without AVX-512 and without
+// AVX.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/trainer/backend/op_cases.h"
+#include "trainer/backend/cpu/cost.h"
+
+namespace lockstep::train {
+namespace {
+
+void ExpectFastChoices(const Op& op, const std::string& what) {
+  ASSERT_FALSE(op.Choices().empty()) << what;
+  for (const OpChoice& choice : op.Choices()) {
+    EXPECT_FALSE(cpu::IsReference(choice.implementation))
+        << what << ", " << choice.pass << ": " << choice.implementation << " on " << choice.layout;
+  }
+}
+
+std::vector<OpCase> AllCases() {
+  std::vector<OpCase> cases = ConvCases();
+  for (OpCase& other : OtherCases()) cases.push_back(std::move(other));
+  return cases;
+}
+
+class ChoicesTest : public testing::TestWithParam<OpCase> {
+ protected:
+  std::unique_ptr<Backend> backend_ = MakeBackend({.name = "cpu", .threads = 2});
+};
+
+TEST_P(ChoicesTest, NoOpIsAPlainLoop) {
+  const OpCase& op_case = GetParam();
+  ExpectFastChoices(*op_case.make(*backend_, {.shape = op_case.x}), op_case.name);
+}
+
+// After a convolution the input comes in an order of the back end's own.
+TEST_P(ChoicesTest, NoOpIsAPlainLoopAfterAConvolution) {
+  const OpCase& op_case = GetParam();
+  if (op_case.x.rank() != 4) return;  // matrices have one order
+  const Shape before{op_case.x[0], 24, op_case.x[2], op_case.x[3]};
+  const auto conv = backend_->MakeConv2d({.x = {.shape = before},
+                                          .filters = op_case.x[1],
+                                          .kernel_h = 3,
+                                          .kernel_w = 3,
+                                          .padding = Padding::kSame});
+  ExpectFastChoices(*conv, "the convolution before " + op_case.name);
+  ExpectFastChoices(*op_case.make(*backend_, conv->output()), op_case.name);
+}
+
+// No clock decides: a run that is resumed goes on with the same implementations.
+TEST_P(ChoicesTest, EqualOpsAreMadeAlike) {
+  const OpCase& op_case = GetParam();
+  const auto describe = [&] {
+    std::string text;
+    for (const OpChoice& choice : op_case.make(*backend_, {.shape = op_case.x})->Choices()) {
+      text += choice.pass + " " + choice.implementation + " " + choice.layout + "; ";
+    }
+    return text;
+  };
+  EXPECT_EQ(describe(), describe());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, ChoicesTest, testing::ValuesIn(AllCases()),
+                         [](const auto& op_case) { return op_case.param.name; });
+
+// The convolutions of residual networks, in small batches.
+TEST(ResidualNetworkTest, NoConvolutionIsAPlainLoop) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 2});
+  struct Case {
+    Shape x;
+    std::int64_t filters, kernel, stride;
+  };
+  for (const Case& c : std::vector<Case>{{{2, 3, 224, 224}, 64, 7, 2},
+                                         {{2, 64, 56, 56}, 64, 1, 1},
+                                         {{2, 64, 56, 56}, 64, 3, 1},
+                                         {{2, 256, 56, 56}, 512, 1, 2},
+                                         {{2, 128, 56, 56}, 128, 3, 2},
+                                         {{2, 512, 7, 7}, 2048, 1, 1}}) {
+    const auto conv = backend->MakeConv2d({.x = {.shape = c.x},
+                                           .filters = c.filters,
+                                           .kernel_h = c.kernel,
+                                           .kernel_w = c.kernel,
+                                           .stride_h = c.stride,
+                                           .stride_w = c.stride,
+                                           .padding = Padding::kSame});
+    ExpectFastChoices(*conv, c.x.ToString());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,29 @@
+// What a primitive or a copy is expected to cost, so that an op can choose among orders of memory
+// and implementations. An estimate depends on the shape, the implementation's name and the
+// instruction set, never on a clock: on one kind of processor an op is made the same way in every
+// run, so that a run that is resumed goes on bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+namespace lockstep::train::cpu {
+
+// True if `implementation` (oneDNN's impl_info_str) is one of oneDNN's plain loops, which are
+// hundreds of times slower than anything else.
+bool IsReference(std::string_view implementation);
+
+// Seconds of one core for a convolution of `operations` additions and multiplications. Only ratios
+// of these numbers mean anything.
+double ConvolutionSeconds(double operations, std::string_view implementation, Isa isa);
+
+// Seconds of one core to copy `bytes` from one order to another.
+double CopySeconds(std::size_t bytes);
+
+// Seconds of one core to read and write `floats` in a pool or an activation. `vectors` is false for
+// row-major images, whose neighbours belong to different windows.
+double PassSeconds(std::size_t floats, bool vectors);
+
+}  // namespace lockstep::train::cpu

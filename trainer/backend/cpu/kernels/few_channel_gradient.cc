@@ -1,0 +1,111 @@
+// The weight gradient of a convolution whose input has few channels (a first layer):
+//   dw[k,c,r,s] = sum over p,q of dy[k,p,q] * x[c, p * stride_h + r, q * stride_w + s]
+// Filters are the lanes. A few filters' and a row's columns' sums stay in registers for a whole
+// image.
+#include "trainer/backend/cpu/kernels/lanes.h"
+#include "trainer/backend/cpu/kernels/local.h"
+
+namespace lockstep::train::cpu::LOCKSTEP_ISA {
+namespace {
+
+using Vector = Lanes<LOCKSTEP_LANES>::Float;
+
+// kColumns taps from `x` (the window's row at output 0,0) on, for kBlocks blocks of filters from
+// `dy` on. sum: kBlocks (`sum_stride` apart) x kColumns x lanes.
+template <int kBlocks, int kColumns>
+void AddRow(const FewChannelShape& s, const float* x, const float* dy, float* sum,
+            std::int64_t sum_stride) {
+  Vector sums[kBlocks][kColumns] = {};
+  for (std::int64_t p = 0; p < s.out_h; ++p) {
+    const float* pixel = x + p * s.stride_h * s.padded_w;
+    const float* gradient = dy + p * s.out_w * s.pixel_stride;
+    for (std::int64_t q = 0; q < s.out_w; ++q) {
+      for (int b = 0; b < kBlocks; ++b) {
+        const auto g = Load<Vector>(gradient + b * s.block_stride);
+        for (int c = 0; c < kColumns; ++c) sums[b][c] += g * pixel[c];
+      }
+      pixel += s.stride_w;
+      gradient += s.pixel_stride;
+    }
+  }
+  for (int b = 0; b < kBlocks; ++b) {
+    for (int c = 0; c < kColumns; ++c) {
+      float* at = sum + b * sum_stride + c * LOCKSTEP_LANES;
+      Store(at, Load<Vector>(at) + sums[b][c]);
+    }
+  }
+}
+
+// All blocks, as many at a time as there are registers for kColumns sums of each.
+template <int kColumns>
+void AddColumns(const FewChannelShape& s, const float* x, const float* dy, float* sum,
+                std::int64_t sum_stride) {
+  constexpr int kBlocks = kColumns <= 2 ? 4 : kColumns <= 5 ? 2 : 1;
+  std::int64_t block = 0;
+  for (; block + kBlocks <= s.blocks; block += kBlocks) {
+    AddRow<kBlocks, kColumns>(s, x, dy + block * s.block_stride, sum + block * sum_stride,
+                              sum_stride);
+  }
+  for (; block < s.blocks; ++block) {
+    AddRow<1, kColumns>(s, x, dy + block * s.block_stride, sum + block * sum_stride, sum_stride);
+  }
+}
+
+void AddColumns(const FewChannelShape& s, std::int64_t columns, const float* x, const float* dy,
+                float* sum, std::int64_t sum_stride) {
+  switch (columns) {
+    case 1:
+      return AddColumns<1>(s, x, dy, sum, sum_stride);
+    case 2:
+      return AddColumns<2>(s, x, dy, sum, sum_stride);
+    case 3:
+      return AddColumns<3>(s, x, dy, sum, sum_stride);
+    case 4:
+      return AddColumns<4>(s, x, dy, sum, sum_stride);
+    case 5:
+      return AddColumns<5>(s, x, dy, sum, sum_stride);
+    case 6:
+      return AddColumns<6>(s, x, dy, sum, sum_stride);
+    default:
+      return AddColumns<7>(s, x, dy, sum, sum_stride);
+  }
+}
+
+void AddBias(const FewChannelShape& s, const float* dy, float* bias) {
+  for (std::int64_t block = 0; block < s.blocks; ++block) {
+    Vector sum{};
+    for (std::int64_t pixel = 0; pixel < s.out_h * s.out_w; ++pixel) {
+      sum += Load<Vector>(dy + block * s.block_stride + pixel * s.pixel_stride);
+    }
+    float* at = bias + block * LOCKSTEP_LANES;
+    Store(at, Load<Vector>(at) + sum);
+  }
+}
+
+}  // namespace
+
+void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
+                        float* bias) {
+  constexpr std::int64_t kMostColumns = 7;
+  constexpr std::int64_t kBandFloats = 32 * 1024;  // of dy, which every row of taps reads again
+  const std::int64_t taps = shape.channels * shape.kernel_h * shape.kernel_w;
+  const std::int64_t row_floats = shape.out_w * shape.blocks * LOCKSTEP_LANES;
+  const std::int64_t band_rows = row_floats < kBandFloats ? kBandFloats / row_floats : 1;
+  FewChannelShape s = shape;
+  for (std::int64_t p = 0; p < shape.out_h; p += band_rows) {
+    s.out_h = shape.out_h - p < band_rows ? shape.out_h - p : band_rows;
+    const float* gradient = dy + p * s.out_w * s.pixel_stride;
+    for (std::int64_t row = 0; row < s.channels * s.kernel_h; ++row) {
+      const std::int64_t c = row / s.kernel_h, r = row % s.kernel_h;
+      const float* pixels = x + (c * s.padded_h + p * s.stride_h + r) * s.padded_w;
+      for (std::int64_t first = 0; first < s.kernel_w; first += kMostColumns) {
+        const std::int64_t left = s.kernel_w - first;
+        AddColumns(s, left < kMostColumns ? left : kMostColumns, pixels + first, gradient,
+                   sum + (row * s.kernel_w + first) * LOCKSTEP_LANES, taps * LOCKSTEP_LANES);
+      }
+    }
+    AddBias(s, gradient, bias);
+  }
+}
+
+}  // namespace lockstep::train::cpu::LOCKSTEP_ISA
