@@ -91,13 +91,23 @@ class BenchTest(unittest.TestCase):
                 ("core-cnn, 2 workers of 1 core", [3040] * 3, [2040] * 3, [1800] * 3)):
             found |= {(what, "lockstep"): ours, (what, "pytorch"): torch,
                       (what, "tensorflow"): tensorflow}
-        options = argparse.Namespace(models=["core-cnn"], batch=128, steps=300, rounds=3)
+        options = argparse.Namespace(models=["core-cnn"], batch=128, steps=300, rounds=3,
+                                     isa="avx2")
         summary = bench.summarize(found, options, threads=2)
         self.assertEqual(3200, summary["rows"][0]["lockstep"])
         self.assertAlmostEqual(3200 / 2500, summary["rows"][0]["ratio_to_best_rival"])
         self.assertAlmostEqual(1.9, summary["scaling"]["lockstep"])
         self.assertAlmostEqual(1.2, summary["scaling"]["tensorflow"])
         self.assertAlmostEqual(3200 * 83 / 1000 / 332, summary["core_cnn_share_of_sgemm"])
+        self.assertEqual("avx2", summary["machine"]["instruction_set"])
+
+    def test_every_contestant_is_held_to_the_instruction_set(self):
+        options = argparse.Namespace(threads=1, isa="avx2", timeout=30)
+        show = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+        one = bench.Bench(options)
+        seen, = bench.finish([one._start(show, one.cpus, {"RANK": "1"})], options.timeout)
+        self.assertEqual(("AVX2", "avx2", "1"), (seen["ONEDNN_MAX_CPU_ISA"],
+                                                 seen["ATEN_CPU_CAPABILITY"], seen["RANK"]))
 
     def test_the_result_is_the_last_object_of_the_output(self):
         self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))

@@ -1,0 +1,59 @@
+"""Replicas on processors of different kinds train one model together."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from local_run import Run
+
+
+def job(chief_isa):
+    """A chief held to an instruction set, and a worker that uses all that this processor has."""
+    def role(env):
+        container = {"name": "trainer", "env": env,
+                     "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}]}
+        return {"replicas": 1, "template": {"spec": {
+            "containers": [container], "volumes": [{"name": "checkpoints", "emptyDir": {}}]}}}
+
+    layers = [{"type": "Conv2D", "filters": 16, "kernelSize": 5, "padding": "same"},
+              {"type": "BatchNormalization"}, {"type": "ReLU"}, {"type": "MaxPooling2D"},
+              {"type": "Flatten"}, {"type": "Dense", "units": 10}]
+    return {
+        "apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob",
+        "metadata": {"name": "mixed"},
+        "spec": {
+            "strategy": {"type": "MultiWorkerMirrored"},
+            "training": {
+                "model": {"layers": layers},
+                "dataset": {"format": "synthetic",
+                            "synthetic": {"trainExamples": 2000, "testExamples": 200}},
+                "batchSize": {"global": 64}, "steps": 60,
+                "optimizer": {"name": "Adam", "learningRate": 0.001},
+                "checkpoint": {"directory": "/checkpoints", "everySteps": 20}},
+            "replicaSpecs": {
+                "Chief": role([{"name": "ONEDNN_MAX_CPU_ISA", "value": chief_isa}]),
+                "Worker": role([])}}}
+
+
+class ProcessorsTest(unittest.TestCase):
+    def run_with_chief_on(self, folder, isa):
+        path = pathlib.Path(folder, f"{isa}.yaml")
+        path.write_text(json.dumps(job(isa)))
+        run = Run(path, f"{folder}/{isa}")
+        self.addCleanup(run.kill)
+        code, report, err = run.finish()
+        self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
+        self.assertEqual(0, report["restarts"])
+        return report
+
+    def test_different_instruction_sets_train_together_with_the_same_result(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alike = self.run_with_chief_on(folder, "ALL")
+            for isa in ("SSE41", "AVX2"):
+                mixed = self.run_with_chief_on(folder, isa)
+                self.assertEqual(alike["steps"], mixed["steps"])
+                self.assertAlmostEqual(alike["loss"], mixed["loss"], delta=1e-3 * alike["loss"])
+
+
+if __name__ == "__main__":
+    unittest.main()
