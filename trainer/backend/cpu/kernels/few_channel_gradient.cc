@@ -36,38 +36,51 @@ void AddRow(const FewChannelShape& s, const float* x, const float* dy, float* su
   }
 }
 
-// All blocks, as many at a time as there are registers for kColumns sums of each.
-template <int kColumns>
-void AddColumns(const FewChannelShape& s, const float* x, const float* dy, float* sum,
-                std::int64_t sum_stride) {
-  constexpr int kBlocks = kColumns <= 2 ? 4 : kColumns <= 5 ? 2 : 1;
-  std::int64_t block = 0;
-  for (; block + kBlocks <= s.blocks; block += kBlocks) {
-    AddRow<kBlocks, kColumns>(s, x, dy + block * s.block_stride, sum + block * sum_stride,
-                              sum_stride);
-  }
-  for (; block < s.blocks; ++block) {
-    AddRow<1, kColumns>(s, x, dy + block * s.block_stride, sum + block * sum_stride, sum_stride);
+// kColumns taps from column `first` on of all rows, for kBlocks blocks from `block` on. The blocks'
+// share of dy is read again for every row, from the nearest cache.
+template <int kBlocks, int kColumns>
+void AddBlocks(const FewChannelShape& s, const float* x, const float* dy, float* sum,
+               std::int64_t block, std::int64_t first) {
+  const std::int64_t row_floats = s.kernel_w * LOCKSTEP_LANES;
+  const std::int64_t block_floats = s.channels * s.kernel_h * row_floats;
+  float* at = sum + block * block_floats + first * LOCKSTEP_LANES;
+  for (std::int64_t c = 0; c < s.channels; ++c) {
+    for (std::int64_t r = 0; r < s.kernel_h; ++r, at += row_floats) {
+      AddRow<kBlocks, kColumns>(s, x + (c * s.padded_h + r) * s.padded_w + first,
+                                dy + block * s.block_stride, at, block_floats);
+    }
   }
 }
 
+// All blocks, as many at a time as there are registers for kColumns sums of each.
+template <int kColumns>
+void AddColumns(const FewChannelShape& s, const float* x, const float* dy, float* sum,
+                std::int64_t first) {
+  constexpr int kBlocks = kColumns <= 2 ? 4 : kColumns <= 5 ? 2 : 1;
+  std::int64_t block = 0;
+  for (; block + kBlocks <= s.blocks; block += kBlocks) {
+    AddBlocks<kBlocks, kColumns>(s, x, dy, sum, block, first);
+  }
+  for (; block < s.blocks; ++block) AddBlocks<1, kColumns>(s, x, dy, sum, block, first);
+}
+
 void AddColumns(const FewChannelShape& s, std::int64_t columns, const float* x, const float* dy,
-                float* sum, std::int64_t sum_stride) {
+                float* sum, std::int64_t first) {
   switch (columns) {
     case 1:
-      return AddColumns<1>(s, x, dy, sum, sum_stride);
+      return AddColumns<1>(s, x, dy, sum, first);
     case 2:
-      return AddColumns<2>(s, x, dy, sum, sum_stride);
+      return AddColumns<2>(s, x, dy, sum, first);
     case 3:
-      return AddColumns<3>(s, x, dy, sum, sum_stride);
+      return AddColumns<3>(s, x, dy, sum, first);
     case 4:
-      return AddColumns<4>(s, x, dy, sum, sum_stride);
+      return AddColumns<4>(s, x, dy, sum, first);
     case 5:
-      return AddColumns<5>(s, x, dy, sum, sum_stride);
+      return AddColumns<5>(s, x, dy, sum, first);
     case 6:
-      return AddColumns<6>(s, x, dy, sum, sum_stride);
+      return AddColumns<6>(s, x, dy, sum, first);
     default:
-      return AddColumns<7>(s, x, dy, sum, sum_stride);
+      return AddColumns<7>(s, x, dy, sum, first);
   }
 }
 
@@ -87,22 +100,18 @@ void AddBias(const FewChannelShape& s, const float* dy, float* bias) {
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias) {
   constexpr std::int64_t kMostColumns = 7;
-  constexpr std::int64_t kBandFloats = 32 * 1024;  // of dy, which every row of taps reads again
-  const std::int64_t taps = shape.channels * shape.kernel_h * shape.kernel_w;
-  const std::int64_t row_floats = shape.out_w * shape.blocks * LOCKSTEP_LANES;
+  // Of dy, in bands of rows: what two blocks take of a band stays in the nearest cache.
+  constexpr std::int64_t kBandFloats = 6 * 1024;
+  const std::int64_t row_floats = 2 * shape.out_w * LOCKSTEP_LANES;
   const std::int64_t band_rows = row_floats < kBandFloats ? kBandFloats / row_floats : 1;
   FewChannelShape s = shape;
   for (std::int64_t p = 0; p < shape.out_h; p += band_rows) {
     s.out_h = shape.out_h - p < band_rows ? shape.out_h - p : band_rows;
     const float* gradient = dy + p * s.out_w * s.pixel_stride;
-    for (std::int64_t row = 0; row < s.channels * s.kernel_h; ++row) {
-      const std::int64_t c = row / s.kernel_h, r = row % s.kernel_h;
-      const float* pixels = x + (c * s.padded_h + p * s.stride_h + r) * s.padded_w;
-      for (std::int64_t first = 0; first < s.kernel_w; first += kMostColumns) {
-        const std::int64_t left = s.kernel_w - first;
-        AddColumns(s, left < kMostColumns ? left : kMostColumns, pixels + first, gradient,
-                   sum + (row * s.kernel_w + first) * LOCKSTEP_LANES, taps * LOCKSTEP_LANES);
-      }
+    for (std::int64_t first = 0; first < s.kernel_w; first += kMostColumns) {
+      const std::int64_t left = s.kernel_w - first;
+      AddColumns(s, left < kMostColumns ? left : kMostColumns, x + p * s.stride_h * s.padded_w,
+                 gradient, sum, first);
     }
     AddBias(s, gradient, bias);
   }

@@ -19,6 +19,18 @@ struct Lanes {
   }
 };
 
+#if LOCKSTEP_LANES == 8
+// The low byte of each of eight ints: a shuffle, where the compiler would move bytes one by one.
+template <>
+template <>
+[[gnu::always_inline]] inline Lanes<8>::Packed<std::uint8_t>::Type
+Lanes<8>::Convert<Lanes<8>::Packed<std::uint8_t>::Type, Lanes<8>::Int>(Lanes<8>::Int from) {
+  typedef std::uint8_t Bytes __attribute__((vector_size(32)));
+  const auto bytes = (Bytes)from;
+  return __builtin_shufflevector(bytes, bytes, 0, 4, 8, 12, 16, 20, 24, 28);
+}
+#endif
+
 template <>
 struct Lanes<1> {
   using Float = float;
