@@ -1,6 +1,9 @@
 #include "tests/trainer/backend/op_bench.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -132,6 +135,17 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
   if (want_dx) outputs.dx = dx.Dense();
   outputs.gradients = Download(gradients);
   return outputs;
+}
+
+void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
+                 const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  float largest = 1e-3f;
+  for (const float value : expected) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(found[i])) << what << "[" << i << "] was not written";
+    ASSERT_NEAR(found[i], expected[i], 2e-5f * largest) << what << "[" << i << "]";
+  }
 }
 
 }  // namespace lockstep::train

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "trainer/backend/backend.h"
@@ -30,5 +31,9 @@ OpInputs RandomInputs(const Op& op, std::uint64_t stream);
 // starts as NaN, so that what it forgets to write shows.
 OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepContext& step,
                 bool want_dx = true);
+
+// Float32 rounding of sums of up to a few thousand terms, relative to the largest of the tensor.
+void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
+                 const std::string& what);
 
 }  // namespace lockstep::train

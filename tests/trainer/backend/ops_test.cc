@@ -27,18 +27,6 @@ TensorDesc NativeDesc(Backend& backend, const Shape& shape) {
   return conv->output();
 }
 
-// Float32 rounding of sums of up to a few thousand terms, relative to the largest of the tensor.
-void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
-                 const std::string& what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  float largest = 1e-3f;
-  for (const float value : expected) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(found[i])) << what << "[" << i << "] was not written";
-    ASSERT_NEAR(found[i], expected[i], 2e-5f * largest) << what << "[" << i << "]";
-  }
-}
-
 void ExpectSame(const OpOutputs& found, const OpOutputs& expected) {
   ExpectClose(found.dx, expected.dx, "dx");
   ASSERT_EQ(found.gradients.size(), expected.gradients.size());

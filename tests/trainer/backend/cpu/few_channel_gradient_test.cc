@@ -12,31 +12,12 @@ namespace {
 
 using dnnl::memory;
 
-struct GradientCase {
-  Conv2dSpec spec;
-  memory::format_tag y_order;
-};
-
-OpInputs InputsFor(const Conv2dSpec& spec, std::unique_ptr<Op>& op, Backend& backend) {
-  op = backend.MakeConv2d(spec);
-  return RandomInputs(*op, 7);
-}
-
-void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  float largest = 1e-3f;
-  for (const float value : expected) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_NEAR(found[i], expected[i], 2e-5f * largest) << "at " << i;
-  }
-}
-
 // The gradients that `reference` gives and those of FewChannelGradient on y in `order`. False if
 // there is no kernel for that order on this processor.
 bool Compare(const Conv2dSpec& spec, memory::format_tag order, int threads) {
   const auto reference = MakeBackend({.name = "reference"});
-  std::unique_ptr<Op> op;
-  const OpInputs inputs = InputsFor(spec, op, *reference);
+  const auto op = reference->MakeConv2d(spec);
+  const OpInputs inputs = RandomInputs(*op, 7);
   const Device device(threads);
   const Shape y = op->output().shape;
   const TensorDesc y_desc = TensorOf(y, {y.dims(), memory::data_type::f32, order});
@@ -53,8 +34,8 @@ bool Compare(const Conv2dSpec& spec, memory::format_tag order, int threads) {
 
   const OpOutputs expected =
       RunOp(*reference, *op, inputs, {.training = true, .valid = spec.x.shape[0]});
-  ExpectClose(weight, expected.gradients[0]);
-  ExpectClose(bias, expected.gradients[1]);
+  ExpectClose(weight, expected.gradients[0], "weight");
+  ExpectClose(bias, expected.gradients[1], "bias");
   return true;
 }
 

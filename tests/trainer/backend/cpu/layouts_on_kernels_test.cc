@@ -15,16 +15,6 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
-                 const char* what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  float largest = 1e-3f;
-  for (const float value : expected) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_NEAR(found[i], expected[i], 2e-5f * largest) << what << "[" << i << "]";
-  }
-}
-
 std::vector<OpCase> ImageCases() {
   std::vector<OpCase> cases;
   for (OpCase& op_case : OtherCases()) {

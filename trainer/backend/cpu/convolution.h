@@ -1,0 +1,37 @@
+// Which of oneDNN's convolutions an op is made of.
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+
+#include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/device.h"
+
+namespace lockstep::train::cpu {
+
+// The three primitives of one convolution. They agree on the order of the images x and y; each has
+// the order of the weight that it likes best, since a weight is small beside its images.
+struct Convolution {
+  dnnl::convolution_forward::primitive_desc forward;
+  dnnl::convolution_backward_weights::primitive_desc weights;
+  bool few_channels = false;  // FewChannelGradient instead of `weights`
+  std::optional<dnnl::convolution_backward_data::primitive_desc> data;
+
+  dnnl::memory::desc image() const { return forward.src_desc(); }
+  dnnl::memory::desc result() const { return forward.dst_desc(); }
+};
+
+// The shapes of one convolution, as oneDNN takes them.
+struct ConvolutionExtents {
+  dnnl::memory::dims x, weight, bias, y, strides, pad_begin, pad_end;
+};
+// Requires that the kernel fits x.
+ConvolutionExtents ExtentsOf(const Conv2dSpec& spec);
+
+// The convolution that is estimated to cost least (cost.h) among those in the orders that images
+// may have: forward pass, backward passes, copies, and reading y. On equal estimates oneDNN's own
+// choice for the forward pass. Throws DeviceError if there is none, dnnl::error if oneDNN fails.
+Convolution ChooseConvolution(const Device& device, const Conv2dSpec& spec,
+                              const ConvolutionExtents& extents);
+
+}  // namespace lockstep::train::cpu
