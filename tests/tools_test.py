@@ -26,6 +26,7 @@ sys.path.insert(0, str(TOOLS / "bench"))
 lint = load("lint")
 bench = load("bench/bench")
 gen_crd = load("gen-crd")
+yardstick = load("yardstick")
 
 
 class FetchMnistTest(unittest.TestCase):
@@ -80,6 +81,17 @@ class LintTest(unittest.TestCase):
             self.assertEqual(before, lint.Inputs().digest("a.cc").hexdigest())
             (root / "c.h").write_text("long c;\n")
             self.assertNotEqual(before, lint.Inputs().digest("a.cc").hexdigest())
+
+
+class YardstickTest(unittest.TestCase):
+    def test_a_slow_machine_gets_more_time_and_a_fast_one_no_less(self):
+        self.assertEqual(300, yardstick.percent(3 * yardstick.REFERENCE_SECONDS))
+        self.assertEqual(100, yardstick.percent(yardstick.REFERENCE_SECONDS / 2))
+
+    def test_it_prints_a_number_that_cmake_can_multiply_with(self):
+        done = subprocess.run([str(TOOLS / "yardstick")], stdout=subprocess.PIPE, text=True,
+                              check=True)
+        self.assertGreaterEqual(int(done.stdout), 100)
 
 
 class BenchTest(unittest.TestCase):

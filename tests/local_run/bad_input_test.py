@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from local_run import LOCKSTEP, TRAINER, Run, write_job
+from local_run import LOCKSTEP, SLOWNESS, TRAINER, Run, write_job
 
 TRAINING = {
     "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 10}]},
@@ -46,7 +46,7 @@ def start_trainer(training=TRAINING, tf_config=None, addresses=ADDRESSES[:1], in
 
 def run_trainer(**arguments):
     process = start_trainer(**arguments)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=60 * SLOWNESS)
     return process.returncode, out
 
 
@@ -92,7 +92,7 @@ class ClusterTest(unittest.TestCase):
         other = dict(TRAINING, batchSize={"global": 64})
         leader = start_trainer(addresses=ADDRESSES)
         code, out = run_trainer(training=other, addresses=ADDRESSES, index=1)
-        leader_out, _ = leader.communicate(timeout=60)
+        leader_out, _ = leader.communicate(timeout=60 * SLOWNESS)
         self.assertEqual(code, 10, out)
         self.assertIn("hash", out)
         self.assertEqual(leader.returncode, 211, leader_out)
@@ -217,7 +217,8 @@ class CheckpointTest(unittest.TestCase):
 
 class CommandLineTest(unittest.TestCase):
     def run_lockstep(self, *args):
-        done = subprocess.run([str(LOCKSTEP), *args], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([str(LOCKSTEP), *args], capture_output=True, text=True,
+                              timeout=60 * SLOWNESS)
         return done.returncode, done.stdout + done.stderr
 
     def test_yaml_that_is_no_training_job(self):

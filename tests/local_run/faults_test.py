@@ -5,7 +5,7 @@ import tempfile
 import time
 import unittest
 
-from local_run import Run, descendants, kill9, wait_until_gone, write_job
+from local_run import SLOWNESS, Run, descendants, kill9, wait_until_gone, write_job
 
 
 def results(report):
@@ -65,7 +65,7 @@ class FaultsTest(unittest.TestCase):
         killed_at = time.time()
         kill9(victims[0])
         report = self.check_finish(run, expected)
-        self.assertLess(self.seconds_to_next_step(run, killed_at), 10)
+        self.assertLess(self.seconds_to_next_step(run, killed_at), 10 * SLOWNESS)
         return report
 
     def test_over_tcp_as_between_hosts(self):

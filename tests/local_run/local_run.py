@@ -7,6 +7,8 @@ import subprocess
 import time
 
 BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
+# How slow this machine is, beside the one that the time limits below were chosen on.
+SLOWNESS = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100")) / 100
 LOCKSTEP = BIN / "lockstep"
 TRAINER = BIN / "lockstep-trainer"
 
@@ -71,7 +73,7 @@ class Run:
     def finish(self, timeout=90):
         """(exit code, the JSON object or None, stderr)"""
         try:
-            out, err = self.process.communicate(timeout=timeout)
+            out, err = self.process.communicate(timeout=timeout * SLOWNESS)
         except subprocess.TimeoutExpired:
             logs = self.logs()
             self.kill()
@@ -108,7 +110,7 @@ class Run:
                       "a first checkpoint", timeout)
 
     def wait_for(self, condition, what, timeout=60):
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * SLOWNESS
         while time.monotonic() < deadline:
             if condition():
                 return
@@ -159,7 +161,7 @@ def alive(pid):
 
 
 def wait_until_gone(pids, timeout=15):
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * SLOWNESS
     while time.monotonic() < deadline:
         left = [pid for pid in pids if alive(pid)]
         if not left:
