@@ -73,8 +73,8 @@ e2e-smoke: build
 ## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)
 lint:
 	@tools/setup lint
-	@tools/build --configure $(PRESET)
-	@tools/lint --preset $(PRESET) --jobs $(JOBS)
+	@tools/build --configure lint
+	@tools/lint --jobs $(JOBS)
 
 ## make clean       remove build/ and runs/
 clean:

@@ -2,6 +2,8 @@
 include(GoogleTest)
 
 # lockstep_library(NAME SRCS a.cc … [DEPS lib …]): a static library; headers are included from the root.
+# Its sources may be compiled together (LOCKSTEP_UNITY), so what is in their anonymous namespaces has
+# names of its own.
 function(lockstep_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SRCS})
@@ -13,6 +15,7 @@ endfunction()
 function(lockstep_program name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF) # fuzz programs mix libraries' sources
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} lockstep_warnings)
   # One component each: tools/images installs them one by one, without the build's library paths.
@@ -27,7 +30,11 @@ function(lockstep_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SRCS})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  # Test files are alike on purpose, names of fixtures included.
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD OFF)
+  # What is tested is optimised as it is shipped; optimising the tests costs more than it returns.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main lockstep_warnings)
   target_compile_definitions(${name} PRIVATE
@@ -76,6 +83,7 @@ function(lockstep_proto name)
     list(APPEND generated ${base}.pb.cc ${base}.grpc.pb.cc)
   endforeach()
   add_library(${name} STATIC ${generated})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF) # protoc repeats names of its own
   target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
 endfunction()

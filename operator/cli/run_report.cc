@@ -9,7 +9,7 @@
 namespace lockstep::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kInterrupted = 130;  // 128 + SIGINT
 constexpr int kTimedOut = 124;     // as timeout(1) says it
@@ -21,12 +21,12 @@ std::string State(const RunReport& report) {
 }
 
 template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+OrderedJson OrNull(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson();
 }
 
-Json OrNull(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
+OrderedJson OrNull(const std::string& text) {
+  return text.empty() ? OrderedJson() : OrderedJson(text);
 }
 
 int Restarts(const api::TrainingJobStatus& status) {
@@ -43,9 +43,9 @@ std::string FailedMessage(const api::TrainingJobStatus& status) {
   return "";
 }
 
-Json FailureJson(const RunReport& report) {
-  if (report.status.state != "Failed") return Json();
-  Json json = {{"message", FailedMessage(report.status)}};
+OrderedJson FailureJson(const RunReport& report) {
+  if (report.status.state != "Failed") return OrderedJson();
+  OrderedJson json = {{"message", FailedMessage(report.status)}};
   if (report.status.failure) {
     const api::Failure& failure = *report.status.failure;
     json["role"] = failure.role;
@@ -83,18 +83,18 @@ int ExitCode(const RunReport& report) {
   return code >= 1 && code <= 255 ? code : 1;
 }
 
-Json ToJson(const RunReport& report) {
+OrderedJson ToJson(const RunReport& report) {
   const api::Progress progress = report.status.progress.value_or(api::Progress());
   const bool trained = report.status.progress.has_value();
-  Json json;
+  OrderedJson json;
   json["state"] = State(report);
-  json["steps"] = trained ? Json(progress.step) : Json();
+  json["steps"] = trained ? OrderedJson(progress.step) : OrderedJson();
   json["loss"] = OrNull(progress.loss);
   json["accuracy"] = OrNull(progress.accuracy);
   json["test_accuracy"] = OrNull(progress.test_accuracy);
   json["test_loss"] = OrNull(progress.test_loss);
   json["images_per_second"] =
-      progress.examples_per_second > 0 ? Json(progress.examples_per_second) : Json();
+      progress.examples_per_second > 0 ? OrderedJson(progress.examples_per_second) : OrderedJson();
   json["checkpoint"] = OrNull(report.checkpoint);
   json["restarts"] = Restarts(report.status);
   json["work_dir"] = report.work_dir;

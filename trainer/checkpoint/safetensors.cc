@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the bound of the Python package
 constexpr char kMetadata[] = "__metadata__";
 
-absl::Status Damaged(const std::string& file, const std::string& message) {
+absl::Status DamagedFile(const std::string& file, const std::string& message) {
   return absl::DataLossError(fmt::format("{}: {}", file, message));
 }
 
@@ -32,7 +32,7 @@ struct Entry {
 };
 
 // Values nested deeper than any header's are dropped, so that printing one cannot end the stack.
-bool IsShallow(int depth, Json::parse_event_t, Json&) {
+bool IsShallowHeader(int depth, Json::parse_event_t, Json&) {
   return depth < 8;
 }
 
@@ -63,7 +63,7 @@ bool ReadShape(const Json& value, std::uint64_t limit, Shape& shape, std::uint64
 absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& value,
                                 std::uint64_t data_bytes, const std::string& file) {
   const auto damaged = [&](const std::string& message) {
-    return Damaged(file, fmt::format("tensor {}: {}", name, message));
+    return DamagedFile(file, fmt::format("tensor {}: {}", name, message));
   };
   // Foreign text is shown with bytes that are not UTF-8 replaced.
   const auto show = [](const Json& json) {
@@ -108,13 +108,14 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const Json& header, std::uint64_t
   std::uint64_t covered = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != covered) {
-      return Damaged(file, fmt::format("tensor {} begins at byte {} of the data, expected {}",
-                                       entry.name, entry.begin, covered));
+      return DamagedFile(file, fmt::format("tensor {} begins at byte {} of the data, expected {}",
+                                           entry.name, entry.begin, covered));
     }
     covered = entry.end;
   }
   if (covered != data_bytes) {
-    return Damaged(file, fmt::format("found {} bytes of data, expected {}", data_bytes, covered));
+    return DamagedFile(file,
+                       fmt::format("found {} bytes of data, expected {}", data_bytes, covered));
   }
   return entries;
 }
@@ -166,18 +167,20 @@ absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::string_view bytes
                                                           const std::string& file) {
   std::uint64_t length = 0;
   if (bytes.size() < sizeof length) {
-    return Damaged(file, fmt::format("found {} bytes, expected at least 8", bytes.size()));
+    return DamagedFile(file, fmt::format("found {} bytes, expected at least 8", bytes.size()));
   }
   std::memcpy(&length, bytes.data(), sizeof length);
   bytes.remove_prefix(sizeof length);
   if (length > std::min<std::uint64_t>(bytes.size(), kMaxHeader)) {
-    return Damaged(file, fmt::format("header length at offset 0 is {}, expected at most {}", length,
-                                     std::min<std::uint64_t>(bytes.size(), kMaxHeader)));
+    return DamagedFile(file,
+                       fmt::format("header length at offset 0 is {}, expected at most {}", length,
+                                   std::min<std::uint64_t>(bytes.size(), kMaxHeader)));
   }
-  const Json header = Json::parse(bytes.substr(0, length), IsShallow, /*allow_exceptions=*/false);
+  const Json header =
+      Json::parse(bytes.substr(0, length), IsShallowHeader, /*allow_exceptions=*/false);
   if (!header.is_object()) {
-    return Damaged(file,
-                   fmt::format("the header of {} bytes at offset 8 is not a JSON object", length));
+    return DamagedFile(
+        file, fmt::format("the header of {} bytes at offset 8 is not a JSON object", length));
   }
   const std::string_view data = bytes.substr(length);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Entry> entries,
