@@ -45,7 +45,8 @@ function(lockstep_test name)
     lockstep_limit_tests(${ARG_TIMEOUT} ${name})
   else()
     lockstep_time_limit(limit ${ARG_TIMEOUT})
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    lockstep_time_limit(discovery 10)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${discovery}
       PROPERTIES TIMEOUT ${limit} LABELS "${ARG_LABELS}"
         ENVIRONMENT LOCKSTEP_TIME_PERCENT=${LOCKSTEP_TIME_PERCENT})
   endif()

@@ -75,7 +75,7 @@ class Op {
   virtual std::size_t ScratchBytes() const { return 0; }
   // True if y may be the memory of x and dx that of dy.
   virtual bool InPlace() const { return false; }
-  // What was chosen when the op was made. Empty where there was nothing to choose.
+  // How each pass is done, as was chosen when the op was made. Empty where the back end does not say.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
   virtual void Forward(const StepContext& step) = 0;
