@@ -1,5 +1,6 @@
 #include "trainer/train/reporter.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -35,6 +36,7 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
     : session_(session),
       rendezvous_(rendezvous),
       clock_(clock),
+      start_(clock.SteadyNow()),
       meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
       metrics_pipe_(env),
       termination_message_path_(TerminationMessagePath(env)) {}
@@ -49,6 +51,7 @@ void Reporter::GenerationStarted(const Membership& membership, const Strategy& s
   first_step_of_generation_ = true;
   meter_.ExcludeTimeSinceLastMark();
   meter_.Restore(state.step, state.sums);
+  step_began_ = clock_.SteadyNow();
   LogInfo("the generation has started", {{"generation", generation_},
                                          {"rank", rank_},
                                          {"world", membership.world()},
@@ -74,8 +77,7 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
   meter_.AddStep({.examples = static_cast<std::int64_t>(totals.examples),
                   .loss = totals.loss,
                   .correct = totals.correct});
-  metrics_.steps_total += 1;
-  metrics_.examples_total += static_cast<std::int64_t>(totals.examples);
+  CountStep(state.step - 1);
   if (first_step_of_generation_) {
     first_step_of_generation_ = false;
     LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
@@ -90,6 +92,21 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
     next_metrics_ = now + kMetricsPeriod;
     SendMetrics(state, seconds);
   }
+}
+
+void Reporter::CountStep(std::int64_t step) {
+  metrics_.steps_total += 1;
+  const Slice share = RankSlice(session_.plan(), step, rank_);
+  metrics_.examples_total += share.end - share.begin;
+  if (metrics_.world > 1) {
+    metrics_.all_reduce_bytes +=
+        static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
+  }
+  const SteadyTime now = clock_.SteadyNow();
+  if (IsRankZero()) {
+    metrics_.step_seconds.Observe(std::chrono::duration<double>(now - step_began_).count());
+  }
+  step_began_ = now;
 }
 
 void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {
@@ -121,6 +138,7 @@ void Reporter::EpochDone(const RunState& state) {
 
 void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
+  step_began_ = clock_.SteadyNow();
   meter_.SetEvaluation(state.test_loss, state.test_accuracy);
   if (!IsRankZero()) return;
   LogInfo(
@@ -175,9 +193,18 @@ void Reporter::SendProgress() {
   if (IsRankZero()) rendezvous_.Report(meter_.Get());
 }
 
+// Of the process' life, what is of no phase: starting up, and what lies between the phases.
+double Reporter::IdleSeconds(const ReplicaMetrics& of) const {
+  const double life = std::chrono::duration<double>(clock_.SteadyNow() - start_).count();
+  return life - of.input_seconds - of.compute_seconds - of.communication_seconds -
+         of.optimizer_seconds - of.checkpoint_seconds - of.evaluation_seconds -
+         of.rendezvous_seconds;
+}
+
 void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
   const auto examples = static_cast<double>(state.sums.examples);
   metrics_.step = state.step;
+  metrics_.total_steps = session_.total_steps();
   metrics_.epoch =
       static_cast<double>(state.step) / static_cast<double>(session_.plan().StepsPerEpoch());
   metrics_.loss = examples > 0 ? state.sums.loss / examples : 0;
@@ -191,10 +218,10 @@ void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
   metrics_.checkpoint_seconds = seconds.checkpoint;
   metrics_.evaluation_seconds = seconds.evaluation;
   metrics_.rendezvous_seconds = seconds.rendezvous;
-  metrics_.all_reduce_bytes =
-      metrics_.world < 2 ? 0
-                         : metrics_.steps_total *
-                               static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
+  metrics_.idle_seconds = std::max(metrics_.idle_seconds, IdleSeconds(metrics_));
+  const api::Progress progress = meter_.Get();
+  metrics_.goodput = progress.goodput.value_or(0);
+  metrics_.remaining_seconds = progress.estimated_remaining_seconds.value_or(0);
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();
   metrics_pipe_.Write(EncodeMetrics(metrics_));

@@ -40,6 +40,8 @@ class Reporter {
  private:
   bool IsRankZero() const { return rank_ == 0; }
   double Rate(std::int64_t step) const;
+  void CountStep(std::int64_t step);
+  double IdleSeconds(const ReplicaMetrics& of) const;
   void OpenSummaries();
   void WriteTerminationMessage();
   void SendProgress();
@@ -49,6 +51,8 @@ class Reporter {
   Session& session_;
   Rendezvous& rendezvous_;
   const Clock& clock_;
+  const SteadyTime start_;
+  SteadyTime step_began_;
   int rank_ = 0;
   std::uint64_t generation_ = 0;
   bool first_step_of_generation_ = false;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -70,6 +72,23 @@ TEST(MetricsServerTest, CountersGoOnWhenAReplicaStartsAgain) {
   EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_steps_total{rank=\"0\"} 26\n"));
 }
 
+TEST(MetricsServerTest, OnlyALeadingRankHasAHistogramOfItsSteps) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  server->Update(0, metrics);
+  EXPECT_THAT(Scrape(*server), Not(HasSubstr("step_duration_seconds")));
+  metrics.step_seconds.Observe(0.02);
+  metrics.step_seconds.Observe(2);
+  server->Update(0, metrics);
+  const std::string answer = Scrape(*server);
+  const std::string name = "lockstep_trainer_step_duration_seconds";
+  EXPECT_THAT(answer, HasSubstr("# TYPE " + name + " histogram\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_bucket{rank=\"0\",le=\"0.025\"} 1\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_bucket{rank=\"0\",le=\"2.5\"} 2\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_bucket{rank=\"0\",le=\"+Inf\"} 2\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_sum{rank=\"0\"} 2.02\n"));
+}
+
 TEST(MetricsServerTest, NewRankReplacesTheOldOne) {
   const auto server = StartServer();
   ReplicaMetrics metrics;
@@ -97,7 +116,29 @@ TEST(MetricsServerTest, NamesFollowTheRulesAndEveryFamilyIsDescribedOnce) {
     EXPECT_TRUE(name.starts_with("lockstep_trainer_")) << name;
     EXPECT_EQ(name.ends_with("_total"), match[2] == "counter") << name;
   }
-  EXPECT_EQ(families, 17);
+  EXPECT_EQ(families, 20);
+}
+
+// Name -> type, of the lines that match: those of a table in Markdown, or of an exposition.
+std::map<std::string, std::string> Types(std::istream& lines, const std::string& pattern) {
+  std::map<std::string, std::string> found;
+  std::smatch match;
+  const std::regex expected(pattern);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, expected)) found[match[1]] = match[2];
+  }
+  return found;
+}
+
+TEST(MetricsServerTest, TheDocumentListsWhatIsExported) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  metrics.step_seconds.Observe(1);
+  server->Update(0, metrics);
+  std::istringstream exported(Scrape(*server));
+  std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
+  EXPECT_EQ(Types(page, R"(^\| `(lockstep_trainer_[a-z_]+)` \| ([a-z]+) \|)"),
+            Types(exported, R"(^# TYPE (\S+) (\S+))"));
 }
 
 TEST(MetricsServerTest, HealthAndUnknownPages) {
