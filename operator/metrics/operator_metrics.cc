@@ -25,6 +25,9 @@ using prometheus::Registry;
 
 // Reasons are constants of the operator; a status that others wrote must not fill the memory.
 constexpr std::size_t kMaxReasons = 32;
+// Those that the rules give most jobs that fail; others begin when they come.
+constexpr const char* kReasons[] = {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
+                                    "PodRejected", "ReplicaFailed"};
 
 const Histogram::BucketBoundaries kRequestBuckets{0.002, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                   0.25,  0.5,   1,    2.5,   10,   30};
@@ -113,7 +116,9 @@ struct OperatorMetrics::Recorded {
                        .Register(registry)
                        .Add({{"version", version}})) {
     build_info.Set(1);
+    // At 0 from the start: of a counter that begins at 1, rate() and increase() miss the first.
     for (const char* cause : {"application", "disruption"}) restarts.Add({{"cause", cause}});
+    for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
   }
 
   std::string BoundedReason(const std::string& reason) {
