@@ -27,6 +27,7 @@ build:
 ## make test        build, then every test but those against peers
 test: build
 	@tools/setup kube
+	@tools/setup chart
 	@ctest --preset $(PRESET) -j$(JOBS)
 
 ## make asan        the tests under AddressSanitizer and UBSan
@@ -59,7 +60,7 @@ bench: build
 ## make images      the operator's and the trainer's container images; needs a Docker engine
 images:
 	@tools/setup build
-	@tools/build $(PRESET) $(JOBS) lockstep-operator lockstep-trainer
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator lockstep-trainer
 	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
 
 ## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
