@@ -13,7 +13,7 @@ from helm import CHART, ROOT
 
 RULES = CHART / "rules" / "lockstep.yaml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
-METRIC = re.compile(r"\b((?:lockstep|process|DCGM)_\w+)(\{[^}]*\})?")
+METRIC = re.compile(r"(?<![:\w])((?:lockstep|process|DCGM)_\w+)(\{[^}]*\})?")
 UNITS = {"none", "short", "string", "percentunit", "s", "bytes", "mbytes", "Bps", "ops", "reqps", "sci",
          "watt"}  # those of the linter's list that are in use
 # DCGM's exporter is another job: the linter's own documentation excludes such panels from the two rules.
