@@ -16,6 +16,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -177,6 +178,15 @@ class Prometheus:
             ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}",
              f"--web.listen-address=127.0.0.1:{self.port}"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        eventually(self.is_ready)
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            self.log.seek(0)
+            raise AssertionError(f"Prometheus ended: {self.log.read()[-2000:]}")
+        with contextlib.suppress(urllib.error.URLError):
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=10).status == 200
+        return False
 
     def discover(self):
         text = json.dumps(discovered_pods())
@@ -191,11 +201,6 @@ class Prometheus:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error
-        except urllib.error.URLError as error:
-            if self.process.poll() is None:
-                raise
-            self.log.seek(0)
-            raise AssertionError(f"Prometheus ended: {self.log.read()[-2000:]}") from error
 
     def query(self, text):
         """[{"metric": labels, "value": [time, text]}]"""
@@ -309,8 +314,7 @@ class Live:
     def wait_for_data(self, query, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError):
-                if found := self.prometheus.query(query):
-                    return found
+            if found := self.prometheus.query(query):
+                return found
             time.sleep(0.2)
         raise AssertionError(f"{query}: no data within {seconds} s")
