@@ -107,7 +107,7 @@ struct OperatorMetrics::Recorded {
                    "From the beginning of a restart to all replicas running again.", kJobBuckets);
   Gauge& build_info;
   std::mutex mutex;
-  std::set<std::string> reasons;  // guarded by mutex
+  std::set<std::string> reasons, watched;  // guarded by mutex
 
   explicit Recorded(const std::string& version)
       : build_info(prometheus::BuildGauge()
@@ -119,6 +119,17 @@ struct OperatorMetrics::Recorded {
     // At 0 from the start: of a counter that begins at 1, rate() and increase() miss the first.
     for (const char* cause : {"application", "disruption"}) restarts.Add({{"cause", cause}});
     for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
+  }
+
+  // The counts of a watch's ends, from 0 on.
+  void BeginWatch(const std::string& resource) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!watched.insert(resource).second) return;
+    }
+    for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
+      watch_restarts.Add({{"resource", resource}, {"reason", reason}});
+    }
   }
 
   std::string BoundedReason(const std::string& reason) {
@@ -167,6 +178,7 @@ void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind, const absl
 }
 
 void OperatorMetrics::OnWatchEvent(const kube::Kind& kind) {
+  recorded_->BeginWatch(kind.plural);
   recorded_->watch_last_event.Add({{"resource", kind.plural}})
       .Set(Seconds(clock_.Now().time_since_epoch()));
 }

@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -42,6 +43,7 @@ spec:
     dataset: {{format: synthetic}}
     batchSize: {{global: 64}}
     steps: {steps}
+    optimizer: {{name: Adam, learningRate: {rate}}}
     checkpoint: {{directory: /checkpoints, everySteps: 200}}
   replicaSpecs:
     Worker:
@@ -55,8 +57,8 @@ spec:
 """
 
 
-def job_text(steps=10_000_000):
-    return JOB.format(name=NAME, workers=WORKERS, steps=steps)
+def job_text(steps, rate):
+    return JOB.format(name=NAME, workers=WORKERS, steps=steps, rate=f"{rate:.6f}")
 
 
 class Proxy:
@@ -105,10 +107,10 @@ class Proxy:
 class LocalJob:
     """`lockstep run` of the job; its workers by index."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, text):
         self.work_dir = folder / "run"
         path = folder / "job.yaml"
-        path.write_text(job_text())
+        path.write_text(text)
         self.process = subprocess.Popen(
             [BIN / "lockstep", "run", path, "--work-dir", self.work_dir],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -218,13 +220,14 @@ class Prometheus:
 class Live:
     """All of it; `with Live(folder) as live`."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, steps=10_000_000, rate=0.001):
         self.folder = pathlib.Path(folder)
+        self.job = job_text(steps, rate)
         self.closing = contextlib.ExitStack()
 
     def __enter__(self):
         with contextlib.ExitStack() as closing:
-            self.local = LocalJob(self.folder)
+            self.local = LocalJob(self.folder, self.job)
             closing.callback(self.local.stop)
             self._start_operator(closing)
             self._make_pods()
@@ -246,13 +249,19 @@ class Live:
         path = self.folder / "operator.kubeconfig"
         path.write_text(json.dumps(config))
         self.operator = Operator(kubeconfig=path)
-        closing.callback(self.operator.kill)
+        closing.callback(self._end_operator)
         self.operator.wait_for("leading")
         port = self.operator.wait_for("serving")["metricsPort"]
         labels = {"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "operator"}
         self._create_pod("lockstep-operator", labels, port)
         self._set_pod("lockstep-operator", {**RUNNING, "podIP": "127.0.0.1",
                                             "podIPs": [{"ip": "127.0.0.1"}]})
+
+    def _end_operator(self):
+        """An operator that ended by itself is why something did not happen."""
+        if self.operator.process.poll() is not None:
+            print("the operator ended:", *self.operator.log[-5:], sep="\n", file=sys.stderr)
+        self.operator.kill()
 
     def _create_pod(self, name, labels, port):
         code, answer = server().call("POST", PODS, {
@@ -268,7 +277,7 @@ class Live:
             raise AssertionError(answer["message"])
 
     def _make_pods(self):
-        server().create(yaml.safe_load(job_text()) | {"metadata": {"name": NAME, "namespace": "default"}})
+        server().create(yaml.safe_load(self.job) | {"metadata": {"name": NAME, "namespace": "default"}})
         for index in range(WORKERS):
             self.run_pod(f"{NAME}-worker-{index}", self.local.address(index))
 

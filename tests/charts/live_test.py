@@ -45,7 +45,7 @@ class LiveTest(unittest.TestCase):
         live.local.kill_replica(1)
         live.proxy.cut()
         live.wait_for_data("lockstep_trainer_replica_restarts_total > 0")
-        live.wait_for_data('increase(lockstep_operator_watch_restarts_total{reason!="Closed"}[5m])')
+        live.wait_for_data('increase(lockstep_operator_watch_restarts_total{reason!="Closed"}[5m]) > 0')
         live.wait_for_data("rate(lockstep_trainer_step_duration_seconds_count[5m]) > 0")
 
     def ask(self, query):

@@ -121,7 +121,7 @@ TRAINING_JOB = [
           [(goodput(), "")], kind="stat", width=4, height=4,
           thresholds=[("red", None), ("orange", 0.5), ("green", 0.8)]),
     Panel("Replica restarts", "Times that a supervisor has started its replica again, in the time shown.",
-          "short", [("sum(increase(lockstep_trainer_replica_restarts_total{TRAINER}[$__range]))", "")],
+          "short", [("round(sum(increase(lockstep_trainer_replica_restarts_total{TRAINER}[$__range])))", "")],
           kind="stat", width=4, height=4),
     Panel("Checkpoint age", "Since the newest checkpoint was saved.", "s",
           [("time() - max(lockstep_trainer_checkpoint_last_success_timestamp_seconds{TRAINER} > 0)", "")],

@@ -94,6 +94,15 @@ TEST_F(OperatorMetricsTest, FailuresBeginAtZeroSoThatTheFirstIsAnIncrease) {
   }
 }
 
+TEST_F(OperatorMetricsTest, EndsOfAWatchBeginAtZeroWithItsFirstEvent) {
+  metrics.OnWatchEvent(kPodKind);
+  for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
+    EXPECT_THAT(Text(), HasSubstr(fmt::format("lockstep_operator_watch_restarts_total{{reason="
+                                              "\"{}\",resource=\"pods\"}} 0\n",
+                                              reason)));
+  }
+}
+
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
