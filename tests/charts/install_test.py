@@ -164,6 +164,28 @@ class SameInEffectTest(unittest.TestCase):
             self.compare(MANIFESTS / "default", {"operator.controllerThreads": 8})
 
 
+class SchemaTest(unittest.TestCase):
+    def test_the_server_takes_every_object_and_knows_every_field(self):
+        """By its own OpenAPI. It has no kinds of the Prometheus operator."""
+        server().kubectl("apply", "-f", "-", stdin=json.dumps({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}))
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+        kinds = set()
+        for values in ({}, {"replicas": 2, "watchNamespaces": ["team-a"], "kueue.enabled": True,
+                            "gangScheduler": "volcano", "networkPolicy.enabled": True,
+                            "dashboards.enabled": True, "rbac.aggregateToEdit": True,
+                            "priorityClassName": "system-cluster-critical",
+                            "tolerations": [{"operator": "Exists"}]}):
+            for entry in render(values, hooks=True):
+                if entry["kind"] != "CustomResourceDefinition":  # kubectl apply has brought it
+                    if entry["kind"] == "Pod":
+                        entry["spec"].pop("serviceAccountName")  # comes with the other hooks
+                    as_the_server_takes_it(entry)
+                    kinds.add(entry["kind"])
+        self.assertLessEqual({"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap",
+                              "TrainingJob", "Role", "ClusterRole", "Pod"}, kinds)
+
+
 class Release:
     """A release in a namespace of its own, by one of the helms."""
 

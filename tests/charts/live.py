@@ -31,6 +31,7 @@ RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"
 NAME = "live"
 WORKERS = 2
 SCRAPES = "1s"
+TIME_PERCENT = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100"))  # cmake/TimeLimits.cmake
 
 JOB = """
 apiVersion: training.lockstep.dev/v1
@@ -321,7 +322,7 @@ class Live:
         return server().call("GET", f"{JOBS}/{name}")[1].get("status", {}).get("state")
 
     def wait_for_data(self, query, seconds=60):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * TIME_PERCENT / 100
         while time.monotonic() < end:
             if found := self.prometheus.query(query):
                 return found
