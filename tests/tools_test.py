@@ -125,6 +125,16 @@ esac
             self.assertIn(("--env", name), list(zip(said, said[1:])))
         self.assertNotIn("secret", " ".join(said))
 
+    def test_certificates_of_a_proxy_are_mounted_and_named(self):
+        self.engine("engine", "Docker version 28.0")
+        certificates = self.folder / "proxy.pem"
+        self.assertIn("found no file", self.call("true", PIP_CERT=str(certificates)).stderr)
+        certificates.touch()
+        self.call("true", PIP_CERT=str(certificates))
+        said = self.arguments()
+        self.assertIn(("--volume", f"{certificates}:/certificates.pem:ro"), list(zip(said, said[1:])))
+        self.assertIn(("--env", "PIP_CERT=/certificates.pem"), list(zip(said, said[1:])))
+
     def test_without_an_engine_it_says_what_to_install(self):
         result = self.call("make", "run")
         self.assertEqual(1, result.returncode)
