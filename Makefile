@@ -7,19 +7,24 @@ BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
+.PHONY: run programs test test-all test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
 ## make run         train examples/mnist.yaml on this machine; RUN_FLAGS adds to `lockstep run`
-run: build
+run: programs
 	@tools/setup data
 	@mnist=$$(tools/fetch-mnist) && \
 	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" $(RUN_FLAGS)
 
-## make build       binaries in build/release/bin
+# What `lockstep run` needs, and no more.
+programs:
+	@tools/setup build
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-trainer
+
+## make build       every program and test; binaries in build/release/bin
 build:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS)
@@ -29,6 +34,10 @@ test: build
 	@tools/setup kube
 	@tools/setup chart
 	@ctest --preset $(PRESET) -j$(JOBS)
+
+## make test-all    make test, and `make run` in a fresh Debian 12 and 13; needs root, takes an hour
+test-all: test
+	@tests/e2e/debian/run
 
 ## make asan        the tests under AddressSanitizer and UBSan
 asan:

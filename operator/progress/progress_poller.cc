@@ -52,6 +52,16 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   return progress;
 }
 
+GroupState GroupFromProto(const proto::GetStatusResponse& message) {
+  GroupState group;
+  group.missing.assign(message.missing().begin(), message.missing().end());
+  // A newer trainer may do what this program has no name for.
+  if (proto::Activity_IsValid(message.activity())) {
+    group.activity = static_cast<api::Activity>(message.activity());
+  }
+  return group;
+}
+
 }  // namespace
 
 struct ProgressPoller::Peer {
@@ -62,6 +72,7 @@ struct ProgressPoller::Peer {
   const std::unique_ptr<proto::TrainerStatus::Stub> stub;
   // The rest is guarded by the poller's mutex.
   std::optional<api::Progress> latest;
+  std::optional<GroupState> group;
   SteadyTime next_call;
   bool asked = false;  // a question is under way
 };
@@ -101,6 +112,12 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
 void ProgressPoller::Forget(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   peers_.erase(job_uid);
+}
+
+std::optional<GroupState> ProgressPoller::Group(const std::string& job_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto peer = peers_.find(job_uid);
+  return peer == peers_.end() ? std::nullopt : peer->second->group;
 }
 
 void ProgressPoller::Loop(std::stop_token stop) {
@@ -151,8 +168,11 @@ void ProgressPoller::OnAnswer(Call& call, bool ok) {
   // A pod that took over the address may be another job's.
   const bool is_ours =
       call.response.job_uid().empty() || call.response.job_uid() == peer.target.job_uid;
-  if (ok && is_ours && call.response.has_progress()) {
-    peer.latest = FromProto(call.response.progress());
+  if (ok && is_ours) {
+    peer.group = GroupFromProto(call.response);
+    if (call.response.has_progress()) peer.latest = FromProto(call.response.progress());
+  } else if (!ok) {
+    peer.group.reset();  // a pod that does not answer may be a dead one
   }
   calls_.erase(&call);
   changed_.notify_all();

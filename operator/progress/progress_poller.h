@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/base/clock.h"
+#include "api/v1/activity.h"
 #include "operator/controller/progress_source.h"
 
 namespace lockstep::progress {
@@ -17,6 +19,12 @@ namespace lockstep::progress {
 struct PollerOptions {
   Duration interval = std::chrono::seconds(5);  // between two questions to one pod
   Duration deadline = std::chrono::seconds(2);  // of an answer
+};
+
+// What a leading pod said last of its group.
+struct GroupState {
+  std::vector<std::string> missing;  // replicas that the rendezvous waits for: "worker-1"
+  api::Activity activity = api::Activity::kUnknown;  // of rank 0
 };
 
 // Quiet when a pod cannot be reached: an operator outside the cluster sees no pod addresses.
@@ -29,6 +37,9 @@ class ProgressPoller final : public controller::ProgressSource {
 
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override;
   void Forget(const std::string& job_uid) override;
+  // Nothing before the first answer of the present leading pod, and none of a job that nobody asks
+  // Latest() of. Thread-safe, as all methods.
+  std::optional<GroupState> Group(const std::string& job_uid);
 
  private:
   struct Peer;  // a leading pod, its channel and what it said

@@ -186,6 +186,7 @@ void Coordinator::Describe(proto::GetStatusResponse& response) const {
   response.set_generation(roster_.generation());
   for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
+  response.set_activity(roster_.activity());
 }
 
 bool Coordinator::WaitUntilDrained(Duration timeout) {

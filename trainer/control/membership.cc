@@ -164,6 +164,7 @@ void Roster::StartIfComplete(Outbox& out) {
   if (by_rank.size() < config_.slots.size()) return;
   generation_ = highest + 1;
   active_ = true;
+  activity_ = proto::ACTIVITY_UNKNOWN;
   proto::CoordinatorMessage message;
   proto::Membership& membership = *message.mutable_membership();
   membership.set_generation(generation_);
@@ -186,8 +187,9 @@ void Roster::StartIfComplete(Outbox& out) {
 
 void Roster::TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat) {
   const bool leads = session.rank == 0 && InGeneration(session);
-  if (!leads || heartbeat.generation() != generation_ || !heartbeat.has_progress()) return;
-  progress_ = heartbeat.progress();
+  if (!leads || heartbeat.generation() != generation_) return;
+  activity_ = heartbeat.activity();
+  if (heartbeat.has_progress()) progress_ = heartbeat.progress();
 }
 
 Outbox Roster::Finish(SessionId id, std::uint64_t generation) {

@@ -62,6 +62,8 @@ class Roster {
   std::vector<std::string> Missing() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
+  // What rank 0 is doing; unknown while no generation is active.
+  proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
 
  private:
   enum class State { kConnected, kWaiting, kActive, kFinished, kLapsed, kReleased };
@@ -92,6 +94,7 @@ class Roster {
   bool active_ = false, done_ = false;
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
+  proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;
 };
 
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
+#include "api/v1/activity.h"
 #include "api/v1/training_job.h"
 #include "trainer/comm/key_value_store.h"
 #include "trainer/control/identity.h"
@@ -54,6 +55,8 @@ class Rendezvous {
   virtual KeyValueStore& store() = 0;
   // Latest progress, sent with the next heartbeat.
   virtual void Report(const api::Progress& progress) = 0;
+  // What this replica does from now on, sent with every heartbeat. Cheap enough for every step.
+  virtual void SetActivity(api::Activity activity) = 0;
   // True once this pod has been asked to stop (SIGTERM to its supervisor, which passes it on).
   // Ranks agree by summing this flag in the all-reduce of a step, so that all see it at the same
   // one: rank 0 saves, ranks with the flag leave with kExitPreempted, the others Join again.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -46,6 +47,7 @@ class RendezvousClient final : public Rendezvous {
   void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override;
+  void SetActivity(api::Activity activity) override { activity_ = activity; }
   bool StopRequested() const override { return options_.stop_requested(); }
   absl::Status Finish() override;
 
@@ -82,6 +84,7 @@ class RendezvousClient final : public Rendezvous {
   std::optional<std::string> rejected_;
   std::vector<std::string> missing_;
   std::optional<proto::TrainerProgress> progress_;
+  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // not guarded
   EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
   bool telling_end_ = false;  // on_generation_end_ is being called
   SteadyTime last_log_;
@@ -329,6 +332,7 @@ void RendezvousClient::BeatUntil(const std::stop_token& stop) {
       proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
       heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
       if (progress_) *heartbeat.mutable_progress() = *progress_;
+      heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
       lock.unlock();
       if (stream) stream->Send(message);
       stream.reset();  // without the lock, see Disconnect()

@@ -33,6 +33,7 @@ bool IsEvaluationDue(const Session& session, const RunState& state) {
 absl::StatusOr<LoopEnd> TrainLoop::Run(const Membership& membership) {
   const int rank = membership.rank;
   LOCKSTEP_RETURN_IF_ERROR(strategy.Connect(membership, rendezvous.store()));
+  rendezvous.SetActivity(api::Activity::kSharingState);
   LOCKSTEP_RETURN_IF_ERROR(ShareState(membership));
   reporter.GenerationStarted(membership, strategy, state);
 
@@ -46,6 +47,7 @@ absl::StatusOr<LoopEnd> TrainLoop::Run(const Membership& membership) {
   loader->Seek(state.step);
   LOCKSTEP_RETURN_IF_ERROR(EvaluateIfDue(rank));
   while (state.step < session.total_steps()) {
+    rendezvous.SetActivity(api::Activity::kStep);
     LOCKSTEP_ASSIGN_OR_RETURN(
         const StepTotals totals,
         TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), seconds));
@@ -132,6 +134,7 @@ absl::Status TrainLoop::RestoreOrInitialize() {
 
 absl::Status TrainLoop::EvaluateIfDue(int rank) {
   if (!IsEvaluationDue(session, state)) return absl::OkStatus();
+  rendezvous.SetActivity(api::Activity::kEvaluation);
   const PhaseTimer timer(seconds.evaluation);
   LOCKSTEP_ASSIGN_OR_RETURN(const Evaluation evaluation, Evaluate(session, strategy, rank));
   state.evaluated_step = state.step;
@@ -152,6 +155,7 @@ void TrainLoop::SaveIfDue(int rank) {
 
 absl::Status TrainLoop::SaveAndWait(int rank) {
   if (rank != 0 || saver == nullptr) return absl::OkStatus();
+  rendezvous.SetActivity(api::Activity::kCheckpoint);
   const PhaseTimer timer(seconds.checkpoint);
   if (saver->outcome().last_saved_step != state.step) saver->Save(MakeSnapshot(session, state));
   const absl::Status status = saver->Wait();

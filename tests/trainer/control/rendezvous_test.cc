@@ -337,7 +337,7 @@ TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {
   for (auto& each : finishes) EXPECT_TRUE(each.get().ok());
 }
 
-TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReported) {
+TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReportedAndDoes) {
   options_.heartbeat_every = 10ms;
   StartLeader();
   auto replicas = AllReplicas();
@@ -350,11 +350,14 @@ TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReported) {
   api::Progress progress;
   progress.step = 321;
   progress.loss = 0.5;
+  replicas[1]->rendezvous->SetActivity(api::Activity::kCheckpoint);
+  replicas[0]->rendezvous->SetActivity(api::Activity::kEvaluation);
   replicas[0]->rendezvous->Report(progress);
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (!Status().has_progress()) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
   EXPECT_EQ(Status().progress().step(), 321);
   EXPECT_EQ(Status().progress().loss(), 0.5);
+  EXPECT_EQ(Status().activity(), proto::ACTIVITY_EVALUATION);
   EXPECT_FALSE(Status().progress().has_accuracy());
 }
 

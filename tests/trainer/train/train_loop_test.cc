@@ -48,6 +48,7 @@ class Hooked final : public Rendezvous {
   }
   KeyValueStore& store() override { return inner_->store(); }
   void Report(const api::Progress& progress) override { inner_->Report(progress); }
+  void SetActivity(api::Activity activity) override { inner_->SetActivity(activity); }
   bool StopRequested() const override {
     if (at_step_) at_step_(calls_++);
     return inner_->StopRequested();
