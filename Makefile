@@ -7,7 +7,7 @@ BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
+.PHONY: run test test-peers test-aarch64 build images e2e-smoke lint bench tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -48,6 +48,11 @@ fuzz:
 test-peers: build
 	@tools/setup peers
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
+
+## make test-aarch64  cross-compile for 64-bit ARM and run the unit tests under QEMU
+test-aarch64:
+	@tools/setup aarch64
+	@tests/aarch64/run --jobs $(JOBS)
 
 ## make bench       images per second beside PyTorch and TensorFlow; BENCH_FLAGS goes to tools/bench/bench
 bench: build
