@@ -7,7 +7,7 @@ BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers test-aarch64 build images e2e-smoke lint bench tsan asan fuzz clean help
+.PHONY: run test test-peers test-aarch64 build images images-arm64 e2e-smoke lint bench tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -66,6 +66,12 @@ images:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS) lockstep-operator lockstep-trainer
 	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
+
+## make images-arm64  the same for 64-bit ARM, cross-compiled
+images-arm64:
+	@tools/setup aarch64
+	@tools/build aarch64 $(JOBS) lockstep-operator lockstep-trainer
+	@tools/images --arch arm64
 
 ## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
 e2e-smoke: build
