@@ -7,7 +7,8 @@ BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run programs test test-all test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
+.PHONY: run programs test test-all test-peers test-aarch64 build images images-arm64 e2e-smoke lint bench \
+  tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -59,6 +60,11 @@ test-peers: build
 	@tools/setup peers
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
 
+## make test-aarch64  cross-compile for 64-bit ARM and run the unit tests under QEMU
+test-aarch64:
+	@tools/setup aarch64
+	@tests/aarch64/run --jobs $(JOBS)
+
 ## make bench       images per second beside PyTorch and TensorFlow; BENCH_FLAGS goes to tools/bench/bench
 bench: build
 	@tools/setup data
@@ -71,6 +77,12 @@ images:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator lockstep-trainer
 	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
+
+## make images-arm64  the same for 64-bit ARM, cross-compiled
+images-arm64:
+	@tools/setup aarch64
+	@tools/build aarch64 $(JOBS) lockstep lockstep-operator lockstep-trainer
+	@tools/images --arch arm64
 
 ## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
 e2e-smoke: build

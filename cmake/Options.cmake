@@ -47,6 +47,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(lockstep_warnings INTERFACE -Wno-missing-field-initializers)
 endif()
 
+if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  # g++ fuses a * b + c into one rounding where every processor of the architecture can; those of x86-64
+  # cannot. Without it replicas on both compute the same bits outside of the kernels.
+  add_compile_options(-ffp-contract=off)
+endif()
+
 if(LOCKSTEP_SANITIZER STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)

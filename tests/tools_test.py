@@ -28,6 +28,7 @@ lint = load("lint")
 bench = load("bench/bench")
 gen_crd = load("gen-crd")
 yardstick = load("yardstick")
+aarch64 = load("../tests/aarch64/run")
 
 
 class FetchMnistTest(unittest.TestCase):
@@ -203,6 +204,14 @@ class BenchTest(unittest.TestCase):
 
     def test_the_result_is_the_last_object_of_the_output(self):
         self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+
+
+class Aarch64Test(unittest.TestCase):
+    def test_tests_are_counted_by_their_full_names(self):
+        listing = ("Running main() from gmock_main.cc\nPlainTest.\n  Works\n  Fails\n"
+                   "Ops/CpuTest.  # TypeParam = int\n  Agrees/0  # GetParam() = \"a.b\"\n")
+        self.assertEqual(["PlainTest.Works", "PlainTest.Fails", "Ops/CpuTest.Agrees/0"],
+                         list(aarch64.tests_in(listing)))
 
 
 class GenCrdTest(unittest.TestCase):

@@ -5,6 +5,7 @@
 #include "trainer/backend/cpu/convolution.h"
 #include "trainer/backend/cpu/execution.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
+#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/window.h"
 

@@ -8,7 +8,7 @@
 #include "trainer/backend/cpu/cost.h"
 #include "trainer/backend/cpu/execution.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {
@@ -90,7 +90,7 @@ class Candidates {
                               GradientSeconds(made.weights.impl_info_str());
       if (spec_.input_gradient) {
         made.data =
-            DataBackward::primitive_desc(device_.engine, kDirect, x, AnyWeight(), y, e_.strides,
+            DataBackward::primitive_desc(engine(), kDirect, x, AnyWeight(), y, e_.strides,
                                          e_.pad_begin, e_.pad_end, forward, UserScratchpad());
       }
       return made;
@@ -109,19 +109,19 @@ class Candidates {
       relu.append_eltwise(algorithm::eltwise_relu, 0, 0);
       attributes.set_post_ops(relu);
     }
-    return {device_.engine, prop_kind::forward_training, kDirect,    {e_.x, kFloat, x}, AnyWeight(),
-            bias,           {e_.y, kFloat, y},           e_.strides, e_.pad_begin,      e_.pad_end,
+    return {engine(),  prop_kind::forward_training, kDirect,    {e_.x, kFloat, x}, AnyWeight(),
+            bias,      {e_.y, kFloat, y},           e_.strides, e_.pad_begin,      e_.pad_end,
             attributes};
   }
 
   WeightsBackward::primitive_desc DescribeWeights(const Forwarding::primitive_desc& forward) const {
     const memory::desc x = forward.src_desc(), y = forward.dst_desc();
     if (!spec_.bias) {
-      return {device_.engine, kDirect,      x,          AnyWeight(), y,
-              e_.strides,     e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+      return {engine(),   kDirect,      x,          AnyWeight(), y,
+              e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
     }
-    return {device_.engine, kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
-            e_.strides,     e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+    return {engine(),   kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
+            e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
   }
 
   // The forward pass, with the copies before it and what reads y after it.
@@ -169,6 +169,7 @@ class Candidates {
     return 2 * count(e_.y) * count(e_.weight) / static_cast<double>(e_.y[1]);
   }
 
+  const dnnl::engine& engine() const { return device_.onednn->engine; }
   memory::desc AnyWeight() const { return {e_.weight, kFloat, kAny}; }
   memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(e_.weight)); }
 

@@ -5,7 +5,7 @@
 #include <dnnl.hpp>
 #include <vector>
 
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/onednn.h"
 
 namespace lockstep::train::cpu {
 

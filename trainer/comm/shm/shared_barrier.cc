@@ -40,6 +40,8 @@ void FutexWakeAll(std::atomic<std::uint32_t>& word) {
 void Relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #endif
 }
 
