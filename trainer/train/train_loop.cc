@@ -72,7 +72,7 @@ absl::StatusOr<LoopEnd> TrainLoop::Run(const Membership& membership) {
 // Everybody takes the state of the rank that is furthest; if nobody has any, of the newest
 // checkpoint, which the leading rank alone reads.
 absl::Status TrainLoop::ShareState(const Membership& membership) {
-  int source = membership.FurthestRank();
+  int source = membership.FurthestRank(session.total_steps());
   absl::Status restored;
   if (source < 0) {
     source = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -29,6 +30,13 @@ std::unique_ptr<MetricsServer> StartServer() {
 
 std::string Scrape(const MetricsServer& server) {
   return Request(server.port(), "GET", "/metrics");
+}
+
+TEST(MetricsServerTest, ListensOnAnIpv6Address) {
+  const auto server = MetricsServer::Start("[::1]:0");
+  if (!std::filesystem::exists("/proc/net/if_inet6")) GTEST_SKIP() << "this machine has no IPv6";
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_GT((*server)->port(), 0);
 }
 
 TEST(MetricsServerTest, ServesEveryReplicaUnderItsRank) {
