@@ -104,6 +104,13 @@ int RunGenerations(TrainLoop& loop) {
   }
 }
 
+CheckpointOwner OwnerFor(const Identity& identity) {
+  return {.job_uid = identity.job_uid,
+          .attempt = identity.attempt,
+          .pod_started = identity.incarnation.pod_started,
+          .process_started = identity.incarnation.process_started};
+}
+
 }  // namespace
 
 int ReplicaThreads(int processes_per_pod) {
@@ -132,7 +139,8 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   const api::CheckpointSpec& checkpoint = identity.training.checkpoint;
   const bool leads = identity.IsLeader() && identity.local_rank == 0;
   if (leads && !checkpoint.directory.empty()) {
-    auto opened = CheckpointStore::Open(RealFileSystem(), checkpoint.directory, checkpoint.keep);
+    auto opened = CheckpointStore::Open(RealFileSystem(), checkpoint.directory, checkpoint.keep,
+                                        OwnerFor(identity));
     if (!opened.ok()) return Fail(opened.status());
     store = *std::move(opened);
     saver = std::make_unique<AsyncSaver>(*store);
