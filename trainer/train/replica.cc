@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/async_saver.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/control/rendezvous.h"
+#include "trainer/control/stop_signal.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/reporter.h"
@@ -132,7 +133,9 @@ int RunReplica(const Identity& identity, const Clock& clock) {
       (*session)->buffer(),
       {.bind_address = identity.pod_ip,
        .allow_shm = identity.strategy.communication != api::Communication::kRing,
-       .layer_starts = (*session)->LayerStarts()});
+       .layer_starts = (*session)->LayerStarts(),
+       .token = identity.token,
+       .stop_requested = &StopSignalled});
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;
