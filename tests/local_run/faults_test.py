@@ -3,11 +3,13 @@ import hashlib
 import json
 import random
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 
-from local_run import SLOWNESS, Run, descendants, kill9, wait_until_gone, write_job
+from local_run import (SLOWNESS, TRAINER, Run, descendants, environment, kill9, wait_until_gone,
+                       write_job)
 
 
 def results(report, run):
@@ -117,6 +119,24 @@ class FaultsTest(unittest.TestCase):
             kill9(chance.choice(victims))
         with self.subTest(seed=seed):
             self.check_finish(run)
+
+    def test_a_stranger_cannot_take_a_place(self):
+        """Another user of this machine, with all that a replica is told but the job's token."""
+        run = self.start("stranger")
+        run.wait_for_checkpoint()
+        token = run.work_dir / "token"
+        self.assertEqual(token.stat().st_mode & 0o777, 0o600)
+        told = environment(run.trainers(pod=1, replica=True)[0])
+        self.assertEqual(told.pop("LOCKSTEP_TOKEN_FILE"), str(token.resolve()))
+        for name in ("LOCKSTEP_METRICS_FD", "LOCKSTEP_TERMINATION_MESSAGE_PATH"):
+            told.pop(name, None)
+        stranger = subprocess.Popen([str(TRAINER), "replica"], env=told, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        self.addCleanup(stranger.wait)
+        self.addCleanup(stranger.kill)
+        self.check_finish(run)
+        self.assertRegex(run.logs(), "refused a caller that does not know the job's token")
+        self.assertNotRegex(run.logs(), "was started again")
 
     def test_with_scope_gang_all_start_anew_from_the_checkpoint(self):
         job = write_job(self.folder.name, name="gang", scope="Gang")
