@@ -50,7 +50,8 @@ class LocalRun {
 
  private:
   LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox, const Clock& clock,
-           local::KubeletOptions kubelet, const std::string& namespace_name);
+           local::KubeletOptions kubelet, const api::JobToken& token,
+           const std::string& namespace_name);
   absl::Status CreateObjects(const JobFile& file);
   void Watch(const kube::Kind& kind, const std::string& namespace_name);
 

@@ -65,14 +65,18 @@ GroupState GroupFromProto(const proto::GetStatusResponse& message) {
 }  // namespace
 
 struct ProgressPoller::Peer {
-  explicit Peer(controller::ProgressTarget where)
-      : target(std::move(where)), stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
+  Peer(controller::ProgressTarget where, api::JobToken with)
+      : target(std::move(where)),
+        token(std::move(with)),
+        stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
 
   const controller::ProgressTarget target;
+  const api::JobToken token;
   const std::unique_ptr<proto::TrainerStatus::Stub> stub;
   // The rest is guarded by the poller's mutex.
   std::optional<api::Progress> latest;
   std::optional<GroupState> group;
+  std::string nonce;  // of the last answer: for the next proof
   SteadyTime next_call;
   bool asked = false;  // a question is under way
 };
@@ -84,7 +88,7 @@ struct ProgressPoller::Call {
   proto::GetStatusResponse response;
 };
 
-ProgressPoller::ProgressPoller(PollerOptions options) : options_(options) {
+ProgressPoller::ProgressPoller(PollerOptions options) : options_(std::move(options)) {
   thread_ = std::jthread([this](std::stop_token stop) { Loop(std::move(stop)); });
 }
 
@@ -102,11 +106,15 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   if (peer == nullptr || peer->target != target) {
     // What the predecessor said still stands until the new leader speaks.
     const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
-    peer = std::make_shared<Peer>(target);
+    peer = std::make_shared<Peer>(target, TokenOf(target.job_uid));
     peer->latest = said;
     changed_.notify_all();
   }
   return peer->latest;
+}
+
+api::JobToken ProgressPoller::TokenOf(const std::string& job_uid) const {
+  return options_.token_of ? options_.token_of(job_uid) : api::JobToken();
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {
@@ -154,6 +162,10 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
   call->context.set_deadline(
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
+  call->request.set_nonce(peer->nonce);
+  if (!peer->nonce.empty()) {
+    call->request.set_proof(peer->token.Prove(api::kProofOfStatus, peer->nonce, ""));
+  }
   peer->asked = true;
   calls_.emplace(call, std::move(owned));
   peer->stub->async()->GetStatus(
@@ -165,6 +177,9 @@ void ProgressPoller::OnAnswer(Call& call, bool ok) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
+  // The first answer of a pod with a token holds nothing but what a proof is made for.
+  if (peer.nonce.empty() && !call.response.nonce().empty()) peer.next_call = SteadyTime();
+  if (ok) peer.nonce = call.response.nonce();
   // A pod that took over the address may be another job's.
   const bool is_ours =
       call.response.job_uid().empty() || call.response.job_uid() == peer.target.job_uid;

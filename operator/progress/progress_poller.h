@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "api/base/clock.h"
 #include "api/v1/activity.h"
+#include "api/v1/job_token.h"
 #include "operator/controller/progress_source.h"
 
 namespace lockstep::progress {
@@ -19,6 +21,8 @@ namespace lockstep::progress {
 struct PollerOptions {
   Duration interval = std::chrono::seconds(5);  // between two questions to one pod
   Duration deadline = std::chrono::seconds(2);  // of an answer
+  // What the leading pod of a job asks to be proven; unset: no job has one. Any thread.
+  std::function<api::JobToken(const std::string& job_uid)> token_of;
 };
 
 // What a leading pod said last of its group.
@@ -45,6 +49,7 @@ class ProgressPoller final : public controller::ProgressSource {
   struct Peer;  // a leading pod, its channel and what it said
   struct Call;  // one question under way
 
+  api::JobToken TokenOf(const std::string& job_uid) const;
   void Loop(std::stop_token stop);
   void Ask(const std::shared_ptr<Peer>& peer);
   void OnAnswer(Call& call, bool ok);

@@ -107,7 +107,9 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
       if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
-    LOCKSTEP_ASSIGN_OR_RETURN(last, TrainStep(*session, *strategy, *loader, step, false, phases));
+    const auto done = TrainStep(*session, *strategy, *loader, step, false, phases);
+    if (const auto* ended = std::get_if<LoopOutcome>(&done)) return ended->reason;
+    last = std::get<StepTotals>(done);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   nlohmann::ordered_json report = Report(options, threads, seconds.count(), last, phases);

@@ -18,6 +18,8 @@ namespace {
 
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
 constexpr auto kMetricsPeriod = std::chrono::seconds(1);
+// TensorBoard reads files again every 30 s by default; what a kill can lose is small.
+constexpr auto kSummariesPeriod = std::chrono::seconds(10);
 
 double UnixSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -92,6 +94,10 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
     next_metrics_ = now + kMetricsPeriod;
     SendMetrics(state, seconds);
   }
+  if (now >= next_summaries_) {
+    next_summaries_ = now + kSummariesPeriod;
+    FlushSummaries();
+  }
 }
 
 void Reporter::CountStep(std::int64_t step) {
@@ -147,6 +153,7 @@ void Reporter::Evaluated(const RunState& state) {
   if (summaries_ != nullptr) {
     summaries_->Scalar("test/loss", state.test_loss, state.step);
     summaries_->Scalar("test/accuracy", state.test_accuracy, state.step);
+    FlushSummaries();
   }
   SendProgress();
 }
@@ -173,17 +180,19 @@ void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
 
 void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
   SendMetrics(state, seconds);
-  if (!IsRankZero()) return;
   SendProgress();
-  WriteTerminationMessage();
+  FlushSummaries();
+}
+
+void Reporter::FlushSummaries() {
   if (summaries_ == nullptr) return;
   if (const absl::Status status = summaries_->Flush(); !status.ok()) {
     LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
   }
 }
 
-void Reporter::WriteTerminationMessage() {
-  if (termination_message_path_.empty()) return;
+void Reporter::LeaveMessage() {
+  if (!IsRankZero() || termination_message_path_.empty()) return;
   std::ofstream file(termination_message_path_, std::ios::trunc);
   if (file << api::ProgressToJson(meter_.Get()).dump() << std::flush) return;
   LogWarning("cannot write the termination message", {{"path", termination_message_path_}});

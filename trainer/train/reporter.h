@@ -33,9 +33,11 @@ class Reporter {
   void Restored(const RunState& state);
   // Logs what is new in it.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
-  // The run has ended: sends what the rates have held back, and leaves the last progress as the
-  // container's termination message.
+  // The generation has ended: sends what the rates have held back.
   void Flush(const RunState& state, const PhaseSeconds& seconds);
+  // Leaves the last progress as the container's termination message: only where the run ended well,
+  // since without a message Kubernetes takes the last log lines, which say what went wrong.
+  void LeaveMessage();
 
  private:
   bool IsRankZero() const { return rank_ == 0; }
@@ -43,7 +45,7 @@ class Reporter {
   void CountStep(std::int64_t step);
   double IdleSeconds(const ReplicaMetrics& of) const;
   void OpenSummaries();
-  void WriteTerminationMessage();
+  void FlushSummaries();
   void SendProgress();
   void SendMetrics(const RunState& state, const PhaseSeconds& seconds);
   void WriteSummaries(const StepTotals& totals, const RunState& state);
@@ -56,7 +58,7 @@ class Reporter {
   int rank_ = 0;
   std::uint64_t generation_ = 0;
   bool first_step_of_generation_ = false;
-  SteadyTime next_progress_, next_metrics_;
+  SteadyTime next_progress_, next_metrics_, next_summaries_;
   ProgressMeter meter_;
   MetricsPipeWriter metrics_pipe_;
   const std::string termination_message_path_;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/support/http_request.h"
+#include "trainer/observe/listen_address.h"
 
 namespace lockstep::train {
 namespace {
@@ -29,6 +30,13 @@ std::unique_ptr<MetricsServer> StartServer() {
 
 std::string Scrape(const MetricsServer& server) {
   return Request(server.port(), "GET", "/metrics");
+}
+
+TEST(MetricsServerTest, APodWithAnIpv6AddressStarts) {
+  EXPECT_EQ(MetricsListenAddress("10.0.0.1:8080"), "10.0.0.1:8080");
+  const auto server = MetricsServer::Start(MetricsListenAddress("[::1]:0"));
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_GT((*server)->port(), 0);
 }
 
 TEST(MetricsServerTest, ServesEveryReplicaUnderItsRank) {
