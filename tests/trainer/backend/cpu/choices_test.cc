@@ -9,7 +9,7 @@
 #include "tests/trainer/backend/op_bench.h"
 #include "tests/trainer/backend/op_cases.h"
 #include "trainer/backend/cpu/cost.h"
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/memory_desc.h"
 
 namespace lockstep::train {
 namespace {
