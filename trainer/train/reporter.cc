@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "api/base/log.h"
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
+#include "trainer/core/crc32c.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
@@ -58,6 +61,7 @@ void Reporter::GenerationStarted(const Membership& membership, const Strategy& s
                                          {"rank", rank_},
                                          {"world", membership.world()},
                                          {"communicator", strategy.CommunicatorName()},
+                                         {"device", session_.backend().Device()},
                                          {"step", state.step},
                                          {"totalSteps", session_.total_steps()}});
   if (IsRankZero() && summaries_ == nullptr) OpenSummaries();
@@ -140,6 +144,14 @@ void Reporter::EpochDone(const RunState& state) {
                          {"samples", state.sums.examples},
                          {"samplesLost", state.ledger.lost_total()},
                          {"samplesDuplicated", state.ledger.duplicated_total()}});
+}
+
+void Reporter::RunDone(const RunState& state) {
+  std::uint32_t checksum = Crc32c(std::as_bytes(session_.model().parameters()));
+  for (int i = 0; i < session_.optimizer().slots(); ++i) {
+    checksum = ExtendCrc32c(checksum, std::as_bytes(session_.optimizer().slot(i)));
+  }
+  LogInfo("the run is done", {{"rank", rank_}, {"step", state.step}, {"checksum", checksum}});
 }
 
 void Reporter::Evaluated(const RunState& state) {

@@ -28,6 +28,9 @@ class Reporter {
                          const RunState& state);
   // After every applied step; cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state, const PhaseSeconds& seconds);
+  // The run has ended on this rank. The log gets a checksum of its parameters and the optimizer's
+  // state, which must be the same on every rank.
+  void RunDone(const RunState& state);
   void EpochDone(const RunState& state);
   void Evaluated(const RunState& state);
   void Restored(const RunState& state);

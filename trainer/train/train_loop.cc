@@ -68,6 +68,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
     if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
     if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
   }
+  reporter.RunDone(state);
   return SaveAndEnd(LoopEnd::kDone, rank);
 }
 
