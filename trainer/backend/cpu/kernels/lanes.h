@@ -26,7 +26,7 @@ template <>
 [[gnu::always_inline]] inline Lanes<8>::Packed<std::uint8_t>::Type
 Lanes<8>::Convert<Lanes<8>::Packed<std::uint8_t>::Type, Lanes<8>::Int>(Lanes<8>::Int from) {
   typedef std::uint8_t Bytes __attribute__((vector_size(32)));
-  const auto bytes = (Bytes)from;
+  const auto bytes = reinterpret_cast<Bytes>(from);
   return __builtin_shufflevector(bytes, bytes, 0, 4, 8, 12, 16, 20, 24, 28);
 }
 #endif
