@@ -231,13 +231,13 @@ class CpprestTransport final : public HttpTransport {
     auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
       // Cancelling closes the connection too: whoever has it next must not read the rest.
-      message.set_progress_handler([fate, most = request.most_bytes](
-                                       http::message_direction::direction direction,
-                                       utility::size64_t bytes) {
-        if (direction != http::message_direction::download || bytes <= most) return;
-        fate->too_long = true;
-        fate->cancel.cancel();
-      });
+      message.set_progress_handler(
+          [fate, most = request.most_bytes](http::message_direction::direction direction,
+                                            utility::size64_t bytes) {
+            if (direction != http::message_direction::download || bytes <= most) return;
+            fate->too_long = true;
+            fate->cancel.cancel();
+          });
       const ByteBuffer body;
       message.set_response_stream(body.create_ostream());
       const http::http_response answer =

@@ -23,8 +23,8 @@ struct HttpRequest {
   std::string body;    // JSON; empty: none
   std::string bearer_token;    // empty: none
   bool may_be_silent = false;  // of a stream: silence is no sign of death
-  // Of Send: a body that is longer is not read to its end. An API server sends one object of at most
-  // 10 MB, and lists as long as their pages are asked for.
+  // Of Send: a body that is longer is not read to its end. An API server sends one object of at
+  // most 10 MB, and lists as long as their pages are asked for.
   std::size_t most_bytes = 32U << 20U;
 };
 

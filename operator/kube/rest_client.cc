@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <random>
@@ -21,6 +22,9 @@ namespace lockstep::kube {
 namespace {
 
 constexpr int kMostRetries = 10;  // of one call, when the server asks for them
+
+// Between two tries of a watch, whatever the server asks for: its silence would pass for health.
+constexpr Duration kLongestPause = std::chrono::minutes(1);
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -75,6 +79,7 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
     return CallForObject(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
 
@@ -118,12 +123,14 @@ class ApiServerClient final : public RestClient {
     return options;
   }
   absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
     return Call(Describe("delete", kind, key), {"DELETE", ObjectPath(kind, key), options.dump()})
         .status();
   }
 
   absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
                              const char* subresource) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, KeyOf(object)));
     const std::string what = Describe(verb, kind, KeyOf(object));
     if (ResourceVersion(object).empty()) {  // the server would overwrite what it has
       return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
@@ -256,7 +263,9 @@ absl::Status ApiServerClient::StreamTo(
       renewed = true;
       continue;
     }
-    if (AsksToComeBack(*response)) WaitOrStop(*response->retry_after, stop);
+    if (AsksToComeBack(*response)) {
+      WaitOrStop(std::min<Duration>(*response->retry_after, kLongestPause), stop);
+    }
     if (stop.stop_requested()) return absl::OkStatus();
     return ErrorOf(what, *response);
   }
@@ -285,6 +294,7 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
 absl::Status ApiServerClient::ReadPodLog(
     const Key& pod, const PodLogOptions& options, std::stop_token stop,
     const std::function<void(const std::string& text)>& on_text) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckKey(kPodKind, pod));
   const std::string query =
       Query({{"container", options.container},
              {"follow", options.follow ? "true" : ""},

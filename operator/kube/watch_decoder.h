@@ -39,7 +39,7 @@ class WatchDecoder {
   const std::string what_;
   const std::size_t longest_line_;
   const FieldTree* const keep_;
-  std::string partial_;                    // a line's beginning
+  std::string partial_;                     // a line's beginning
   std::optional<IdentityScanner> scanner_;  // of a line that is too long; partial_ is empty then
 };
 

@@ -105,8 +105,8 @@ TEST_F(RestClientTest, APageThatIsTooLongIsAskedForInHalves) {
     asked.push_back(request.target);
     const bool one = request.target.find("limit=1&") != std::string::npos;
     to.Respond(200, R"({"metadata":{"resourceVersion":"9","continue":"more"},"items":[)" +
-                        std::string(one ? R"({"metadata":{"name":"a"}})" : R"({"a":[]})") +
-                        "]," + std::string(one ? 20'000 : 200'000, ' ') + "\"kind\":\"PodList\"}");
+                        std::string(one ? R"({"metadata":{"name":"a"}})" : R"({"a":[]})") + "]," +
+                        std::string(one ? 20'000 : 200'000, ' ') + "\"kind\":\"PodList\"}");
   });
   client_ = Connect({.longest_page = 10'000});
   const auto page = client_->List(kPodKind, {.limit = 5, .continue_token = "c"});

@@ -131,12 +131,13 @@ TEST_F(WatchDecoderTest, ALineThatIsTooLongAndNoEventEndsTheStream) {
 TEST_F(WatchDecoderTest, WhatIsNestedTooDeepIsOneEventAmongOthers) {
   WatchDecoder decoder("watch trainingjobs");
   const std::string deep = std::string(5000, '[') + std::string(5000, ']');
-  ASSERT_TRUE(decoder
-                  .Feed(R"({"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"},)"
-                        R"("spec":{"kernelSize":)" +
-                            deep + "}}}\n" + Line("ADDED", "2"),
-                        [this](WatchEvent event) { events_.push_back(std::move(event)); })
-                  .ok());
+  ASSERT_TRUE(
+      decoder
+          .Feed(R"({"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"},)"
+                R"("spec":{"kernelSize":)" +
+                    deep + "}}}\n" + Line("ADDED", "2"),
+                [this](WatchEvent event) { events_.push_back(std::move(event)); })
+          .ok());
   ASSERT_EQ(events_.size(), 2U);
   EXPECT_EQ(Name(events_[0].object), "a");
   EXPECT_EQ(ResourceVersion(events_[1].object), "2");
