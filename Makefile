@@ -7,19 +7,25 @@ BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
 BIN := build/$(PRESET)/bin
 
-.PHONY: run test test-peers build images e2e-smoke lint bench tsan asan fuzz clean help
+.PHONY: run programs test test-all test-peers test-aarch64 build images images-arm64 e2e-smoke lint bench \
+  tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
 ## make run         train examples/mnist.yaml on this machine; RUN_FLAGS adds to `lockstep run`
-run: build
+run: programs
 	@tools/setup data
 	@mnist=$$(tools/fetch-mnist) && \
 	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" $(RUN_FLAGS)
 
-## make build       binaries in build/release/bin
+# What `lockstep run` needs, and no more.
+programs:
+	@tools/setup build
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-trainer
+
+## make build       every program and test; binaries in build/release/bin
 build:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS)
@@ -27,7 +33,12 @@ build:
 ## make test        build, then every test but those against peers
 test: build
 	@tools/setup kube
+	@tools/setup chart
 	@ctest --preset $(PRESET) -j$(JOBS)
+
+## make test-all    make test, test-aarch64, and `make run` in a fresh Debian 12 and 13; needs root, takes an hour
+test-all: test test-aarch64
+	@tests/e2e/debian/run
 
 ## make asan        the tests under AddressSanitizer and UBSan
 asan:
@@ -49,6 +60,11 @@ test-peers: build
 	@tools/setup peers
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
 
+## make test-aarch64  cross-compile for 64-bit ARM and run the unit tests under QEMU
+test-aarch64:
+	@tools/setup aarch64
+	@tests/aarch64/run --jobs $(JOBS)
+
 ## make bench       images per second beside PyTorch and TensorFlow; BENCH_FLAGS goes to tools/bench/bench
 bench: build
 	@tools/setup data
@@ -59,8 +75,14 @@ bench: build
 ## make images      the operator's and the trainer's container images; needs a Docker engine
 images:
 	@tools/setup build
-	@tools/build $(PRESET) $(JOBS) lockstep-operator lockstep-trainer
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator lockstep-trainer
 	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
+
+## make images-arm64  the same for 64-bit ARM, cross-compiled
+images-arm64:
+	@tools/setup aarch64
+	@tools/build aarch64 $(JOBS) lockstep lockstep-operator lockstep-trainer
+	@tools/images --arch arm64
 
 ## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
 e2e-smoke: build

@@ -18,14 +18,26 @@ find_package(OpenSSL REQUIRED)
 find_package(cpprestsdk REQUIRED)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
-# oneDNN 3 or later: the system's, else the wheel that tools/setup unpacks.
 set(LOCKSTEP_DEPS_DIR "$ENV{HOME}/.cache/lockstep" CACHE PATH "Where tools/setup puts what Debian has not")
-find_package(dnnl 3 CONFIG QUIET)
-if(NOT dnnl_FOUND)
+
+# oneDNN 3 or later: the system's, else the wheel that tools/setup unpacks, which is for x86-64. Without
+# it the back end "cpu" multiplies with kernels of our own, on row-major images.
+set(LOCKSTEP_ONEDNN AUTO CACHE STRING "Multiply with oneDNN: ON, OFF, or AUTO (ON on x86-64)")
+set_property(CACHE LOCKSTEP_ONEDNN PROPERTY STRINGS AUTO ON OFF)
+if(LOCKSTEP_ONEDNN STREQUAL "AUTO")
+  string(COMPARE EQUAL "${CMAKE_SYSTEM_PROCESSOR}" x86_64 LOCKSTEP_WITH_ONEDNN)
+else()
+  set(LOCKSTEP_WITH_ONEDNN ${LOCKSTEP_ONEDNN})
+endif()
+if(LOCKSTEP_WITH_ONEDNN)
+  find_package(dnnl 3 CONFIG QUIET)
+endif()
+if(LOCKSTEP_WITH_ONEDNN AND NOT dnnl_FOUND)
   find_path(ONEDNN_INCLUDE dnnl.hpp PATHS ${LOCKSTEP_DEPS_DIR}/onednn-2023.2.0/include NO_DEFAULT_PATH)
   find_library(ONEDNN_LIBRARY dnnl PATHS ${LOCKSTEP_DEPS_DIR}/onednn-2023.2.0/lib NO_DEFAULT_PATH)
   if(NOT ONEDNN_INCLUDE OR NOT ONEDNN_LIBRARY)
-    message(FATAL_ERROR "oneDNN 3 was found neither on the system nor under ${LOCKSTEP_DEPS_DIR}: run tools/setup")
+    message(FATAL_ERROR "oneDNN 3 was found neither on the system nor under ${LOCKSTEP_DEPS_DIR}: run "
+      "tools/setup, or build without it: -DLOCKSTEP_ONEDNN=OFF")
   endif()
   add_library(DNNL::dnnl SHARED IMPORTED)
   set_target_properties(DNNL::dnnl PROPERTIES

@@ -7,13 +7,13 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(
+PAGES = ["README.md", "CONTRIBUTING.md", "charts/lockstep/README.md", *sorted(
     path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
     for path in (ROOT / folder).rglob("*.md"))]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Programs of the system, whose arguments are their own business.
-SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "kill", "kubectl", "rm", "ss", "tail", "tensorboard"}
+SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "helm", "kill", "kind", "kubectl", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options.
 PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/flags.cc"}
@@ -88,7 +88,7 @@ def faults_of_command(words, folder):
     elif name not in SYSTEM:
         yield f"{program} is neither ours nor one of {sorted(SYSTEM)}"
     for word in words[1:]:
-        if word.startswith(("examples/", "tests/", "docs/", "tools/", "manifests/")) or word.endswith(".yaml"):
+        if word.startswith(("examples/", "tests/", "docs/", "tools/", "manifests/", "charts/")) or word.endswith(".yaml"):
             if not (folder / word).exists():
                 yield f"{word} does not exist in {folder}"
 

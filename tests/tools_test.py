@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What tools/ decide: MNIST's checks, what lint calls a fault, the benchmark's ratios, the CRD's shape."""
+"""What tools/ decide: checks of MNIST, options of containers, faults that lint finds, ratios of the benchmark, the CRD."""
 import argparse
 import gzip
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
@@ -27,6 +28,7 @@ lint = load("lint")
 bench = load("bench/bench")
 gen_crd = load("gen-crd")
 yardstick = load("yardstick")
+aarch64 = load("../tests/aarch64/run")
 
 
 class FetchMnistTest(unittest.TestCase):
@@ -59,6 +61,85 @@ class FetchMnistTest(unittest.TestCase):
         self.assertEqual("", result.stdout)
         left = list(self.destination.iterdir()) if self.destination.exists() else []
         self.assertEqual([], left)
+
+
+class InContainerTest(unittest.TestCase):
+    """With a container engine that writes down what it is asked, one argument a line."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.built = self.folder / "built"  # the images, one a line
+        self.built.touch()
+
+    def engine(self, name, version):
+        path = self.folder / name
+        path.write_text(f"""#!/bin/sh
+case "$1" in
+  --version) echo "{version}" ;;
+  image) grep -qx "$3" "{self.built}" ;;
+  build) for last; do :; done; cat "$last/Dockerfile" >"{self.folder}/Dockerfile"
+         test -x "$last/tools/setup" && echo "$3" >>"{self.built}" ;;
+  run) printf '%s\\n' "$@" >"{self.folder}/run" ;;
+esac
+""")
+        path.chmod(0o755)
+
+    def call(self, *command, **environment):
+        return subprocess.run(
+            [str(TOOLS / "in-container"), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, check=False,
+            env={"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder),
+                 "LOCKSTEP_ENGINE": "engine", **environment})
+
+    def arguments(self):
+        return (self.folder / "run").read_text().splitlines()
+
+    def test_the_command_runs_as_the_caller_in_the_tree(self):
+        self.engine("engine", "Docker version 28.0")
+        result = self.call("make", "run", "RUN_FLAGS=--timeout 60", BASE_IMAGE="debian:trixie")
+        self.assertEqual(0, result.returncode, result.stderr)
+        self.assertIn("FROM debian:trixie\n", (self.folder / "Dockerfile").read_text())
+        root, said = str(TOOLS.parent), self.arguments()
+        self.assertEqual(["make", "run", "RUN_FLAGS=--timeout 60"], said[-3:])
+        self.assertRegex(said[-4], r"^lockstep-build:[0-9a-f]{12}$")
+        for option, value in (("--volume", f"{root}:{root}"), ("--workdir", root),
+                              ("--user", f"{os.getuid()}:{os.getgid()}"),
+                              ("--volume", f"{self.folder}/.cache/lockstep-container:/cache")):
+            self.assertIn((option, value), list(zip(said, said[1:])))
+        self.assertNotIn("--tty", said, "there is no terminal")
+
+    def test_an_image_is_built_once_for_each_base(self):
+        self.engine("engine", "Docker version 28.0")
+        for base in ("debian:bookworm-slim", "debian:bookworm-slim", "debian:trixie-slim"):
+            self.assertEqual(0, self.call("true", BASE_IMAGE=base).returncode)
+        built = self.built.read_text().splitlines()
+        self.assertEqual(2, len(built))
+        self.assertEqual(2, len(set(built)))
+
+    def test_settings_of_registries_and_proxies_are_passed_by_name(self):
+        self.engine("engine", "Docker version 28.0")
+        self.call("true", PIP_INDEX_URL="https://user:secret@pypi.example", https_proxy="http://p:1")
+        said = self.arguments()
+        for name in ("PIP_INDEX_URL", "https_proxy"):
+            self.assertIn(("--env", name), list(zip(said, said[1:])))
+        self.assertNotIn("secret", " ".join(said))
+
+    def test_certificates_of_a_proxy_are_mounted_and_named(self):
+        self.engine("engine", "Docker version 28.0")
+        certificates = self.folder / "proxy.pem"
+        self.assertIn("found no file", self.call("true", PIP_CERT=str(certificates)).stderr)
+        certificates.touch()
+        self.call("true", PIP_CERT=str(certificates))
+        said = self.arguments()
+        self.assertIn(("--volume", f"{certificates}:/certificates.pem:ro"), list(zip(said, said[1:])))
+        self.assertIn(("--env", "PIP_CERT=/certificates.pem"), list(zip(said, said[1:])))
+
+    def test_without_an_engine_it_says_what_to_install(self):
+        result = self.call("make", "run")
+        self.assertEqual(1, result.returncode)
+        self.assertIn("found no engine on the PATH: install Docker or Podman", result.stderr)
 
 
 class LintTest(unittest.TestCase):
@@ -123,6 +204,14 @@ class BenchTest(unittest.TestCase):
 
     def test_the_result_is_the_last_object_of_the_output(self):
         self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))
+
+
+class Aarch64Test(unittest.TestCase):
+    def test_tests_are_counted_by_their_full_names(self):
+        listing = ("Running main() from gmock_main.cc\nPlainTest.\n  Works\n  Fails\n"
+                   "Ops/CpuTest.  # TypeParam = int\n  Agrees/0  # GetParam() = \"a.b\"\n")
+        self.assertEqual(["PlainTest.Works", "PlainTest.Fails", "Ops/CpuTest.Agrees/0"],
+                         list(aarch64.tests_in(listing)))
 
 
 class GenCrdTest(unittest.TestCase):

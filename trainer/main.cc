@@ -12,6 +12,7 @@
 #include "trainer/control/identity.h"
 #include "trainer/control/stop_signal.h"
 #include "trainer/control/supervisor.h"
+#include "trainer/observe/listen_address.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
@@ -29,10 +30,11 @@ int Supervise(const Clock& clock) {
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   SupervisorOptions options;
   options.replica_command = {std::filesystem::read_symlink("/proc/self/exe"), "replica"};
+  options.stop_grace = StopGrace(std::chrono::seconds(identity->grace_seconds));
   options.restart_in_place = ProcessEnv(api::kEnvRestartScope).value_or("InPlace") == "InPlace";
-  const std::string address = fmt::format(
-      "{}:{}", identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip, api::kMetricsPort);
-  options.start_metrics = [address] { return MetricsServer::Start(address); };
+  const std::string address = HostPort(identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip,
+                                       fmt::format("{}", api::kMetricsPort));
+  options.start_metrics = [address] { return MetricsServer::Start(MetricsListenAddress(address)); };
   options.decode_metrics = DecodeMetrics;
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
   // A port may be free again when the pod is started anew.
@@ -41,8 +43,9 @@ int Supervise(const Clock& clock) {
 
 int Replica(const Clock& clock) {
   InstallStopSignal();
-  const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
+  absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
+  identity->incarnation.process_started = clock.Now().time_since_epoch().count();
   return RunReplica(*identity, clock);
 }
 

@@ -41,6 +41,11 @@ inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";
 inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
 // restartScope: only InPlace lets a supervisor start a replica again by itself.
 inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
+// The file that holds the job's token (job_token.h). Absent: whoever reaches the rendezvous is
+// believed.
+inline constexpr char kEnvTokenFile[] = "LOCKSTEP_TOKEN_FILE";
+// The pod's terminationGracePeriodSeconds, where it is not Kubernetes' default of 30.
+inline constexpr char kEnvGraceSeconds[] = "LOCKSTEP_GRACE_SECONDS";
 // The pod's own address; where the supervisor binds its servers. Absent: all addresses.
 inline constexpr char kEnvPodIp[] = "LOCKSTEP_POD_IP";
 

@@ -47,6 +47,12 @@ void ValidateElastic(const TrainingJobSpec& spec, Errors& errors) {
                       "found none, expected one with elastic: a job that changes its size goes on "
                       "from a checkpoint"});
   }
+  if (spec.training && spec.training->batch_size.per_replica) {
+    errors.push_back(
+        {"spec.training.batchSize.perReplica",
+         "found with elastic, expected global: a checkpoint counts steps of one global "
+         "batch"});
+  }
 }
 
 void ValidateRunPolicy(const TrainingJobSpec& spec, Errors& errors) {

@@ -13,7 +13,8 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int kExitCluster = 1;  // as kubectl: the cluster said no, or could not be reached
+constexpr int kExitCluster = 1;    // as kubectl: the cluster said no, or could not be reached
+constexpr int kExitJobFailed = 3;  // neither that nor wrong usage
 constexpr Duration kLookEvery = std::chrono::seconds(2);
 
 int Fail(int code, const absl::Status& status) {
@@ -34,7 +35,8 @@ int RunStatus(const StatusCommandOptions& options) {
     std::this_thread::sleep_for(kLookEvery);  // Ctrl-C ends the program, as it may at any time
     return true;
   });
-  return shown.ok() ? api::kExitDone : Fail(kExitCluster, shown);
+  if (shown.ok()) return api::kExitDone;
+  return Fail(absl::IsAborted(shown) ? kExitJobFailed : kExitCluster, shown);
 }
 
 int RunLogs(const LogsCommandOptions& options) {

@@ -10,6 +10,7 @@
 #include "operator/controller/main_container.h"
 #include "operator/controller/observed.h"
 #include "operator/controller/render.h"
+#include "operator/local/token_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -39,9 +40,10 @@ controller::JobControllerOptions ControllerOptions(const std::string& namespace_
   return options;
 }
 
-progress::PollerOptions PollerSettings() {
+progress::PollerOptions PollerSettings(const api::JobToken& token) {
   progress::PollerOptions options;
   options.interval = kPollInterval;
+  options.token_of = [token](const std::string&) { return token; };
   return options;
 }
 
@@ -80,12 +82,12 @@ absl::Status CheckVolumeNames(const std::vector<Object>& pods,
 }  // namespace
 
 LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox,
-                   const Clock& clock, local::KubeletOptions kubelet,
+                   const Clock& clock, local::KubeletOptions kubelet, const api::JobToken& token,
                    const std::string& namespace_name)
     : inbox_(inbox),
       addresses_(std::move(addresses)),
       client_(clock, {.history = 4096, .node_name = kNode}),
-      poller_(PollerSettings()),
+      poller_(PollerSettings(token)),
       controller_(client_, *addresses_, poller_, clock, ControllerOptions(namespace_name)),
       kubelet_(client_, *addresses_, clock, std::move(kubelet)) {}
 
@@ -100,6 +102,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   local::KubeletOptions kubelet;
   kubelet.node_name = kNode;
   kubelet.mark = options.mark;
+  kubelet.token_file = options.work_dir + "/token";
   kubelet.host = local::ThisHost();
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
@@ -108,8 +111,9 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
     LOCKSTEP_RETURN_IF_ERROR(local::CheckPod(pod, kubelet.volumes));
   }
 
-  std::unique_ptr<LocalRun> run(
-      new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
+  LOCKSTEP_ASSIGN_OR_RETURN(const api::JobToken token, local::MakeTokenFile(kubelet.token_file));
+  std::unique_ptr<LocalRun> run(new LocalRun(std::move(addresses), inbox, clock, kubelet, token,
+                                             job.metadata.namespace_name));
   const Object* main = pods.empty() ? nullptr : controller::FindMainContainer(pods.front());
   if (main != nullptr) {
     run->leading_ = kube::KeyOf(pods.front());

@@ -65,7 +65,9 @@ void AddStatus(CLI::App& app, StatusCommandOptions& options) {
   status->add_flag_function(
       "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
       "Go on until all jobs have ended [on a terminal]");
-  status->footer("Exit code: 0; 1 the cluster refused, or has no such job; 2 wrong usage.");
+  status->footer(
+      "Exit code: 0; 1 the cluster refused, or has no such job; 2 wrong usage; 3 a job that was\n"
+      "watched to its end failed.");
 }
 
 void AddLogs(CLI::App& app, LogsCommandOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "operator/cli/local_run.h"
 #include "operator/cli/progress_line.h"
 #include "operator/cli/run_report.h"
+#include "operator/cli/wait_line.h"
 #include "operator/cli/work_dir.h"
 #include "operator/local/guardian.h"
 
@@ -25,6 +27,8 @@ namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr Duration kLookPeriod = std::chrono::seconds(1);
 
 absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
     const std::vector<std::string>& volumes) {
@@ -72,7 +76,8 @@ class Session {
         inbox_(inbox),
         clock_(clock),
         console_(stdout, clock, options.json),
-        start_(clock.SteadyNow()) {
+        start_(clock.SteadyNow()),
+        last_step_(start_) {
     if (options.timeout_seconds) {
       deadline_ = start_ + std::chrono::duration_cast<Duration>(
                                std::chrono::duration<double>(*options.timeout_seconds));
@@ -83,10 +88,14 @@ class Session {
 
   RunReport Run() {
     while (!pods_stopped_) {
-      const std::vector<Message> messages = inbox_.Wait(stopping_ ? std::nullopt : deadline_);
-      if (messages.empty() && !stopping_) Stop(RunReport::End::kTimedOut);
-      for (const Message& message : messages) {
+      for (const Message& message : inbox_.Wait(NextLook())) {
         std::visit([this](const auto& m) { On(m); }, message);
+      }
+      if (stopping_) continue;
+      if (deadline_ && clock_.SteadyNow() >= *deadline_) {
+        Stop(RunReport::End::kTimedOut);
+      } else {
+        ShowWait();
       }
     }
     console_.EndProgress();
@@ -104,10 +113,41 @@ class Session {
       console_.Warn(std::string(job.status().message()));
       return;
     }
+    const std::int64_t step = status_.progress ? status_.progress->step : 0;
     status_ = job->status;
-    if (status_.progress) console_.Progress(ProgressLine(*status_.progress));
+    job_uid_ = job->metadata.uid;
+    if (status_.progress && status_.progress->step != step) {
+      last_step_ = clock_.SteadyNow();
+      console_.Progress(ProgressLine(*status_.progress));
+    }
     const bool over = status_.state == "Succeeded" || status_.state == "Failed";
     if (over && !stopping_) Stop(RunReport::End::kFinished);
+  }
+
+  // When to look again though nothing has happened; never, once the end is all that is to come.
+  std::optional<SteadyTime> NextLook() const {
+    if (stopping_) return std::nullopt;
+    if (!file_.job.spec.training) return deadline_;
+    const SteadyTime look = std::max(last_step_ + kPatience, clock_.SteadyNow() + kLookPeriod);
+    return deadline_ ? std::min(look, *deadline_) : look;
+  }
+
+  void ShowWait() {
+    if (!file_.job.spec.training) return;
+    RunView view;
+    view.state = status_.state;
+    for (const auto& [role, replicas] : status_.replica_statuses) {
+      view.desired += replicas.desired;
+      view.active += replicas.active;
+    }
+    if (const auto group = run_.State(job_uid_)) {
+      view.answers = true;
+      view.missing = group->missing;
+      view.activity = group->activity;
+    }
+    view.progress = status_.progress;
+    view.quiet = clock_.SteadyNow() - last_step_;
+    if (const std::string line = WaitLine(view); !line.empty()) console_.Progress(line);
   }
 
   void On(const EventSeen& seen) {
@@ -171,6 +211,8 @@ class Session {
   const Clock& clock_;
   Console console_;
   const SteadyTime start_;
+  SteadyTime last_step_;  // when the last one was seen
+  std::string job_uid_;
   std::optional<SteadyTime> deadline_;
   api::TrainingJobStatus status_;
   RunReport::End end_ = RunReport::End::kFinished;

@@ -71,6 +71,16 @@ std::string Render(const Jobs& jobs, const StatusOptions& options, Time now, std
   return text;
 }
 
+absl::Status NoneFailed(const Jobs& jobs) {
+  for (const api::TrainingJob& job : jobs) {
+    if (!controller::IsTrue(job.status, controller::kFailed)) continue;
+    return absl::AbortedError(
+        fmt::format("job {} failed: {}", job.metadata.name,
+                    controller::FindCondition(job.status, controller::kFailed)->reason));
+  }
+  return absl::OkStatus();
+}
+
 // Draws each text over the one before, or below it where nothing can be drawn over.
 class Screen {
  public:
@@ -102,7 +112,8 @@ absl::Status ShowStatus(kube::Client& client, const StatusOptions& options, cons
     screen.Show(Render(jobs, options, clock.Now(), out));
     const bool over = std::ranges::all_of(
         jobs, [](const api::TrainingJob& job) { return controller::IsTerminal(job.status); });
-    if (!options.watch || over || !wait()) return absl::OkStatus();
+    if (options.watch && over) return NoneFailed(jobs);
+    if (!options.watch || !wait()) return absl::OkStatus();
   }
 }
 

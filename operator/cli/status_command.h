@@ -19,7 +19,8 @@ struct StatusOptions {
 
 // Prints a table of TrainingJobs, for one job also what its row has no room for. Watching, a
 // terminal's table is drawn over in place, elsewhere a new one follows when it differs.
-// `wait` pauses between looks; false ends the watch. NotFound if `job` does not exist.
+// `wait` pauses between looks; false ends the watch. NotFound if `job` does not exist; Aborted,
+// naming the job, if one that was watched to its end failed.
 absl::Status ShowStatus(kube::Client& client, const StatusOptions& options, const Clock& clock,
                         std::FILE* out, const std::function<bool()>& wait);
 

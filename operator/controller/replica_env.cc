@@ -58,6 +58,13 @@ void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attemp
   env.push_back({api::kEnvAttempt, std::to_string(attempt)});
 }
 
+// Kubernetes' default, which the trainer takes as its own, needs no saying.
+void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
+  static const api::Json::json_pointer kGrace("/spec/terminationGracePeriodSeconds");
+  if (!pod_template.contains(kGrace) || !pod_template.at(kGrace).is_number_integer()) return;
+  env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
+}
+
 void AddTraining(const api::TrainingJob& job, const api::TrainingSpec& training, api::Role role,
                  std::vector<EnvVar>& env) {
   env.push_back({api::kEnvJobUid, job.metadata.uid});
@@ -66,6 +73,7 @@ void AddTraining(const api::TrainingJob& job, const api::TrainingSpec& training,
   if (job.spec.restart_scope) {
     env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
   }
+  AddGrace(*job.spec.replica_specs.at(role).tmpl, env);
   env.push_back({api::kEnvConfig, api::TrainingSpecToJson(training).dump()});
   if (job.spec.strategy) {
     env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});

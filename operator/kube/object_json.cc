@@ -51,20 +51,14 @@ error_code ReadNumber(ondemand::value& value, Object& into) {
   ondemand::number number;
   const error_code error = value.get_number().get(number);
   if (error != simdjson::SUCCESS) return IsLargeInteger(token) ? ReadDouble(token, into) : error;
-  switch (number.get_number_type()) {
-    case ondemand::number_type::floating_point_number:
-      return ReadDouble(token, into);
-    case ondemand::number_type::unsigned_integer:
-      into = number.get_uint64();
-      break;
-    case ondemand::number_type::signed_integer:
-      const std::int64_t whole = number.get_int64();
-      if (whole < 0) {
-        into = whole;
-      } else {
-        into = static_cast<std::uint64_t>(whole);
-      }
-      break;
+  if (number.is_uint64()) {
+    into = number.get_uint64();
+  } else if (!number.is_int64()) {  // a fraction, or newer simdjson's "big integer"
+    return ReadDouble(token, into);
+  } else if (const std::int64_t whole = number.get_int64(); whole < 0) {
+    into = whole;
+  } else {
+    into = static_cast<std::uint64_t>(whole);
   }
   return simdjson::SUCCESS;
 }

@@ -25,6 +25,9 @@ using prometheus::Registry;
 
 // Reasons are constants of the operator; a status that others wrote must not fill the memory.
 constexpr std::size_t kMaxReasons = 32;
+// Those that the rules give most jobs that fail; others begin when they come.
+constexpr const char* kReasons[] = {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
+                                    "PodRejected", "ReplicaFailed"};
 
 const Histogram::BucketBoundaries kRequestBuckets{0.002, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                   0.25,  0.5,   1,    2.5,   10,   30};
@@ -104,7 +107,7 @@ struct OperatorMetrics::Recorded {
                    "From the beginning of a restart to all replicas running again.", kJobBuckets);
   Gauge& build_info;
   std::mutex mutex;
-  std::set<std::string> reasons;  // guarded by mutex
+  std::set<std::string> reasons, watched;  // guarded by mutex
 
   explicit Recorded(const std::string& version)
       : build_info(prometheus::BuildGauge()
@@ -113,7 +116,20 @@ struct OperatorMetrics::Recorded {
                        .Register(registry)
                        .Add({{"version", version}})) {
     build_info.Set(1);
+    // At 0 from the start: of a counter that begins at 1, rate() and increase() miss the first.
     for (const char* cause : {"application", "disruption"}) restarts.Add({{"cause", cause}});
+    for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
+  }
+
+  // The counts of a watch's ends, from 0 on.
+  void BeginWatch(const std::string& resource) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!watched.insert(resource).second) return;
+    }
+    for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
+      watch_restarts.Add({{"resource", resource}, {"reason", reason}});
+    }
   }
 
   std::string BoundedReason(const std::string& reason) {
@@ -162,6 +178,7 @@ void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind, const absl
 }
 
 void OperatorMetrics::OnWatchEvent(const kube::Kind& kind) {
+  recorded_->BeginWatch(kind.plural);
   recorded_->watch_last_event.Add({{"resource", kind.plural}})
       .Set(Seconds(clock_.Now().time_since_epoch()));
 }

@@ -67,8 +67,9 @@ void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
     for (const Snapshot::Job* job : *list) {
       if (left == 0) break;
       --left;
-      families.Add(
-          1, {{"namespace", job->namespace_name}, {"name", job->name}, {"state", StateOf(*job)}});
+      families.Add(1, {{"namespace", job->namespace_name},
+                       {"trainingjob", job->name},
+                       {"state", StateOf(*job)}});
     }
   }
   families.Gauge("lockstep_operator_job_series_left_out",

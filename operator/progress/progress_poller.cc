@@ -61,19 +61,34 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   return progress;
 }
 
+GroupState GroupFromProto(const proto::GetStatusResponse& message) {
+  GroupState group;
+  group.missing.assign(message.missing().begin(), message.missing().end());
+  // A newer trainer may do what this program has no name for.
+  if (proto::Activity_IsValid(message.activity())) {
+    group.activity = static_cast<api::Activity>(message.activity());
+  }
+  return group;
+}
+
 }  // namespace
 
 struct ProgressPoller::Peer {
-  explicit Peer(controller::ProgressTarget where)
-      : target(std::move(where)), stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
+  Peer(controller::ProgressTarget where, api::JobToken with)
+      : target(std::move(where)),
+        token(std::move(with)),
+        stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
 
   const controller::ProgressTarget target;
+  const api::JobToken token;
   const std::unique_ptr<proto::TrainerStatus::Stub> stub;
   // The rest is guarded by the poller's mutex.
   std::optional<api::Progress> latest;
-  std::vector<std::string> missing;
+  std::vector<std::string> lost;
   bool has_answered = false;
   int unanswered = 0;  // questions in a row
+  std::optional<GroupState> group;
+  std::string nonce;  // of the last answer: for the next proof
   SteadyTime next_call;
   bool asked = false;  // a question is under way
 };
@@ -85,7 +100,7 @@ struct ProgressPoller::Call {
   proto::GetStatusResponse response;
 };
 
-ProgressPoller::ProgressPoller(PollerOptions options) : options_(options) {
+ProgressPoller::ProgressPoller(PollerOptions options) : options_(std::move(options)) {
   thread_ = std::jthread([this](std::stop_token stop) { Loop(std::move(stop)); });
 }
 
@@ -103,7 +118,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   if (peer == nullptr || peer->target != target) {
     // What the predecessor said still stands until the new leader speaks.
     const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
-    peer = std::make_shared<Peer>(target);
+    peer = std::make_shared<Peer>(target, TokenOf(target.job_uid));
     peer->latest = said;
     must_look_ = true;  // a new peer is asked at once
     changed_.notify_all();
@@ -116,13 +131,23 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   const auto found = peers_.find(job_uid);
   if (found == peers_.end()) return {};
   const Peer& peer = *found->second;
-  return {.missing = peer.missing,
+  return {.missing = peer.lost,
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence};
+}
+
+api::JobToken ProgressPoller::TokenOf(const std::string& job_uid) const {
+  return options_.token_of ? options_.token_of(job_uid) : api::JobToken();
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   peers_.erase(job_uid);
+}
+
+std::optional<GroupState> ProgressPoller::State(const std::string& job_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto peer = peers_.find(job_uid);
+  return peer == peers_.end() ? std::nullopt : peer->second->group;
 }
 
 void ProgressPoller::Loop(std::stop_token stop) {
@@ -165,6 +190,10 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
   call->context.set_deadline(
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
+  call->request.set_nonce(peer->nonce);
+  if (!peer->nonce.empty()) {
+    call->request.set_proof(peer->token.Prove(api::kProofOfStatus, peer->nonce, ""));
+  }
   peer->asked = true;
   calls_.emplace(call, std::move(owned));
   peer->stub->async()->GetStatus(
@@ -179,11 +208,22 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const proto::GetStatusResponse& said = call.response;
   // A pod that took over the address may be another job's.
   const bool is_ours = said.job_uid().empty() || said.job_uid() == peer.target.job_uid;
-  peer.missing.clear();
+  peer.lost.clear();
+  if (status.ok()) {
+    // The first answer of a pod with a token holds nothing but what a proof is made for.
+    if (peer.nonce.empty() && !said.nonce().empty()) {
+      peer.next_call = SteadyTime();
+      must_look_ = true;
+    }
+    peer.nonce = said.nonce();
+  } else {
+    peer.group.reset();  // a pod that does not answer may be a dead one
+  }
   if (status.ok() && is_ours) {
     peer.has_answered = true;
     peer.unanswered = 0;
-    peer.missing.assign(said.missing_members().begin(), said.missing_members().end());
+    peer.lost.assign(said.missing_members().begin(), said.missing_members().end());
+    peer.group = GroupFromProto(said);
     const api::Progress progress = FromProto(said.progress());
     if (said.has_progress() && api::IsInRange(progress)) peer.latest = progress;
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||

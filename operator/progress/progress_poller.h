@@ -3,14 +3,18 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/base/clock.h"
+#include "api/v1/activity.h"
+#include "api/v1/job_token.h"
 #include "operator/controller/progress_source.h"
 
 namespace grpc {
@@ -24,6 +28,14 @@ struct PollerOptions {
   Duration deadline = std::chrono::seconds(2);  // of an answer
   // Questions under way at a time: what answers is whatever a tenant runs.
   std::size_t most_calls = 256;
+  // What the leading pod of a job asks to be proven; unset: no job has one. Any thread.
+  std::function<api::JobToken(const std::string& job_uid)> token_of;
+};
+
+// What a leading pod said last of its group, for people to read.
+struct GroupState {
+  std::vector<std::string> missing;  // replicas that the rendezvous waits for: "worker 1"
+  api::Activity activity = api::Activity::kUnknown;  // of rank 0
 };
 
 // Quiet when a pod cannot be reached: an operator outside the cluster sees no pod addresses.
@@ -38,11 +50,15 @@ class ProgressPoller final : public controller::ProgressSource {
   // Silent is a leader that has left two questions in a row without an answer.
   controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
+  // Nothing before the first answer of the present leading pod, and none of a job that nobody asks
+  // Latest() of. Thread-safe, as all methods.
+  std::optional<GroupState> State(const std::string& job_uid);
 
  private:
   struct Peer;  // a leading pod, its channel and what it said
   struct Call;  // one question under way
 
+  api::JobToken TokenOf(const std::string& job_uid) const;
   void Loop(std::stop_token stop);
   SteadyTime AskDue();
   void Ask(const std::shared_ptr<Peer>& peer);

@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
-"""Writes the golden files of this folder: what PyTorch computes for small inputs.
+"""Writes the golden files of this folder: what PyTorch and Keras compute for small inputs.
 
-    python3 -m venv /tmp/golden && /tmp/golden/bin/pip install torch
+    python3 -m venv /tmp/golden && /tmp/golden/bin/pip install torch keras
     /tmp/golden/bin/python tests/golden/generate.py
 
-Inputs are float32 numbers, PyTorch computes in float64, so the files hold the exact answers to
-float32's precision. Padding "same", weight decay and Adam are Keras', spelled out here where
-PyTorch's differ. The tests tests/trainer/{backend,optim}/golden_*.cc read the files; run this again
+Inputs are float32 numbers, and both compute in float64, so the files hold the exact answers to
+float32's precision. Ops are PyTorch's, with Keras' padding "same" spelled out here; optimizers are
+Keras' own, on PyTorch's gradients. The tests tests/trainer/{backend,optim}/golden_*.cc read the files; run this again
 only to add a case.
 """
 import json
 import math
+import os
 import pathlib
 
-import torch
-import torch.nn.functional as F
+os.environ["KERAS_BACKEND"] = "torch"
+import keras  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent
 torch.set_default_dtype(torch.float64)
+keras.config.set_floatx("float64")
 
 
 def values(generator, *shape):
@@ -151,59 +155,48 @@ def write_losses_of_rows(generator):
            "soft": tensor_json(soft), "scale": scale, **cases})
 
 
-class KerasAdam:
-    """Adam as Keras has it: epsilon is added to sqrt(v) before the bias correction."""
+class KerasOptimizer:
+    """One of Keras' own optimizers, in float64, over tensors of PyTorch's."""
 
-    def __init__(self, parameters, lr, beta1, beta2, epsilon, weight_decay):
+    def __init__(self, parameters, optimizer):
         self.parameters = parameters
-        self.lr, self.beta1, self.beta2, self.epsilon = lr, beta1, beta2, epsilon
-        self.weight_decay = weight_decay
-        self.m = [torch.zeros_like(p) for p in parameters]
-        self.v = [torch.zeros_like(p) for p in parameters]
-        self.steps = 0
+        self.variables = [keras.Variable(p.detach().clone(), dtype="float64") for p in parameters]
+        self.optimizer = optimizer
 
     @torch.no_grad()
     def step(self):
-        self.steps += 1
-        rate = (self.lr * math.sqrt(1 - self.beta2**self.steps) / (1 - self.beta1**self.steps))
-        for p, m, v in zip(self.parameters, self.m, self.v):
-            p -= self.lr * self.weight_decay * p
-            m += (1 - self.beta1) * (p.grad - m)
-            v += (1 - self.beta2) * (p.grad**2 - v)
-            p -= rate * m / (v.sqrt() + self.epsilon)
+        self.optimizer.apply([p.grad for p in self.parameters], self.variables)
+        for p, variable in zip(self.parameters, self.variables):
+            p.copy_(variable.value)
 
 
-class DecoupledSgd(torch.optim.SGD):
-    """PyTorch's SGD with momentum is Keras' at a constant rate; the weight decay is decoupled."""
+def sgd(rate, momentum=0.0, nesterov=False, weight_decay=None):
+    return lambda p: KerasOptimizer(p, keras.optimizers.SGD(
+        learning_rate=rate, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay))
 
-    def __init__(self, parameters, lr, momentum, nesterov, decay):
-        super().__init__(parameters, lr=lr, momentum=momentum, nesterov=nesterov)
-        self.decay = decay
 
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            for p in group["params"]:
-                p -= group["lr"] * self.decay * p
-        super().step()
+def adam(rate, beta1, beta2, epsilon, weight_decay=None):
+    return lambda p: KerasOptimizer(p, keras.optimizers.Adam(
+        learning_rate=rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon,
+        weight_decay=weight_decay))
 
 
 OPTIMIZERS = {
     "sgd": ({"name": "SGD", "learningRate": 0.05, "momentum": 0.0, "nesterov": False,
              "weightDecay": 0.0},
-            lambda p: DecoupledSgd(p, 0.05, 0.0, False, 0.0)),
+            sgd(0.05)),
     "momentum": ({"name": "SGD", "learningRate": 0.05, "momentum": 0.9, "nesterov": False,
                   "weightDecay": 0.0},
-                 lambda p: DecoupledSgd(p, 0.05, 0.9, False, 0.0)),
+                 sgd(0.05, 0.9)),
     "nesterov": ({"name": "SGD", "learningRate": 0.05, "momentum": 0.8, "nesterov": True,
                   "weightDecay": 0.01},
-                 lambda p: DecoupledSgd(p, 0.05, 0.8, True, 0.01)),
+                 sgd(0.05, 0.8, True, 0.01)),
     "adam": ({"name": "Adam", "learningRate": 0.01, "beta1": 0.9, "beta2": 0.999,
               "epsilon": 1e-7, "weightDecay": 0.0},
-             lambda p: KerasAdam(p, 0.01, 0.9, 0.999, 1e-7, 0.0)),
+             adam(0.01, 0.9, 0.999, 1e-7)),
     "adamw": ({"name": "Adam", "learningRate": 0.01, "beta1": 0.8, "beta2": 0.99,
                "epsilon": 1e-5, "weightDecay": 0.1},
-              lambda p: KerasAdam(p, 0.01, 0.8, 0.99, 1e-5, 0.1)),
+              adam(0.01, 0.8, 0.99, 1e-5, 0.1)),
 }
 
 

@@ -381,6 +381,9 @@ ELASTIC = [
     Bad("elastic training without checkpoints", changed(
         training_job(), elastic={"minReplicas": 1, "maxReplicas": 4}),
         "spec.training.checkpoint.directory"),
+    Bad("elastic training with a batch that changes with it", changed(
+        training_job(checkpoint={"directory": "/checkpoints"}, batchSize={"perReplica": 32}),
+        elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.training.batchSize.perReplica"),
 ]
 
 SCHEDULING = [

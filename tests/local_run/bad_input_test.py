@@ -208,11 +208,16 @@ class CheckpointTest(unittest.TestCase):
         self.assertIn("space", out)
         kept = list(small.glob("step-*/manifest.json"))
         self.assertTrue(kept, "the checkpoints from before the disk was full are gone")
-        again = dict(training, epochs=2, checkpoint={"directory": str(small), "keep": 1})
-        for path in small.glob("filler*"):
-            path.unlink()
+        last = max(int(path.parent.name[5:13]) for path in kept)
+        again = dict(training, epochs=2, checkpoint={"directory": str(small), "everySteps": 4, "keep": 1})
+        code, out = run_trainer(training=again)  # on the full disk, where nothing can be claimed
+        self.assertIn(f'"message":"restored a checkpoint","step":{last}', out)
+        self.assertEqual(code, 12, out)
+        subprocess.run(["mount", "-o", "remount,size=2m", str(small)], check=True)
         code, out = run_trainer(training=again)
-        self.assertIn("restored a checkpoint", out)
+        self.assertEqual(code, 0, out)
+        self.assertIn(f'"message":"restored a checkpoint","step":{last}', out)
+        self.assertEqual([path.name for path in small.glob("step-*")], ["step-00000020"])
 
 
 class CommandLineTest(unittest.TestCase):

@@ -1,16 +1,25 @@
-"""kill -9 of anything, at any time: training goes on, nothing is lost, nothing is left behind."""
+"""kill -9 of anything: training goes on, nothing is lost, nothing is left behind."""
+import hashlib
 import json
+import random
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 
-from local_run import SLOWNESS, Run, descendants, kill9, wait_until_gone, write_job
+from local_run import (SLOWNESS, TRAINER, Run, descendants, environment, kill9, wait_until_gone,
+                       write_job)
 
 
-def results(report):
+def results(report, run):
     """What must not depend on faults: bit for bit the same in every run of the same job."""
-    return {key: report[key] for key in ("state", "steps", "loss", "accuracy", "test_accuracy")}
+    found = {key: report[key] for key in ("state", "steps", "loss", "accuracy", "test_accuracy")}
+    folders = run.work_dir.glob(f"volumes/checkpoints/step-{report['steps']:08d}*/manifest.json")
+    last = max(folders).parent  # ".1" and so on: saved again after a kill in the middle of it
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        found[name] = hashlib.sha256((last / name).read_bytes()).hexdigest()
+    return found
 
 
 def ledger(run):
@@ -28,7 +37,7 @@ class FaultsTest(unittest.TestCase):
         run = Run(cls.job, cls.folder.name + "/undisturbed")
         code, report, err = run.finish()
         assert code == 0, f"{err}\n{run.logs()[-4000:]}"
-        cls.expected = results(report)
+        cls.expected = results(report, run)
 
     @classmethod
     def tearDownClass(cls):
@@ -42,7 +51,7 @@ class FaultsTest(unittest.TestCase):
     def check_finish(self, run, expected=None):
         code, report, err = run.finish()
         self.assertEqual(code, 0, f"{err}\n{run.logs()[-4000:]}")
-        self.assertEqual(results(report), expected or self.expected)
+        self.assertEqual(results(report, run), expected or self.expected)
         last = ledger(run)
         self.assertEqual((last["samplesLost"], last["samplesDuplicated"]), (0, 0))
         return report
@@ -76,7 +85,7 @@ class FaultsTest(unittest.TestCase):
         code, report, err = undisturbed.finish()
         self.assertEqual(code, 0, f"{err}\n{undisturbed.logs()[-4000:]}")
         self.assertRegex(undisturbed.logs(), '"communicator":"gloo"')
-        expected = results(report)
+        expected = results(report, undisturbed)
         for pod, replica in ((0, True), (1, False)):
             with self.subTest(pod=pod, replica=replica):
                 self.kill_and_check(f"ring{pod}", pod, replica, job, expected)
@@ -94,6 +103,40 @@ class FaultsTest(unittest.TestCase):
     def test_the_other_worker_supervisor_too(self):
         report = self.kill_and_check("pod1", pod=1, replica=False)
         self.assertGreaterEqual(report["restarts"], 1)
+
+    def test_kills_at_any_time(self):
+        """Several in one run, of anything, at moments that nobody chose: before the first step, in
+        the middle of a step, of an evaluation, of a save, of a recovery."""
+        seed = random.randrange(1 << 32)
+        chance = random.Random(seed)
+        run = self.start(f"anytime-{seed}")
+        run.wait_for(lambda: run.trainers(replica=True), "a replica")
+        for _ in range(4):
+            time.sleep(chance.uniform(0, 1.5))
+            victims = run.trainers()
+            if run.process.poll() is not None or not victims:
+                break
+            kill9(chance.choice(victims))
+        with self.subTest(seed=seed):
+            self.check_finish(run)
+
+    def test_a_stranger_cannot_take_a_place(self):
+        """Another user of this machine, with all that a replica is told but the job's token."""
+        run = self.start("stranger")
+        run.wait_for_checkpoint()
+        token = run.work_dir / "token"
+        self.assertEqual(token.stat().st_mode & 0o777, 0o600)
+        told = environment(run.trainers(pod=1, replica=True)[0])
+        self.assertEqual(told.pop("LOCKSTEP_TOKEN_FILE"), str(token.resolve()))
+        for name in ("LOCKSTEP_METRICS_FD", "LOCKSTEP_TERMINATION_MESSAGE_PATH"):
+            told.pop(name, None)
+        stranger = subprocess.Popen([str(TRAINER), "replica"], env=told, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        self.addCleanup(stranger.wait)
+        self.addCleanup(stranger.kill)
+        self.check_finish(run)
+        self.assertRegex(run.logs(), "refused a caller that does not know the job's token")
+        self.assertNotRegex(run.logs(), "was started again")
 
     def test_with_scope_gang_all_start_anew_from_the_checkpoint(self):
         job = write_job(self.folder.name, name="gang", scope="Gang")

@@ -171,4 +171,7 @@ def wait_until_gone(pids, timeout=15):
 
 
 def kill9(pid):
-    os.kill(pid, signal.SIGKILL)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended by itself

@@ -44,13 +44,24 @@ class ProcessorsTest(unittest.TestCase):
         code, report, err = run.finish()
         self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
         self.assertEqual(0, report["restarts"])
-        return report
+        return report, [json.loads(line) for line in run.logs().splitlines()
+                        if line.startswith("{")]
+
+    def check_that_ranks_agree(self, records):
+        """Bit for bit: a replica that rounds otherwise drifts away, and nobody brings it back."""
+        ends = [record for record in records if record.get("message") == "the run is done"]
+        self.assertEqual({0, 1}, {record["rank"] for record in ends})
+        self.assertEqual(1, len({record["checksum"] for record in ends}), ends)
 
     def test_different_instruction_sets_train_together_with_the_same_result(self):
         with tempfile.TemporaryDirectory() as folder:
-            alike = self.run_with_chief_on(folder, "ALL")
-            for isa in ("SSE41", "AVX2"):
-                mixed = self.run_with_chief_on(folder, isa)
+            alike, _ = self.run_with_chief_on(folder, "ALL")
+            for isa, device in (("SSE41", "cpu:baseline"), ("AVX2", "cpu:avx2")):
+                mixed, records = self.run_with_chief_on(folder, isa)
+                self.check_that_ranks_agree(records)
+                devices = {record["rank"]: record["device"] for record in records
+                           if "device" in record}
+                self.assertEqual(device, devices[0])
                 self.assertEqual(alike["steps"], mixed["steps"])
                 self.assertAlmostEqual(alike["loss"], mixed["loss"], delta=1e-3 * alike["loss"])
 

@@ -28,6 +28,9 @@ absl::Status NoSuch(const std::string& path) {
 absl::Status Crashed(const std::string& path) {
   return absl::UnavailableError(fmt::format("{}: the power is gone", path));
 }
+absl::Status BadDisk(const std::string& path) {
+  return absl::UnavailableError(fmt::format("{}: input/output error", path));
+}
 absl::Status Full(const std::string& path) {
   return absl::ResourceExhaustedError(fmt::format("{}: no space left on device", path));
 }
@@ -57,6 +60,20 @@ absl::Status FaultFileSystem::CreateDirectories(const std::string& path) {
   return fault == Fault::kCrash ? Crashed(path) : absl::OkStatus();
 }
 
+absl::Status FaultFileSystem::CreateDirectory(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const Fault fault = NextFault();
+  if (crashed_ && fault != Fault::kCrash) return Crashed(path);
+  if (fault == Fault::kFull) return Full(path);
+  const NodePtr parent = FindParent(path);
+  if (parent == nullptr) return NoSuch(path);
+  NodePtr& child = parent->now[Split(path).back()];
+  if (child != nullptr) return absl::AlreadyExistsError(fmt::format("{}: is there", path));
+  child = std::make_shared<Node>();
+  child->is_folder = true;
+  return fault == Fault::kCrash ? Crashed(path) : absl::OkStatus();
+}
+
 absl::Status FaultFileSystem::WriteFile(const std::string& path,
                                         const std::vector<std::span<const std::byte>>& pieces) {
   const std::lock_guard lock(mutex_);
@@ -80,6 +97,7 @@ absl::Status FaultFileSystem::WriteFile(const std::string& path,
 absl::StatusOr<std::string> FaultFileSystem::ReadFile(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (crashed_) return Crashed(path);
+  if (NextReadFails()) return BadDisk(path);
   const NodePtr node = Find(path);
   if (node == nullptr || node->is_folder) return NoSuch(path);
   return node->content;
@@ -110,6 +128,7 @@ absl::Status FaultFileSystem::SyncDirectory(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> FaultFileSystem::ListDirectory(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (crashed_) return Crashed(path);
+  if (NextReadFails()) return BadDisk(path);
   const NodePtr node = Find(path);
   if (node == nullptr || !node->is_folder) return NoSuch(path);
   std::vector<std::string> names;
@@ -149,10 +168,24 @@ void FaultFileSystem::FillDiskInOperation(int n, bool stays_full) {
   stays_full_ = stays_full;
 }
 
+void FaultFileSystem::FailInRead(int n) {
+  const std::lock_guard lock(mutex_);
+  fail_read_at_ = reads_ + n;
+}
+
+int FaultFileSystem::reads() const {
+  const std::lock_guard lock(mutex_);
+  return reads_;
+}
+
+bool FaultFileSystem::NextReadFails() {
+  return ++reads_ == fail_read_at_;
+}
+
 void FaultFileSystem::Reboot(std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   SettleAfterCrash(*root_, seed);
-  crash_at_ = full_at_ = 0;
+  crash_at_ = full_at_ = fail_read_at_ = 0;
   crashed_ = stays_full_ = false;
   choices_ = 0;
 }

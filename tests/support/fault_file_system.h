@@ -21,6 +21,7 @@ class FaultFileSystem final : public FileSystem {
   FaultFileSystem();
 
   absl::Status CreateDirectories(const std::string& path) override;
+  absl::Status CreateDirectory(const std::string& path) override;
   absl::Status WriteFile(const std::string& path,
                          const std::vector<std::span<const std::byte>>& pieces) override;
   absl::StatusOr<std::string> ReadFile(const std::string& path) override;
@@ -37,6 +38,10 @@ class FaultFileSystem final : public FileSystem {
   // Operation `n` (from 1, counted from now) finds the disk full half-way, and only that one, or
   // all writes from then on.
   void FillDiskInOperation(int n, bool stays_full);
+  // Read or listing `n` (from 1, counted from now) fails as a bad disk does, and only that one.
+  void FailInRead(int n);
+  // Reads and listings so far.
+  int reads() const;
   // What is found after the loss of power. `seed` decides which unsynced names have survived;
   // kLoseAll: none has; kKeepAll: all have, as when only the process died. Clears all faults.
   static constexpr std::uint64_t kLoseAll = std::numeric_limits<std::uint64_t>::max();
@@ -59,12 +64,14 @@ class FaultFileSystem final : public FileSystem {
   NodePtr Find(const std::string& path) const;
   NodePtr FindParent(const std::string& path) const;
   Fault NextFault();
+  bool NextReadFails();
   void SettleAfterCrash(Node& folder, std::uint64_t seed);
 
   mutable std::mutex mutex_;
   NodePtr root_;
   int operations_ = 0;
   int crash_at_ = 0, full_at_ = 0;  // 0: never
+  int reads_ = 0, fail_read_at_ = 0;
   bool stays_full_ = false, crashed_ = false;
   std::uint64_t choices_ = 0;  // made since the last Reboot
 };

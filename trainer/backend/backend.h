@@ -75,7 +75,8 @@ class Op {
   virtual std::size_t ScratchBytes() const { return 0; }
   // True if y may be the memory of x and dx that of dy.
   virtual bool InPlace() const { return false; }
-  // What was chosen when the op was made. Empty where there was nothing to choose.
+  // How each pass is done, as was chosen when the op was made. Empty where the back end does not
+  // say.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
   virtual void Forward(const StepContext& step) = 0;
@@ -175,6 +176,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string Name() const = 0;  // "reference", "cpu"
+  // What it runs on, for logs: "reference", "cpu:avx2".
+  virtual std::string Device() const { return Name(); }
   virtual std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) = 0;
   virtual std::unique_ptr<Op> MakeDense(const DenseSpec& spec) = 0;
   virtual std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec) = 0;

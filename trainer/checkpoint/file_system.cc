@@ -22,6 +22,8 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
   switch (error) {
     case ENOENT:
       return absl::NotFoundError(message);
+    case EEXIST:
+      return absl::AlreadyExistsError(message);
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
@@ -92,6 +94,11 @@ class PosixFileSystem final : public FileSystem {
           fmt::format("{}: is a file, expected a folder or nothing", path));
     }
     return SyncDirectory(parent.string());
+  }
+
+  absl::Status CreateDirectory(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
+    return SystemError(errno, "create the folder", path);
   }
 
   absl::Status WriteFile(const std::string& path,

@@ -12,12 +12,16 @@
 namespace lockstep::train {
 
 // Thread-safe. Errors name the path and the system's reason; NotFound: there is no such file;
-// ResourceExhausted: the disk is full.
+// ResourceExhausted: the disk is full; PermissionDenied: it is read-only or somebody else's;
+// Unavailable: anything else that the system reports, such as an input or output error.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
   // Missing parents too. What it made is durable when it returns.
   virtual absl::Status CreateDirectories(const std::string& path) = 0;
+  // One folder, which nobody else has made: AlreadyExists. Durable after SyncDirectory of its
+  // parent.
+  virtual absl::Status CreateDirectory(const std::string& path) = 0;
   // Creates or truncates, writes, fsyncs, closes. The name is durable after SyncDirectory.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;

@@ -52,16 +52,14 @@ struct FolderName {
 
 class FolderStore final : public CheckpointStore {
  public:
-  FolderStore(FileSystem& files, std::string directory, int keep)
-      : files_(files), directory_(std::move(directory)), keep_(keep) {}
+  // Without a claim: for reading.
+  FolderStore(FileSystem& files, std::string directory, int keep, std::optional<FolderClaim> claim)
+      : files_(files), directory_(std::move(directory)), keep_(keep), claim_(std::move(claim)) {}
 
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    LOCKSTEP_RETURN_IF_ERROR(CheckClaim());
     RemoveLeftovers();
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> present, Folders());
-    FolderName name{snapshot.step, 0};
-    for (const FolderName& other : present) {
-      if (other.step == name.step) name.copy = std::max(name.copy, other.copy + 1);
-    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
     if (absl::Status status = Write(snapshot, folder); !status.ok()) {
       // The first error is the one to tell; what cannot be removed now is a leftover of later.
@@ -76,29 +74,34 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
     std::sort(folders.begin(), folders.end(), std::greater<>());
     std::vector<std::string> damages;
+    bool may_pass = false;
     for (const FolderName& name : folders) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(name));
-      if (!committed) continue;
-      absl::StatusOr<Snapshot> snapshot = Load(PathOf(name), model_hash);
-      if (snapshot.ok()) return std::optional<Snapshot>(*std::move(snapshot));
-      if (!absl::IsDataLoss(snapshot.status())) return snapshot.status();
+      absl::StatusOr<std::optional<Snapshot>> snapshot = LoadIfCommitted(name, model_hash);
+      if (snapshot.ok() && !snapshot->has_value()) continue;
+      if (snapshot.ok() || absl::IsFailedPrecondition(snapshot.status())) return snapshot;
       damages.emplace_back(snapshot.status().message());
-      damaged_.insert(name);
+      // What only could not be read is kept: the disk may recover.
+      if (absl::IsDataLoss(snapshot.status())) damaged_.insert(name);
+      may_pass = may_pass || !absl::IsDataLoss(snapshot.status());
       LogWarning("a damaged checkpoint is passed over",
                  {{"checkpoint", PathOf(name)}, {"damage", damages.back()}});
     }
     if (damages.empty()) return std::optional<Snapshot>();
-    return absl::DataLossError(
-        fmt::format("{}: no checkpoint can be read: {}", directory_, fmt::join(damages, "; ")));
+    const std::string message =
+        fmt::format("{}: no checkpoint can be read: {}", directory_, fmt::join(damages, "; "));
+    return may_pass ? absl::UnavailableError(message) : absl::DataLossError(message);
   }
 
-  // Folders without a manifest: of saves that never ended.
+  // Folders without a manifest: of saves that never ended. Only the folder's owner may commit one,
+  // so nobody loses anything; but who lost the folder may not know yet and still be writing there,
+  // hence their names are not used again.
   void RemoveLeftovers() {
     const absl::StatusOr<std::vector<FolderName>> folders = Folders();
     if (!folders.ok()) return;  // whoever needs the list will report it
     for (const FolderName& name : *folders) {
       const absl::StatusOr<bool> committed = IsCommitted(name);
       if (!committed.ok() || *committed) continue;
+      left_over_.insert(name);
       WarnIfError(files_.RemoveRecursively(PathOf(name)), "leftovers of a save stay");
     }
   }
@@ -122,9 +125,33 @@ class FolderStore final : public CheckpointStore {
     return std::find(content->begin(), content->end(), kManifest) != content->end();
   }
 
+  absl::Status CheckClaim() {
+    if (claim_) return claim_->Check();
+    return absl::FailedPreconditionError(
+        fmt::format("{}: opened for reading, so nothing can be saved there", directory_));
+  }
+
+  // A folder of that step's that nobody else writes to.
+  absl::StatusOr<FolderName> MakeFolder(std::int64_t step) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> present, Folders());
+    FolderName name{step, 0};
+    const auto avoid = [&](const FolderName& other) {
+      if (other.step == name.step) name.copy = std::max(name.copy, other.copy + 1);
+    };
+    std::for_each(present.begin(), present.end(), avoid);
+    std::for_each(left_over_.begin(), left_over_.end(), avoid);
+    absl::Status made = files_.CreateDirectory(PathOf(name));
+    for (; absl::IsAlreadyExists(made); made = files_.CreateDirectory(PathOf(name))) ++name.copy;
+    LOCKSTEP_RETURN_IF_ERROR(made);
+    // Durable before anything in it is.
+    absl::Status durable = files_.SyncDirectory(directory_);
+    if (!durable.ok()) files_.RemoveRecursively(PathOf(name)).IgnoreError();
+    LOCKSTEP_RETURN_IF_ERROR(durable);
+    return name;
+  }
+
   absl::Status Write(const Snapshot& snapshot, const std::string& folder) {
     Manifest manifest{snapshot.step, snapshot.state, snapshot.model_hash, {}};
-    LOCKSTEP_RETURN_IF_ERROR(files_.CreateDirectories(folder));
     for (const auto& [name, tensors] :
          {std::pair(kModel, &snapshot.model), std::pair(kOptimizer, &snapshot.optimizer)}) {
       LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(*tensors));
@@ -143,8 +170,18 @@ class FolderStore final : public CheckpointStore {
     // The names of all files are durable before the manifest has its own: whoever finds it finds
     // everything it lists.
     LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
+    // Long may have passed since the last look.
+    LOCKSTEP_RETURN_IF_ERROR(CheckClaim());
     LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + kManifest));
     return files_.SyncDirectory(folder);
+  }
+
+  absl::StatusOr<std::optional<Snapshot>> LoadIfCommitted(const FolderName& name,
+                                                          const std::string& model_hash) const {
+    LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(name));
+    if (!committed) return std::optional<Snapshot>();
+    LOCKSTEP_ASSIGN_OR_RETURN(Snapshot snapshot, Load(PathOf(name), model_hash));
+    return std::optional<Snapshot>(std::move(snapshot));
   }
 
   absl::StatusOr<Snapshot> Load(const std::string& folder, const std::string& model_hash) const {
@@ -224,19 +261,34 @@ class FolderStore final : public CheckpointStore {
   FileSystem& files_;
   const std::string directory_;
   const int keep_;
-  std::set<FolderName> damaged_;  // as LoadLatest found them
+  std::optional<FolderClaim> claim_;
+  std::set<FolderName> damaged_;    // as LoadLatest found them
+  std::set<FolderName> left_over_;  // as RemoveLeftovers found them
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files,
-                                                                       const std::string& directory,
-                                                                       int keep) {
+absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
+    FileSystem& files, const std::string& directory, int keep, const CheckpointOwner& owner) {
   LOCKSTEP_CHECK(keep >= 1, "keep is {}", keep);
   LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(directory));
-  auto store = std::make_unique<FolderStore>(files, directory, keep);
-  store->RemoveLeftovers();
+  FolderClaim claim(files, directory, owner);
+  const absl::Status claimed = claim.Take();
+  if (absl::IsAborted(claimed)) return claimed;
+  auto store = std::make_unique<FolderStore>(files, directory, keep, std::move(claim));
+  if (claimed.ok()) {
+    store->RemoveLeftovers();
+  } else {
+    // A disk that is full now can still be read, and may have room when the first save is due.
+    LogWarning("the checkpoint folder cannot be claimed yet",
+               {{"error", std::string(claimed.message())}});
+  }
   return store;
+}
+
+std::unique_ptr<CheckpointStore> CheckpointStore::OpenReadOnly(FileSystem& files,
+                                                               const std::string& directory) {
+  return std::make_unique<FolderStore>(files, directory, 1, std::nullopt);
 }
 
 }  // namespace lockstep::train

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/owner.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace lockstep::train {
@@ -27,17 +28,25 @@ struct Snapshot {
 // One thread at a time.
 class CheckpointStore {
  public:
-  // Creates the folder if need be. `keep` newest checkpoints are kept, at least one.
+  // For the one process that saves: creates the folder if need be and claims it for `owner`. `keep`
+  // newest checkpoints are kept, at least one. Aborted: a newer process has claimed the folder.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files,
                                                                const std::string& directory,
-                                                               int keep);
+                                                               int keep,
+                                                               const CheckpointOwner& owner);
+  // For everybody else: it loads, and changes nothing.
+  static std::unique_ptr<CheckpointStore> OpenReadOnly(FileSystem& files,
+                                                       const std::string& directory);
   virtual ~CheckpointStore() = default;
   // Returns the checkpoint's folder. ResourceExhausted (disk full) and others leave earlier
-  // checkpoints as they were and no half-written one behind.
+  // checkpoints as they were and no half-written one behind. Aborted: a newer process has claimed
+  // the folder, and nothing was saved. FailedPrecondition: the store was opened for reading.
   virtual absl::StatusOr<std::string> Save(const Snapshot& snapshot) = 0;
-  // The newest complete checkpoint: a damaged one is passed over with a warning that names the file
-  // and the damage. nullopt if there is none at all. FailedPrecondition: of another model or of a
-  // newer format. DataLoss: there are checkpoints, and every one is damaged.
+  // The newest complete checkpoint: one that is damaged or cannot be read is passed over with a
+  // warning that names the file and the reason. nullopt if there is none at all.
+  // FailedPrecondition: of another model or of a newer format. DataLoss: there are checkpoints, and
+  // every one is damaged. Unavailable: as DataLoss, but of some only the reading failed, which may
+  // pass.
   virtual absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) = 0;
 };
 

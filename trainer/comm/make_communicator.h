@@ -2,6 +2,7 @@
 // other's gradient buffer), else gloo over TCP.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -16,9 +17,13 @@ namespace lockstep::train {
 
 struct CommunicatorOptions {
   int rank = 0, size = 1;
-  std::string bind_address;                     // this pod's own IP, for gloo
-  Duration timeout = std::chrono::seconds(30);  // of every wait for a peer
+  std::string bind_address;                             // this pod's own IP, for gloo
+  Duration connect_timeout = std::chrono::seconds(30);  // of every wait while the group is formed
+  Duration timeout = std::chrono::seconds(30);          // of every wait for a peer afterwards
   bool allow_shm = true;
+  // 32 bytes that show that this rank knows the job's token, for a nonce and a text; empty: ranks
+  // believe who connects. (Shared memory cannot be reached by name: the kernel guards it.)
+  std::function<std::string(const std::string& nonce, const std::string& text)> prove;
   // Stopping it is Abort(), also while the communicator is still being made.
   std::stop_token cancel;
 };

@@ -7,6 +7,23 @@
 #include "api/base/log.h"
 
 namespace lockstep::train {
+namespace {
+
+// What may be stored. A communicator needs a key or two a rank, of some hundred bytes for each
+// peer.
+constexpr std::size_t kLongestKey = 256;
+constexpr std::size_t kLargestValue = std::size_t{1} << 20;
+constexpr std::size_t kMostStored = std::size_t{64} << 20;
+
+constexpr auto kLogPeriod = std::chrono::seconds(10);
+constexpr int kLinesPerPeriod = 20;
+
+// Whoever has not shown that it belongs to the job learns nothing.
+grpc::Status Refused() {
+  return {grpc::StatusCode::UNAUTHENTICATED, ""};
+}
+
+}  // namespace
 
 SessionStream::SessionStream(Coordinator& coordinator, SessionId id)
     : coordinator_(coordinator), id_(id) {}
@@ -72,27 +89,47 @@ void PendingGet::OnDone() {
 }
 
 Coordinator::Coordinator(RosterConfig config, const Clock& clock)
-    : job_(config.job), job_uid_(config.job_uid), clock_(clock), roster_(std::move(config)) {}
+    : job_(config.job),
+      job_uid_(config.job_uid),
+      most_streams_(64 + 4 * config.slots.size()),
+      most_gets_(64 + 16 * config.slots.size()),
+      clock_(clock),
+      callers_(config.token, clock),
+      roster_(std::move(config)) {}
 
 SessionStream* Coordinator::Open() {
   const std::lock_guard lock(mutex_);
   const SessionId id = next_session_++;
   auto* stream = new SessionStream(*this, id);  // deletes itself in OnDone
   ++reactors_;
+  if (streams_.size() >= most_streams_) {
+    stream->End();
+    return stream;
+  }
   streams_.emplace(id, stream);
   roster_.Connect(id, clock_.SteadyNow());
+  proto::CoordinatorMessage message;
+  message.mutable_challenge()->set_session(id);
+  message.mutable_challenge()->set_nonce(callers_.Challenge(id));
+  stream->Send(message);
   stream->StartReading();
   return stream;
 }
 
 void Coordinator::Received(SessionId id, const proto::ReplicaMessage& message) {
   const std::lock_guard lock(mutex_);
+  if (message.has_join() && !callers_.AcceptsJoin(id, message.join())) {
+    Outbox out = roster_.Disconnect(id, "a Join without proof");
+    out.push_back({.to = id, .message = std::nullopt, .close = true});
+    return Deliver(out);
+  }
   Deliver(roster_.Receive(id, message, clock_.SteadyNow()));
 }
 
 void Coordinator::HungUp(SessionId id, SessionStream& stream) {
   const std::lock_guard lock(mutex_);
   streams_.erase(id);
+  callers_.Forget(id);
   Deliver(roster_.Disconnect(id, "its connection closed"));
   stream.End();
 }
@@ -107,14 +144,26 @@ void Coordinator::Tick() {
   Deliver(roster_.Tick(clock_.SteadyNow()));
 }
 
+// Whoever is refused may call again at once, so what it makes the leader log has a limit.
+void Coordinator::LogWithinLimit(const std::string& line) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (now - lines_from_ >= kLogPeriod) {
+    lines_from_ = now;
+    lines_ = 0;
+  }
+  if (++lines_ <= kLinesPerPeriod) LogWarning(line);
+}
+
 void Coordinator::Deliver(const Outbox& outbox) {
   for (const Outgoing& out : outbox) {
+    if (!out.log.empty()) LogWithinLimit(out.log);
     const auto at = streams_.find(out.to);
     if (at == streams_.end()) continue;
     if (out.message) at->second->Send(*out.message);
     if (!out.close) continue;
     at->second->End();
     streams_.erase(at);
+    callers_.Forget(out.to);
   }
   SyncStore();
   changed_.notify_all();
@@ -135,6 +184,7 @@ void Coordinator::SyncStore() {
   for (const auto& [key, get] : gets_) get->Finish(ended);
   gets_.clear();
   store_.clear();
+  store_bytes_ = 0;
   store_generation_ = current;
 }
 
@@ -146,8 +196,21 @@ grpc::Status Coordinator::CheckGeneration(std::uint64_t generation) const {
 
 grpc::Status Coordinator::Put(const proto::PutRequest& request) {
   const std::lock_guard lock(mutex_);
+  const std::string content =
+      api::StoreProofContent(request.generation(), request.key(), request.value());
+  if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
   if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
-  store_[request.key()] = request.value();
+  if (request.key().size() > kLongestKey || request.value().size() > kLargestValue ||
+      store_bytes_ + request.value().size() > kMostStored) {
+    return {
+        grpc::StatusCode::RESOURCE_EXHAUSTED,
+        fmt::format("a key of {} and a value of {} bytes, expected at most {}, {} and {} in all",
+                    request.key().size(), request.value().size(), kLongestKey, kLargestValue,
+                    kMostStored)};
+  }
+  std::string& value = store_[request.key()];
+  store_bytes_ += request.value().size() - value.size();
+  value = request.value();
   const auto [first, last] = gets_.equal_range(request.key());
   for (auto at = first; at != last; ++at) at->second->Answer(request.value());
   gets_.erase(first, last);
@@ -159,8 +222,14 @@ PendingGet* Coordinator::Get(const proto::GetRequest& request, proto::GetRespons
   auto* get = new PendingGet(*this, response);  // deletes itself in OnDone
   ++reactors_;
   const auto at = store_.find(request.key());
-  if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) {
+  const std::string content = api::StoreProofContent(request.generation(), request.key(), "");
+  if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) {
+    get->Finish(Refused());
+  } else if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) {
     get->Finish(current);
+  } else if (at == store_.end() && gets_.size() >= most_gets_) {
+    get->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                 fmt::format("{} calls are waiting already", gets_.size())});
   } else if (at != store_.end()) {
     get->Answer(at->second);
   } else {
@@ -179,13 +248,33 @@ void Coordinator::Cancel(PendingGet& get) {
   }
 }
 
-void Coordinator::Describe(proto::GetStatusResponse& response) const {
+void Coordinator::Describe(const proto::GetStatusRequest& request,
+                           proto::GetStatusResponse& response) {
   const std::lock_guard lock(mutex_);
+  response.set_nonce(callers_.StatusNonce());
+  if (!callers_.AcceptsStatusCall(request)) return;
   response.set_job(job_);
   response.set_job_uid(job_uid_);
   response.set_generation(roster_.generation());
   for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
+  for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
+  response.set_activity(roster_.activity());
+}
+
+std::set<std::string> Coordinator::MissingHosts() const {
+  const std::lock_guard lock(mutex_);
+  return roster_.MissingHosts();
+}
+
+void Coordinator::SetHostsWithoutAddress(std::set<std::string> hosts) {
+  const std::lock_guard lock(mutex_);
+  roster_.SetHostsWithoutAddress(std::move(hosts));
+}
+
+std::int64_t Coordinator::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return callers_.refusals();
 }
 
 bool Coordinator::WaitUntilDrained(Duration timeout) {

@@ -7,11 +7,13 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "api/base/clock.h"
 #include "api/proto/rendezvous.pb.h"
 #include "api/proto/trainer_status.pb.h"
+#include "trainer/control/caller_check.h"
 #include "trainer/control/membership.h"
 
 namespace lockstep::train {
@@ -63,11 +65,15 @@ class Coordinator {
  public:
   Coordinator(RosterConfig config, const Clock& clock);
 
+  // Sends the challenge. Ends at once where there are more streams than the job can need.
   SessionStream* Open();
   grpc::Status Put(const proto::PutRequest& request);
   PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
-  void Describe(proto::GetStatusResponse& response) const;
+  void Describe(const proto::GetStatusRequest& request, proto::GetStatusResponse& response);
   void Tick();
+  std::set<std::string> MissingHosts() const;
+  void SetHostsWithoutAddress(std::set<std::string> hosts);
+  std::int64_t refusals() const;  // callers that gave no proof, or a wrong one
   bool WaitUntilDrained(Duration timeout);
   void WaitUntilIdle();  // no stream and no Get is left
 
@@ -80,18 +86,24 @@ class Coordinator {
 
  private:
   void Deliver(const Outbox& outbox);
+  void LogWithinLimit(const std::string& line);
   void SyncStore();
   grpc::Status CheckGeneration(std::uint64_t generation) const;
 
   const std::string job_, job_uid_;
+  const std::size_t most_streams_, most_gets_;
   const Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  CallerCheck callers_;
+  int lines_ = 0;  // logged since lines_from_
+  SteadyTime lines_from_{};
   Roster roster_;
   std::map<SessionId, SessionStream*> streams_;  // those that may still be written to
   SessionId next_session_ = 1;
   std::uint64_t store_generation_ = 0;  // 0: closed
   std::map<std::string, std::string> store_;
+  std::size_t store_bytes_ = 0;
   std::multimap<std::string, PendingGet*> gets_;
   int reactors_ = 0;
 };

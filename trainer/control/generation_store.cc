@@ -30,7 +30,14 @@ absl::Status NoGeneration(const char* what, const std::string& key) {
 
 }  // namespace
 
-GenerationStore::GenerationStore(std::function<Target()> current) : current_(std::move(current)) {}
+GenerationStore::GenerationStore(api::JobToken token, std::function<Target()> current)
+    : token_(std::move(token)), current_(std::move(current)) {}
+
+std::string GenerationStore::Prove(const Target& target, const std::string& key,
+                                   const std::string& value) const {
+  return token_.Prove(api::kProofOfStore, target.challenge.nonce(),
+                      api::StoreProofContent(target.generation, key, value));
+}
 
 absl::Status GenerationStore::Set(const std::string& key, const std::string& value) {
   const Target target = current_();
@@ -39,6 +46,8 @@ absl::Status GenerationStore::Set(const std::string& key, const std::string& val
   request.set_generation(target.generation);
   request.set_key(key);
   request.set_value(value);
+  request.set_session(target.challenge.session());
+  request.set_proof(Prove(target, key, value));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kSetTimeout);
   proto::PutResponse response;
@@ -51,6 +60,8 @@ absl::StatusOr<std::string> GenerationStore::Get(const std::string& key, Duratio
   proto::GetRequest request;
   request.set_generation(target.generation);
   request.set_key(key);
+  request.set_session(target.challenge.session());
+  request.set_proof(Prove(target, key, ""));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + timeout);
   proto::GetResponse response;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "api/v1/job_token.h"
 #include "trainer/comm/key_value_store.h"
 #include "trainer/control/rendezvous_stream.h"
 
@@ -16,13 +17,17 @@ class GenerationStore final : public KeyValueStore {
   struct Target {  // stream is null if there is no generation
     std::shared_ptr<RendezvousStream> stream;
     std::uint64_t generation = 0;
+    proto::Challenge challenge;  // of the stream
   };
-  explicit GenerationStore(std::function<Target()> current);
+  GenerationStore(api::JobToken token, std::function<Target()> current);
 
   absl::Status Set(const std::string& key, const std::string& value) override;
   absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override;
 
  private:
+  std::string Prove(const Target& target, const std::string& key, const std::string& value) const;
+
+  const api::JobToken token_;
   const std::function<Target()> current_;
 };
 

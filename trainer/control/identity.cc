@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxProcessesPerPod = 1024;
+constexpr int kMostGraceSeconds = 1'000'000'000;
 
 absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, int& value) {
   const auto text = env(name);
@@ -28,6 +29,18 @@ absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, i
   }
   value = *number;
   return absl::OkStatus();
+}
+
+absl::Status ReadPodStarted(const GetEnv& env, Identity& id) {
+  const auto text = env(kEnvPodStarted);
+  if (!text) return absl::OkStatus();
+  const std::optional<std::int64_t> started = ParseInt64(*text);
+  if (started && *started >= 0) {
+    id.incarnation.pod_started = *started;
+    return absl::OkStatus();
+  }
+  return Invalid(
+      fmt::format("{}: found \"{}\", expected nanoseconds since 1970", kEnvPodStarted, *text));
 }
 
 absl::Status ReadSections(const GetEnv& env, Identity& id) {
@@ -108,6 +121,11 @@ api::TrainingSpec WithoutFolders(api::TrainingSpec training) {
 
 }  // namespace
 
+std::string HostPort(const std::string& ip, const std::string& port) {
+  const bool bare_ipv6 = ip.find(':') != std::string::npos && !ip.starts_with('[');
+  return fmt::format("{}:{}", bare_ipv6 ? "[" + ip + "]" : ip, port);
+}
+
 int Identity::Pods() const {
   return static_cast<int>(cluster.chief.size() + cluster.worker.size());
 }
@@ -156,6 +174,13 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   id.processes_per_pod = id.strategy.processes_per_pod.value_or(1);
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvProcessesPerPod, 1, kMaxProcessesPerPod, id.processes_per_pod));
+  LOCKSTEP_RETURN_IF_ERROR(ReadPodStarted(env, id));
+  LOCKSTEP_RETURN_IF_ERROR(
+      ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));
+  id.operated = env(api::kEnvRestartScope).has_value();
+  if (const auto file = env(api::kEnvTokenFile)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(id.token, api::JobToken::ReadFile(*file));
+  }
   LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, kEnvLocalRank, 0, id.processes_per_pod - 1, id.local_rank));
   return id;
 }

@@ -1,15 +1,21 @@
 // Who this process is: what the operator put into the environment, checked.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/job_token.h"
 #include "api/v1/training_job.h"
 
 namespace lockstep::train {
+
+// "10.0.0.1:8080", "[fd00::5]:8080": an IP address of either family, with a port.
+std::string HostPort(const std::string& ip, const std::string& port);
 
 // TF_CONFIG as TensorFlow's TFConfigClusterResolver reads it. Strict: see ParseTfConfig.
 struct ClusterSpec {
@@ -28,13 +34,30 @@ inline constexpr char kEnvLocalRank[] = "LOCKSTEP_LOCAL_RANK";
 // Where the rendezvous listens, if the pod itself hosts it: saves its replicas the DNS.
 inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 
+// When its supervisor set this pod off, in Unix nanoseconds: see Incarnation.
+inline constexpr char kEnvPodStarted[] = "LOCKSTEP_POD_STARTED";
+
+// Which of the processes that have had the same place in a job this is. The later one wins, by its
+// pod first: a pod that was given up for lost may live on behind a partition, and start its
+// replicas again and again.
+struct Incarnation {
+  std::int64_t pod_started = 0, process_started = 0;  // Unix nanoseconds
+  auto operator<=>(const Incarnation&) const = default;
+};
+
 struct Identity {
   std::string job, job_uid, namespace_name;
   api::Role role = api::Role::kWorker;
   int index = 0;  // within the role
   int attempt = 0;
   int processes_per_pod = 1;
-  int local_rank = 0;              // within the pod
+  int local_rank = 0;  // within the pod
+  Incarnation incarnation;
+  // An operator (or `lockstep run`) made this pod, and makes another in the place of one that is
+  // lost.
+  bool operated = false;
+  api::JobToken token;             // absent unless LOCKSTEP_TOKEN_FILE names one
+  int grace_seconds = 30;          // from the pod's SIGTERM to its SIGKILL
   std::string pod_ip;              // empty: bind all addresses
   std::string rendezvous_address;  // kEnvRendezvousAddress; empty: LeaderAddress()
   ClusterSpec cluster;
@@ -55,7 +78,8 @@ struct Identity {
 using GetEnv = std::function<std::optional<std::string>(const std::string&)>;
 std::optional<std::string> ProcessEnv(const std::string& name);
 
-// InvalidArgument names the variable. Without TF_CONFIG: an error if LOCKSTEP_ROLE or
+// InvalidArgument names the variable. The incarnation's process is left to the caller, who has a
+// clock. Without TF_CONFIG: an error if LOCKSTEP_ROLE or
 // LOCKSTEP_INDEX says that this is one replica of several, else a world of one pod at 127.0.0.1,
 // any port.
 absl::StatusOr<Identity> ReadIdentity(const GetEnv& env);

@@ -11,13 +11,13 @@ namespace lockstep::train {
 namespace {
 
 Outgoing Reject(SessionId id, const std::string& reason) {
-  Outgoing out{id, proto::CoordinatorMessage(), true};
+  Outgoing out{.to = id, .message = proto::CoordinatorMessage(), .close = true};
   out.message->mutable_rejected()->set_reason(reason);
   return out;
 }
 
 Outgoing Release(SessionId id, std::uint64_t generation) {
-  Outgoing out{id, proto::CoordinatorMessage(), false};
+  Outgoing out{.to = id, .message = proto::CoordinatorMessage()};
   out.message->mutable_released()->set_generation(generation);
   return out;
 }
@@ -29,6 +29,10 @@ std::string ToString(const Slot& slot) {
   return slot.local_rank == 0 ? pod : fmt::format("{} process {}", pod, slot.local_rank);
 }
 
+std::string PodOf(const Slot& slot) {
+  return fmt::format("{}-{}", slot.role, slot.index);
+}
+
 Roster::Roster(RosterConfig config) : config_(std::move(config)) {
   LOCKSTEP_CHECK(!config_.slots.empty(), "a roster of job {} without slots", config_.job);
 }
@@ -36,7 +40,7 @@ Roster::Roster(RosterConfig config) : config_(std::move(config)) {
 void Roster::Connect(SessionId id, SteadyTime now) {
   const auto [at, fresh] = sessions_.emplace(id, Session());
   LOCKSTEP_CHECK(fresh, "session {} connected twice", id);
-  at->second.last_heard = now;
+  at->second.connected = at->second.last_heard = now;
 }
 
 Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now) {
@@ -60,8 +64,21 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
   if (done_) return {Release(id, generation_)};
   const int rank = RankOf(join);
-  if (const absl::Status fits = Check(join, rank); !fits.ok()) {
-    return {Reject(id, std::string(fits.message()))};
+  if (std::optional<Refusal> refusal = Check(join, rank)) {
+    Outgoing refused = Reject(id, refusal->reason);
+    refused.log = std::move(refusal->log);
+    return {std::move(refused)};
+  }
+  const std::optional<SessionId> holder = Holder(rank);
+  if (holder && *holder != id && IsOutdated(join, sessions_.at(*holder))) {
+    // Closed without a word: should the later one go, the next attempt is welcome.
+    sessions_.erase(id);
+    const std::string who = ToString(config_.slots[static_cast<std::size_t>(rank)]);
+    return {{.to = id,
+             .message = std::nullopt,
+             .close = true,
+             .log = fmt::format("process {} of {} is kept out: a later one has its place",
+                                join.incarnation(), who)}};
   }
   Outbox out;
   Session& session = sessions_.at(id);
@@ -69,11 +86,12 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
     const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
     EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
   }
-  const std::optional<SessionId> holder = Holder(rank);
-  if (holder && *holder != id) Replace(*holder, join.incarnation(), out);
+  if (holder && *holder != id) Replace(*holder, join, out);
+  lost_.erase(rank);
   session.state = State::kWaiting;
   session.rank = rank;
-  session.incarnation = join.incarnation();
+  session.incarnation_id = join.incarnation();
+  session.incarnation = {join.pod_started(), join.process_started()};
   session.layout = join.layout();
   session.step = join.step();
   session.last_generation = join.last_generation();
@@ -88,30 +106,10 @@ int Roster::RankOf(const proto::Join& join) const {
   return at == config_.slots.end() ? -1 : static_cast<int>(at - config_.slots.begin());
 }
 
-absl::Status Roster::Check(const proto::Join& join, int rank) const {
-  const std::string who = ToString(Slot{join.role(), join.index(), join.local_rank()});
-  if (join.job() != config_.job) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} is of job \"{}\", but this rendezvous is of job \"{}\"", who, join.job(), config_.job));
-  }
-  if (join.cluster_hash() != config_.cluster_hash) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has the cluster hash \"{}\", but the leader has \"{}\"", who,
-                    join.cluster_hash(), config_.cluster_hash));
-  }
-  if (rank < 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} is not one of the {} members of job \"{}\", which are {} to {}", who,
-                    config_.slots.size(), config_.job, ToString(config_.slots.front()),
-                    ToString(config_.slots.back())));
-  }
-  for (const auto& [id, session] : sessions_) {
-    if (session.rank < 0 || session.rank == rank || session.layout == join.layout()) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "{} has the parameter layout \"{}\", but {} has \"{}\"", who, join.layout(),
-        ToString(config_.slots[static_cast<std::size_t>(session.rank)]), session.layout));
-  }
-  return absl::OkStatus();
+// A newcomer with a token proves it before it gets here; that does not say which of two is later.
+bool Roster::IsOutdated(const proto::Join& join, const Session& holder) const {
+  return holder.incarnation_id != join.incarnation() &&
+         Incarnation{join.pod_started(), join.process_started()} < holder.incarnation;
 }
 
 std::optional<SessionId> Roster::Holder(int rank) const {
@@ -127,17 +125,19 @@ bool Roster::InGeneration(const Session& session) const {
 
 // A process that lives on although a newer one has its place is told so; a new stream of the same
 // process only means that the old one broke.
-void Roster::Replace(SessionId old_id, const std::string& incarnation, Outbox& out) {
+void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   const Session old = sessions_.at(old_id);
   const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
   sessions_.erase(old_id);
   if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
-  if (old.incarnation == incarnation) {
-    out.push_back({old_id, std::nullopt, true});
-  } else {
-    out.push_back(Reject(old_id, fmt::format("process {} of {} was replaced by process {}",
-                                             old.incarnation, slot, incarnation)));
+  if (old.incarnation_id == join.incarnation()) {
+    out.push_back({.to = old_id, .message = std::nullopt, .close = true});
+    return;
   }
+  Outgoing superseded = Reject(old_id, fmt::format("process {} of {} was replaced by process {}",
+                                                   old.incarnation_id, slot, join.incarnation()));
+  superseded.message->mutable_rejected()->set_superseded(true);
+  out.push_back(std::move(superseded));
 }
 
 void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox& out) {
@@ -146,7 +146,7 @@ void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox&
     if (!InGeneration(session)) continue;
     session.state = State::kLapsed;
     if (id == culprit) continue;
-    Outgoing ended{id, proto::CoordinatorMessage(), false};
+    Outgoing ended{.to = id, .message = proto::CoordinatorMessage()};
     ended.message->mutable_generation_ended()->set_generation(generation_);
     ended.message->mutable_generation_ended()->set_reason(reason);
     out.push_back(std::move(ended));
@@ -164,6 +164,7 @@ void Roster::StartIfComplete(Outbox& out) {
   if (by_rank.size() < config_.slots.size()) return;
   generation_ = highest + 1;
   active_ = true;
+  activity_ = proto::ACTIVITY_UNKNOWN;
   proto::CoordinatorMessage message;
   proto::Membership& membership = *message.mutable_membership();
   membership.set_generation(generation_);
@@ -180,14 +181,15 @@ void Roster::StartIfComplete(Outbox& out) {
   }
   for (const auto& [rank, id] : by_rank) {
     membership.set_rank(rank);
-    out.push_back({id, message, false});
+    out.push_back({.to = id, .message = message});
   }
 }
 
 void Roster::TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat) {
   const bool leads = session.rank == 0 && InGeneration(session);
-  if (!leads || heartbeat.generation() != generation_ || !heartbeat.has_progress()) return;
-  progress_ = heartbeat.progress();
+  if (!leads || heartbeat.generation() != generation_) return;
+  activity_ = heartbeat.activity();
+  if (heartbeat.has_progress()) progress_ = heartbeat.progress();
 }
 
 Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
@@ -213,6 +215,7 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
   if (at == sessions_.end()) return {};
   const Session lost = at->second;
   sessions_.erase(at);
+  if (lost.rank >= 0) lost_.insert(lost.rank);
   Outbox out;
   if (InGeneration(lost)) {
     const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
@@ -229,41 +232,31 @@ Outbox Roster::Tick(SteadyTime now) {
   for (auto& [id, session] : sessions_) {
     if (was_away) session.last_heard = now;
   }
+  std::vector<SessionId> strangers;
   for (const auto& [id, session] : sessions_) {
-    if (now - session.last_heard >= config_.dead_after) dead.push_back(id);
+    if (now - session.last_heard >= config_.dead_after) {
+      dead.push_back(id);
+    } else if (session.state == State::kConnected &&
+               now - session.connected >= 2 * config_.dead_after) {
+      strangers.push_back(id);  // who belongs here says so at once
+    }
   }
   Outbox out;
+  for (const SessionId id : strangers) {
+    sessions_.erase(id);
+    out.push_back({.to = id, .message = std::nullopt, .close = true});
+  }
   for (const SessionId id : dead) {
     const double seconds = std::chrono::duration<double>(config_.dead_after).count();
     Outbox more = Disconnect(id, fmt::format("no heartbeat for {} s", seconds));
     out.insert(out.end(), more.begin(), more.end());
-    out.push_back({id, std::nullopt, true});
+    out.push_back({.to = id, .message = std::nullopt, .close = true});
   }
   if (now - last_waiting_ < config_.waiting_every) return out;
   last_waiting_ = now;
   for (const auto& [id, session] : sessions_) {
     if (session.state == State::kWaiting) out.push_back(WaitingFor(id));
   }
-  return out;
-}
-
-std::vector<std::string> Roster::Missing() const {
-  std::vector<std::string> missing;
-  if (active_ || done_) return missing;
-  std::vector<bool> present(config_.slots.size());
-  for (const auto& [id, session] : sessions_) {
-    if (session.state == State::kWaiting) present[static_cast<std::size_t>(session.rank)] = true;
-  }
-  for (std::size_t rank = 0; rank < present.size(); ++rank) {
-    if (!present[rank]) missing.push_back(ToString(config_.slots[rank]));
-  }
-  return missing;
-}
-
-Outgoing Roster::WaitingFor(SessionId id) const {
-  Outgoing out{id, proto::CoordinatorMessage(), false};
-  proto::Waiting& waiting = *out.message->mutable_waiting();
-  for (const std::string& slot : Missing()) waiting.add_missing(slot);
   return out;
 }
 

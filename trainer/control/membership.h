@@ -3,14 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "api/base/clock.h"
 #include "api/proto/rendezvous.pb.h"
+#include "trainer/control/address_watch.h"
+#include "trainer/control/identity.h"
 
 namespace lockstep::train {
 
@@ -24,10 +28,14 @@ struct Slot {
   auto operator<=>(const Slot&) const = default;
 };
 std::string ToString(const Slot& slot);  // "worker 1", "worker 1 process 2"
+std::string PodOf(const Slot& slot);     // "worker-1"
 
 struct RosterConfig {
   std::string job, job_uid, cluster_hash;
-  std::vector<Slot> slots;  // by rank
+  std::vector<Slot> slots;         // by rank
+  std::vector<std::string> hosts;  // of the slots' pods, by rank; empty: not known
+  api::JobToken token;
+  std::function<bool(const std::string& host)> has_address = &HasAddress;
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);
 };
@@ -35,7 +43,8 @@ struct RosterConfig {
 struct Outgoing {
   SessionId to = 0;
   std::optional<proto::CoordinatorMessage> message;
-  bool close = false;  // end the stream after the message
+  bool close = false;    // end the stream after the message
+  std::string log = {};  // for the leader's own log: a caller is not told what others are like
 };
 using Outbox = std::vector<Outgoing>;
 
@@ -48,6 +57,8 @@ class Roster {
 
   void Connect(SessionId id, SteadyTime now);
   Outbox Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now);
+  // As of now these hosts have no address: their pods are not there.
+  void SetHostsWithoutAddress(std::set<std::string> hosts) { without_address_ = std::move(hosts); }
   // The stream is gone. A loss, unless training is done or the process was only waiting.
   Outbox Disconnect(SessionId id, const std::string& reason);
   // Drops sessions that have been silent for dead_after; tells those who wait who is missing. Call
@@ -60,38 +71,53 @@ class Roster {
   bool empty() const { return sessions_.empty(); }
   // Slots that a new generation waits for; empty while one is active or training is done.
   std::vector<std::string> Missing() const;
+  std::set<std::string> MissingHosts() const;
+  // Pods, as "worker-1", that the group has had and of which no process is here any more. At most
+  // 256; empty once training is done.
+  std::vector<std::string> LostPods() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
+  // What rank 0 is doing; unknown while no generation is active.
+  proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
 
  private:
   enum class State { kConnected, kWaiting, kActive, kFinished, kLapsed, kReleased };
   struct Session {
     State state = State::kConnected;
     int rank = -1;
-    std::string incarnation, layout;
+    std::string incarnation_id, layout;
+    Incarnation incarnation;
     std::int64_t step = -1;
     std::uint64_t last_generation = 0;
-    SteadyTime last_heard;
+    SteadyTime connected, last_heard;
   };
 
   Outbox Join(SessionId id, const proto::Join& join);
   Outbox Finish(SessionId id, std::uint64_t generation);
   void TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat);
-  absl::Status Check(const proto::Join& join, int rank) const;
+  struct Refusal {
+    std::string reason, log;
+  };
+  std::optional<Refusal> Check(const proto::Join& join, int rank) const;
+  bool IsOutdated(const proto::Join& join, const Session& holder) const;
+  std::vector<int> MissingRanks() const;
   int RankOf(const proto::Join& join) const;  // -1: no such slot
   std::optional<SessionId> Holder(int rank) const;
   bool InGeneration(const Session& session) const;
-  void Replace(SessionId old_id, const std::string& incarnation, Outbox& out);
+  void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
   void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
   void StartIfComplete(Outbox& out);
   Outgoing WaitingFor(SessionId id) const;
 
-  const RosterConfig config_;
+  RosterConfig config_;
   std::map<SessionId, Session> sessions_;
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
+  std::set<int> lost_;  // ranks whose last process is gone and none has come since
+  std::set<std::string> without_address_;
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
+  proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;
 };
 
 }  // namespace lockstep::train

@@ -12,11 +12,24 @@ absl::Status Invalid(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
-std::optional<int> ParseInt(std::string_view text) {
-  int value = 0;
+namespace {
+
+template <typename Integer>
+std::optional<Integer> Parse(std::string_view text) {
+  Integer value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+}  // namespace
+
+std::optional<int> ParseInt(std::string_view text) {
+  return Parse<int>(text);
+}
+
+std::optional<std::int64_t> ParseInt64(std::string_view text) {
+  return Parse<std::int64_t>(text);
 }
 
 absl::StatusOr<json> ParseJson(const std::string& name, const std::string& text) {

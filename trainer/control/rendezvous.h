@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
+#include "api/v1/activity.h"
 #include "api/v1/training_job.h"
 #include "trainer/comm/key_value_store.h"
 #include "trainer/control/identity.h"
@@ -30,7 +31,8 @@ struct Membership {
   std::vector<Member> members;  // by rank: pod rank * processes_per_pod + local rank
   int world() const { return static_cast<int>(members.size()); }
   // The rank whose state all others take: the furthest, and of those the lowest. -1: none has any.
-  int FurthestRank() const;
+  // Who claims more steps than the run has counts as having none.
+  int FurthestRank(std::int64_t total_steps) const;
 };
 
 // Thread-safe.
@@ -41,9 +43,12 @@ class Rendezvous {
   virtual ~Rendezvous() = default;
   // Blocks until everybody is there; in the middle of a generation it ends that one for all.
   // `step`: see Member. `layout`: Model::LayoutFingerprint, must be equal on all.
-  //   DeadlineExceeded: names the missing and the leader's address.
-  //   FailedPrecondition: this process does not belong (another cluster hash, slot or layout, or a
-  //     newer process has its place), naming both sides.
+  //   DeadlineExceeded: names the missing and the leader's address. Time counts only while the pods
+  //     of all who are missing are there: as long as an operator has yet to make one, or to replace
+  //     one that was lost, those who are here keep their memory and wait.
+  //   FailedPrecondition: this process does not belong (another cluster hash, slot or layout); the
+  //     leader's log names both sides.
+  //   Aborted: a later process has its place.
   //   Cancelled: this pod was asked to stop while it waited; save what is in memory and leave.
   //   AlreadyExists: every member has finished: the result is saved, leave with 0.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) = 0;
@@ -54,12 +59,15 @@ class Rendezvous {
   virtual KeyValueStore& store() = 0;
   // Latest progress, sent with the next heartbeat.
   virtual void Report(const api::Progress& progress) = 0;
+  // What this replica does from now on, sent with every heartbeat. Cheap enough for every step.
+  virtual void SetActivity(api::Activity activity) = 0;
   // True once this pod has been asked to stop (SIGTERM to its supervisor, which passes it on).
   // Ranks agree by summing this flag in the all-reduce of a step, so that all see it at the same
   // one: rank 0 saves, ranks with the flag leave with kExitPreempted, the others Join again.
   virtual bool StopRequested() const = 0;
   // Blocks until every member has called it, then all may exit. Aborted: the generation ended
-  // first, Join again. DeadlineExceeded: as Join.
+  // first, Join again. DeadlineExceeded: a member lives and yet does not finish; Join again.
+  // Cancelled: this pod was asked to stop.
   virtual absl::Status Finish() = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "api/base/check.h"
 #include "api/base/log.h"
 #include "api/base/status.h"
+#include "trainer/control/address_watch.h"
 #include "trainer/control/generation_store.h"
 #include "trainer/control/grpc_options.h"
 #include "trainer/control/progress_proto.h"
@@ -46,6 +48,7 @@ class RendezvousClient final : public Rendezvous {
   void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override;
+  void SetActivity(api::Activity activity) override { activity_ = activity; }
   bool StopRequested() const override { return options_.stop_requested(); }
   absl::Status Finish() override;
 
@@ -58,13 +61,16 @@ class RendezvousClient final : public Rendezvous {
   void Broken(int connection, const std::string& reason);
   void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
   std::optional<absl::StatusOr<Membership>> Answer();
-  absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until,
-                             SteadyTime deadline);
+  absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until);
+  absl::Status SendJoin(std::unique_lock<std::mutex>& lock);
+  bool SomebodyIsYetToCome() const;
   void LogWaiting();
   std::string WaitingFor() const;
   void BeatUntil(const std::stop_token& stop);
 
   const std::string address_;
+  const std::string leader_host_;
+  const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
   proto::Join join_;  // what does not change, and the latest of the rest
@@ -75,18 +81,23 @@ class RendezvousClient final : public Rendezvous {
   int connection_ = 0;                        // its number: late words of older ones are dropped
   bool broken_ = false;                       // stream_ is
   bool answered_ = false;                     // it has brought a message
+  bool had_leader_ = false;                   // some stream has
+  proto::Challenge challenge_;                // of stream_; empty: has not come yet
   std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
   Membership membership_;
   std::string ended_reason_;
-  std::optional<std::string> rejected_;
-  std::vector<std::string> missing_;
+  std::optional<proto::Rejected> rejected_;
+  std::vector<std::string> missing_, absent_;
+  SteadyTime counting_since_;  // of the Join under way: see Rendezvous::Join
   std::optional<proto::TrainerProgress> progress_;
+  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // not guarded
   EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
   bool telling_end_ = false;  // on_generation_end_ is being called
   SteadyTime last_log_;
 
   GenerationStore store_;
+  AddressWatch addresses_;
   std::jthread heart_;
 };
 
@@ -94,13 +105,15 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
                                    RendezvousClientOptions options)
     : address_(identity.rendezvous_address.empty() ? identity.LeaderAddress()
                                                    : identity.rendezvous_address),
+      leader_host_(address_.substr(0, address_.rfind(':'))),
+      token_(identity.token),
       clock_(clock),
       options_(std::move(options)),
       last_log_(clock.SteadyNow()),
-      store_([this] {
+      store_(identity.token, [this] {
         const std::lock_guard lock(mutex_);
         if (phase_ != Phase::kMember || broken_) return GenerationStore::Target{};
-        return GenerationStore::Target{stream_, membership_.generation};
+        return GenerationStore::Target{stream_, membership_.generation, challenge_};
       }) {
   RouteGrpcLog();
   join_.set_cluster_hash(identity.ClusterHash());
@@ -108,6 +121,8 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
   join_.set_role(std::string(api::RoleName(identity.role)));
   join_.set_index(identity.index);
   join_.set_local_rank(identity.local_rank);
+  join_.set_pod_started(identity.incarnation.pod_started);
+  join_.set_process_started(identity.incarnation.process_started);
   join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
   heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
 }
@@ -122,9 +137,9 @@ RendezvousClient::~RendezvousClient() {
 }
 
 absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::string& layout) {
-  const SteadyTime deadline = clock_.SteadyNow() + options_.timeout;
   Duration retry = options_.first_retry;
   std::unique_lock lock(mutex_);
+  counting_since_ = clock_.SteadyNow();
   if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
   if (auto answer = Answer()) return *std::move(answer);
   // The end of the last generation must not be taken for that of the next.
@@ -133,23 +148,36 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
   join_.set_layout(layout);
   join_.set_last_generation(membership_.generation);
   while (true) {
-    lock.unlock();
-    proto::ReplicaMessage message;
-    *message.mutable_join() = join_;
-    Connected()->Send(message);  // a broken stream also says so itself
-    lock.lock();
+    LOCKSTEP_RETURN_IF_ERROR(SendJoin(lock));
     while (true) {
       if (auto answer = Answer()) return *std::move(answer);
       if (broken_) break;
       retry = options_.first_retry;  // it is there: should it go away, look again at once
-      LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, deadline, deadline));
+      LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
     }
     const SteadyTime again = clock_.SteadyNow() + retry;
-    while (clock_.SteadyNow() < again) {
-      LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again, deadline));
-    }
+    while (clock_.SteadyNow() < again) LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again));
     retry = std::min(retry * 3 / 2, options_.longest_retry);
   }
+}
+
+// With a token not before the challenge that the proof is for has come. A stream that breaks says
+// so itself.
+absl::Status RendezvousClient::SendJoin(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const std::shared_ptr<RendezvousStream> stream = Connected();
+  lock.lock();
+  while (token_.present() && challenge_.nonce().empty() && !broken_) {
+    LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
+  }
+  proto::ReplicaMessage message;
+  *message.mutable_join() = join_;
+  message.mutable_join()->set_proof(
+      token_.Prove(api::kProofOfJoin, challenge_.nonce(), join_.SerializeAsString()));
+  lock.unlock();
+  stream->Send(message);
+  lock.lock();
+  return absl::OkStatus();
 }
 
 // What has been decided about the Join under way, if anything has.
@@ -159,15 +187,17 @@ std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
     return absl::AlreadyExistsError(fmt::format("training is done, says {}", address_));
   }
   if (!rejected_) return std::nullopt;
-  return absl::FailedPreconditionError(
-      fmt::format("refused by the rendezvous at {}: {}", address_, *rejected_));
+  const std::string reason =
+      fmt::format("refused by the rendezvous at {}: {}", address_, rejected_->reason());
+  if (rejected_->superseded()) return absl::AbortedError(reason);
+  return absl::FailedPreconditionError(reason);
 }
 
 // Waits for a message, a break or `until`; not Ok at the deadline or on a stop.
-absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until,
-                                             SteadyTime deadline) {
+absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until) {
   const SteadyTime now = clock_.SteadyNow();
-  if (now >= deadline) {
+  if (SomebodyIsYetToCome()) counting_since_ = now;
+  if (now - counting_since_ >= options_.timeout) {
     const double seconds = std::chrono::duration<double>(options_.timeout).count();
     return absl::DeadlineExceededError(fmt::format(
         "rendezvous at {}: not complete after {:.3g} s: {}", address_, seconds, WaitingFor()));
@@ -179,6 +209,14 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
   if (now - last_log_ >= options_.log_every) LogWaiting();
   changed_.wait_for(lock, std::min<Duration>(until - now, kStopPoll));
   return absl::OkStatus();
+}
+
+// Whether a pod is missing that is still to be made. A leader that was there once is replaced like
+// any other; of one that never answered only its name's address can tell.
+bool RendezvousClient::SomebodyIsYetToCome() const {
+  if (!options_.successors_come) return false;
+  if (answered_) return !absent_.empty();
+  return had_leader_ || addresses_.WithoutAddress().contains(leader_host_);
 }
 
 std::string RendezvousClient::WaitingFor() const {
@@ -210,6 +248,7 @@ std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
   auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
   const std::lock_guard lock(mutex_);
   stream_ = stream;
+  if (!had_leader_ && options_.successors_come) addresses_.Watch({leader_host_});
   return stream;
 }
 
@@ -221,7 +260,9 @@ void RendezvousClient::Disconnect() {
     ++connection_;
     broken_ = false;
     answered_ = false;
+    challenge_.Clear();
     missing_.clear();
+    absent_.clear();
   }
   // Without the lock: the last owner waits for the stream's thread, which may want it.
 }
@@ -230,6 +271,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
   answered_ = true;
+  if (!std::exchange(had_leader_, true)) addresses_.Watch({});
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
       if (phase_ != Phase::kJoining) break;
@@ -242,11 +284,15 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       EndGeneration(lock, message.generation_ended().reason());
       break;
     case proto::CoordinatorMessage::kRejected:
-      rejected_ = message.rejected().reason();
+      rejected_ = message.rejected();
       EndGeneration(lock, message.rejected().reason());
       break;
     case proto::CoordinatorMessage::kWaiting:
       missing_.assign(message.waiting().missing().begin(), message.waiting().missing().end());
+      absent_.assign(message.waiting().absent().begin(), message.waiting().absent().end());
+      break;
+    case proto::CoordinatorMessage::kChallenge:
+      challenge_ = message.challenge();
       break;
     case proto::CoordinatorMessage::kReleased:
       phase_ = Phase::kReleased;
@@ -302,7 +348,11 @@ absl::Status RendezvousClient::Finish() {
   if (stream) stream->Send(message);
   lock.lock();
   while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
-    changed_.wait_for(lock, deadline - clock_.SteadyNow());
+    if (StopRequested()) {
+      return absl::CancelledError(fmt::format(
+          "asked to stop while the other members of generation {} finish", membership_.generation));
+    }
+    changed_.wait_for(lock, std::min<Duration>(deadline - clock_.SteadyNow(), kStopPoll));
   }
   if (phase_ == Phase::kMember) {
     return absl::DeadlineExceededError(
@@ -329,6 +379,7 @@ void RendezvousClient::BeatUntil(const std::stop_token& stop) {
       proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
       heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
       if (progress_) *heartbeat.mutable_progress() = *progress_;
+      heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
       lock.unlock();
       if (stream) stream->Send(message);
       stream.reset();  // without the lock, see Disconnect()
@@ -349,6 +400,7 @@ std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const
 std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock) {
   RendezvousClientOptions options;
   options.timeout = std::chrono::seconds(identity.training.rendezvous_timeout_seconds);
+  options.successors_come = identity.operated;
   options.stop_requested = &StopSignalled;
   return MakeRendezvousClient(identity, clock, std::move(options));
 }

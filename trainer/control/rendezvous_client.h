@@ -15,6 +15,8 @@ struct RendezvousClientOptions {
   // Between attempts to reach the leader: quick at first, since it is most often just starting.
   Duration first_retry = std::chrono::milliseconds(20);
   Duration longest_retry = std::chrono::milliseconds(500);
+  // Somebody puts another pod in the place of one that is lost: see Rendezvous::Join.
+  bool successors_come = false;
   std::function<bool()> stop_requested;  // any thread
 };
 

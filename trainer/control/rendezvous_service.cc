@@ -12,6 +12,7 @@
 #include "api/base/log.h"
 #include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
+#include "trainer/control/address_watch.h"
 #include "trainer/control/coordinator.h"
 #include "trainer/control/grpc_options.h"
 #include "trainer/control/listen_probe.h"
@@ -19,10 +20,13 @@
 namespace lockstep::train {
 namespace {
 
+constexpr int kLargestMessage = 2 << 20;  // a value of the store is the largest
+
 class GrpcRendezvousService final : public RendezvousService {
  public:
   GrpcRendezvousService(RosterConfig config, const Clock& clock)
       : tick_every_(std::min<Duration>(config.dead_after / 10, std::chrono::milliseconds(250))),
+        addresses_(config.has_address),
         coordinator_(std::move(config), clock),
         rendezvous_(coordinator_),
         status_(coordinator_) {}
@@ -30,6 +34,7 @@ class GrpcRendezvousService final : public RendezvousService {
   absl::Status Listen(const std::string& address) {
     grpc::ServerBuilder builder;
     SetServerOptions(builder);
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&rendezvous_);
     builder.RegisterService(&status_);
@@ -52,6 +57,7 @@ class GrpcRendezvousService final : public RendezvousService {
   }
 
   int port() const override { return port_; }
+  std::int64_t refusals() const override { return coordinator_.refusals(); }
 
   bool WaitUntilDrained(Duration timeout) override {
     return coordinator_.WaitUntilDrained(timeout);
@@ -84,9 +90,9 @@ class GrpcRendezvousService final : public RendezvousService {
    public:
     explicit StatusCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
     grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
-                                        const proto::GetStatusRequest*,
+                                        const proto::GetStatusRequest* request,
                                         proto::GetStatusResponse* response) override {
-      coordinator_.Describe(*response);
+      coordinator_.Describe(*request, *response);
       grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
       reactor->Finish(grpc::Status::OK);
       return reactor;
@@ -102,11 +108,14 @@ class GrpcRendezvousService final : public RendezvousService {
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
       wake.wait_for(lock, stop, tick_every_, [] { return false; });
+      addresses_.Watch(coordinator_.MissingHosts());
+      coordinator_.SetHostsWithoutAddress(addresses_.WithoutAddress());
       coordinator_.Tick();
     }
   }
 
   const Duration tick_every_;
+  AddressWatch addresses_;
   Coordinator coordinator_;
   RendezvousCalls rendezvous_;
   StatusCalls status_;
@@ -134,15 +143,18 @@ RosterConfig RosterFor(const Identity& identity) {
   config.job = identity.job;
   config.job_uid = identity.job_uid;
   config.cluster_hash = identity.ClusterHash();
-  const auto add = [&](api::Role role, std::size_t pods) {
-    for (int index = 0; index < static_cast<int>(pods); ++index) {
+  config.token = identity.token;
+  const auto add = [&](api::Role role, const std::vector<std::string>& pods) {
+    for (int index = 0; index < static_cast<int>(pods.size()); ++index) {
+      const std::string& address = pods[static_cast<std::size_t>(index)];
       for (int process = 0; process < identity.processes_per_pod; ++process) {
         config.slots.push_back({std::string(api::RoleName(role)), index, process});
+        config.hosts.push_back(address.substr(0, address.rfind(':')));
       }
     }
   };
-  add(api::Role::kChief, identity.cluster.chief.size());
-  add(api::Role::kWorker, identity.cluster.worker.size());
+  add(api::Role::kChief, identity.cluster.chief);
+  add(api::Role::kWorker, identity.cluster.worker);
   return config;
 }
 
@@ -150,10 +162,7 @@ std::string ListenAddress(const Identity& identity) {
   const std::string leader = identity.LeaderAddress();
   const std::size_t colon = leader.rfind(':');
   const std::string host = leader.substr(0, colon), port = leader.substr(colon + 1);
-  if (!identity.pod_ip.empty()) {
-    const bool bare_ipv6 = identity.pod_ip.find(':') != std::string::npos;
-    return fmt::format("{}:{}", bare_ipv6 ? "[" + identity.pod_ip + "]" : identity.pod_ip, port);
-  }
+  if (!identity.pod_ip.empty()) return HostPort(identity.pod_ip, port);
   return IsLoopback(host) ? leader : "0.0.0.0:" + port;
 }
 

@@ -2,6 +2,7 @@
 // port. Run by the leading pod's supervisor.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,8 @@ class RendezvousService {
                                                                   const Clock& clock);
   virtual ~RendezvousService() = default;
   virtual int port() const = 0;
+  // Callers that gave no proof that they know the job's token, or a wrong one.
+  virtual std::int64_t refusals() const = 0;
   // True as soon as every member has been released and has hung up; false after `timeout`.
   virtual bool WaitUntilDrained(Duration timeout) = 0;
 };

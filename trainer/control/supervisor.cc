@@ -67,7 +67,11 @@ class SignalFd {
 class Supervisor {
  public:
   Supervisor(const Identity& identity, const Clock& clock, const SupervisorOptions& options)
-      : identity_(identity), clock_(clock), options_(options), budget_(options.restart_budget) {}
+      : identity_(identity),
+        clock_(clock),
+        options_(options),
+        started_(clock.Now()),
+        budget_(options.restart_budget) {}
 
   absl::StatusOr<int> Run();
 
@@ -89,6 +93,7 @@ class Supervisor {
   const Identity& identity_;
   const Clock& clock_;
   const SupervisorOptions& options_;
+  const Time started_;
   SignalFd signals_;  // first: before any thread
   RestartBudget budget_;
   std::unique_ptr<RendezvousService> rendezvous_;
@@ -146,6 +151,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   spec.signal_mask = signals_.before();
   spec.fds = {ends[1]};
   spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
+  spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
   spec.env[kEnvMetricsFd] = fmt::format("{}", ends[1]);
   if (rendezvous_) {
     const std::string listens = ListenAddress(identity_);
@@ -293,6 +299,10 @@ void Supervisor::Drain() {
 }
 
 }  // namespace
+
+Duration StopGrace(Duration pod_grace) {
+  return pod_grace - std::min<Duration>(pod_grace / 6, std::chrono::seconds(5));
+}
 
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options) {

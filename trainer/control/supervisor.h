@@ -28,6 +28,10 @@ struct SupervisorOptions {
   std::function<absl::StatusOr<ReplicaMetrics>(const std::string& line)> decode_metrics;
 };
 
+// What of a pod's grace period the replicas get: the rest is for the supervisor itself and for the
+// kubelet to see its end.
+Duration StopGrace(Duration pod_grace);
+
 // Returns the pod's exit code when all its replicas have ended:
 //   0: all ended with 0; the leader stays until every member of the world has been released;
 //   the code of the first replica that ended with 1 to 127 or kExitRendezvousDeadline, or once the

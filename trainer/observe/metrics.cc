@@ -7,13 +7,15 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "trainer/observe/replica_series.h"
 
 namespace lockstep::train {
 namespace {
@@ -22,108 +24,33 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// One time series of a replica: rows of the same name make one family.
-struct Series {
-  const char* name;
-  const char* help;
-  MetricType type;
-  const char* phase;  // of lockstep_trainer_time_seconds_total; else null
-  double (*value)(const ReplicaMetrics&);
-};
-
-template <auto member>
-double Get(const ReplicaMetrics& metrics) {
-  return static_cast<double>(metrics.*member);
-}
-
-constexpr char kTime[] = "lockstep_trainer_time_seconds_total";
-constexpr char kTimeHelp[] = "Time spent, by phase of the work.";
 constexpr auto kGauge = MetricType::Gauge;
 constexpr auto kCounter = MetricType::Counter;
-using M = ReplicaMetrics;
 
-constexpr Series kSeries[] = {
-    {"lockstep_trainer_world_size", "Replicas that train together.", kGauge, nullptr,
-     Get<&M::world>},
-    {"lockstep_trainer_step", "Steps done since the job began.", kGauge, nullptr, Get<&M::step>},
-    {"lockstep_trainer_epoch", "Epochs done since the job began.", kGauge, nullptr, Get<&M::epoch>},
-    {"lockstep_trainer_loss", "Mean training loss since the epoch's start.", kGauge, nullptr,
-     Get<&M::loss>},
-    {"lockstep_trainer_accuracy_ratio", "Training accuracy since the epoch's start.", kGauge,
-     nullptr, Get<&M::accuracy>},
-    {"lockstep_trainer_learning_rate", "Learning rate of the latest step.", kGauge, nullptr,
-     Get<&M::learning_rate>},
-    {"lockstep_trainer_examples_per_second", "Training speed of all replicas together, lately.",
-     kGauge, nullptr, Get<&M::examples_per_second>},
-    {"lockstep_trainer_checkpoint_last_step", "Step of the newest checkpoint; -1: none yet.",
-     kGauge, nullptr, Get<&M::last_checkpoint_step>},
-    {"lockstep_trainer_checkpoint_last_success_timestamp_seconds",
-     "When the newest checkpoint was saved; 0: none yet.", kGauge, nullptr,
-     Get<&M::last_checkpoint_time>},
-    {"lockstep_trainer_steps_total", "Steps that the replica has taken part in.", kCounter, nullptr,
-     Get<&M::steps_total>},
-    {"lockstep_trainer_examples_total", "Samples that the replica has trained on.", kCounter,
-     nullptr, Get<&M::examples_total>},
-    {"lockstep_trainer_allreduce_bytes_total", "Bytes that the replica has put into all-reduces.",
-     kCounter, nullptr, Get<&M::all_reduce_bytes>},
-    {"lockstep_trainer_generations_total", "Memberships that the replica has been part of.",
-     kCounter, nullptr, Get<&M::generations>},
-    {"lockstep_trainer_samples_lost_total", "Samples that an epoch has left out.", kCounter,
-     nullptr, Get<&M::samples_lost>},
-    {"lockstep_trainer_samples_duplicated_total", "Samples that an epoch has used again.", kCounter,
-     nullptr, Get<&M::samples_duplicated>},
-    {kTime, kTimeHelp, kCounter, "input", Get<&M::input_seconds>},
-    {kTime, kTimeHelp, kCounter, "compute", Get<&M::compute_seconds>},
-    {kTime, kTimeHelp, kCounter, "communication", Get<&M::communication_seconds>},
-    {kTime, kTimeHelp, kCounter, "optimizer", Get<&M::optimizer_seconds>},
-    {kTime, kTimeHelp, kCounter, "checkpoint", Get<&M::checkpoint_seconds>},
-    {kTime, kTimeHelp, kCounter, "evaluation", Get<&M::evaluation_seconds>},
-    {kTime, kTimeHelp, kCounter, "rendezvous", Get<&M::rendezvous_seconds>},
-};
-constexpr std::size_t kSeriesCount = std::size(kSeries);
+constexpr char kStepSeconds[] = "lockstep_trainer_step_duration_seconds";
 
-ClientMetric Sample(MetricType type, const std::string& rank, const char* phase, double value) {
+ClientMetric Sample(bool is_counter, const std::string& rank, const char* phase, double value) {
   ClientMetric sample;
   sample.label.push_back({"rank", rank});
   if (phase != nullptr) sample.label.push_back({"phase", phase});
-  (type == kCounter ? sample.counter.value : sample.gauge.value) = value;
+  (is_counter ? sample.counter.value : sample.gauge.value) = value;
   return sample;
 }
 
-// The numbers of one replica over all of its processes.
-class ReplicaSeries {
- public:
-  // A process counts from 0, so a total that went back is that of a new one; its counts are added.
-  void Update(const ReplicaMetrics& metrics) {
-    rank_ = std::to_string(metrics.rank);
-    for (std::size_t i = 0; i < kSeriesCount; ++i) {
-      const double value = kSeries[i].value(metrics);
-      if (kSeries[i].type == kCounter) {
-        values_[i] += value >= process_totals_[i] ? value - process_totals_[i] : value;
-        process_totals_[i] = value;
-      } else {
-        values_[i] = value;
-      }
-    }
-    has_values_ = true;
+ClientMetric HistogramSample(const std::string& rank, const DurationHistogram& histogram) {
+  ClientMetric sample;
+  sample.label.push_back({"rank", rank});
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+    count += static_cast<std::uint64_t>(histogram.counts[i]);
+    const bool last = i == histogram.kBounds.size();
+    sample.histogram.bucket.push_back(
+        {count, last ? std::numeric_limits<double>::infinity() : histogram.kBounds[i]});
   }
-
-  void CountRestart() {
-    ++restarts_;
-    process_totals_ = {};
-  }
-
-  const std::string& rank() const { return rank_; }
-  bool has_values() const { return has_values_; }
-  double value(std::size_t series) const { return values_[series]; }
-  double restarts() const { return restarts_; }
-
- private:
-  std::string rank_;
-  bool has_values_ = false;
-  std::array<double, kSeriesCount> values_{}, process_totals_{};
-  double restarts_ = 0;
-};
+  sample.histogram.sample_count = count;
+  sample.histogram.sample_sum = histogram.sum;
+  return sample;
+}
 
 class MetricsTable {
  public:
@@ -140,31 +67,46 @@ class MetricsTable {
   std::vector<MetricFamily> Collect() const {
     const std::lock_guard lock(mutex_);
     std::vector<MetricFamily> families;
-    for (std::size_t i = 0; i < kSeriesCount; ++i) {
-      const Series& series = kSeries[i];
-      if (families.empty() || families.back().name != series.name) {
-        families.push_back({series.name, series.help, series.type, {}});
+    for (std::size_t i = 0; i < SeriesRows().size(); ++i) {
+      const SeriesRow& row = SeriesRows()[i];
+      if (families.empty() || families.back().name != row.name) {
+        families.push_back({row.name, row.help, row.is_counter ? kCounter : kGauge, {}});
       }
-      for (const auto& [local_rank, replica] : replicas_) {
-        if (!replica.has_values()) continue;
-        families.back().metric.push_back(
-            Sample(series.type, replica.rank(), series.phase, replica.value(i)));
-      }
+      AddSamples(families.back(), [&](const ReplicaSeries& replica) {
+        return Sample(row.is_counter, replica.rank(), row.phase, replica.value(i));
+      });
     }
     families.push_back({"lockstep_trainer_replica_restarts_total",
                         "Times that the supervisor has started the replica again.",
                         kCounter,
                         {}});
-    for (const auto& [local_rank, replica] : replicas_) {
-      // Before its first report a replica's rank is not known.
-      if (!replica.has_values()) continue;
-      families.back().metric.push_back(
-          Sample(kCounter, replica.rank(), nullptr, replica.restarts()));
-    }
+    AddSamples(families.back(), [](const ReplicaSeries& replica) {
+      return Sample(true, replica.rank(), nullptr, static_cast<double>(replica.restarts()));
+    });
+    AddStepSeconds(families);
     return families;
   }
 
  private:
+  // Before its first report a replica's rank is not known.
+  template <typename MakeSample>
+  void AddSamples(MetricFamily& family, const MakeSample& make_sample) const {
+    for (const auto& [local_rank, replica] : replicas_) {
+      if (replica.has_values()) family.metric.push_back(make_sample(replica));
+    }
+  }
+
+  // Only pods whose replica has led have it: 18 series of each rank would be too many.
+  void AddStepSeconds(std::vector<MetricFamily>& families) const {
+    MetricFamily family{
+        kStepSeconds, "Time of a step, of the leading rank.", MetricType::Histogram, {}};
+    for (const auto& [local_rank, replica] : replicas_) {
+      if (replica.step_seconds().sum <= 0) continue;
+      family.metric.push_back(HistogramSample(replica.rank(), replica.step_seconds()));
+    }
+    if (!family.metric.empty()) families.push_back(std::move(family));
+  }
+
   mutable std::mutex mutex_;
   std::map<int, ReplicaSeries> replicas_;  // by local rank
 };

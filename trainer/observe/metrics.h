@@ -2,6 +2,7 @@
 // which serves those of all its replicas on one /metrics.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,17 +11,31 @@
 
 namespace lockstep::train {
 
+// How often a duration fell into each of a fixed set of ranges.
+struct DurationHistogram {
+  // Upper bounds in seconds, from small models on a GPU to large ones on a CPU; above is one more.
+  static constexpr std::array<double, 16> kBounds = {
+      0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+
+  void Observe(double seconds);
+
+  std::array<std::int64_t, kBounds.size() + 1> counts{};  // not cumulative
+  double sum = 0;
+};
+
 // What one replica knows; counters are totals since its process started.
 struct ReplicaMetrics {
   int rank = 0, world = 0;
-  std::int64_t step = 0;
+  std::int64_t step = 0, total_steps = 0;
   double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0;
-  double examples_per_second = 0;
-  std::int64_t steps_total = 0, examples_total = 0;
+  double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
+  std::int64_t steps_total = 0;
+  std::int64_t examples_total = 0;  // of this rank's own share
+  DurationHistogram step_seconds;   // of the leading rank only: all ranks step together
   double input_seconds = 0, compute_seconds = 0, communication_seconds = 0, optimizer_seconds = 0,
-         checkpoint_seconds = 0, evaluation_seconds = 0, rendezvous_seconds = 0;
+         checkpoint_seconds = 0, evaluation_seconds = 0, rendezvous_seconds = 0, idle_seconds = 0;
   std::int64_t all_reduce_bytes = 0, generations = 0;
-  std::int64_t samples_lost = 0, samples_duplicated = 0;
+  std::int64_t samples_lost = 0, samples_duplicated = 0;  // since the job began, of all ranks
   std::int64_t last_checkpoint_step = -1;
   double last_checkpoint_time = 0;  // Unix seconds
 };

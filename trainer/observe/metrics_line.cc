@@ -17,7 +17,8 @@ using Json = nlohmann::json;
 
 struct Field {
   const char* name;
-  std::variant<int ReplicaMetrics::*, std::int64_t ReplicaMetrics::*, double ReplicaMetrics::*>
+  std::variant<int ReplicaMetrics::*, std::int64_t ReplicaMetrics::*, double ReplicaMetrics::*,
+               DurationHistogram ReplicaMetrics::*>
       member;
 };
 
@@ -25,11 +26,15 @@ constexpr std::array kFields = {
     Field{"rank", &ReplicaMetrics::rank},
     Field{"world", &ReplicaMetrics::world},
     Field{"step", &ReplicaMetrics::step},
+    Field{"totalSteps", &ReplicaMetrics::total_steps},
     Field{"epoch", &ReplicaMetrics::epoch},
     Field{"loss", &ReplicaMetrics::loss},
     Field{"accuracy", &ReplicaMetrics::accuracy},
     Field{"learningRate", &ReplicaMetrics::learning_rate},
     Field{"examplesPerSecond", &ReplicaMetrics::examples_per_second},
+    Field{"goodput", &ReplicaMetrics::goodput},
+    Field{"remainingSeconds", &ReplicaMetrics::remaining_seconds},
+    Field{"stepSeconds", &ReplicaMetrics::step_seconds},
     Field{"stepsTotal", &ReplicaMetrics::steps_total},
     Field{"examplesTotal", &ReplicaMetrics::examples_total},
     Field{"inputSeconds", &ReplicaMetrics::input_seconds},
@@ -39,6 +44,7 @@ constexpr std::array kFields = {
     Field{"checkpointSeconds", &ReplicaMetrics::checkpoint_seconds},
     Field{"evaluationSeconds", &ReplicaMetrics::evaluation_seconds},
     Field{"rendezvousSeconds", &ReplicaMetrics::rendezvous_seconds},
+    Field{"idleSeconds", &ReplicaMetrics::idle_seconds},
     Field{"allReduceBytes", &ReplicaMetrics::all_reduce_bytes},
     Field{"generations", &ReplicaMetrics::generations},
     Field{"samplesLost", &ReplicaMetrics::samples_lost},
@@ -56,6 +62,12 @@ Json ToJson(std::int64_t value) {
 }
 Json ToJson(int value) {
   return value;
+}
+// The counts, then the sum: a flat list of numbers.
+Json ToJson(const DurationHistogram& histogram) {
+  Json list = histogram.counts;
+  list.push_back(ToJson(histogram.sum));
+  return list;
 }
 
 bool FromJson(const Json& json, double& value) {
@@ -80,6 +92,15 @@ bool FromJson(const Json& json, int& value) {
   if (!FromJson(json, wide) || wide < 0 || wide > std::numeric_limits<int>::max()) return false;
   value = static_cast<int>(wide);
   return true;
+}
+
+bool FromJson(const Json& json, DurationHistogram& histogram) {
+  const std::size_t count = histogram.counts.size();
+  if (!json.is_array() || json.size() != count + 1) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!FromJson(json[i], histogram.counts[i]) || histogram.counts[i] < 0) return false;
+  }
+  return FromJson(json[count], histogram.sum);
 }
 
 }  // namespace
@@ -109,8 +130,9 @@ absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line) {
         std::visit([&](auto member) { return FromJson(*found, metrics.*member); }, field.member);
     if (!ok) {
       return absl::InvalidArgumentError(
-          fmt::format("metrics.{}: found {}, expected a number in range", field.name,
-                      found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40)));
+          fmt::format("metrics.{}: found {}, expected {} in range", field.name,
+                      found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40),
+                      field.member.index() == 3 ? "a list of numbers" : "a number"));
     }
   }
   if (json.size() != kFields.size()) {

@@ -37,11 +37,9 @@ void ProgressMeter::AddStep(const EpochSums& step_sums) {
   sums_.correct += step_sums.correct;
   ++step_;
   last_mark_ = clock_.SteadyNow();
-  const std::size_t size = marks_.size();
-  const std::int64_t before = marks_[static_cast<std::size_t>(steps_done_) % size].examples;
-  ++steps_done_;
-  marks_[static_cast<std::size_t>(steps_done_) % size] = {TrainingTime(),
-                                                          before + step_sums.examples};
+  now_ = {TrainingTime(), now_.steps + 1, now_.examples + step_sums.examples};
+  if (marked_ > 0 && now_.time - marks_[(marked_ - 1) % kMarks].time < kBetweenMarks) return;
+  marks_[marked_++ % kMarks] = now_;
 }
 
 void ProgressMeter::Restore(std::int64_t step, const EpochSums& sums) {
@@ -60,19 +58,29 @@ void ProgressMeter::SetEvaluation(double loss, double accuracy) {
   test_accuracy_ = IfFinite(accuracy);
 }
 
+ProgressMeter::Mark ProgressMeter::RecentBegin() const {
+  Mark begin;
+  if (now_.steps < 2) return begin;
+  const Duration from = now_.time - kRecent;
+  const std::size_t kept = std::min(marked_, kMarks);
+  for (std::size_t back = 1; back <= kept; ++back) {
+    const Mark& mark = marks_[(marked_ - back) % kMarks];
+    if (mark.steps == now_.steps) continue;
+    if (begin.steps > 0 && mark.time < from && now_.steps - begin.steps >= kFewest) break;
+    begin = mark;
+  }
+  return begin;
+}
+
 double ProgressMeter::RecentExamplesPerSecond() const {
-  const std::size_t size = marks_.size();
-  const std::int64_t first = std::max<std::int64_t>(0, steps_done_ - std::int64_t{kWindow});
-  const Mark& begin = marks_[static_cast<std::size_t>(first) % size];
-  const Mark& end = marks_[static_cast<std::size_t>(steps_done_) % size];
-  const double seconds = Seconds(end.time - begin.time);
-  return seconds > 0 ? static_cast<double>(end.examples - begin.examples) / seconds : 0.0;
+  const Mark begin = RecentBegin();
+  const double seconds = Seconds(now_.time - begin.time);
+  return seconds > 0 ? static_cast<double>(now_.examples - begin.examples) / seconds : 0.0;
 }
 
 double ProgressMeter::OverallExamplesPerSecond() const {
-  const Mark& end = marks_[static_cast<std::size_t>(steps_done_) % marks_.size()];
-  const double seconds = Seconds(end.time);
-  return seconds > 0 ? static_cast<double>(end.examples) / seconds : 0.0;
+  const double seconds = Seconds(now_.time);
+  return seconds > 0 ? static_cast<double>(now_.examples) / seconds : 0.0;
 }
 
 api::Progress ProgressMeter::Get() const {
@@ -92,15 +100,13 @@ api::Progress ProgressMeter::Get() const {
   progress.update_time = clock_.Now();
   const double elapsed = Seconds(clock_.SteadyNow() - start_);
   if (elapsed > 0) progress.goodput = Seconds(TrainingTime()) / elapsed;
-  const std::int64_t window = std::min<std::int64_t>(steps_done_, std::int64_t{kWindow});
-  if (window > 0) {
+  if (now_.steps > 0) {
     // In steps rather than samples: an epoch's last step is short and takes as long.
-    const std::size_t size = marks_.size();
-    const Duration spent = marks_[static_cast<std::size_t>(steps_done_) % size].time -
-                           marks_[static_cast<std::size_t>(steps_done_ - window) % size].time;
+    const Mark begin = RecentBegin();
+    const double each =
+        Seconds(now_.time - begin.time) / static_cast<double>(now_.steps - begin.steps);
     const std::int64_t left = std::max<std::int64_t>(0, total_steps_ - step_);
-    progress.estimated_remaining_seconds =
-        Seconds(spent) / static_cast<double>(window) * static_cast<double>(left);
+    progress.estimated_remaining_seconds = each * static_cast<double>(left);
   }
   return progress;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,7 +40,8 @@ class ProgressMeter {
 
   const EpochSums& epoch_sums() const { return sums_; }
   std::int64_t step() const { return step_; }
-  // Over the last kWindow steps at most.
+  // Over recent steps: those of the last kRecent, but kFewest at least, and not the process's
+  // first, which also warms up, unless there is no other.
   double RecentExamplesPerSecond() const;
   // Since the start.
   double OverallExamplesPerSecond() const;
@@ -49,11 +51,19 @@ class ProgressMeter {
   // Wall time without what was excluded.
   Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
 
-  static constexpr std::size_t kWindow = 128;
   struct Mark {
-    Duration time{};            // TrainingTime() when the step was done
-    std::int64_t examples = 0;  // since the start
+    Duration time{};         // TrainingTime() when the last of `steps` was done
+    std::int64_t steps = 0;  // by this process
+    std::int64_t examples = 0;
   };
+
+  // Where the recent steps begin.
+  Mark RecentBegin() const;
+
+  static constexpr Duration kRecent = std::chrono::seconds(10);
+  static constexpr std::int64_t kFewest = 4;
+  static constexpr std::size_t kMarks = 128;
+  static constexpr Duration kBetweenMarks = kRecent / 100;
 
   const Clock& clock_;
   const std::int64_t total_steps_, steps_per_epoch_;
@@ -61,9 +71,10 @@ class ProgressMeter {
   SteadyTime last_mark_;
   Duration excluded_{};
   std::int64_t step_ = 0;
-  std::int64_t steps_done_ = 0;  // by this process
+  Mark now_;
   EpochSums sums_;
-  std::array<Mark, kWindow + 1> marks_{};  // a ring: mark i % size is that after i steps
+  std::array<Mark, kMarks> marks_{};  // a ring
+  std::size_t marked_ = 0;            // how many there have been
   std::int64_t last_checkpoint_step_ = -1;
   std::optional<double> test_loss_, test_accuracy_;
 };

@@ -2,8 +2,11 @@
 // it is, and one over shared memory some tens of microseconds, so buckets are a few megabytes; the
 // first to be ready (the last layers, and the step's totals) goes out while backward still runs.
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "api/base/status.h"
@@ -14,11 +17,84 @@
 namespace lockstep::train {
 namespace {
 
+// A signal handler cannot notify a condition variable: Connect looks at the stop flag this often.
+constexpr auto kStopPoll = std::chrono::milliseconds(50);
+
+// Calls `act` once `asked` is true, until destroyed.
+std::jthread When(std::function<bool()> asked, std::function<void()> act) {
+  return std::jthread([asked = std::move(asked), act = std::move(act)](std::stop_token stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      if (asked()) return act();
+      wake.wait_for(lock, stop, kStopPoll, [] { return false; });
+    }
+  });
+}
+
+// A store whose waits end soon after `stop`: a call under way cannot be woken, so none is long.
+class InterruptibleStore final : public KeyValueStore {
+ public:
+  InterruptibleStore(KeyValueStore& store, std::stop_token stop)
+      : store_(store), stop_(std::move(stop)) {}
+
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    return store_.Set(key, value);
+  }
+  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+    constexpr Duration kLongestCall = std::chrono::milliseconds(500);
+    const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
+    for (;;) {
+      const Duration left = deadline - std::chrono::steady_clock::now();
+      absl::StatusOr<std::string> value = store_.Get(key, std::min(left, kLongestCall));
+      if (!absl::IsDeadlineExceeded(value.status())) return value;
+      if (stop_.stop_requested()) {
+        return absl::CancelledError("the generation has ended, or this pod was asked to stop");
+      }
+      if (left <= kLongestCall) return value;
+    }
+  }
+
+ private:
+  KeyValueStore& store_;
+  const std::stop_token stop_;
+};
+
+// How long this rank is patient with living peers; see CollectiveOptions.
+class Patience {
+ public:
+  explicit Patience(Duration least) : least_(least) {}
+
+  Duration timeout() const { return std::max(least_, kStepsPerTimeout * longest_); }
+  void Begin(Duration timeout) {
+    in_force_ = timeout;
+    last_ = std::chrono::steady_clock::now();
+  }
+  absl::Status Note(absl::Status status) {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    const Duration since = now - std::exchange(last_, now);
+    if (status.ok()) {
+      longest_ = std::max(since, longest_ - longest_ / 128);
+    } else if (since >= in_force_) {
+      least_ = std::max(least_, 2 * in_force_);
+    }
+    return status;
+  }
+
+ private:
+  Duration least_;
+  Duration longest_{};   // between two collectives, of late: older ones fade
+  Duration in_force_{};  // in this generation
+  SteadyTime last_;
+};
+
 class CollectiveStrategy final : public Strategy {
  public:
   CollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options)
       : buffer_(buffer),
         options_(std::move(options)),
+        patience_(options_.least_timeout),
         buckets_(GradientReducer::PlanBuckets(options_.layer_starts,
                                               static_cast<std::int64_t>(buffer.size()),
                                               options_.bucket_floats)) {}
@@ -31,18 +107,33 @@ class CollectiveStrategy final : public Strategy {
     options.bind_address = options_.bind_address;
     options.allow_shm = options_.allow_shm;
     options.cancel = Begin(membership.generation);
-    LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
+    options.connect_timeout = options_.connect_timeout;
+    options.timeout = patience_.timeout();
+    if (options_.token.present()) {
+      options.prove = [&token = options_.token](const std::string& nonce, const std::string& text) {
+        return token.Prove(api::kProofOfRank, nonce, text);
+      };
+    }
+    {
+      const std::jthread stop =
+          When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
+      InterruptibleStore interruptible(store, options.cancel);
+      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, interruptible, buffer_));
+    }
+    patience_.Begin(options.timeout);
     reducer_ = GradientReducer::Create(*communicator_, {buffer_.data(), buffer_.size()}, buckets_);
     if (!options.cancel.stop_requested()) return absl::OkStatus();
     return absl::CancelledError("the generation ended while its group was being formed");
   }
 
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
-    return communicator_->Broadcast(data, root);
+    return patience_.Note(communicator_->Broadcast(data, root));
   }
-  absl::Status Sum(std::span<float> data) override { return communicator_->AllReduceSum(data); }
+  absl::Status Sum(std::span<float> data) override {
+    return patience_.Note(communicator_->AllReduceSum(data));
+  }
   void GradientsReady(std::int64_t begin) override { reducer_->Ready(begin); }
-  absl::Status FinishGradients() override { return reducer_->Wait(); }
+  absl::Status FinishGradients() override { return patience_.Note(reducer_->Wait()); }
   double ExposedSeconds() const override {
     return past_exposed_seconds_ + (reducer_ ? reducer_->ExposedSeconds() : 0.0);
   }
@@ -76,6 +167,7 @@ class CollectiveStrategy final : public Strategy {
 
   GradientBuffer& buffer_;
   const CollectiveOptions options_;
+  Patience patience_;
   const std::vector<GradientReducer::Bucket> buckets_;
   double past_exposed_seconds_ = 0;
   std::mutex mutex_;  // guards the next three

@@ -4,22 +4,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/control/rendezvous.h"
 
 namespace lockstep::train {
 
-// Used by the training thread, Abort() by any. Unavailable, Cancelled: the generation has ended.
+// Used by the training thread, Abort() by any. Every error ends the generation: a peer is lost, or
+// it is too late (see CollectiveOptions), or was given up by somebody else. FailedPrecondition: the
+// ranks do not call the same operations, and would not in the next generation either.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Forms this generation's group. Every member calls it.
+  // Forms this generation's group. Every member calls it. Cancelled: this pod was asked to stop.
   virtual absl::Status Connect(const Membership& membership, KeyValueStore& store) = 0;
   // Overwrites `data` on every rank with that of rank `root`.
   virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
@@ -41,7 +45,18 @@ struct CollectiveOptions {
   bool allow_shm = true;                   // ranks of one host may share memory
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
   std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see MakeCollectiveStrategy)
+  // Who is dead is told by the rendezvous's heartbeats, within seconds. These waits only end a
+  // generation in which somebody lives and yet does not come: a rank may be slow at its batch, or
+  // wait for a disk. A collective's timeout is kStepsPerTimeout times the longest recent step, at
+  // least this; it doubles each time that it has run out, so that no lasting difference in speed
+  // can end every generation.
+  Duration least_timeout = std::chrono::minutes(5);
+  Duration connect_timeout = std::chrono::seconds(30);  // nobody computes while the group is formed
+  api::JobToken token;                                  // absent: whoever connects is believed
+  std::function<bool()> stop_requested = [] { return false; };  // ends Connect; any thread
 };
+
+inline constexpr int kStepsPerTimeout = 10;
 
 // Mirrored and MultiWorkerMirrored: every rank holds all state, gradients are summed by a
 // collective.

@@ -107,7 +107,9 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
       if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
-    LOCKSTEP_ASSIGN_OR_RETURN(last, TrainStep(*session, *strategy, *loader, step, false, phases));
+    const auto done = TrainStep(*session, *strategy, *loader, step, false, phases);
+    if (const auto* ended = std::get_if<LoopOutcome>(&done)) return ended->reason;
+    last = std::get<StepTotals>(done);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   nlohmann::ordered_json report = Report(options, threads, seconds.count(), last, phases);
@@ -116,27 +118,29 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
 }
 
 std::string ExplainTable(const nlohmann::ordered_json& report) {
-  const auto row = [](const std::string& op, const std::string& shape, const std::string& pass,
-                      const std::string& implementation, const std::string& layout,
-                      const std::string& time) {
-    return fmt::format("{:16} {:34} {:17} {:22} {:30} {:>10}\n", op, shape, pass, implementation,
-                       layout, time);
-  };
-  std::string table = row("op", "shape", "pass", "implementation", "layout", "µs");
+  constexpr const char* kRow = "{:16} {:34} {:17} {:22} {:30} {:>10}\n";
+  std::string table = fmt::format(kRow, "op", "shape", "pass", "implementation", "layout", "µs");
   for (const auto& op : report.at("ops")) {
-    const std::string shape = op.at("x").get<std::string>() + " > " + op.at("y").get<std::string>();
-    std::string name = op.at("name");
-    std::string last_pass;
-    for (const auto& choice : op.at("choices")) {
+    std::string name = op.at("name"), shape = op.at("x").get<std::string>() + " > ";
+    shape += op.at("y").get<std::string>();
+    // Two products of one pass are timed together: the first line has the time.
+    std::string forward, backward;
+    if (op.at("forward_us").is_number())
+      forward = fmt::format("{:.1f}", op.at("forward_us").get<double>());
+    if (op.at("backward_us").is_number())
+      backward = fmt::format("{:.1f}", op.at("backward_us").get<double>());
+    auto choices = op.at("choices");
+    if (choices.empty()) {  // the back end does not say
+      for (const char* pass : {"forward", "backward"}) {
+        choices.push_back({{"pass", pass}, {"implementation", ""}, {"layout", ""}});
+      }
+    }
+    for (const auto& choice : choices) {
       const std::string pass = choice.at("pass");
-      // Both products of a backward pass are timed as one; the first line has the time.
-      const char* timed = pass == "forward" ? "forward_us" : "backward_us";
-      const bool first = std::exchange(last_pass, timed) != timed;
-      const std::string time = first && op.at(timed).is_number()
-                                   ? fmt::format("{:.1f}", op.at(timed).get<double>())
-                                   : "";
-      table += row(std::exchange(name, ""), pass == "forward" ? shape : "", pass,
-                   choice.at("implementation"), choice.at("layout"), time);
+      table += fmt::format(kRow, std::exchange(name, ""), std::exchange(shape, ""), pass,
+                           choice.at("implementation").get<std::string>(),
+                           choice.at("layout").get<std::string>(),
+                           std::exchange(pass == "forward" ? forward : backward, ""));
     }
   }
   return table;

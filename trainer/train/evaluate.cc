@@ -1,10 +1,9 @@
 #include "trainer/train/evaluate.h"
 
-#include <fmt/format.h>
-
+#include <array>
 #include <cmath>
 
-#include "api/base/status.h"
+#include "api/base/check.h"
 #include "trainer/data/loader.h"
 
 namespace lockstep::train {
@@ -17,38 +16,62 @@ StepPlan EvaluationPlan(const Session& session) {
   return plan;
 }
 
+struct Sums {
+  double loss = 0, correct = 0, examples = 0;
+};
+
+void AddBatch(Session& session, const Batch& batch, Sums& sums) {
+  session.Load(batch);
+  session.model().Forward({.training = false, .valid = batch.valid});
+  const LossOp::Result result = session.evaluation_loss().Run(0.0f);
+  sums.loss += result.loss;
+  sums.correct += result.correct;
+  sums.examples += static_cast<double>(batch.valid);
+}
+
+// Counts travel in two halves: floats hold integers only up to 2^24.
+constexpr double kHalf = 4096;
+
+std::array<float, 5> ToFloats(const Sums& sums) {
+  return {static_cast<float>(sums.loss), static_cast<float>(std::floor(sums.correct / kHalf)),
+          static_cast<float>(std::fmod(sums.correct, kHalf)),
+          static_cast<float>(std::floor(sums.examples / kHalf)),
+          static_cast<float>(std::fmod(sums.examples, kHalf))};
+}
+
+Evaluation ToEvaluation(const std::array<float, 5>& sums, std::int64_t expected) {
+  const double total = static_cast<double>(sums[3]) * kHalf + static_cast<double>(sums[4]);
+  LOCKSTEP_CHECK(total == static_cast<double>(expected),
+                 "evaluation counted {} test samples, expected {}", total, expected);
+  return {.loss = static_cast<double>(sums[0]) / total,
+          .accuracy = (static_cast<double>(sums[1]) * kHalf + static_cast<double>(sums[2])) / total,
+          .examples = expected};
+}
+
 }  // namespace
 
-absl::StatusOr<Evaluation> Evaluate(Session& session, Strategy& strategy, int rank) {
+std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(Session& session, Strategy& strategy,
+                                                              const Rendezvous& rendezvous,
+                                                              int rank) {
   const StepPlan plan = EvaluationPlan(session);
   const auto loader = Loader::Create(*session.test_data(),
                                      {.plan = plan, .rank = rank, .shuffle = false, .prefetch = 0});
-  double loss = 0, correct = 0, examples = 0;
+  Sums own;
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const Batch* batch, loader->Next());
-    session.Load(*batch);
-    session.model().Forward({.training = false, .valid = batch->valid});
-    const LossOp::Result result = session.evaluation_loss().Run(0.0f);
-    loss += result.loss;
-    correct += result.correct;
-    examples += static_cast<double>(batch->valid);
+    const absl::StatusOr<const Batch*> batch = loader->Next();
+    if (!batch.ok()) return FailedFor(batch.status());
+    AddBatch(session, **batch, own);
+    float stop_requests = rendezvous.StopRequested() ? 1.0f : 0.0f;
+    if (absl::Status summed = strategy.Sum({&stop_requests, 1}); !summed.ok()) {
+      return EndOfStrategy(std::move(summed));
+    }
+    if (stop_requests > 0) return std::nullopt;
   }
-  // Counts travel in two halves: floats hold integers only up to 2^24.
-  constexpr double kHalf = 4096;
-  float sums[] = {static_cast<float>(loss), static_cast<float>(std::floor(correct / kHalf)),
-                  static_cast<float>(std::fmod(correct, kHalf)),
-                  static_cast<float>(std::floor(examples / kHalf)),
-                  static_cast<float>(std::fmod(examples, kHalf))};
-  LOCKSTEP_RETURN_IF_ERROR(strategy.Sum(sums));
-  const double total = static_cast<double>(sums[3]) * kHalf + static_cast<double>(sums[4]);
-  if (total != static_cast<double>(plan.examples)) {
-    return absl::InternalError(
-        fmt::format("evaluation counted {} test samples, expected {}", total, plan.examples));
+  std::array<float, 5> sums = ToFloats(own);
+  if (absl::Status summed = strategy.Sum(sums); !summed.ok()) {
+    return EndOfStrategy(std::move(summed));
   }
-  return Evaluation{
-      .loss = static_cast<double>(sums[0]) / total,
-      .accuracy = (static_cast<double>(sums[1]) * kHalf + static_cast<double>(sums[2])) / total,
-      .examples = plan.examples};
+  return ToEvaluation(sums, plan.examples);
 }
 
 }  // namespace lockstep::train

@@ -1,8 +1,12 @@
 // Loss and accuracy over the test set, shared between the ranks: every sample counts once.
 #pragma once
 
-#include "absl/status/statusor.h"
+#include <optional>
+#include <variant>
+
+#include "trainer/control/rendezvous.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/loop_outcome.h"
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
@@ -12,7 +16,11 @@ struct Evaluation {
   std::int64_t examples = 0;
 };
 
-// Every rank calls it and gets the same answer. Errors as TrainStep's.
-absl::StatusOr<Evaluation> Evaluate(Session& session, Strategy& strategy, int rank);
+// Every rank calls it and gets the same answer. Nothing: a pod was asked to stop; the ranks agree
+// on that after each batch, since a test set may take longer than a pod's grace period. An outcome
+// is kGenerationOver, or kFailed if a sample cannot be read.
+std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(Session& session, Strategy& strategy,
+                                                              const Rendezvous& rendezvous,
+                                                              int rank);
 
 }  // namespace lockstep::train

@@ -1,15 +1,19 @@
 #include "trainer/train/reporter.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "api/base/log.h"
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
+#include "trainer/core/crc32c.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
@@ -17,6 +21,8 @@ namespace {
 
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
 constexpr auto kMetricsPeriod = std::chrono::seconds(1);
+// TensorBoard reads files again every 30 s by default; what a kill can lose is small.
+constexpr auto kSummariesPeriod = std::chrono::seconds(10);
 
 double UnixSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -35,6 +41,7 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock,
     : session_(session),
       rendezvous_(rendezvous),
       clock_(clock),
+      start_(clock.SteadyNow()),
       meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
       metrics_pipe_(env),
       termination_message_path_(TerminationMessagePath(env)) {}
@@ -49,10 +56,12 @@ void Reporter::GenerationStarted(const Membership& membership, const Strategy& s
   first_step_of_generation_ = true;
   meter_.ExcludeTimeSinceLastMark();
   meter_.Restore(state.step, state.sums);
+  step_began_ = clock_.SteadyNow();
   LogInfo("the generation has started", {{"generation", generation_},
                                          {"rank", rank_},
                                          {"world", membership.world()},
                                          {"communicator", strategy.CommunicatorName()},
+                                         {"device", session_.backend().Device()},
                                          {"step", state.step},
                                          {"totalSteps", session_.total_steps()}});
   if (IsRankZero() && summaries_ == nullptr) OpenSummaries();
@@ -74,8 +83,7 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
   meter_.AddStep({.examples = static_cast<std::int64_t>(totals.examples),
                   .loss = totals.loss,
                   .correct = totals.correct});
-  metrics_.steps_total += 1;
-  metrics_.examples_total += static_cast<std::int64_t>(totals.examples);
+  CountStep(state.step - 1);
   if (first_step_of_generation_) {
     first_step_of_generation_ = false;
     LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
@@ -90,6 +98,25 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
     next_metrics_ = now + kMetricsPeriod;
     SendMetrics(state, seconds);
   }
+  if (now >= next_summaries_) {
+    next_summaries_ = now + kSummariesPeriod;
+    FlushSummaries();
+  }
+}
+
+void Reporter::CountStep(std::int64_t step) {
+  metrics_.steps_total += 1;
+  const Slice share = RankSlice(session_.plan(), step, rank_);
+  metrics_.examples_total += share.end - share.begin;
+  if (metrics_.world > 1) {
+    metrics_.all_reduce_bytes +=
+        static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
+  }
+  const SteadyTime now = clock_.SteadyNow();
+  if (IsRankZero()) {
+    metrics_.step_seconds.Observe(std::chrono::duration<double>(now - step_began_).count());
+  }
+  step_began_ = now;
 }
 
 void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {
@@ -119,8 +146,17 @@ void Reporter::EpochDone(const RunState& state) {
                          {"samplesDuplicated", state.ledger.duplicated_total()}});
 }
 
+void Reporter::RunDone(const RunState& state) {
+  std::uint32_t checksum = Crc32c(std::as_bytes(session_.model().parameters()));
+  for (int i = 0; i < session_.optimizer().slots(); ++i) {
+    checksum = ExtendCrc32c(checksum, std::as_bytes(session_.optimizer().slot(i)));
+  }
+  LogInfo("the run is done", {{"rank", rank_}, {"step", state.step}, {"checksum", checksum}});
+}
+
 void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
+  step_began_ = clock_.SteadyNow();
   meter_.SetEvaluation(state.test_loss, state.test_accuracy);
   if (!IsRankZero()) return;
   LogInfo(
@@ -129,6 +165,7 @@ void Reporter::Evaluated(const RunState& state) {
   if (summaries_ != nullptr) {
     summaries_->Scalar("test/loss", state.test_loss, state.step);
     summaries_->Scalar("test/accuracy", state.test_accuracy, state.step);
+    FlushSummaries();
   }
   SendProgress();
 }
@@ -155,17 +192,19 @@ void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
 
 void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
   SendMetrics(state, seconds);
-  if (!IsRankZero()) return;
   SendProgress();
-  WriteTerminationMessage();
+  FlushSummaries();
+}
+
+void Reporter::FlushSummaries() {
   if (summaries_ == nullptr) return;
   if (const absl::Status status = summaries_->Flush(); !status.ok()) {
     LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
   }
 }
 
-void Reporter::WriteTerminationMessage() {
-  if (termination_message_path_.empty()) return;
+void Reporter::LeaveMessage() {
+  if (!IsRankZero() || termination_message_path_.empty()) return;
   std::ofstream file(termination_message_path_, std::ios::trunc);
   if (file << api::ProgressToJson(meter_.Get()).dump() << std::flush) return;
   LogWarning("cannot write the termination message", {{"path", termination_message_path_}});
@@ -175,9 +214,18 @@ void Reporter::SendProgress() {
   if (IsRankZero()) rendezvous_.Report(meter_.Get());
 }
 
+// Of the process' life, what is of no phase: starting up, and what lies between the phases.
+double Reporter::IdleSeconds(const ReplicaMetrics& of) const {
+  const double life = std::chrono::duration<double>(clock_.SteadyNow() - start_).count();
+  return life - of.input_seconds - of.compute_seconds - of.communication_seconds -
+         of.optimizer_seconds - of.checkpoint_seconds - of.evaluation_seconds -
+         of.rendezvous_seconds;
+}
+
 void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
   const auto examples = static_cast<double>(state.sums.examples);
   metrics_.step = state.step;
+  metrics_.total_steps = session_.total_steps();
   metrics_.epoch =
       static_cast<double>(state.step) / static_cast<double>(session_.plan().StepsPerEpoch());
   metrics_.loss = examples > 0 ? state.sums.loss / examples : 0;
@@ -191,10 +239,10 @@ void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
   metrics_.checkpoint_seconds = seconds.checkpoint;
   metrics_.evaluation_seconds = seconds.evaluation;
   metrics_.rendezvous_seconds = seconds.rendezvous;
-  metrics_.all_reduce_bytes =
-      metrics_.world < 2 ? 0
-                         : metrics_.steps_total *
-                               static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
+  metrics_.idle_seconds = std::max(metrics_.idle_seconds, IdleSeconds(metrics_));
+  const api::Progress progress = meter_.Get();
+  metrics_.goodput = progress.goodput.value_or(0);
+  metrics_.remaining_seconds = progress.estimated_remaining_seconds.value_or(0);
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();
   metrics_pipe_.Write(EncodeMetrics(metrics_));

@@ -28,20 +28,27 @@ class Reporter {
                          const RunState& state);
   // After every applied step; cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state, const PhaseSeconds& seconds);
+  // The run has ended on this rank. The log gets a checksum of its parameters and the optimizer's
+  // state, which must be the same on every rank.
+  void RunDone(const RunState& state);
   void EpochDone(const RunState& state);
   void Evaluated(const RunState& state);
   void Restored(const RunState& state);
   // Logs what is new in it.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
-  // The run has ended: sends what the rates have held back, and leaves the last progress as the
-  // container's termination message.
+  // The generation has ended: sends what the rates have held back.
   void Flush(const RunState& state, const PhaseSeconds& seconds);
+  // Leaves the last progress as the container's termination message: only where the run ended well,
+  // since without a message Kubernetes takes the last log lines, which say what went wrong.
+  void LeaveMessage();
 
  private:
   bool IsRankZero() const { return rank_ == 0; }
   double Rate(std::int64_t step) const;
+  void CountStep(std::int64_t step);
+  double IdleSeconds(const ReplicaMetrics& of) const;
   void OpenSummaries();
-  void WriteTerminationMessage();
+  void FlushSummaries();
   void SendProgress();
   void SendMetrics(const RunState& state, const PhaseSeconds& seconds);
   void WriteSummaries(const StepTotals& totals, const RunState& state);
@@ -49,10 +56,12 @@ class Reporter {
   Session& session_;
   Rendezvous& rendezvous_;
   const Clock& clock_;
+  const SteadyTime start_;
+  SteadyTime step_began_;
   int rank_ = 0;
   std::uint64_t generation_ = 0;
   bool first_step_of_generation_ = false;
-  SteadyTime next_progress_, next_metrics_;
+  SteadyTime next_progress_, next_metrics_, next_summaries_;
   ProgressMeter meter_;
   MetricsPipeWriter metrics_pipe_;
   const std::string termination_message_path_;

@@ -19,6 +19,20 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
   if (plan.StepInEpoch(state.step) == 0) state.ledger.Check(plan.examples);
 }
 
+namespace {
+
+// JSON knows no NaN, so an evaluation that gave one was once saved as null. It is done again.
+void ReadEvaluation(const nlohmann::json& json, RunState& state) {
+  const nlohmann::json loss = json.value("testLoss", nlohmann::json());
+  const nlohmann::json accuracy = json.value("testAccuracy", nlohmann::json());
+  if (loss.is_null() || accuracy.is_null()) return;
+  json.at("evaluatedStep").get_to(state.evaluated_step);
+  loss.get_to(state.test_loss);
+  accuracy.get_to(state.test_accuracy);
+}
+
+}  // namespace
+
 nlohmann::json RunStateToJson(const RunState& state) {
   return {{"step", state.step},
           {"examples", state.sums.examples},
@@ -39,9 +53,7 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     json.at("loss").get_to(state.sums.loss);
     json.at("correct").get_to(state.sums.correct);
     json.at("ledger").get_to(ledger);
-    json.at("evaluatedStep").get_to(state.evaluated_step);
-    json.at("testLoss").get_to(state.test_loss);
-    json.at("testAccuracy").get_to(state.test_accuracy);
+    ReadEvaluation(json, state);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));
   }

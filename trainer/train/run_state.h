@@ -28,7 +28,8 @@ struct RunState {
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
-// DataLoss names the field that is missing or of another type.
+// DataLoss names the field that is missing or of another type. Without an evaluation's numbers the
+// step counts as not evaluated.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

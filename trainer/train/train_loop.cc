@@ -10,6 +10,7 @@
 
 #include "api/base/status.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/finite.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/train_step.h"
 
@@ -30,12 +31,20 @@ bool IsEvaluationDue(const Session& session, const RunState& state) {
 
 }  // namespace
 
-absl::StatusOr<LoopEnd> TrainLoop::Run(const Membership& membership) {
-  const int rank = membership.rank;
-  LOCKSTEP_RETURN_IF_ERROR(strategy.Connect(membership, rendezvous.store()));
-  LOCKSTEP_RETURN_IF_ERROR(ShareState(membership));
+LoopOutcome TrainLoop::Run(const Membership& membership) {
+  if (absl::Status connected = strategy.Connect(membership, rendezvous.store()); !connected.ok()) {
+    return EndOfStrategy(std::move(connected));
+  }
+  rendezvous.SetActivity(api::Activity::kSharingState);
+  if (Ended ended = ShareState(membership)) return *std::move(ended);
   reporter.GenerationStarted(membership, strategy, state);
+  const LoopOutcome outcome = RunSteps(membership.rank);
+  reporter.Flush(state, seconds);
+  if (outcome.end == LoopEnd::kDone || outcome.end == LoopEnd::kStopped) reporter.LeaveMessage();
+  return outcome;
+}
 
+LoopOutcome TrainLoop::RunSteps(int rank) {
   const api::DatasetSpec& dataset = session.training().dataset;
   const auto loader = Loader::Create(session.train_data(),
                                      {.plan = session.plan(),
@@ -44,50 +53,51 @@ absl::StatusOr<LoopEnd> TrainLoop::Run(const Membership& membership) {
                                       .shuffle = dataset.shuffle,
                                       .prefetch = dataset.prefetch});
   loader->Seek(state.step);
-  LOCKSTEP_RETURN_IF_ERROR(EvaluateIfDue(rank));
+  if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
   while (state.step < session.total_steps()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const StepTotals totals,
-        TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), seconds));
+    rendezvous.SetActivity(api::Activity::kStep);
+    auto step =
+        TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), seconds);
+    if (auto* ended = std::get_if<LoopOutcome>(&step)) return std::move(*ended);
+    const auto& totals = std::get<StepTotals>(step);
     ApplyStep(totals, session.plan(), state);
     reporter.StepDone(totals, state, seconds);
-    if (saver != nullptr) reporter.CheckpointOutcome(saver->outcome());
-    if (!std::isfinite(totals.loss)) return LoopEnd::kDiverged;
+    if (Ended ended = LookAtSaver()) return *std::move(ended);
     if (session.plan().StepInEpoch(state.step) == 0) reporter.EpochDone(state);
-    if (totals.stop_requests > 0) {
-      LOCKSTEP_RETURN_IF_ERROR(SaveAndWait(rank));
-      reporter.Flush(state, seconds);
-      return LoopEnd::kStopped;
-    }
-    LOCKSTEP_RETURN_IF_ERROR(EvaluateIfDue(rank));
-    SaveIfDue(rank);
+    if (totals.stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
+    if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
+    if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
   }
-  LOCKSTEP_RETURN_IF_ERROR(SaveAndWait(rank));
-  reporter.Flush(state, seconds);
-  return LoopEnd::kDone;
+  reporter.RunDone(state);
+  return SaveAndEnd(LoopEnd::kDone, rank);
 }
 
 // Everybody takes the state of the rank that is furthest; if nobody has any, of the newest
 // checkpoint, which the leading rank alone reads.
-absl::Status TrainLoop::ShareState(const Membership& membership) {
-  int source = membership.FurthestRank();
-  absl::Status restored;
+TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
+  int source = membership.FurthestRank(session.total_steps());
+  Ended not_restored;
   if (source < 0) {
     source = 0;
-    if (membership.rank == 0) restored = RestoreOrInitialize();
+    if (membership.rank == 0) not_restored = RestoreOrInitialize();
   }
   // A rank 0 that cannot restore must not leave the others waiting: they see its step as -1.
-  RunState shared = restored.ok() ? state : RunState{};
-  LOCKSTEP_RETURN_IF_ERROR(
-      strategy.Broadcast(std::as_writable_bytes(std::span(&shared, 1)), source));
-  if (!restored.ok()) return restored;
+  RunState shared = not_restored ? RunState{} : state;
+  const absl::Status sent =
+      strategy.Broadcast(std::as_writable_bytes(std::span(&shared, 1)), source);
+  if (not_restored) return not_restored;
+  if (!sent.ok()) return EndOfStrategy(sent);
   if (shared.step < 0) {
-    return absl::UnavailableError(
-        fmt::format("rank {} could not restore a checkpoint; its own log says why", source));
+    return LoopOutcome{
+        LoopEnd::kGenerationOver,
+        absl::UnavailableError(
+            fmt::format("rank {} could not restore a checkpoint; its own log says why", source))};
   }
-  LOCKSTEP_RETURN_IF_ERROR(ShareTensors(source, shared.step));
+  if (absl::Status received = ShareTensors(source, shared.step); !received.ok()) {
+    return EndOfStrategy(std::move(received));
+  }
   state = shared;
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
 // A rank that is behind keeps its own numbers until it has all of the new ones: if the source dies
@@ -115,48 +125,104 @@ absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
   return absl::OkStatus();
 }
 
-absl::Status TrainLoop::RestoreOrInitialize() {
+TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   std::optional<Snapshot> snapshot;
   if (store != nullptr) {
-    LOCKSTEP_ASSIGN_OR_RETURN(snapshot, store->LoadLatest(ModelHash(session)));
+    absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
+    if (!loaded.ok()) return EndOfStore(std::move(loaded).status());
+    snapshot = *std::move(loaded);
   }
   if (!snapshot) {
+    // All of it: a broadcast that broke off may have left a part of somebody's state here.
     session.model().InitializeParameters();
+    for (int i = 0; i < session.optimizer().slots(); ++i) {
+      std::ranges::fill(session.optimizer().slot(i), 0.0f);
+    }
     state = RunState{.step = 0};
-    return absl::OkStatus();
+    return std::nullopt;
   }
-  LOCKSTEP_RETURN_IF_ERROR(RestoreSnapshot(*snapshot, session, state));
+  if (absl::Status restored = RestoreSnapshot(*snapshot, session, state); !restored.ok()) {
+    return FailedFor(std::move(restored));
+  }
   reporter.Restored(state);
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-absl::Status TrainLoop::EvaluateIfDue(int rank) {
-  if (!IsEvaluationDue(session, state)) return absl::OkStatus();
-  const PhaseTimer timer(seconds.evaluation);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Evaluation evaluation, Evaluate(session, strategy, rank));
+TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
+  if (!IsEvaluationDue(session, state)) return std::nullopt;
+  rendezvous.SetActivity(api::Activity::kEvaluation);
+  auto evaluated = [&] {
+    const PhaseTimer timer(seconds.evaluation);
+    return Evaluate(session, strategy, rendezvous, rank);
+  }();
+  if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
+  const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
+  if (!evaluation) return SaveAndEnd(LoopEnd::kStopped, rank);
+  if (!std::isfinite(evaluation->loss)) {
+    return LoopOutcome{LoopEnd::kDiverged,
+                       absl::OutOfRangeError(fmt::format(
+                           "step {}: found a test loss of {}, expected a finite number; lower "
+                           "spec.training.optimizer.learningRate",
+                           state.step, evaluation->loss))};
+  }
   state.evaluated_step = state.step;
-  state.test_loss = evaluation.loss;
-  state.test_accuracy = evaluation.accuracy;
+  state.test_loss = evaluation->loss;
+  state.test_accuracy = evaluation->accuracy;
   reporter.Evaluated(state);
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-void TrainLoop::SaveIfDue(int rank) {
+// A finite gradient can still make an update that is not. Whatever is saved is looked at first, by
+// all ranks, so that all end alike.
+TrainLoop::Ended TrainLoop::CheckParameters() const {
+  bool finite = AllFinite(session.model().parameters()) && AllFinite(session.model().states());
+  for (int i = 0; i < session.optimizer().slots(); ++i) {
+    finite = finite && AllFinite(session.optimizer().slot(i));
+  }
+  if (finite) return std::nullopt;
+  return LoopOutcome{LoopEnd::kDiverged,
+                     absl::OutOfRangeError(fmt::format(
+                         "step {}: found parameters or optimizer state that are not finite; lower "
+                         "spec.training.optimizer.learningRate",
+                         state.step))};
+}
+
+TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const std::int64_t every = session.training().checkpoint.every_steps;
-  if (rank != 0 || saver == nullptr || every == 0 || state.step % every != 0) return;
-  if (state.step == session.total_steps()) return;  // SaveAndWait follows
+  if (every == 0 || state.step % every != 0) return std::nullopt;
+  if (state.step == session.total_steps()) return std::nullopt;  // SaveAndEnd follows
   const PhaseTimer timer(seconds.checkpoint);
+  if (Ended diverged = CheckParameters()) return diverged;
   // A disk that is full now may have room at the next checkpoint: training goes on meanwhile.
-  saver->Save(MakeSnapshot(session, state));
+  if (rank == 0 && saver != nullptr) saver->Save(MakeSnapshot(session, state));
+  return std::nullopt;
 }
 
-absl::Status TrainLoop::SaveAndWait(int rank) {
-  if (rank != 0 || saver == nullptr) return absl::OkStatus();
+LoopOutcome TrainLoop::SaveAlone() {
+  if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
+  return SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
+}
+
+// A save that failed is reported, and training goes on: the next may do better. But if the folder
+// is a newer process's, this one has been given up for lost.
+TrainLoop::Ended TrainLoop::LookAtSaver() {
+  if (saver == nullptr) return std::nullopt;
+  AsyncSaver::Outcome outcome = saver->outcome();
+  reporter.CheckpointOutcome(outcome);
+  if (!absl::IsAborted(outcome.status)) return std::nullopt;
+  return FailedFor(std::move(outcome.status));
+}
+
+LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const PhaseTimer timer(seconds.checkpoint);
+  if (Ended diverged = CheckParameters()) return *std::move(diverged);
+  if (rank != 0 || saver == nullptr) return {.end = end, .reason = absl::OkStatus()};
+  rendezvous.SetActivity(api::Activity::kCheckpoint);
   if (saver->outcome().last_saved_step != state.step) saver->Save(MakeSnapshot(session, state));
-  const absl::Status status = saver->Wait();
+  absl::Status saved = saver->Wait();
   reporter.CheckpointOutcome(saver->outcome());
-  return status;
+  if (!saved.ok()) return EndOfStore(std::move(saved));
+  return {.end = end, .reason = absl::OkStatus()};
 }
 
 }  // namespace lockstep::train

@@ -1,10 +1,13 @@
 #include "trainer/train/train_step.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "api/base/check.h"
-#include "api/base/status.h"
 #include "trainer/optim/learning_rate.h"
+#include "trainer/train/finite.h"
 
 namespace lockstep::train {
 namespace {
@@ -62,16 +65,33 @@ void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, 
                  [&](std::int64_t offset, std::int64_t) { strategy.GradientsReady(offset); });
 }
 
+void RestoreStates(Session& session) {
+  std::copy(session.saved_states().begin(), session.saved_states().end(),
+            session.model().states().begin());
+}
+
+// A loss tells of the parameters before the update, gradients of those after it. All ranks hold
+// the same sums, so all come to the same verdict.
+absl::Status CheckFinite(const StepTotals& totals, std::int64_t step) {
+  if (std::isfinite(totals.loss) && std::isfinite(totals.gradient_norm)) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      fmt::format("step {}: found a loss of {} and a gradient norm of {}, expected finite numbers; "
+                  "lower spec.training.optimizer.learningRate",
+                  step + 1, totals.loss / totals.examples, totals.gradient_norm));
+}
+
 }  // namespace
 
-absl::StatusOr<StepTotals> TrainStep(Session& session, Strategy& strategy, Loader& loader,
-                                     std::int64_t step, bool stop_requested,
-                                     PhaseSeconds& seconds) {
+std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& strategy,
+                                                Loader& loader, std::int64_t step,
+                                                bool stop_requested, PhaseSeconds& seconds) {
   Model& model = session.model();
   const Batch* batch = nullptr;
   {
     const PhaseTimer timer(seconds.input);
-    LOCKSTEP_ASSIGN_OR_RETURN(batch, loader.Next());
+    const absl::StatusOr<const Batch*> next = loader.Next();
+    if (!next.ok()) return FailedFor(next.status());
+    batch = *next;
     LOCKSTEP_CHECK(batch->step == step, "the loader is at step {}, the replica at step {}",
                    batch->step, step);
     session.Load(*batch);
@@ -85,16 +105,22 @@ absl::StatusOr<StepTotals> TrainStep(Session& session, Strategy& strategy, Loade
     reduced = strategy.FinishGradients();
   }
   if (!reduced.ok()) {
-    std::copy(session.saved_states().begin(), session.saved_states().end(), states.begin());
-    return reduced;
+    RestoreStates(session);
+    return EndOfStrategy(std::move(reduced));
   }
   const PhaseTimer timer(seconds.optimizer);
+  StepTotals totals = TotalsOf(session.tail());
+  totals.gradient_norm = std::sqrt(SquaredNorm(model.gradients()));
+  if (absl::Status finite = CheckFinite(totals, step); !finite.ok()) {
+    RestoreStates(session);
+    return LoopOutcome{LoopEnd::kDiverged, std::move(finite)};
+  }
   TakeStates(session);
   const double rate =
       LearningRateAt(session.training().learning_rate_schedule,
                      session.training().optimizer.learning_rate, step, session.total_steps());
   session.optimizer().Step(rate, step + 1);
-  return TotalsOf(session.tail());
+  return totals;
 }
 
 }  // namespace lockstep::train

@@ -3,10 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <variant>
 
-#include "absl/status/statusor.h"
 #include "trainer/data/loader.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/loop_outcome.h"
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
@@ -15,6 +16,7 @@ namespace lockstep::train {
 struct StepTotals {
   double loss = 0, correct = 0, examples = 0;
   double stop_requests = 0;
+  double gradient_norm = 0;  // of the mean gradient
   std::uint64_t hash = 0;
 };
 
@@ -39,10 +41,11 @@ class PhaseTimer {
   const std::chrono::steady_clock::time_point start_;
 };
 
-// Applies one step to the session's parameters and states. On an error nothing has been applied:
-// the step can be done again. Unavailable, Cancelled: the generation has ended. DataLoss: a sample
-// cannot be read. The parameters are updated even if the loss is not finite; the caller looks.
-absl::StatusOr<StepTotals> TrainStep(Session& session, Strategy& strategy, Loader& loader,
-                                     std::int64_t step, bool stop_requested, PhaseSeconds& seconds);
+// Applies one step to the session's parameters and states. With an outcome nothing has been
+// applied, and the step can be done again: kGenerationOver; kFailed: a sample cannot be read;
+// kDiverged: the loss or a gradient is not finite, on all ranks alike.
+std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& strategy,
+                                                Loader& loader, std::int64_t step,
+                                                bool stop_requested, PhaseSeconds& seconds);
 
 }  // namespace lockstep::train

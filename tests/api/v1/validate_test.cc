@@ -93,7 +93,12 @@ TEST(ValidateTest, AnElasticJobStaysWithinItsBounds) {
   TrainingSpec unsaved = MnistTraining();
   TrainingSpec saved = unsaved;
   saved.checkpoint.directory = "/checkpoints";
+  TrainingSpec resized = saved;
+  resized.batch_size = {.global = std::nullopt, .per_replica = 32};
   const Case cases[] = {
+      {elastic(2, 1, 4).Training(resized),
+       "spec.training.batchSize.perReplica: found with elastic, expected global: a checkpoint "
+       "counts steps of one global batch"},
       {elastic(2, 1, 4), ""},
       {elastic(2, 2, 2), ""},
       {elastic(2, 3, 1), "spec.elastic.minReplicas: found 3, expected at most maxReplicas, 1"},

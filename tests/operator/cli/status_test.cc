@@ -101,6 +101,18 @@ TEST_F(StatusTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
   EXPECT_EQ(tables, 3U) << printed;
 }
 
+TEST_F(StatusTest, AJobThatWasWatchedAndFailedIsAnErrorOfItsOwn) {
+  Add("team", "a");
+  SetState("a", "Failed");
+  const StatusOptions once{.job = "a", .namespace_name = "team"};
+  EXPECT_TRUE(Show(once).ok()) << "to look is not to wait";
+  StatusOptions watched = once;
+  watched.watch = true;
+  const absl::Status status = Show(watched);
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("job a failed: R"));
+}
+
 // A terminal without a window: what was written to it is read from its other end.
 class Terminal {
  public:

@@ -56,6 +56,13 @@ TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
   EXPECT_EQ(env.at("LOCKSTEP_POD_IP").dump(), R"({"fieldRef":{"fieldPath":"status.podIP"}})");
   EXPECT_TRUE(env.contains("TF_CONFIG"));
   EXPECT_FALSE(env.contains("RANK"));
+  EXPECT_FALSE(env.contains("LOCKSTEP_GRACE_SECONDS"));
+}
+
+TEST(ReplicaEnvTest, TheBundledTrainerIsToldOfAGracePeriodThatIsNotTheDefault) {
+  const auto patient = Job("j").Workers(1).Training().PodTemplate(
+      Role::kWorker, api::Json{{"spec", {{"terminationGracePeriodSeconds", 120}}}});
+  EXPECT_EQ(EnvOf(patient, Role::kWorker, 0).at("LOCKSTEP_GRACE_SECONDS"), "120");
 }
 
 TEST(ReplicaEnvTest, TheMainContainersNameSaysWhichFrameworkReadsIt) {

@@ -67,11 +67,12 @@ TEST_F(OperatorMetricsTest, AWatchThatWeStoppedIsNoRestart) {
 
 TEST_F(OperatorMetricsTest, SeriesOfAJobEndWithTheJob) {
   snapshot.jobs = {Job("a", "Running"), Job("b", "Succeeded")};
-  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_status{namespace=\"default\",name=\"a\","
-                                "state=\"Running\"} 1\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("lockstep_operator_job_status{namespace=\"default\",trainingjob=\"a\","
+                        "state=\"Running\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs{state=\"Succeeded\"} 1\n"));
   snapshot.jobs.pop_back();
-  EXPECT_THAT(Text(), Not(HasSubstr("name=\"b\"")));
+  EXPECT_THAT(Text(), Not(HasSubstr("trainingjob=\"b\"")));
   EXPECT_THAT(Text(), Not(HasSubstr("Succeeded")));
 }
 
@@ -80,15 +81,32 @@ TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
     snapshot.jobs.push_back(Job("done-" + std::to_string(i), "Succeeded"));
   }
   snapshot.jobs.push_back(Job("busy", "Running"));
-  EXPECT_THAT(Text(), HasSubstr("name=\"busy\""));
+  EXPECT_THAT(Text(), HasSubstr("trainingjob=\"busy\""));
   EXPECT_THAT(Text(), Not(HasSubstr(fmt::format("\"done-{}\"", kMaxJobSeries - 1))));
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_series_left_out 1\n"));
+}
+
+TEST_F(OperatorMetricsTest, FailuresBeginAtZeroSoThatTheFirstIsAnIncrease) {
+  for (const char* reason : {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
+                             "PodRejected", "ReplicaFailed"}) {
+    EXPECT_THAT(Text(), HasSubstr(fmt::format(
+                            "lockstep_operator_jobs_failed_total{{reason=\"{}\"}} 0\n", reason)));
+  }
+}
+
+TEST_F(OperatorMetricsTest, EndsOfAWatchBeginAtZeroWithItsFirstEvent) {
+  metrics.OnWatchEvent(kPodKind);
+  for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
+    EXPECT_THAT(Text(), HasSubstr(fmt::format("lockstep_operator_watch_restarts_total{{reason="
+                                              "\"{}\",resource=\"pods\"}} 0\n",
+                                              reason)));
+  }
 }
 
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
   const api::TrainingJob before;
   for (int i = 0; i < 100; ++i) metrics.OnJobChange(&before, Failed(fmt::format("Made{}Up", i)));
-  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 68\n"));
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_jobs_failed_total{reason=\"Other\"} 73\n"));
   EXPECT_THAT(Text(), Not(HasSubstr("Made40Up")));
 }
 
@@ -99,14 +117,15 @@ TEST_F(OperatorMetricsTest, AFinishedReconcileIsSuccessOrError) {
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_reconcile_total{result=\"error\"} 2\n"));
 }
 
-// Name -> type, of the table in docs/metrics.md.
+// Name -> type, of the operator's table in docs/metrics.md.
 std::map<std::string, std::string> Documented() {
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
   std::map<std::string, std::string> found;
   const std::regex row(R"(^\| `([a-z_]+)` \| ([a-z]+) \|)");
   std::smatch match;
   for (std::string line; std::getline(page, line);) {
-    if (std::regex_search(line, match, row)) found[match[1]] = match[2];
+    if (!std::regex_search(line, match, row)) continue;
+    if (!match[1].str().starts_with("lockstep_trainer_")) found[match[1]] = match[2];
   }
   return found;
 }

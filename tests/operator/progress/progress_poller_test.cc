@@ -59,6 +59,8 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     ++questions_;
     asked_.notify_all();
     response->set_job_uid(job_uid_);
+    response->add_missing("worker 1");
+    response->set_activity(proto::ACTIVITY_EVALUATION);
     if (step_ < 0) return grpc::Status::OK;
     response->mutable_progress()->set_step(step_);
     response->mutable_progress()->set_loss(std::numeric_limits<double>::quiet_NaN());
@@ -117,6 +119,25 @@ TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {
   poller.Latest(trainer.Target());
   ASSERT_TRUE(trainer.WaitForQuestions(3));
   EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+}
+
+TEST(ProgressPollerTest, TellsOfTheGroupAsLongAsTheTrainerAnswers) {
+  auto trainer = std::make_unique<FakeTrainer>("uid");
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.State("uid").has_value());
+  trainer->SetStep(7);
+  ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
+  const auto group = poller.State("uid");
+  ASSERT_TRUE(group.has_value());
+  EXPECT_EQ(group->missing, std::vector<std::string>{"worker 1"});
+  EXPECT_EQ(group->activity, api::Activity::kEvaluation);
+  EXPECT_FALSE(poller.State("another job's").has_value());
+  trainer.reset();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (poller.State("uid").has_value()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
 }
 
 TEST(ProgressPollerTest, FollowsTheLeadingPodToANewAddress) {

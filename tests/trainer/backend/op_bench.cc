@@ -35,6 +35,17 @@ class DeviceTensor {
     return values;
   }
 
+  // What a layout adds to the first `rows` rows is zero: others compute with it.
+  void ExpectZeroPadding(std::int64_t rows, const char* what) const {
+    const std::vector<float> dense = Dense();
+    const DeviceTensor clean(backend_, desc_, dense);
+    const std::size_t floats = desc_.bytes() / sizeof(float) * static_cast<std::size_t>(rows) /
+                               static_cast<std::size_t>(desc_.shape[0]);
+    for (std::size_t i = 0; i < floats; ++i) {
+      ASSERT_EQ(data()[i], clean.data()[i]) << what << ": float " << i << " in memory";
+    }
+  }
+
  private:
   Backend& backend_;
   TensorDesc desc_;
@@ -127,12 +138,16 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
   OpOutputs outputs;
   op.Forward(step);
   backend.Synchronize();
+  y.ExpectZeroPadding(step.valid, "y");
   outputs.y = y.Dense();
   outputs.states = Download(states);
   if (!step.training) return outputs;
   op.Backward(step);
   backend.Synchronize();
-  if (want_dx) outputs.dx = dx.Dense();
+  if (want_dx) {
+    dx.ExpectZeroPadding(step.valid, "dx");
+    outputs.dx = dx.Dense();
+  }
   outputs.gradients = Download(gradients);
   return outputs;
 }

@@ -84,6 +84,10 @@ std::vector<OpCase> OtherCases() {
       DenseCase("Dense", {6, 37}, {.units = 10}),
       DenseCase("DenseRelu", {128, 50}, {.units = 33, .activation = relu}),
       DenseCase("DenseOnImage", {3, 20, 5, 4}, {.units = 9, .activation = relu}),
+      // Many rows, few units: less to copy of the weight than of x.
+      DenseCase("DenseOnImageManyRows", {64, 20, 5, 4}, {.units = 3}),
+      DenseCase("DenseOnImageWithoutInputGradient", {64, 20, 5, 4},
+                {.units = 3, .bias = false, .activation = relu}),
       DenseCase("DenseWithoutBias", {1, 8}, {.units = 1, .bias = false}),
       PoolCase("MaxPool", {2, 32, 8, 6}, {}),
       PoolCase("MaxPoolRelu", {2, 32, 9, 7}, {.activation = relu}),

@@ -18,7 +18,7 @@ struct Outcome {
 // Opens the store and saves steps 10, 20, … until something fails.
 Outcome SaveUntilFault(FileSystem& files, int keep) {
   Outcome outcome;
-  auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", keep);
+  auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", keep, kFirstOwner);
   if (!store.ok()) return {0, true};
   for (int save = 1; save <= kSaves; ++save) {
     if (!(*store)->Save(SnapshotOfStep(save * 10)).ok()) return {outcome.saved, true};
@@ -30,7 +30,7 @@ Outcome SaveUntilFault(FileSystem& files, int keep) {
 // The newest checkpoint is the last one that Save reported, or the next one, whole; then all goes
 // on.
 void ExpectGoodAfterFault(FaultFileSystem& files, int keep, const Outcome& outcome) {
-  auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", keep);
+  auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", keep, kFirstOwner);
   ASSERT_TRUE(store.ok()) << store.status();
   const auto loaded = (*store)->LoadLatest("model-a");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -43,7 +43,9 @@ void ExpectGoodAfterFault(FaultFileSystem& files, int keep, const Outcome& outco
   }
   ASSERT_TRUE((*store)->Save(SnapshotOfStep(1000)).ok());
   EXPECT_EQ((**(*store)->LoadLatest("model-a")).step, 1000);
-  EXPECT_LE(files.ListDirectory("/jobs/a/ckpt")->size(), static_cast<std::size_t>(keep));
+  std::vector<std::string> names = *files.ListDirectory("/jobs/a/ckpt");
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("owner.json"); });
+  EXPECT_LE(names.size(), static_cast<std::size_t>(keep));
 }
 
 int CountOperations(int keep) {
@@ -80,7 +82,7 @@ TEST(StoreFaultTest, FullDiskLeavesEarlierCheckpointsAndNothingHalfWritten) {
       SCOPED_TRACE(testing::Message() << "operation " << n << " stays full " << stays_full);
       FaultFileSystem files;
       files.FillDiskInOperation(n, stays_full);
-      auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", 2);
+      auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", 2, kFirstOwner);
       if (!store.ok()) {
         EXPECT_TRUE(absl::IsResourceExhausted(store.status()));
         continue;
@@ -102,9 +104,49 @@ TEST(StoreFaultTest, FullDiskLeavesEarlierCheckpointsAndNothingHalfWritten) {
   }
 }
 
+// A disk that fails to read is no reason to begin again, to stop for good or to remove anything.
+TEST(StoreFaultTest, AReadErrorAtAnyMomentFallsBackOrMayBeTriedAgain) {
+  FaultFileSystem probe;
+  ASSERT_FALSE(SaveUntilFault(probe, 3).faulted);
+  const int before = probe.reads();
+  ASSERT_TRUE(
+      (*CheckpointStore::Open(probe, "/jobs/a/ckpt", 3, kFirstOwner))->LoadLatest("model-a").ok());
+  const int reads = probe.reads() - before;
+  ASSERT_GE(reads, 6);
+  int fell_back = 0;
+  for (int n = 1; n <= reads; ++n) {
+    SCOPED_TRACE(testing::Message() << "read " << n);
+    FaultFileSystem files;
+    ASSERT_FALSE(SaveUntilFault(files, 3).faulted);
+    files.FailInRead(n);
+    auto store = CheckpointStore::Open(files, "/jobs/a/ckpt", 3, kFirstOwner);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto loaded = (*store)->LoadLatest("model-a");
+    if (loaded.ok()) {
+      ASSERT_TRUE(loaded->has_value()) << "a checkpoint that cannot be read is not none";
+      EXPECT_GE((*loaded)->step, 30);
+      if ((*loaded)->step == 30) ++fell_back;
+    } else {
+      EXPECT_TRUE(absl::IsUnavailable(loaded.status())) << loaded.status();
+    }
+    EXPECT_EQ((**(*store)->LoadLatest("model-a")).step, 40);
+    ASSERT_TRUE((*store)->Save(SnapshotOfStep(35)).ok());
+    EXPECT_EQ((**(*store)->LoadLatest("model-a")).step, 40) << "what could not be read was removed";
+  }
+  EXPECT_GE(fell_back, 4);  // listing, manifest and both tensor files of the newest
+}
+
+TEST(StoreFaultTest, IfNothingCanBeReadTheErrorSaysThatItMayPass) {
+  FaultFileSystem files;
+  auto store = *CheckpointStore::Open(files, "/jobs/a/ckpt", 1, kFirstOwner);
+  ASSERT_TRUE(store->Save(SnapshotOfStep(10)).ok());
+  files.FailInRead(3);  // the folder, the checkpoint, its manifest
+  EXPECT_TRUE(absl::IsUnavailable(store->LoadLatest("model-a").status()));
+}
+
 TEST(StoreFaultTest, NothingIsRemovedToMakeRoom) {
   FaultFileSystem files;
-  auto store = *CheckpointStore::Open(files, "/ckpt", 1);
+  auto store = *CheckpointStore::Open(files, "/ckpt", 1, kFirstOwner);
   ASSERT_TRUE(store->Save(SnapshotOfStep(10)).ok());
   files.FillDiskInOperation(1, /*stays_full=*/true);
   for (int attempt = 0; attempt < 3; ++attempt) {

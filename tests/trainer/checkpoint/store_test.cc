@@ -19,7 +19,7 @@ using ::testing::UnorderedElementsAre;
 class StoreTest : public testing::Test {
  protected:
   std::unique_ptr<CheckpointStore> Open(int keep = 3) {
-    auto store = CheckpointStore::Open(files_, "/ckpt", keep);
+    auto store = CheckpointStore::Open(files_, "/ckpt", keep, kFirstOwner);
     EXPECT_TRUE(store.ok()) << store.status();
     return *std::move(store);
   }
@@ -33,7 +33,12 @@ class StoreTest : public testing::Test {
     ASSERT_TRUE(loaded->has_value());
     EXPECT_TRUE(SameSnapshot(**loaded, SnapshotOfStep(step))) << (*loaded)->step;
   }
-  std::vector<std::string> Names() { return *files_.ListDirectory("/ckpt"); }
+  // Of the checkpoints: without the owner's file.
+  std::vector<std::string> Names() {
+    std::vector<std::string> names = *files_.ListDirectory("/ckpt");
+    std::erase(names, "owner.json");
+    return names;
+  }
 
   FaultFileSystem files_;
 };
@@ -156,11 +161,11 @@ TEST_F(StoreTest, SnapshotThatCannotBeWrittenLeavesNothing) {
 TEST(RealStoreTest, SavesKeepsAndLoads) {
   const TempDirectory folder;
   const std::string directory = folder.At("a/b");
-  auto store = *CheckpointStore::Open(RealFileSystem(), directory, 2);
+  auto store = *CheckpointStore::Open(RealFileSystem(), directory, 2, kFirstOwner);
   for (const int step : {1, 2, 3}) ASSERT_TRUE(store->Save(SnapshotOfStep(step)).ok());
   EXPECT_FALSE(std::filesystem::exists(directory + "/step-00000001"));
   EXPECT_TRUE(std::filesystem::exists(directory + "/step-00000002"));
-  store = *CheckpointStore::Open(RealFileSystem(), directory, 2);
+  store = *CheckpointStore::Open(RealFileSystem(), directory, 2, kFirstOwner);
   const auto loaded = store->LoadLatest("model-a");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_TRUE(SameSnapshot(**loaded, SnapshotOfStep(3)));

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "api/v1/names.h"
+#include "tests/support/temp_directory.h"
 #include "tests/trainer/control/identities.h"
 #include "trainer/control/rendezvous_service.h"
 
@@ -213,6 +214,48 @@ TEST(ListenAddressTest, PrefersThePodsOwnAddress) {
   EXPECT_EQ(ListenAddress(leader), "10.0.0.7:2222");
   leader.pod_ip = "fd00::7";
   EXPECT_EQ(ListenAddress(leader), "[fd00::7]:2222");
+}
+
+TEST(IdentityTest, TellsAPodThatAnOperatorMadeAndWhenItsSupervisorStarted) {
+  const auto by_hand = Environment().Read();
+  ASSERT_TRUE(by_hand.ok()) << by_hand.status();
+  EXPECT_FALSE(by_hand->operated);
+  EXPECT_EQ(by_hand->grace_seconds, 30);
+  EXPECT_FALSE(by_hand->token.present());
+  const auto operated = Environment()
+                            .Set(api::kEnvRestartScope, "InPlace")
+                            .Set(kEnvPodStarted, "1700000000000000000")
+                            .Set(api::kEnvGraceSeconds, "120")
+                            .Read();
+  ASSERT_TRUE(operated.ok()) << operated.status();
+  EXPECT_TRUE(operated->operated);
+  EXPECT_EQ(operated->incarnation.pod_started, 1'700'000'000'000'000'000);
+  EXPECT_EQ(operated->grace_seconds, 120);
+  for (const char* bad : {"", "-1", "1x", "99999999999999999999"}) {
+    const auto refused = Environment().Set(kEnvPodStarted, bad).Read();
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr(kEnvPodStarted)) << bad;
+  }
+}
+
+TEST(IdentityTest, ATokenThatCannotBeReadIsRefusedByName) {
+  const lockstep::TempDirectory folder;
+  const auto read = [&] {
+    return Environment().Set(api::kEnvTokenFile, folder.At("token")).Read();
+  };
+  EXPECT_THAT(std::string(read().status().message()), HasSubstr(folder.At("token")));
+  lockstep::WriteTextFile(folder.At("token"), "short\n");
+  EXPECT_THAT(std::string(read().status().message()), HasSubstr("found a token of 5 bytes"));
+  lockstep::WriteTextFile(folder.At("token"), "0123456789abcdef\n");
+  const auto identity = read();
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(identity->token.Prove("what", "nonce", ""),
+            api::JobToken("0123456789abcdef").Prove("what", "nonce", ""));
+}
+
+TEST(HostPortTest, BracketsIpv6) {
+  EXPECT_EQ(HostPort("10.0.0.1", "8080"), "10.0.0.1:8080");
+  EXPECT_EQ(HostPort("fd00::5", "8080"), "[fd00::5]:8080");
+  EXPECT_EQ(HostPort("[fd00::5]", "8080"), "[fd00::5]:8080");
 }
 
 }  // namespace

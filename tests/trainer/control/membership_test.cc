@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <tuple>
+#include <utility>
+
 namespace lockstep::train {
 namespace {
 
@@ -10,6 +14,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 RosterConfig TwoWorkers() {
   RosterConfig config;
@@ -242,28 +247,119 @@ TEST_F(RosterTest, ProgressIsRankZerosOfTheCurrentGeneration) {
   EXPECT_EQ(roster_.progress()->step(), 70);
 }
 
-TEST_F(RosterTest, StrangersAreRefusedNamingBothSidesAndDisturbNobody) {
+TEST_F(RosterTest, StrangersAreRefusedAndDisturbNobodyAndOnlyTheLeaderLearnsWhy) {
   Start();
   const auto refusal = [&](SessionId id, const proto::Join& join) {
-    const Outbox out = Arrive(id, join);
+    Outbox out = Arrive(id, join);
     EXPECT_EQ(out.size(), 1u);
     EXPECT_TRUE(out[0].close);
-    return out[0].message->rejected().reason();
+    return std::pair(out[0].message->rejected().reason(), out[0].log);
   };
   proto::Join join = JoinOf(1);
   join.set_cluster_hash("other hash");
-  EXPECT_EQ(refusal(10, join),
-            "worker 1 has the cluster hash \"other hash\", but the leader has \"leader's hash\"");
+  auto [reason, log] = refusal(10, join);
+  EXPECT_THAT(reason, HasSubstr("the cluster hash \"other hash\", which is not the leader's"));
+  EXPECT_THAT(reason, Not(HasSubstr("leader's hash")));
+  EXPECT_THAT(log, HasSubstr("expected \"leader's hash\""));
   join = JoinOf(1);
   join.set_job("cifar");
-  EXPECT_THAT(refusal(11, join), HasSubstr("is of job \"cifar\""));
+  std::tie(reason, log) = refusal(11, join);
+  EXPECT_THAT(reason, HasSubstr("is of job \"cifar\""));
+  EXPECT_THAT(reason, Not(HasSubstr("mnist")));
+  EXPECT_THAT(log, HasSubstr("expected job \"mnist\""));
   join = JoinOf(2);
-  EXPECT_THAT(refusal(12, join), HasSubstr("worker 2 is not one of the 2 members"));
+  std::tie(reason, log) = refusal(12, join);
+  EXPECT_THAT(reason, HasSubstr("worker 2 is not one of the members"));
+  EXPECT_THAT(log, HasSubstr("of the 2 members"));
   join = JoinOf(1);
   join.set_layout("M");
-  EXPECT_EQ(refusal(13, join), "worker 1 has the parameter layout \"M\", but worker 0 has \"L\"");
+  std::tie(reason, log) = refusal(13, join);
+  EXPECT_THAT(reason, HasSubstr("the parameter layout \"M\", which is not that of worker 0"));
+  EXPECT_THAT(log, HasSubstr("expected \"L\" as worker 0"));
+  join = JoinOf(1);
+  join.set_last_generation(std::numeric_limits<std::uint64_t>::max());
+  EXPECT_THAT(refusal(14, join).first, HasSubstr("claims to have been in generation 1844674407"));
   EXPECT_TRUE(roster_.active());
   EXPECT_EQ(roster_.generation(), 1u);
+}
+
+TEST_F(RosterTest, OfTwoProcessesOfOnePlaceTheLaterOneHasIt) {
+  const auto of = [&](std::int64_t pod, std::int64_t process) {
+    proto::Join join = JoinOf(1);
+    join.set_incarnation(std::to_string(pod) + "-" + std::to_string(process));
+    join.set_pod_started(pod);
+    join.set_process_started(process);
+    return join;
+  };
+  Arrive(1, JoinOf(0));
+  Arrive(2, of(10, 11));
+  ASSERT_TRUE(roster_.active());
+  for (const proto::Join& earlier : {of(9, 100), of(10, 10)}) {
+    const Outbox out = Arrive(3, earlier);
+    ASSERT_EQ(out.size(), 1u);
+    EXPECT_TRUE(out[0].close);
+    EXPECT_FALSE(out[0].message.has_value());
+    EXPECT_TRUE(roster_.active());
+  }
+  const Outbox out = Arrive(4, of(12, 13));
+  EXPECT_FALSE(roster_.active());
+  ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[1].to, 2u);
+  EXPECT_TRUE(out[1].message->rejected().superseded());
+  roster_.Disconnect(4, "killed");  // and then even the lost one is better than none
+  EXPECT_THAT(Arrive(5, of(9, 100)).back().message->waiting().missing(), ElementsAre("worker 0"));
+}
+
+TEST_F(RosterTest, WhoeverWaitsIsToldWhoCannotHaveComeYet) {
+  RosterConfig config = TwoWorkers();
+  config.slots.push_back({"worker", 2, 0});
+  config.hosts = {"a", "b", "c"};
+  roster_ = Roster(config);
+  roster_.Tick(now_);
+  const auto absent = [&](const Outbox& out) {
+    const auto& names = out.back().message->waiting().absent();
+    return std::vector<std::string>(names.begin(), names.end());
+  };
+  EXPECT_THAT(absent(Arrive(1, JoinOf(0))), IsEmpty());
+  EXPECT_THAT(roster_.MissingHosts(), ElementsAre("b", "c"));
+  roster_.SetHostsWithoutAddress({"c"});
+  EXPECT_THAT(absent(Arrive(2, JoinOf(1))), ElementsAre("worker 2"));
+  roster_.SetHostsWithoutAddress({});
+  roster_.Disconnect(2, "killed");
+  EXPECT_THAT(absent(Send(1, JoinOf(0))), ElementsAre("worker 1"));  // it is to be replaced
+  EXPECT_THAT(absent(Arrive(3, JoinOf(1))), IsEmpty());
+}
+
+TEST_F(RosterTest, APodIsLostWithTheLastOfItsProcesses) {
+  RosterConfig config = TwoWorkers();
+  config.slots = {{"chief", 0, 0}, {"chief", 0, 1}, {"worker", 0, 0}, {"worker", 0, 1}};
+  roster_ = Roster(config);
+  const auto join = [&](const Slot& slot) {
+    proto::Join message = JoinOf(slot.index);
+    message.set_role(slot.role);
+    message.set_local_rank(slot.local_rank);
+    return message;
+  };
+  for (SessionId id = 0; id < 4; ++id) Arrive(id + 1, join(config.slots[id]));
+  ASSERT_TRUE(roster_.active());
+  EXPECT_THAT(roster_.LostPods(), IsEmpty());
+  roster_.Disconnect(3, "killed");
+  EXPECT_THAT(roster_.LostPods(), IsEmpty());
+  roster_.Disconnect(4, "killed");
+  EXPECT_THAT(roster_.LostPods(), ElementsAre("worker-0"));
+  roster_.Connect(5, now_);  // whoever that is
+  EXPECT_THAT(roster_.LostPods(), ElementsAre("worker-0"));
+  Send(5, join(config.slots[3]));
+  EXPECT_THAT(roster_.LostPods(), IsEmpty());
+}
+
+TEST_F(RosterTest, AStrangerThatOnlyBeatsIsNotKept) {
+  roster_.Connect(7, now_);
+  for (int second = 0; second < 11; ++second) {
+    Beat(7);
+    Pass(1s);
+  }
+  EXPECT_TRUE(roster_.empty());
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace lockstep::testing {
 
 // What the product promises, times what this machine is slower than the one where promises are
-// measured (CMake's LOCKSTEP_TIME_PERCENT, see tools/yardstick). Sanitized builds, in which the mere
-// start of a process takes seconds, check only that it happens.
+// measured (CMake's LOCKSTEP_TIME_PERCENT, see tools/yardstick). Sanitized builds, in which the
+// mere start of a process takes seconds, check only that it happens.
 inline Duration TimeLimit(Duration promised) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   promised *= 50;

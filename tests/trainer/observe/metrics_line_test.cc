@@ -21,6 +21,7 @@ ReplicaMetrics Sample() {
   metrics.loss = 0.1;
   metrics.examples_total = std::numeric_limits<std::int64_t>::max();
   metrics.rendezvous_seconds = 0.25;
+  metrics.step_seconds.Observe(0.5);
   metrics.last_checkpoint_step = -1;
   metrics.last_checkpoint_time = 1.7e9;
   return metrics;
@@ -48,6 +49,8 @@ TEST(MetricsLineTest, DecodesWhatItEncoded) {
   EXPECT_EQ(decoded->loss, 0.1);
   EXPECT_EQ(decoded->examples_total, std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(decoded->rendezvous_seconds, 0.25);
+  EXPECT_EQ(decoded->step_seconds.counts, Sample().step_seconds.counts);
+  EXPECT_EQ(decoded->step_seconds.sum, 0.5);
 }
 
 TEST(MetricsLineTest, DivergedLossArrivesAsNaN) {
@@ -62,8 +65,10 @@ TEST(MetricsLineTest, FaultsAreNamed) {
   EXPECT_THAT(ErrorOf(With("1234", "\"x\"")), HasSubstr("metrics.step: found \"x\""));
   EXPECT_THAT(ErrorOf(With("1234", "1.5")), HasSubstr("metrics.step: found 1.5"));
   EXPECT_THAT(ErrorOf(With("1234", "9223372036854775808")), HasSubstr("metrics.step"));
+  EXPECT_THAT(ErrorOf(With("[0,", "[")), HasSubstr("metrics.stepSeconds: found [0,0,0"));
+  EXPECT_THAT(ErrorOf(With("[0,", "[-1,")), HasSubstr("expected a list of numbers in range"));
   EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":-1")), HasSubstr("metrics.rank: found -1"));
-  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 24 fields"));
+  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 29 fields"));
 }
 
 TEST(MetricsLineTest, NoDamageCrashes) {

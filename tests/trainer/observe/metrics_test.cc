@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include "tests/support/http_request.h"
+#include "trainer/observe/listen_address.h"
 
 namespace lockstep::train {
 namespace {
@@ -27,6 +30,13 @@ std::unique_ptr<MetricsServer> StartServer() {
 
 std::string Scrape(const MetricsServer& server) {
   return Request(server.port(), "GET", "/metrics");
+}
+
+TEST(MetricsServerTest, APodWithAnIpv6AddressStarts) {
+  EXPECT_EQ(MetricsListenAddress("10.0.0.1:8080"), "10.0.0.1:8080");
+  const auto server = MetricsServer::Start(MetricsListenAddress("[::1]:0"));
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_GT((*server)->port(), 0);
 }
 
 TEST(MetricsServerTest, ServesEveryReplicaUnderItsRank) {
@@ -70,6 +80,23 @@ TEST(MetricsServerTest, CountersGoOnWhenAReplicaStartsAgain) {
   EXPECT_THAT(Scrape(*server), HasSubstr("lockstep_trainer_steps_total{rank=\"0\"} 26\n"));
 }
 
+TEST(MetricsServerTest, OnlyALeadingRankHasAHistogramOfItsSteps) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  server->Update(0, metrics);
+  EXPECT_THAT(Scrape(*server), Not(HasSubstr("step_duration_seconds")));
+  metrics.step_seconds.Observe(0.02);
+  metrics.step_seconds.Observe(2);
+  server->Update(0, metrics);
+  const std::string answer = Scrape(*server);
+  const std::string name = "lockstep_trainer_step_duration_seconds";
+  EXPECT_THAT(answer, HasSubstr("# TYPE " + name + " histogram\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_bucket{rank=\"0\",le=\"0.025\"} 1\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_bucket{rank=\"0\",le=\"2.5\"} 2\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_bucket{rank=\"0\",le=\"+Inf\"} 2\n"));
+  EXPECT_THAT(answer, HasSubstr(name + "_sum{rank=\"0\"} 2.02\n"));
+}
+
 TEST(MetricsServerTest, NewRankReplacesTheOldOne) {
   const auto server = StartServer();
   ReplicaMetrics metrics;
@@ -97,7 +124,29 @@ TEST(MetricsServerTest, NamesFollowTheRulesAndEveryFamilyIsDescribedOnce) {
     EXPECT_TRUE(name.starts_with("lockstep_trainer_")) << name;
     EXPECT_EQ(name.ends_with("_total"), match[2] == "counter") << name;
   }
-  EXPECT_EQ(families, 17);
+  EXPECT_EQ(families, 20);
+}
+
+// Name -> type, of the lines that match: those of a table in Markdown, or of an exposition.
+std::map<std::string, std::string> Types(std::istream& lines, const std::string& pattern) {
+  std::map<std::string, std::string> found;
+  std::smatch match;
+  const std::regex expected(pattern);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, expected)) found[match[1]] = match[2];
+  }
+  return found;
+}
+
+TEST(MetricsServerTest, TheDocumentListsWhatIsExported) {
+  const auto server = StartServer();
+  ReplicaMetrics metrics;
+  metrics.step_seconds.Observe(1);
+  server->Update(0, metrics);
+  std::istringstream exported(Scrape(*server));
+  std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
+  EXPECT_EQ(Types(page, R"(^\| `(lockstep_trainer_[a-z_]+)` \| ([a-z]+) \|)"),
+            Types(exported, R"(^# TYPE (\S+) (\S+))"));
 }
 
 TEST(MetricsServerTest, HealthAndUnknownPages) {

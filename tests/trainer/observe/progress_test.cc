@@ -74,6 +74,32 @@ TEST_F(ProgressTest, RecentSpeedForgetsTheSlowStart) {
   EXPECT_NEAR(*meter.Get().estimated_remaining_seconds, 70, 1e-9);
 }
 
+TEST_F(ProgressTest, TheFirstStepCountsOnlyWhileItIsTheOnlyOne) {
+  ProgressMeter meter(clock_, 12, 12);
+  Steps(meter, 1, seconds(20), {.examples = 10});
+  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 0.5);
+  Steps(meter, 1, seconds(1), {.examples = 10});
+  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 10);
+  EXPECT_DOUBLE_EQ(*meter.Get().estimated_remaining_seconds, 10);
+}
+
+TEST_F(ProgressTest, SlowStepsShowAsSoonAsTheyComeAfterManyFastOnes) {
+  ProgressMeter meter(clock_, 1000, 1000);
+  Steps(meter, 200, milliseconds(10), {.examples = 10});
+  Steps(meter, 5, seconds(2), {.examples = 10});
+  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 5) << "of the last ten seconds";
+  Steps(meter, 4, seconds(20), {.examples = 10});
+  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 0.5) << "of four steps, if they take longer";
+  EXPECT_DOUBLE_EQ(*meter.Get().estimated_remaining_seconds, (1000 - 209) * 20.0);
+}
+
+TEST_F(ProgressTest, AShortPauseAmongManyFastStepsWeighsAsMuchAsItTook) {
+  ProgressMeter meter(clock_, 10000, 10000);
+  Steps(meter, 2000, milliseconds(5), {.examples = 10});
+  Steps(meter, 1, seconds(2), {.examples = 10});
+  EXPECT_NEAR(meter.RecentExamplesPerSecond(), 1600, 50) << "2 of the last 10 seconds were lost";
+}
+
 TEST_F(ProgressTest, EvaluationCountsForGoodputAndNotForSpeed) {
   ProgressMeter meter(clock_, 100, 10);
   Steps(meter, 5, seconds(1), {.examples = 10});

@@ -6,7 +6,9 @@
 #include <barrier>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/support/in_memory_store.h"
 #include "tests/support/spawn_ranks.h"
@@ -26,11 +28,13 @@ Membership TwoRanks(std::uint64_t generation, int rank) {
 }
 
 struct Rank {
-  explicit Rank(bool allow_shm = true)
-      : buffer(*GradientBuffer::Create(kFloats)),
-        strategy(MakeCollectiveStrategy(
-            *buffer,
-            {.bind_address = "127.0.0.1", .allow_shm = allow_shm, .layer_starts = {0, 500}})) {}
+  explicit Rank(bool allow_shm = true, CollectiveOptions options = {})
+      : buffer(*GradientBuffer::Create(kFloats)) {
+    options.bind_address = "127.0.0.1";
+    options.allow_shm = allow_shm;
+    options.layer_starts = {0, 500};
+    strategy = MakeCollectiveStrategy(*buffer, std::move(options));
+  }
   std::unique_ptr<GradientBuffer> buffer;
   std::unique_ptr<Strategy> strategy;
 };
@@ -101,6 +105,66 @@ TEST(CollectiveStrategyTest, AbortWakesAWaitForAPeerThatDoesNothing) {
       EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
       EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
     });
+  }
+}
+
+// One rank always takes 300 ms longer than the other, at first twice as long as the other waits.
+TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedDoesNotEndEveryGeneration) {
+  for (const bool allow_shm : {true, false}) {
+    std::array<InMemoryStore, 4> stores;
+    std::barrier generation_over(2);
+    std::array<int, 2> ended_in{};
+    SpawnThreads(2, [&](int rank) {
+      Rank self(allow_shm, {.least_timeout = std::chrono::milliseconds(150)});
+      for (std::size_t generation = 1; generation <= 4; ++generation) {
+        absl::Status step =
+            self.strategy->Connect(TwoRanks(generation, rank), stores[generation - 1]);
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        if (step.ok()) step = Step(self, rank);
+        if (step.ok() && ended_in[static_cast<std::size_t>(rank)] == 0) {
+          ended_in[static_cast<std::size_t>(rank)] = static_cast<int>(generation);
+        }
+        generation_over.arrive_and_wait();
+      }
+    });
+    EXPECT_GT(ended_in[0], 1) << "the difference was none";
+    EXPECT_EQ(ended_in[0], ended_in[1]);
+  }
+}
+
+TEST(CollectiveStrategyTest, ARankWithoutTheJobsTokenGetsNoTensor) {
+  struct Case {
+    std::array<std::string, 2> secrets;
+    bool joins;
+  };
+  for (const Case& c : {Case{{"the job's own token", "the job's own token"}, true},
+                        Case{{"the job's own token", "somebody else's token"}, false}}) {
+    InMemoryStore store;
+    std::barrier done(2);
+    SpawnThreads(2, [&](int rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      Rank self(/*allow_shm=*/false, {.token = api::JobToken(c.secrets.at(at))});
+      const absl::Status status = self.strategy->Connect(TwoRanks(1, rank), store);
+      EXPECT_EQ(status.ok(), c.joins) << status;
+      if (c.joins) {
+        EXPECT_TRUE(Step(self, rank).ok());
+        EXPECT_EQ(self.buffer->data()[0], 3.0F);
+      }
+      done.arrive_and_wait();
+    });
+  }
+}
+
+TEST(CollectiveStrategyTest, AStopWakesWhoConnectsToAPeerThatDoesNotCome) {
+  for (const bool allow_shm : {true, false}) {
+    InMemoryStore store;
+    std::atomic<bool> stop{false};
+    Rank self(allow_shm, {.stop_requested = [&] { return stop.load(); }});
+    const std::jthread stopper([&] { stop = true; });
+    const auto start = std::chrono::steady_clock::now();
+    const absl::Status status = self.strategy->Connect(TwoRanks(1, 0), store);
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   }
 }
 

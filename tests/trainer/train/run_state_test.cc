@@ -78,6 +78,17 @@ TEST(RunStateTest, SurvivesJson) {
   EXPECT_EQ(*read, state);
 }
 
+TEST(RunStateTest, AnEvaluationThatWasNoNumberCountsAsNone) {
+  nlohmann::json json = RunStateToJson({.step = 7, .evaluated_step = 7, .test_accuracy = 0.5});
+  json["testLoss"] = nullptr;  // as JSON saves a NaN
+  const auto read = RunStateFromJson(json);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->step, 7);
+  EXPECT_EQ(read->evaluated_step, -1);
+  json.erase("testLoss");
+  EXPECT_TRUE(RunStateFromJson(json).ok());
+}
+
 TEST(RunStateTest, AMissingFieldIsNamed) {
   nlohmann::json json = RunStateToJson(RunState{});
   json.erase("ledger");

@@ -11,99 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/local_rendezvous.h"
+#include "tests/support/temp_directory.h"
+#include "tests/trainer/train/rank.h"
+#include "trainer/train/finite.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
-
-// Small, but with everything that could tell one rank from two: dropout and a short last batch.
-api::TrainingSpec SmallTraining() {
-  api::TrainingSpec training;
-  training.model.layers = {
-      {{"type", "Conv2D"}, {"filters", 4}, {"kernelSize", 3}, {"activation", "relu"}},
-      {{"type", "MaxPooling2D"}},
-      {{"type", "Flatten"}},
-      {{"type", "Dropout"}, {"rate", 0.25}},
-      {{"type", "Dense"}, {"units", 3}}};
-  training.dataset.format = api::DatasetFormat::kSynthetic;
-  training.dataset.synthetic = api::SyntheticSpec{
-      .train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};
-  training.batch_size.global = 16;
-  training.epochs = 4;
-  training.optimizer.learning_rate = 0.01;
-  return training;
-}
-
-// A rendezvous client that calls `at_step` each time its rank starts a step.
-class Hooked final : public Rendezvous {
- public:
-  Hooked(std::unique_ptr<Rendezvous> inner, std::function<void(int)> at_step)
-      : inner_(std::move(inner)), at_step_(std::move(at_step)) {}
-  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override {
-    return inner_->Join(step, layout);
-  }
-  void OnGenerationEnd(EndCallback callback) override {
-    inner_->OnGenerationEnd(std::move(callback));
-  }
-  KeyValueStore& store() override { return inner_->store(); }
-  void Report(const api::Progress& progress) override { inner_->Report(progress); }
-  bool StopRequested() const override {
-    if (at_step_) at_step_(calls_++);
-    return inner_->StopRequested();
-  }
-  absl::Status Finish() override { return inner_->Finish(); }
-
- private:
-  const std::unique_ptr<Rendezvous> inner_;
-  const std::function<void(int)> at_step_;
-  mutable int calls_ = 0;
-};
-
-// One process' worth of a rank.
-struct Rank {
-  Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
-       std::function<void(int)> at_step = nullptr, const std::string& backend = "reference")
-      : session(*Session::Create({.training = training, .world = world, .backend = backend})),
-        strategy(MakeCollectiveStrategy(session->buffer(), {.bind_address = "127.0.0.1",
-                                                            .layer_starts = session->LayerStarts(),
-                                                            .bucket_floats = 64})),
-        rendezvous(hub.Client(rank), std::move(at_step)),
-        reporter(*session, rendezvous, clock, [](const std::string&) { return std::nullopt; }),
-        loop{.session = *session,
-             .strategy = *strategy,
-             .rendezvous = rendezvous,
-             .store = nullptr,
-             .saver = nullptr,
-             .reporter = reporter} {
-    rendezvous.OnGenerationEnd(
-        [this](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
-  }
-
-  // Generation after generation; false if `die_with_generation` and the first one was cut short.
-  bool Train(bool die_with_generation = false) {
-    for (;;) {
-      const auto membership =
-          rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
-      if (!membership.ok()) ADD_FAILURE() << membership.status();
-      const auto end = loop.Run(*membership);
-      if (end.ok() && rendezvous.Finish().ok()) return true;
-      if (die_with_generation) return false;
-    }
-  }
-
-  std::vector<float> Parameters() {
-    const std::span<float> values = session->model().parameters();
-    return {values.begin(), values.end()};
-  }
-
-  SystemClock clock;
-  std::unique_ptr<Session> session;
-  std::unique_ptr<Strategy> strategy;
-  Hooked rendezvous;
-  Reporter reporter;
-  TrainLoop loop;
-};
 
 struct Outcome {
   std::vector<float> parameters;
@@ -190,9 +104,9 @@ TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
     threads.emplace_back([&, index] {
       Rank rank(training, 2, hub, index);
       const auto membership = rank.rendezvous.Join(-1, "");
-      const auto end = rank.loop.Run(*membership);
-      ASSERT_TRUE(end.ok()) << end.status();
-      ends[static_cast<std::size_t>(index)] = *end;
+      const LoopOutcome outcome = rank.loop.Run(*membership);
+      ends[static_cast<std::size_t>(index)] = outcome.end;
+      EXPECT_TRUE(AllFinite(rank.session->model().parameters()));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -210,9 +124,8 @@ TEST(TrainLoopTest, AStopRequestStopsAllRanksAtTheSameStep) {
         if (index == 1 && step == 5) hub.RequestStop();
       });
       const auto membership = rank.rendezvous.Join(-1, "");
-      const auto end = rank.loop.Run(*membership);
-      ASSERT_TRUE(end.ok()) << end.status();
-      EXPECT_EQ(*end, LoopEnd::kStopped);
+      const LoopOutcome outcome = rank.loop.Run(*membership);
+      EXPECT_EQ(outcome.end, LoopEnd::kStopped) << outcome.reason;
       steps[static_cast<std::size_t>(index)] = rank.loop.state.step;
     });
   }
@@ -236,9 +149,10 @@ std::vector<double> Losses(const api::TrainingSpec& training, int world, int ste
           Loader::Create(rank.session->train_data(), {.plan = rank.session->plan(), .rank = index});
       PhaseSeconds seconds;
       for (int step = 0; step < steps; ++step) {
-        const auto totals = TrainStep(*rank.session, *rank.strategy, *loader, step, false, seconds);
-        ASSERT_TRUE(totals.ok()) << totals.status();
-        if (index == 0) losses.push_back(totals->loss / totals->examples);
+        const auto done = TrainStep(*rank.session, *rank.strategy, *loader, step, false, seconds);
+        ASSERT_TRUE(std::holds_alternative<StepTotals>(done));
+        const auto& totals = std::get<StepTotals>(done);
+        if (index == 0) losses.push_back(totals.loss / totals.examples);
       }
     });
   }
@@ -268,26 +182,43 @@ TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesOfOneOverTwentySteps) {
   }
 }
 
+// The process ends in the middle of a step, with checkpoints on a real disk, at rates that change
+// from step to step; another one goes on from there.
 TEST(SnapshotTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   api::TrainingSpec training = SmallTraining();
+  training.learning_rate_schedule = {.type = api::ScheduleType::kCosine, .warmup_steps = 3};
   const Outcome whole = TrainAlone(training);
-
-  api::TrainingSpec half = training;
-  half.epochs = std::nullopt;
-  half.steps = 7;  // in the middle of the second epoch
-  LocalRendezvousHub first_hub(1);
-  Rank first(half, 1, first_hub, 0);
-  EXPECT_TRUE(first.Train());
-  RunState at_seven = first.loop.state;
-  at_seven.evaluated_step = -1;
-  const Snapshot snapshot = MakeSnapshot(*first.session, at_seven);
-
-  LocalRendezvousHub second_hub(1);
-  Rank second(training, 1, second_hub, 0);
-  ASSERT_TRUE(RestoreSnapshot(snapshot, *second.session, second.loop.state).ok());
-  EXPECT_TRUE(second.Train());
-  EXPECT_EQ(second.Parameters(), whole.parameters);
-  EXPECT_EQ(second.loop.state, whole.state);
+  training.checkpoint.every_steps = 3;
+  for (const std::int64_t killed_at : {2, 7, 12, 19}) {
+    SCOPED_TRACE(killed_at);
+    const TempDirectory folder;
+    const auto open = [&](std::int64_t started) {
+      return *CheckpointStore::Open(RealFileSystem(), folder.path(), 2,
+                                    {.job_uid = "uid", .pod_started = started});
+    };
+    {
+      const auto store = open(1);
+      LocalRendezvousHub hub(1);
+      Rank killed(training, 1, hub, 0, nullptr, "reference", store.get());
+      killed.faults.before = [&](StrategyFaults::At at) {
+        const bool now = at == StrategyFaults::At::kStep && killed.loop.state.step == killed_at;
+        return now ? absl::UnavailableError("killed") : absl::OkStatus();
+      };
+      EXPECT_EQ(killed.RunOnce().end, LoopEnd::kGenerationOver);
+    }
+    const auto store = open(2);
+    LocalRendezvousHub hub(1);
+    Rank resumed(training, 1, hub, 0, nullptr, "reference", store.get());
+    std::int64_t first_step = -1;
+    resumed.faults.before = [&](StrategyFaults::At at) {
+      if (at == StrategyFaults::At::kStep && first_step < 0) first_step = resumed.loop.state.step;
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(resumed.Train());
+    EXPECT_EQ(first_step, killed_at / 3 * 3);
+    EXPECT_EQ(resumed.Parameters(), whole.parameters);
+    EXPECT_EQ(resumed.loop.state, whole.state);
+  }
 }
 
 TEST(SnapshotTest, AnotherBatchSizeIsRefusedByName) {

@@ -9,6 +9,16 @@
 namespace lockstep::train::cpu {
 namespace {
 
+// base^exponent by squaring. std::pow may differ in the last bit from processor to processor, and
+// replicas on unlike ones must apply the same update.
+double Power(double base, std::int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 == 1) result *= base;
+  }
+  return result;
+}
+
 class Adam final : public OptimizerOp {
  public:
   Adam(const Device& device, const AdamSpec& spec) : device_(device), spec_(spec) {}
@@ -20,9 +30,8 @@ class Adam final : public OptimizerOp {
   }
 
   void Step(float learning_rate, std::int64_t step) override {
-    const double t = static_cast<double>(step);
-    const double rate = learning_rate * std::sqrt(1 - std::pow(double{spec_.beta2}, t)) /
-                        (1 - std::pow(double{spec_.beta1}, t));
+    const double rate =
+        learning_rate * std::sqrt(1 - Power(spec_.beta2, step)) / (1 - Power(spec_.beta1, step));
     const AdamFactors factors{.rate = static_cast<float>(rate),
                               .beta1 = spec_.beta1,
                               .beta2 = spec_.beta2,

@@ -1,4 +1,5 @@
 // Ioffe and Szegedy, "Batch normalization", 2015. See BatchNormSpec.
+#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -5,6 +5,7 @@
 #include "trainer/backend/cpu/convolution.h"
 #include "trainer/backend/cpu/execution.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
+#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/window.h"
 
@@ -17,8 +18,8 @@ using DataBackward = dnnl::convolution_backward_data;
 using WeightsBackward = dnnl::convolution_backward_weights;
 
 // y = act(b + x * weight). The weight as a parameter, and its gradient, are row-major. Where a
-// primitive wants another order than it is given, a reorder stands before or after it: x's is kept
-// in the workspace, the others' are in scratch.
+// primitive wants another order than it is given, a reorder stands before or after it: the forward
+// pass' x is kept in the workspace, the others are in scratch.
 class Conv2d final : public BoundOp {
  public:
   Conv2d(const Device& device, const Conv2dSpec& spec, const ConvolutionExtents& extents,
@@ -29,9 +30,13 @@ class Conv2d final : public BoundOp {
         c_(convolution),
         forward_(device, Forwarding(c_.forward)),
         order_x_(device, MemoryDescOf(spec.x), c_.image()),
-        order_weight_(device, RowMajorWeight(), c_.forward.weights_desc()) {
+        order_weight_(device, RowMajorWeight(), c_.forward.weights_desc()),
+        order_dy_weights_(device, c_.result(), c_.weights.diff_dst_desc()) {
+    if (c_.weights.src_desc() != c_.image()) {
+      order_x_back_ = Reorder(device, MemoryDescOf(spec.x), c_.weights.src_desc());
+    }
     if (c_.few_channels) {
-      few_channels_.emplace(device, spec, *ViewOf(c_.result()));
+      few_channels_.emplace(device, spec, *ViewOf(c_.weights.diff_dst_desc()));
     } else {
       weights_ = Execution(device, WeightsBackward(c_.weights));
       order_gradient_ = Reorder(device, c_.weights.diff_weights_desc(), RowMajorWeight());
@@ -39,7 +44,8 @@ class Conv2d final : public BoundOp {
     if (c_.data) {
       data_ = Execution(device, DataBackward(*c_.data));
       order_weight_back_ = Reorder(device, RowMajorWeight(), c_.data->weights_desc());
-      order_dx_ = Reorder(device, c_.image(), MemoryDescOf(spec.x));
+      order_dy_data_ = Reorder(device, c_.result(), c_.data->diff_dst_desc());
+      order_dx_ = Reorder(device, c_.data->diff_src_desc(), MemoryDescOf(spec.x));
     }
     PlanScratch();
   }
@@ -67,8 +73,11 @@ class Conv2d final : public BoundOp {
 
   void Backward(const StepContext&) override {
     if (spec_.activation == Activation::kRelu) MaskByRelu();
+    order_x_back_.Run();
+    order_dy_weights_.Run();
     if (few_channels_) {
-      few_channels_->Run(static_cast<const float*>(image()), dy(), memory().gradients[0],
+      few_channels_->Run(static_cast<const float*>(WeightsX()),
+                         static_cast<const float*>(WeightsDy()), memory().gradients[0],
                          spec_.bias ? memory().gradients[1] : nullptr, Scratch(pad_at_));
     } else {
       weights_.Run();
@@ -76,18 +85,21 @@ class Conv2d final : public BoundOp {
     }
     if (data_.empty() || dx() == nullptr) return;
     order_weight_back_.Run();
+    order_dy_data_.Run();
     data_.Run();
     order_dx_.Run();
   }
 
   std::vector<OpChoice> Choices() const override {
-    const std::string layout = NameOf(input()) + (order_x_.empty() ? "" : " > " + NameOf(Image())) +
-                               " > " + NameOf(output());
     std::vector<OpChoice> choices = {
-        {"forward", c_.forward.impl_info_str(), layout},
+        {"forward", c_.forward.impl_info_str(), Orders(c_.image(), c_.result())},
         {"backward weights",
-         few_channels_ ? FewChannelGradient::Name(device()) : c_.weights.impl_info_str(), layout}};
-    if (c_.data) choices.push_back({"backward data", c_.data->impl_info_str(), layout});
+         few_channels_ ? FewChannelGradient::Name(device()) : c_.weights.impl_info_str(),
+         Orders(c_.weights.src_desc(), c_.weights.diff_dst_desc())}};
+    if (c_.data) {
+      choices.push_back({"backward data", c_.data->impl_info_str(),
+                         Orders(c_.data->diff_src_desc(), c_.data->diff_dst_desc())});
+    }
     return choices;
   }
 
@@ -97,26 +109,37 @@ class Conv2d final : public BoundOp {
         c_.forward.scratchpad_desc().get_size(),
         few_channels_ ? few_channels_->ScratchBytes() : c_.weights.scratchpad_desc().get_size());
     for (const Reorder* order :
-         {&order_x_, &order_weight_, &order_gradient_, &order_weight_back_, &order_dx_}) {
+         {&order_x_, &order_x_back_, &order_weight_, &order_gradient_, &order_weight_back_,
+          &order_dy_weights_, &order_dy_data_, &order_dx_}) {
       pad = std::max(pad, order->scratch_bytes());
     }
     if (c_.data) pad = std::max(pad, c_.data->scratchpad_desc().get_size());
     pad_at_ = scratch_.Reserve(pad);
-    // The three orders of the weight take turns.
-    std::size_t weight = 0;
-    if (!order_weight_.empty()) weight = c_.forward.weights_desc().get_size();
-    if (!order_gradient_.empty()) {
-      weight = std::max(weight, c_.weights.diff_weights_desc().get_size());
-    }
-    if (!order_weight_back_.empty()) weight = std::max(weight, c_.data->weights_desc().get_size());
-    weight_at_ = scratch_.Reserve(weight);
-    if (!order_dx_.empty()) dx_at_ = scratch_.Reserve(c_.image().get_size());
+    // The passes run one after the other: what has the same role in two of them takes turns.
+    weight_at_ =
+        scratch_.Reserve(std::max({order_weight_.target_bytes(), order_gradient_.source_bytes(),
+                                   order_weight_back_.target_bytes()}));
+    x_at_ = scratch_.Reserve(std::max(order_x_back_.target_bytes(), order_dx_.source_bytes()));
+    dy_at_ =
+        scratch_.Reserve(std::max(order_dy_weights_.target_bytes(), order_dy_data_.target_bytes()));
   }
 
-  // x in the order of the primitives.
+  // x in the order of the forward pass.
   const void* image() const { return order_x_.empty() ? memory().x : memory().workspace; }
+  // What the weight's gradient reads.
+  const void* WeightsX() const {
+    if (c_.weights.src_desc() == c_.image()) return image();
+    return order_x_back_.empty() ? memory().x : Scratch(x_at_);
+  }
+  void* WeightsDy() const { return order_dy_weights_.empty() ? memory().dy : Scratch(dy_at_); }
   memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(extents_.weight)); }
-  TensorDesc Image() const { return TensorOf(Shape(extents_.x), c_.image()); }
+  // "nchw > nChw8c > nChw8c": what x comes in, if it is copied, and what a pass reads and writes.
+  std::string Orders(const memory::desc& x, const memory::desc& y) const {
+    const std::string given = NameOf(input());
+    const std::string image = NameOf(TensorOf(Shape(extents_.x), x));
+    return (given == image ? "" : given + " > ") + image + " > " +
+           NameOf(TensorOf(Shape(extents_.y), y));
+  }
 
   void* Scratch(std::size_t offset) const {
     return static_cast<std::byte*>(memory().scratch) + offset;
@@ -132,6 +155,8 @@ class Conv2d final : public BoundOp {
     forward_.Bind(DNNL_ARG_SCRATCHPAD, c_.forward.scratchpad_desc(), Scratch(pad_at_));
     if (spec_.bias) forward_.Bind(DNNL_ARG_BIAS, c_.forward.bias_desc(), memory().parameters[1]);
     if (memory().dy == nullptr) return;
+    order_x_back_.Bind(memory().x, Scratch(x_at_), Scratch(pad_at_));
+    order_dy_weights_.Bind(memory().dy, Scratch(dy_at_), Scratch(pad_at_));
     if (!few_channels_) BindWeights();
     if (!data_.empty()) BindData();
   }
@@ -139,8 +164,8 @@ class Conv2d final : public BoundOp {
   void BindWeights() {
     float* gradient = memory().gradients[0];
     void* raw_gradient = order_gradient_.empty() ? gradient : Scratch(weight_at_);
-    weights_.Bind(DNNL_ARG_SRC, c_.image(), image());
-    weights_.Bind(DNNL_ARG_DIFF_DST, c_.result(), memory().dy);
+    weights_.Bind(DNNL_ARG_SRC, c_.weights.src_desc(), WeightsX());
+    weights_.Bind(DNNL_ARG_DIFF_DST, c_.weights.diff_dst_desc(), WeightsDy());
     weights_.Bind(DNNL_ARG_DIFF_WEIGHTS, c_.weights.diff_weights_desc(), raw_gradient);
     weights_.Bind(DNNL_ARG_SCRATCHPAD, c_.weights.scratchpad_desc(), Scratch(pad_at_));
     if (spec_.bias) {
@@ -151,11 +176,13 @@ class Conv2d final : public BoundOp {
 
   void BindData() {
     void* weight = order_weight_back_.empty() ? memory().parameters[0] : Scratch(weight_at_);
-    void* raw_dx = order_dx_.empty() ? memory().dx : Scratch(dx_at_);
+    void* raw_dx = order_dx_.empty() ? memory().dx : Scratch(x_at_);
+    void* dy = order_dy_data_.empty() ? memory().dy : Scratch(dy_at_);
+    order_dy_data_.Bind(memory().dy, dy, Scratch(pad_at_));
     order_weight_back_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
-    data_.Bind(DNNL_ARG_DIFF_SRC, c_.image(), raw_dx);
+    data_.Bind(DNNL_ARG_DIFF_SRC, c_.data->diff_src_desc(), raw_dx);
     data_.Bind(DNNL_ARG_WEIGHTS, c_.data->weights_desc(), weight);
-    data_.Bind(DNNL_ARG_DIFF_DST, c_.result(), memory().dy);
+    data_.Bind(DNNL_ARG_DIFF_DST, c_.data->diff_dst_desc(), dy);
     data_.Bind(DNNL_ARG_SCRATCHPAD, c_.data->scratchpad_desc(), Scratch(pad_at_));
     order_dx_.Bind(raw_dx, memory().dx, Scratch(pad_at_));
   }
@@ -165,9 +192,11 @@ class Conv2d final : public BoundOp {
   Convolution c_;
   Execution forward_, weights_, data_;
   std::optional<FewChannelGradient> few_channels_;
-  Reorder order_x_, order_weight_, order_gradient_, order_weight_back_, order_dx_;
+  Reorder order_x_, order_weight_;                            // forward
+  Reorder order_x_back_, order_dy_weights_, order_gradient_;  // backward weights
+  Reorder order_dy_data_, order_weight_back_, order_dx_;      // backward data
   ScratchPlan scratch_;
-  std::size_t pad_at_ = 0, weight_at_ = 0, dx_at_ = 0;
+  std::size_t pad_at_ = 0, weight_at_ = 0, x_at_ = 0, dy_at_ = 0;
 };
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "trainer/backend/cpu/convolution.h"
 
 #include <initializer_list>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "trainer/backend/cpu/cost.h"
 #include "trainer/backend/cpu/execution.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {
@@ -23,16 +25,12 @@ constexpr auto kFloat = memory::data_type::f32;
 constexpr auto kAny = memory::format_tag::any;
 constexpr auto kDirect = algorithm::convolution_direct;
 
-// Describes convolutions of one spec in the orders that it is asked for.
+// Convolutions of one spec in every order of x and y, and what their passes cost.
 class Candidates {
  public:
   Candidates(const Device& device, const Conv2dSpec& spec, const ConvolutionExtents& extents)
-      : device_(device), spec_(spec), e_(extents) {}
-
-  Convolution Cheapest() const {
+      : device_(device), spec_(spec), e_(extents), x_(MemoryDescOf(spec.x)) {
     using Tag = memory::format_tag;
-    std::optional<Convolution> best;
-    double least = 0;
     for (const auto& [x, y] : std::initializer_list<std::pair<Tag, Tag>>{
              {kAny, kAny},
              {Tag::nhwc, Tag::nhwc},
@@ -42,18 +40,44 @@ class Candidates {
              {Tag::nchw, Tag::nChw8c},
              {Tag::nchw, Tag::nhwc},
              {Tag::nchw, Tag::nchw}}) {
-      const std::optional<Convolution> candidate = Describe(x, y);
-      if (!candidate) continue;
-      const double seconds = Seconds(*candidate);
-      if (best && seconds >= least) continue;
-      best = candidate;
-      least = seconds;
+      if (const auto convolution = Describe(x, y)) all_.push_back(*convolution);
     }
-    if (!best) throw DeviceError("conv2d: oneDNN offers no convolution of this shape");
-    return *best;
+    if (all_.empty()) throw DeviceError("conv2d: oneDNN offers no convolution of this shape");
+  }
+
+  Convolution Cheapest() const {
+    const Convolution* best = nullptr;
+    double least = 0;
+    Convolution made = all_.front();
+    for (const Convolution& forward : all_) {
+      const Convolution& weights = CheapestFor(
+          forward, [this](const auto& f, const auto& w) { return WeightsSeconds(f, w); });
+      const Convolution& data =
+          CheapestFor(forward, [this](const auto& f, const auto& d) { return DataSeconds(f, d); });
+      const double seconds =
+          ForwardSeconds(forward) + WeightsSeconds(forward, weights) + DataSeconds(forward, data);
+      if (best != nullptr && seconds >= least) continue;
+      best = &forward;
+      least = seconds;
+      made = {.forward = forward.forward,
+              .weights = weights.weights,
+              .few_channels = weights.few_channels,
+              .data = data.data};
+    }
+    return made;
   }
 
  private:
+  // The one whose pass, by `seconds`, goes best with `forward`; that of `forward` itself on a tie.
+  template <typename Seconds>
+  const Convolution& CheapestFor(const Convolution& forward, Seconds seconds) const {
+    const Convolution* best = &forward;
+    for (const Convolution& candidate : all_) {
+      if (seconds(forward, candidate) < seconds(forward, *best)) best = &candidate;
+    }
+    return *best;
+  }
+
   // nullopt: oneDNN has no convolution in these orders, or our own kernels cannot read its images.
   std::optional<Convolution> Describe(memory::format_tag x_tag, memory::format_tag y_tag) const {
     try {
@@ -61,13 +85,12 @@ class Candidates {
       const memory::desc x = forward.src_desc(), y = forward.dst_desc();
       if (!ViewOf(x) || !ViewOf(y)) return std::nullopt;
       Convolution made{.forward = forward, .weights = DescribeWeights(forward)};
-      made.few_channels =
-          FewChannelGradient::Supports(device_, *ViewOf(x), *ViewOf(y)) &&
-          FewChannelSeconds() <
-              ConvolutionSeconds(Operations(), made.weights.impl_info_str(), device_.isa);
+      made.few_channels = FewChannelGradient::Supports(device_, *ViewOf(x), *ViewOf(y)) &&
+                          GradientSeconds(FewChannelGradient::Name(device_)) <
+                              GradientSeconds(made.weights.impl_info_str());
       if (spec_.input_gradient) {
         made.data =
-            DataBackward::primitive_desc(device_.engine, kDirect, x, AnyWeight(), y, e_.strides,
+            DataBackward::primitive_desc(engine(), kDirect, x, AnyWeight(), y, e_.strides,
                                          e_.pad_begin, e_.pad_end, forward, UserScratchpad());
       }
       return made;
@@ -86,40 +109,54 @@ class Candidates {
       relu.append_eltwise(algorithm::eltwise_relu, 0, 0);
       attributes.set_post_ops(relu);
     }
-    return {device_.engine, prop_kind::forward_training, kDirect,    {e_.x, kFloat, x}, AnyWeight(),
-            bias,           {e_.y, kFloat, y},           e_.strides, e_.pad_begin,      e_.pad_end,
+    return {engine(),  prop_kind::forward_training, kDirect,    {e_.x, kFloat, x}, AnyWeight(),
+            bias,      {e_.y, kFloat, y},           e_.strides, e_.pad_begin,      e_.pad_end,
             attributes};
   }
 
   WeightsBackward::primitive_desc DescribeWeights(const Forwarding::primitive_desc& forward) const {
     const memory::desc x = forward.src_desc(), y = forward.dst_desc();
     if (!spec_.bias) {
-      return {device_.engine, kDirect,      x,          AnyWeight(), y,
-              e_.strides,     e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+      return {engine(),   kDirect,      x,          AnyWeight(), y,
+              e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
     }
-    return {device_.engine, kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
-            e_.strides,     e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+    return {engine(),   kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
+            e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
   }
 
-  // Of the whole op on one core: the primitives, the copies of x and of the weight, and what comes
-  // after on y.
-  double Seconds(const Convolution& c) const {
-    double seconds = ConvolutionSeconds(Operations(), c.forward.impl_info_str(), device_.isa);
-    seconds += c.few_channels
-                   ? FewChannelSeconds()
-                   : ConvolutionSeconds(Operations(), c.weights.impl_info_str(), device_.isa);
-    double copies = c.image() == MemoryDescOf(spec_.x) ? 0 : 1;
-    if (c.data) {
-      seconds += ConvolutionSeconds(Operations(), c.data->impl_info_str(), device_.isa);
-      copies *= 2;
-    }
-    const std::size_t y = c.result().get_size();
-    return seconds + copies * CopySeconds(c.image().get_size()) +
-           PassSeconds(y / sizeof(float), ViewOf(c.result())->inner > 1);
+  // The forward pass, with the copies before it and what reads y after it.
+  double ForwardSeconds(const Convolution& c) const {
+    return Seconds(c.forward.impl_info_str()) + CopyUnlessEqual(x_, c.image()) +
+           CopyUnlessEqual(RowMajorWeight(), c.forward.weights_desc()) +
+           PassSeconds(c.result().get_size() / sizeof(float), ViewOf(c.result())->inner > 1);
   }
 
-  double FewChannelSeconds() const {
-    return ConvolutionSeconds(Operations(), FewChannelGradient::Name(device_), device_.isa);
+  // The weight's gradient as `c` has it, after the forward pass of `forward`.
+  double WeightsSeconds(const Convolution& forward, const Convolution& c) const {
+    const double dy = CopyUnlessEqual(forward.result(), c.result());
+    const double x = c.image() == forward.image() ? 0 : CopyUnlessEqual(x_, c.image());
+    if (c.few_channels) return GradientSeconds(FewChannelGradient::Name(device_)) + x + dy;
+    return GradientSeconds(c.weights.impl_info_str()) + x + dy +
+           CopyUnlessEqual(RowMajorWeight(), c.weights.diff_weights_desc());
+  }
+
+  double DataSeconds(const Convolution& forward, const Convolution& c) const {
+    if (!c.data) return 0;
+    return Seconds(c.data->impl_info_str()) + CopyUnlessEqual(forward.result(), c.result()) +
+           CopyUnlessEqual(c.image(), x_) +
+           CopyUnlessEqual(RowMajorWeight(), c.data->weights_desc());
+  }
+
+  double Seconds(std::string_view implementation) const {
+    return ConvolutionSeconds(Operations(), implementation, device_.isa);
+  }
+  double GradientSeconds(std::string_view implementation) const {
+    return e_.x[1] <= FewChannelGradient::kMostChannels
+               ? FewChannelGradientSeconds(Operations(), implementation, device_.isa)
+               : Seconds(implementation);
+  }
+  static double CopyUnlessEqual(const memory::desc& from, const memory::desc& to) {
+    return from == to ? 0 : CopySeconds(to.get_size());
   }
 
   // Additions and multiplications of one pass.
@@ -132,11 +169,15 @@ class Candidates {
     return 2 * count(e_.y) * count(e_.weight) / static_cast<double>(e_.y[1]);
   }
 
+  const dnnl::engine& engine() const { return device_.onednn->engine; }
   memory::desc AnyWeight() const { return {e_.weight, kFloat, kAny}; }
+  memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(e_.weight)); }
 
   const Device& device_;
   const Conv2dSpec& spec_;
   const ConvolutionExtents& e_;
+  const memory::desc x_;
+  std::vector<Convolution> all_;
 };
 
 }  // namespace

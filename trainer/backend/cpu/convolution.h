@@ -9,12 +9,13 @@
 
 namespace lockstep::train::cpu {
 
-// The three primitives of one convolution. They agree on the order of the images x and y; each has
-// the order of the weight that it likes best, since a weight is small beside its images.
+// The three passes of one convolution. Each has the order of the weight that it likes best, since a
+// weight is small beside its images. The backward passes may want x and y in other orders than the
+// forward pass gives them; then they are copied.
 struct Convolution {
   dnnl::convolution_forward::primitive_desc forward;
   dnnl::convolution_backward_weights::primitive_desc weights;
-  bool few_channels = false;  // FewChannelGradient instead of `weights`
+  bool few_channels = false;  // FewChannelGradient instead of `weights`, in its orders
   std::optional<dnnl::convolution_backward_data::primitive_desc> data;
 
   dnnl::memory::desc image() const { return forward.src_desc(); }
@@ -28,9 +29,9 @@ struct ConvolutionExtents {
 // Requires that the kernel fits x.
 ConvolutionExtents ExtentsOf(const Conv2dSpec& spec);
 
-// The convolution that is estimated to cost least (cost.h) among those in the orders that images
-// may have: forward pass, backward passes, copies, and reading y. On equal estimates oneDNN's own
-// choice for the forward pass. Throws DeviceError if there is none, dnnl::error if oneDNN fails.
+// The passes that are estimated to cost least together (cost.h), in the orders that images may
+// have: primitives, copies, and reading y. On equal estimates oneDNN's own choice for the forward
+// pass. Throws DeviceError if there is none, dnnl::error if oneDNN fails.
 Convolution ChooseConvolution(const Device& device, const Conv2dSpec& spec,
                               const ConvolutionExtents& extents);
 

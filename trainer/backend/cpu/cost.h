@@ -12,12 +12,17 @@
 namespace lockstep::train::cpu {
 
 // True if `implementation` (oneDNN's impl_info_str) is one of oneDNN's plain loops, which are
-// hundreds of times slower than anything else.
+// hundreds of times slower than anything else. ("gemm:ref", off x86, is a blocked matrix product.)
 bool IsReference(std::string_view implementation);
 
-// Seconds of one core for a convolution of `operations` additions and multiplications. Only ratios
-// of these numbers mean anything.
+// Seconds of one core for a convolution of `operations` additions and multiplications, on the
+// machine of the table. On others all three functions are off by about the same factor, and only
+// sums of them are compared.
 double ConvolutionSeconds(double operations, std::string_view implementation, Isa isa);
+
+// The same for the gradient of the weight where x has few channels, by oneDNN or by
+// FewChannelGradient: oneDNN fills its registers there only with AVX-512.
+double FewChannelGradientSeconds(double operations, std::string_view implementation, Isa isa);
 
 // Seconds of one core to copy `bytes` from one order to another.
 double CopySeconds(std::size_t bytes);

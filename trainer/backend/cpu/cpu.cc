@@ -9,6 +9,7 @@ class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(int threads) : device_(threads) { device_.Enter(); }
   std::string Name() const override { return "cpu"; }
+  std::string Device() const override { return std::string("cpu:") + cpu::NameOf(device_.isa); }
   std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) override {
     return cpu::MakeConv2d(device_, spec);
   }

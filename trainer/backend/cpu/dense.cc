@@ -3,6 +3,7 @@
 
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/execution.h"
+#include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
 
 namespace lockstep::train::cpu {
@@ -40,18 +41,20 @@ Products Describe(const Device& device, const DenseSpec& spec, std::int64_t k) {
       spec.bias ? memory::desc({1, spec.units}, kFloat, Tag::ab) : memory::desc();
   const memory::desc bias = spec.bias ? memory::desc({spec.units}, kFloat, Tag::x) : memory::desc();
   const dnnl::inner_product_forward::primitive_desc hint(
-      device.engine, dnnl::prop_kind::forward_training, x, weight, bias, y);
-  Products made{
-      .forward =
-          spec.bias ? dnnl::matmul::primitive_desc(device.engine, x, transposed, row, y, attributes)
-                    : dnnl::matmul::primitive_desc(device.engine, x, transposed, y, attributes),
-      .weights = spec.bias ? WeightsBackward::primitive_desc(device.engine, x, weight, bias, y,
-                                                             hint, UserScratchpad())
-                           : WeightsBackward::primitive_desc(device.engine, x, weight, y, hint,
-                                                             UserScratchpad()),
-      .data = std::nullopt};
+      device.onednn->engine, dnnl::prop_kind::forward_training, x, weight, bias, y);
+  Products made{.forward = spec.bias ? dnnl::matmul::primitive_desc(device.onednn->engine, x,
+                                                                    transposed, row, y, attributes)
+                                     : dnnl::matmul::primitive_desc(device.onednn->engine, x,
+                                                                    transposed, y, attributes),
+                .weights = spec.bias
+                               ? WeightsBackward::primitive_desc(device.onednn->engine, x, weight,
+                                                                 bias, y, hint, UserScratchpad())
+                               : WeightsBackward::primitive_desc(device.onednn->engine, x, weight,
+                                                                 y, hint, UserScratchpad()),
+                .data = std::nullopt};
   if (spec.input_gradient) {
-    made.data = DataBackward::primitive_desc(device.engine, x, weight, y, hint, UserScratchpad());
+    made.data =
+        DataBackward::primitive_desc(device.onednn->engine, x, weight, y, hint, UserScratchpad());
   }
   return made;
 }

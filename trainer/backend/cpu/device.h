@@ -1,14 +1,15 @@
-// The CPU as oneDNN and the kernels of this folder see it: an engine, a stream, a number of
-// threads.
+// The CPU as the ops of this folder see it: a number of threads, the kernels of an instruction set,
+// and oneDNN's engine in a build that has it.
 #pragma once
 
-#include <dnnl.hpp>
-#include <string>
+#include <memory>
 
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu {
+
+struct Onednn;  // onednn.h
 
 // Shared by all ops of a back end, which outlives them.
 struct Device {
@@ -20,19 +21,13 @@ struct Device {
 
   int threads;
   Isa isa;
-  dnnl::engine engine;
-  mutable dnnl::stream stream;
   const Kernels& kernels;
+  std::shared_ptr<Onednn> onednn;  // null in a build without it
 };
 
-// Calls `make` and turns oneDNN's refusal into a DeviceError that names `what`.
-template <typename Make>
-auto Guarded(const char* what, Make make) {
-  try {
-    return make();
-  } catch (const dnnl::error& error) {
-    throw DeviceError(std::string(what) + ": oneDNN refused: " + error.what());
-  }
-}
+// What a build with oneDNN (onednn.cc) and one without (portable/device.cc) answer each in their
+// way. The instruction set of the kernels; ONEDNN_MAX_CPU_ISA limits it where oneDNN obeys that.
+Isa EffectiveIsa();
+std::shared_ptr<Onednn> MakeOnednn();
 
 }  // namespace lockstep::train::cpu

@@ -9,14 +9,14 @@ void Execution::Bind(int argument, const dnnl::memory::desc& desc, const void* d
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     if (arguments_[i].arg == argument) return memories_[i].set_data_handle(handle);
   }
-  memories_.emplace_back(desc, device_->engine, handle);
+  memories_.emplace_back(desc, device_->onednn->engine, handle);
   arguments_.push_back({argument, memories_.back().get()});
 }
 
 void Execution::Run() const {
   device_->Enter();
   const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), device_->stream.get(),
+      dnnl_primitive_execute(primitive_.get(), device_->onednn->stream.get(),
                              static_cast<int>(arguments_.size()), arguments_.data());
   if (status != dnnl_success) {
     throw DeviceError(fmt::format("oneDNN: primitive of kind {} failed with status {}",
@@ -28,7 +28,7 @@ void Execution::Run() const {
 Reorder::Reorder(const Device& device, const dnnl::memory::desc& from, const dnnl::memory::desc& to)
     : from_(from), to_(to) {
   if (from == to) return;
-  const dnnl::reorder::primitive_desc made(device.engine, from, device.engine, to,
+  const dnnl::reorder::primitive_desc made(device.onednn->engine, from, device.onednn->engine, to,
                                            UserScratchpad());
   scratch_ = made.scratchpad_desc();
   execution_ = Execution(device, dnnl::reorder(made));

@@ -5,7 +5,7 @@
 #include <dnnl.hpp>
 #include <vector>
 
-#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/onednn.h"
 
 namespace lockstep::train::cpu {
 
@@ -36,6 +36,9 @@ class Reorder {
 
   bool empty() const { return execution_.empty(); }
   std::size_t scratch_bytes() const { return empty() ? 0 : scratch_.get_size(); }
+  // Of what it reads and writes; 0 if there is nothing to copy.
+  std::size_t source_bytes() const { return empty() ? 0 : from_.get_size(); }
+  std::size_t target_bytes() const { return empty() ? 0 : to_.get_size(); }
   void Bind(const void* from, void* to, void* scratch);
   void Run() const {
     if (!empty()) execution_.Run();

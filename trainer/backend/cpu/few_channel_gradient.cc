@@ -7,7 +7,6 @@
 namespace lockstep::train::cpu {
 namespace {
 
-constexpr std::int64_t kMostChannels = 4;
 constexpr std::int64_t kLine = 16;  // floats: threads' sums share no cache line
 
 std::int64_t RoundedToLine(std::int64_t floats) {
@@ -76,6 +75,7 @@ void FewChannelGradient::Pad(const float* image, float* padded) const {
 
 void FewChannelGradient::AddImages(std::int64_t begin, std::int64_t end, const float* x,
                                    const float* dy, float* scratch) const {
+  std::fill_n(scratch, ThreadFloats(), 0.0f);
   float* sum = scratch + RoundedToLine(padded_floats());
   for (std::int64_t n = begin; n < end; ++n) {
     Pad(x + n * image_floats_, scratch);
@@ -87,7 +87,6 @@ void FewChannelGradient::AddImages(std::int64_t begin, std::int64_t end, const f
 void FewChannelGradient::Run(const float* x, const float* dy, float* weight, float* bias,
                              void* scratch) const {
   auto* memory = static_cast<float*>(scratch);
-  std::fill_n(memory, threads_ * ThreadFloats(), 0.0f);
   ParallelFor(threads_, threads_, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t part = first; part < last; ++part) {
       AddImages(rows_ * part / threads_, rows_ * (part + 1) / threads_, x, dy,

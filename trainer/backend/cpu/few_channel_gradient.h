@@ -16,18 +16,21 @@ namespace lockstep::train::cpu {
 
 class FewChannelGradient {
  public:
-  // True if there is a kernel for x (row-major) and y in these orders. Beyond four channels oneDNN
-  // is as good.
+  // Beyond them oneDNN is as good.
+  static constexpr std::int64_t kMostChannels = 4;
+
+  // True if there is a kernel for x and y in these orders.
   static bool Supports(const Device& device, const ImageView& x, const ImageView& y);
 
   static std::string Name(const Device& device);
 
-  // Requires Supports() of spec.x and `y`.
+  // Requires Supports() of a row-major x and `y`; of spec.x only the shape is read.
   FewChannelGradient(const Device& device, const Conv2dSpec& spec, const ImageView& y);
 
   std::size_t ScratchBytes() const;
-  // Writes weight (K,C,R,S row-major) and, unless it is null, bias (K). `scratch` is ScratchBytes()
-  // of memory. The bits depend on the number of threads and the instruction set alone.
+  // From x (row-major) and dy (in the order of `y`) writes weight (K,C,R,S row-major) and, unless
+  // it is null, bias (K). `scratch` is ScratchBytes() of memory. The bits depend on the number of
+  // threads and the instruction set alone.
   void Run(const float* x, const float* dy, float* weight, float* bias, void* scratch) const;
 
  private:

@@ -1,33 +1,12 @@
-// oneDNN's memory descriptors as layouts of tensors.
+// In which order the floats of an image lie.
 #pragma once
 
-#include <dnnl.hpp>
-#include <memory>
-#include <optional>
+#include <cstdint>
 #include <string>
-#include <utility>
 
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train::cpu {
-
-class DnnlLayout final : public Layout {
- public:
-  explicit DnnlLayout(dnnl::memory::desc desc) : desc_(std::move(desc)) {}
-  std::size_t Bytes() const override { return desc_.get_size(); }
-  std::string Fingerprint() const override;
-  const dnnl::memory::desc& desc() const { return desc_; }
-
- private:
-  dnnl::memory::desc desc_;
-};
-
-// Row-major float32.
-dnnl::memory::desc DenseMemoryDesc(const Shape& shape);
-// The descriptor of a tensor. Throws CheckFailure for another back end's layout.
-dnnl::memory::desc MemoryDescOf(const TensorDesc& tensor);
-// A tensor of `shape` ordered as `desc` says; without a layout if that is row-major.
-TensorDesc TensorOf(const Shape& shape, const dnnl::memory::desc& desc);
 
 // How this folder's own kernels see N,C,H,W in memory: rows x outer x area x inner, where channel c
 // is at outer c / inner, inner c % inner. Row-major: inner 1; channels last: outer 1; else blocked,
@@ -39,9 +18,9 @@ struct ImageView {
   std::int64_t row_floats() const { return outer * area() * inner; }
   std::int64_t floats() const { return rows * row_floats(); }
 };
-// nullopt: the order is none of these.
-std::optional<ImageView> ViewOf(const dnnl::memory::desc& desc);
-// Throws CheckFailure for an order that ops of this folder do not put out.
+
+// A build with oneDNN has the orders of memory_desc.h (layout.cc), one without only row-major
+// (portable/layout.cc). Throws CheckFailure for an order that ops of this folder do not put out.
 ImageView ViewOf(const TensorDesc& tensor);
 // The same order for other extents: what a pool puts out.
 TensorDesc WithExtents(const TensorDesc& like, const Shape& shape);

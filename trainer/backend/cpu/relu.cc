@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/ops.h"
 

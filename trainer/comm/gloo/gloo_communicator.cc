@@ -13,11 +13,14 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "api/base/check.h"
+#include "api/base/hmac.h"
 #include "api/base/status.h"
 #include "trainer/comm/gloo/gloo_transport.h"
 
@@ -25,6 +28,9 @@ namespace lockstep::train {
 namespace {
 
 constexpr char kAborted[] = "aborted by this process";
+constexpr std::size_t kProofBytes = 32;
+// Apart from those that Gloo's collectives make of their own prefixes.
+constexpr std::uint64_t kGreetingSlot = 0x4c4f434b53544550;
 
 // Carries the store's error through Gloo's code, back into this file.
 struct StoreFailure {
@@ -85,13 +91,18 @@ class GlooCommunicator final : public Communicator {
       : device_(std::move(device)),
         context_(std::make_shared<gloo::rendezvous::Context>(options.rank, options.size)),
         on_cancel_(options.cancel, [this] { Abort(); }) {
-    context_->setTimeout(Milliseconds(options.timeout));
+    context_->setTimeout(Milliseconds(options.connect_timeout));
   }
 
-  absl::Status Connect(KeyValueStore& store, Duration timeout) {
-    GlooStore gloo_store(store, timeout);
+  absl::Status Connect(KeyValueStore& store, const CommunicatorOptions& options) {
+    GlooStore gloo_store(store, options.connect_timeout);
     std::shared_ptr<gloo::transport::Device> device = device_;
-    return Run([&] { context_->connectFullMesh(gloo_store, device); });
+    LOCKSTEP_RETURN_IF_ERROR(Run([&] { context_->connectFullMesh(gloo_store, device); }));
+    if (options.prove) {
+      LOCKSTEP_RETURN_IF_ERROR(Run([&] { Authenticate(gloo_store, options); }));
+    }
+    context_->setTimeout(Milliseconds(options.timeout));  // collectives ask for it each time
+    return absl::OkStatus();
   }
 
   int rank() const override { return context_->rank; }
@@ -135,6 +146,43 @@ class GlooCommunicator final : public Communicator {
   }
 
  private:
+  struct Greeting {
+    std::string sent, received;
+    std::unique_ptr<gloo::transport::UnboundBuffer> out, in;
+  };
+
+  // Gloo takes the first connection to each of its ports for the peer's. So before any tensor,
+  // every pair of ranks exchanges proofs for nonces that they have from the rendezvous's store.
+  void Authenticate(GlooStore& store, const CommunicatorOptions& options) {
+    const auto nonce_key = [](int rank) { return fmt::format("nonce/{}", rank); };
+    const auto text = [](int from, int to) { return fmt::format("{} to {}", from, to); };
+    const std::string nonce = RandomBytes(kProofBytes);
+    store.set(nonce_key(rank()), {nonce.begin(), nonce.end()});
+    std::vector<Greeting> greetings(static_cast<std::size_t>(size()));
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      Greeting& greeting = greetings[static_cast<std::size_t>(peer)];
+      const std::vector<char> theirs = store.get(nonce_key(peer));
+      greeting.sent = options.prove({theirs.begin(), theirs.end()}, text(rank(), peer));
+      greeting.received.resize(kProofBytes);
+      greeting.out = context_->createUnboundBuffer(greeting.sent.data(), greeting.sent.size());
+      greeting.in =
+          context_->createUnboundBuffer(greeting.received.data(), greeting.received.size());
+      greeting.in->recv(peer, kGreetingSlot);
+      greeting.out->send(peer, kGreetingSlot);
+    }
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      Greeting& greeting = greetings[static_cast<std::size_t>(peer)];
+      greeting.in->waitRecv(Milliseconds(options.connect_timeout));
+      greeting.out->waitSend(Milliseconds(options.connect_timeout));
+      if (!EqualInConstantTime(greeting.received, options.prove(nonce, text(peer, rank())))) {
+        throw std::runtime_error(
+            fmt::format("who connected as rank {} does not know the job's token", peer));
+      }
+    }
+  }
+
   template <typename Call>
   absl::Status Run(Call&& call) {
     if (!failure_.ok()) return Explain(failure_);
@@ -167,13 +215,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
   if (auto made = Catching(options.rank,
                            [&] {
                              device = std::make_shared<AbortableDevice>(
-                                 options.bind_address, Milliseconds(options.timeout));
+                                 options.bind_address, Milliseconds(options.connect_timeout));
                            });
       !made.ok())
     return absl::UnavailableError(
         fmt::format("{} (bind address '{}')", std::string(made.message()), options.bind_address));
   auto communicator = std::make_unique<GlooCommunicator>(options, std::move(device));
-  LOCKSTEP_RETURN_IF_ERROR(communicator->Connect(store, options.timeout));
+  LOCKSTEP_RETURN_IF_ERROR(communicator->Connect(store, options));
   return communicator;
 }
 

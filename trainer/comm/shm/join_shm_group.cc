@@ -64,7 +64,7 @@ class Joining {
       : options_(options),
         store_(store),
         buffer_(buffer),
-        deadline_(std::chrono::steady_clock::now() + options.timeout) {}
+        deadline_(std::chrono::steady_clock::now() + options.connect_timeout) {}
 
   absl::StatusOr<ShmVerdict> Run() {
     absl::Status able = PrepareOffer();

@@ -47,7 +47,7 @@ void operator delete[](void* memory, std::size_t) noexcept {
 namespace lockstep::train {
 namespace {
 
-const StepContext kStep{.training = true, .valid = 8};
+const StepContext kStep{.training = true, .valid = 4};
 
 // An op bound to memory of its own.
 class BoundMemory {
@@ -102,7 +102,8 @@ Allocations InASteadyStep(Op& op) {
   return {g_allocations, g_largest};
 }
 
-const TensorDesc kImage{.shape = {8, 32, 28, 28}};
+// Enough floats to be shared out over threads (kParallelFloats).
+const TensorDesc kImage{.shape = {4, 32, 14, 14}};
 
 class AllocationTest : public testing::TestWithParam<int> {
  protected:

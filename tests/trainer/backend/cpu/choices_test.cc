@@ -1,12 +1,15 @@
 // What ops choose on this processor; CTest repeats it as processors without AVX-512 and without
 // AVX.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "tests/trainer/backend/op_bench.h"
 #include "tests/trainer/backend/op_cases.h"
 #include "trainer/backend/cpu/cost.h"
+#include "trainer/backend/cpu/memory_desc.h"
 
 namespace lockstep::train {
 namespace {
@@ -64,6 +67,62 @@ TEST_P(ChoicesTest, EqualOpsAreMadeAlike) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, ChoicesTest, testing::ValuesIn(AllCases()),
                          [](const auto& op_case) { return op_case.param.name; });
+
+// oneDNN's matrix products over patches refuse these, each pass in other orders: no single order of
+// x and y has all three.
+TEST(PassesTest, EachTakesTheOrdersInWhichItIsFast) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 2});
+  struct Case {
+    Shape x;
+    std::int64_t filters, kernel_h, kernel_w;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{1, 20, 28, 4}, 1, 11, 2}, {{1, 16, 33, 7}, 8, 7, 7}, {{2, 8, 28, 28}, 2, 7, 7}}) {
+    const auto conv = backend->MakeConv2d({.x = {.shape = c.x},
+                                           .filters = c.filters,
+                                           .kernel_h = c.kernel_h,
+                                           .kernel_w = c.kernel_w,
+                                           .padding = Padding::kSame});
+    ExpectFastChoices(*conv, c.x.ToString());
+    const auto reference = MakeBackend({.name = "reference"});
+    const auto expected = reference->MakeConv2d({.x = {.shape = c.x},
+                                                 .filters = c.filters,
+                                                 .kernel_h = c.kernel_h,
+                                                 .kernel_w = c.kernel_w,
+                                                 .padding = Padding::kSame});
+    const OpInputs inputs = RandomInputs(*expected, 1);
+    const StepContext step{.training = true, .valid = c.x[0]};
+    const OpOutputs found = RunOp(*backend, *conv, inputs, step);
+    const OpOutputs oracle = RunOp(*reference, *expected, inputs, step);
+    ExpectClose(found.y, oracle.y, "y");
+    ExpectClose(found.dx, oracle.dx, "dx");
+    ExpectClose(found.gradients[0], oracle.gradients[0], "weight gradient");
+  }
+}
+
+// Without a gradient for x nothing but the weight's gradient speaks against the forward pass'
+// choice.
+TEST(PassesTest, TheWeightGradientCounts) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 2});
+  const auto conv = backend->MakeConv2d({.x = {.shape = {8, 16, 20, 20}},
+                                         .filters = 32,
+                                         .kernel_h = 3,
+                                         .kernel_w = 3,
+                                         .input_gradient = false});
+  ExpectFastChoices(*conv, "a convolution without a gradient for x");
+}
+
+TEST(FlatteningTest, WhateverIsLessToCopyIsCopied) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 2});
+  const auto layout = [&](std::int64_t rows, std::int64_t units) {
+    const Shape shape{rows, 32, 6, 6};
+    const TensorDesc x = cpu::TensorOf(
+        shape, {shape.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc});
+    return backend->MakeDense({.x = x, .units = units})->Choices()[0].layout;
+  };
+  EXPECT_THAT(layout(2, 64), testing::EndsWith("x copied"));
+  EXPECT_THAT(layout(64, 2), testing::EndsWith("weight copied"));
+}
 
 // The convolutions of residual networks, in small batches.
 TEST(ResidualNetworkTest, NoConvolutionIsAPlainLoop) {

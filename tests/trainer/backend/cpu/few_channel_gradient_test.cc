@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/op_bench.h"
+#include "trainer/backend/cpu/memory_desc.h"
 
 namespace lockstep::train::cpu {
 namespace {

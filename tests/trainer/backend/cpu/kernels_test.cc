@@ -1,5 +1,5 @@
-// The kernels of every instruction set that this machine has against those of x86-64-v2, on sizes
-// with tails. (backend_test compares whole ops with `reference`.)
+// The kernels of every instruction set that this machine has against those of the
+// baseline, on sizes with tails. (backend_test compares whole ops with `reference`.)
 #include "trainer/backend/cpu/kernels/kernels.h"
 
 #include <gtest/gtest.h>
@@ -15,15 +15,10 @@ namespace {
 
 constexpr std::int64_t kSize = 1037;
 
-bool MachineHas(Isa isa) {
-  if (isa == Isa::kAvx512) return __builtin_cpu_supports("avx512bw") != 0;
-  return isa == Isa::kBaseline || __builtin_cpu_supports("avx2") != 0;
-}
-
 class KernelsTest : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
-    if (!MachineHas(GetParam())) GTEST_SKIP() << "this machine has not these instructions";
+    if (GetParam() > BestIsa()) GTEST_SKIP() << "this machine has not these instructions";
   }
   const Kernels& tested() const { return KernelsFor(GetParam()); }
   const Kernels& plain() const { return KernelsFor(Isa::kBaseline); }
@@ -119,23 +114,32 @@ TEST_P(KernelsTest, BytesOfEveryValueAreScaled) {
 
 // To the bit: replicas on different processors apply the same update to the same parameters.
 TEST_P(KernelsTest, OptimizersAgree) {
-  const std::vector<float> gradient = RandomValues(kSize, 1);
-  const std::vector<float> start = RandomValues(kSize, 2);
-  const auto run_adam = [&](const Kernels& kernels) {
-    std::vector<float> value = start, m(start.size(), 0.1f), v(start.size(), 0.2f);
-    kernels.adam({.rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f},
-                 gradient.data(), value.data(), m.data(), v.data(), kSize);
-    return value;
+  constexpr int kSteps = 5;
+  using State = std::vector<std::vector<float>>;
+  const auto run = [](const auto& step) {
+    State state = {RandomValues(kSize, 2), std::vector<float>(kSize, 0.1f),
+                   std::vector<float>(kSize, 0.2f)};
+    for (std::uint64_t i = 0; i < kSteps; ++i) step(RandomValues(kSize, 10 + i), state);
+    return state;
   };
-  EXPECT_EQ(run_adam(tested()), run_adam(plain()));
-  for (const bool nesterov : {false, true}) {
-    const auto run_sgd = [&](const Kernels& kernels) {
-      std::vector<float> value = start, velocity(start.size(), 0.1f);
-      kernels.sgd({.rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .nesterov = nesterov},
-                  gradient.data(), value.data(), velocity.data(), kSize);
-      return value;
+  const auto adam = [](const Kernels& kernels) {
+    return [&kernels](const std::vector<float>& gradient, State& state) {
+      kernels.adam({.rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f},
+                   gradient.data(), state[0].data(), state[1].data(), state[2].data(), kSize);
     };
-    EXPECT_EQ(run_sgd(tested()), run_sgd(plain()));
+  };
+  EXPECT_EQ(run(adam(tested())), run(adam(plain())));
+  for (const float momentum : {0.0f, 0.9f}) {
+    for (const bool nesterov : {false, true}) {
+      const auto sgd = [&](const Kernels& kernels) {
+        return [&](const std::vector<float>& gradient, State& state) {
+          kernels.sgd({.rate = 0.1f, .momentum = momentum, .decay = 0.01f, .nesterov = nesterov},
+                      gradient.data(), state[0].data(), momentum == 0 ? nullptr : state[1].data(),
+                      kSize);
+        };
+      };
+      EXPECT_EQ(run(sgd(tested())), run(sgd(plain())));
+    }
   }
 }
 

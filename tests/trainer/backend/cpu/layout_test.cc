@@ -4,6 +4,7 @@
 
 #include "api/base/check.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/memory_desc.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/trainer/backend/op_bench.h"
 #include "tests/trainer/backend/op_cases.h"
-#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/memory_desc.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -88,6 +88,17 @@ TEST(ShmCommunicatorTest, ADeadPeerIsNamedToAllWhoWait) {
   });
 }
 
+// Between saying that it has arrived and being counted.
+TEST(ShmCommunicatorTest, ARankThatDiesOnItsWayIntoABarrierIsSeenAtOnce) {
+  ShmThreads threads(2);
+  threads.barrier().ranks[1].arrived = 1;
+  const auto start = std::chrono::steady_clock::now();
+  const auto status =
+      threads.Make(0, std::chrono::seconds(60), [](int rank) { return rank != 1; })->Barrier();
+  EXPECT_EQ(std::string(status.message()), "collective: the process of rank 1 is dead");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
 TEST(ShmCommunicatorTest, ALatePeerIsNamed) {
   ShmThreads threads(2);
   const auto status = threads.Make(0, std::chrono::milliseconds(50))->Barrier();

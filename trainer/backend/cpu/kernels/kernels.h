@@ -9,7 +9,9 @@
 
 namespace lockstep::train::cpu {
 
-enum class Isa { kBaseline, kAvx2, kAvx512 };  // kBaseline: x86-64-v2
+// From the narrowest to the widest. kBaseline: x86-64-v2, or what every processor of another
+// architecture has (NEON on 64-bit ARM), which has no other.
+enum class Isa { kBaseline, kAvx2, kAvx512 };
 
 // A pool's window over one plane: height x width x inner, see ImageView.
 struct PoolShape {
@@ -26,6 +28,20 @@ struct FewChannelShape {
   std::int64_t padded_h, padded_w, out_h, out_w;
   std::int64_t blocks, block_stride, pixel_stride;
 };
+
+// c = a b, or c += a b, of m x k and k x n matrices. Strides in floats; the rows of c are
+// contiguous.
+struct Product {
+  std::int64_t m, n, k;
+  const float* a;
+  std::int64_t a_row, a_column;
+  const float* b;
+  std::int64_t b_row, b_column;
+  float* c;
+  std::int64_t c_row;
+  bool add;
+};
+inline constexpr std::int64_t kProductScratchFloats = 256 * (96 + 256);
 
 struct AdamFactors {
   float rate;  // bias-corrected
@@ -61,9 +77,11 @@ struct Kernels {
   void (*average_pool_backward)(const PoolShape& shape, const float* dy, float* dx,
                                 std::int64_t planes);
 
+  // Sums, unlike the kernels above, differ in the last bits between instruction sets. Each
+  // element's has one order, whatever the extents of the rest. `scratch`: kProductScratchFloats.
+  void (*multiply)(const Product& product, float* scratch);
   // Adds one image's share to sum (blocks x channels x kernel_h x kernel_w x lanes) and to bias
-  // (blocks x lanes). Sums, unlike the kernels above, differ in the last bits between instruction
-  // sets.
+  // (blocks x lanes): sums, as above.
   void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,
                                float* sum, float* bias);
 
@@ -74,6 +92,8 @@ struct Kernels {
               std::int64_t size);
 };
 
+// The widest that this machine has.
+Isa BestIsa();
 // The machine must have `isa`.
 const Kernels& KernelsFor(Isa isa);
 // "baseline", "avx2", "avx512".

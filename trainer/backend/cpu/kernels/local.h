@@ -10,6 +10,7 @@ namespace lockstep::train::cpu::LOCKSTEP_ISA {
 void Relu(const float* x, float* y, std::int64_t size);
 void MaskByRelu(const float* y, float* dy, std::int64_t size);
 void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void Multiply(const Product& product, float* scratch);
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias);
 void Adam(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,

@@ -13,6 +13,7 @@ const Kernels kKernels = {
     .max_pool_wide_backward = MaxPoolBackward<std::uint16_t>,
     .average_pool = AveragePool,
     .average_pool_backward = AveragePoolBackward,
+    .multiply = Multiply,
     .few_channel_gradient = FewChannelGradient,
     .adam = Adam,
     .sgd = Sgd,

@@ -2,18 +2,6 @@
 
 namespace lockstep::train::cpu {
 
-const Kernels& KernelsFor(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512:
-      return avx512::kKernels;
-    case Isa::kAvx2:
-      return avx2::kKernels;
-    case Isa::kBaseline:
-      break;
-  }
-  return baseline::kKernels;
-}
-
 const char* NameOf(Isa isa) {
   switch (isa) {
     case Isa::kAvx512:

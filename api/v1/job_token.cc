@@ -1,0 +1,49 @@
+#include "api/v1/job_token.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "api/base/hmac.h"
+
+namespace lockstep::api {
+namespace {
+
+constexpr std::size_t kShortestSecret = 16;
+
+}  // namespace
+
+absl::StatusOr<JobToken> JobToken::ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string secret{std::istreambuf_iterator<char>(file), {}};
+  if (!file) {
+    return absl::InvalidArgumentError(fmt::format("{}: cannot read the job's token", path));
+  }
+  while (!secret.empty() && std::string_view(" \t\r\n").find(secret.back()) != std::string::npos) {
+    secret.pop_back();
+  }
+  if (secret.size() >= kShortestSecret) return JobToken(std::move(secret));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: found a token of {} bytes, expected at least {}", path, secret.size(), kShortestSecret));
+}
+
+std::string JobToken::Prove(std::string_view purpose, std::string_view nonce,
+                            std::string_view content) const {
+  if (!present()) return "";
+  // With the nonce's length in it, no two inputs have the same text.
+  return HmacSha256(secret_,
+                    fmt::format("{} {} ", purpose, nonce.size()).append(nonce).append(content));
+}
+
+bool JobToken::Accepts(std::string_view purpose, std::string_view nonce, std::string_view content,
+                       std::string_view proof) const {
+  return !present() || EqualInConstantTime(Prove(purpose, nonce, content), proof);
+}
+
+std::string StoreProofContent(std::uint64_t generation, std::string_view key,
+                              std::string_view value) {
+  return fmt::format("{} {} ", generation, key.size()).append(key).append(value);
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,121 @@
+{{/* The release's name, unless it says already what it is of. */}}
+{{- define "lockstep.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains "lockstep" .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimSuffix "-") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* 40 characters above leave room for every suffix below the 63 of a label. */}}
+{{- define "lockstep.operator" -}}
+{{- printf "%s-operator" (include "lockstep.fullname" .) -}}
+{{- end -}}
+
+{{- define "lockstep.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "lockstep.operator" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What finds the operator's pods. Never changes: a Deployment's selector cannot. */}}
+{{- define "lockstep.selector" -}}
+app.kubernetes.io/name: lockstep
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "lockstep.commonLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/name: lockstep
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 }}
+{{- end -}}
+
+{{- define "lockstep.labels" -}}
+{{ include "lockstep.commonLabels" . }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{/* (dict "image" .Values.image "context" $) */}}
+{{- define "lockstep.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .context.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where there is no way to serve what the values ask for, say so before anything is installed. */}}
+{{- define "lockstep.checkValues" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
+{{- fail (printf "replicas: found %d with leaderElection.enabled: false, expected 1 replica or leader election: two operators that both lead would act twice" (int .Values.replicas)) -}}
+{{- end -}}
+{{- if and (not .Values.metrics.enabled) (or .Values.podMonitor.enabled .Values.serviceMonitor.enabled) -}}
+{{- fail "metrics.enabled: found false with podMonitor or serviceMonitor enabled, expected true: there would be nothing to scrape" -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) (int .Values.health.port)) -}}
+{{- fail (printf "health.port: found %d, which is metrics.port as well, expected another one" (int .Values.health.port)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if an object of the Prometheus operator is to be rendered: (dict "of" .Values.podMonitor
+     "name" "podMonitor" "kind" "PodMonitor" "context" $) */}}
+{{- define "lockstep.renders" -}}
+{{- $there := .context.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind) -}}
+{{- if and .of.enabled (eq .of.renderMode "failIfMissing") (not $there) -}}
+{{- fail (printf "%s.enabled: found true, but the cluster has no %s of monitoring.coreos.com/v1. Install the Prometheus operator's CRDs first, or set %s.renderMode to skipIfMissing or alwaysRender" .name .kind .name) -}}
+{{- end -}}
+{{- if and .of.enabled (or $there (eq .of.renderMode "alwaysRender")) -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" if the operator watches nodes, which are cluster-wide. */}}
+{{- define "lockstep.watchesNodes" -}}
+{{- if and .Values.operator.watchNodes (not .Values.watchNamespaces) -}}true{{- end -}}
+{{- end -}}
+
+{{/* A role's rules: in a ClusterRole, or in a Role of the namespace that is served. */}}
+{{- define "lockstep.rules" -}}
+- apiGroups: [training.lockstep.dev]
+  resources: [trainingjobs]
+  verbs: [get, list, watch, delete] # delete: ttlSecondsAfterFinished
+- apiGroups: [training.lockstep.dev]
+  resources: [trainingjobs/status]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, update]
+{{- if .Values.kueue.enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads/status]
+  verbs: [update]
+- apiGroups: [training.lockstep.dev] # to begin and end a job's suspension
+  resources: [trainingjobs]
+  verbs: [update]
+{{- end }}
+{{- if .Values.gangScheduler }}
+- apiGroups: [{{ eq .Values.gangScheduler "volcano" | ternary "scheduling.volcano.sh" "scheduling.x-k8s.io" }}]
+  resources: [podgroups]
+  verbs: [get, list, watch, create, update, delete]
+{{- end }}
+{{- end -}}
+
+{{- define "lockstep.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "lockstep.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}

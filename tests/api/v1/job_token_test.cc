@@ -1,0 +1,34 @@
+#include "api/v1/job_token.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::api {
+namespace {
+
+const JobToken kToken("0123456789abcdef");
+
+TEST(JobTokenTest, AProofIsGoodForOnePurposeNonceAndContent) {
+  const std::string proof = kToken.Prove(kProofOfJoin, "nonce", "content");
+  EXPECT_EQ(proof.size(), 32u);
+  EXPECT_TRUE(kToken.Accepts(kProofOfJoin, "nonce", "content", proof));
+  EXPECT_FALSE(kToken.Accepts(kProofOfStore, "nonce", "content", proof));
+  EXPECT_FALSE(kToken.Accepts(kProofOfJoin, "nonce2", "content", proof));
+  EXPECT_FALSE(kToken.Accepts(kProofOfJoin, "noncec", "ontent", proof));
+  EXPECT_FALSE(kToken.Accepts(kProofOfJoin, "nonce", "content2", proof));
+  EXPECT_FALSE(kToken.Accepts(kProofOfJoin, "nonce", "content", ""));
+  EXPECT_FALSE(JobToken("0123456789abcdeF").Accepts(kProofOfJoin, "nonce", "content", proof));
+}
+
+TEST(JobTokenTest, WithoutATokenWhoeverCallsIsBelieved) {
+  EXPECT_FALSE(JobToken().present());
+  EXPECT_EQ(JobToken().Prove(kProofOfJoin, "nonce", ""), "");
+  EXPECT_TRUE(JobToken().Accepts(kProofOfJoin, "nonce", "", "anything"));
+}
+
+TEST(JobTokenTest, AKeyAndAValueCannotBeShiftedIntoEachOther) {
+  EXPECT_NE(StoreProofContent(1, "ab", "c"), StoreProofContent(1, "a", "bc"));
+  EXPECT_NE(StoreProofContent(1, "a", ""), StoreProofContent(2, "a", ""));
+}
+
+}  // namespace
+}  // namespace lockstep::api

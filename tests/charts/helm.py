@@ -1,0 +1,72 @@
+"""The helms that `tools/setup chart` builds, and what they render."""
+import functools
+import json
+import pathlib
+import re
+import subprocess
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CHART = ROOT / "charts" / "lockstep"
+NAMESPACE = "lockstep-system"
+HELMS = ("helm3", "helm4")
+
+
+class Loader(yaml.SafeLoader):
+    """Reads `1e-07` as Kubernetes does, as a number; YAML 1.1 wants a point in it."""
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^-?[0-9]+e[-+]?[0-9]+$"),
+                             list("-0123456789"))
+
+
+def objects(text):
+    return [entry for entry in yaml.load_all(text, Loader) if entry]
+
+
+@functools.cache
+def folder():
+    return pathlib.Path(subprocess.run([ROOT / "tools" / "chart" / "programs.sh", "where"], check=True,
+                                       stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
+def program(name):
+    path = folder() / name
+    if not path.exists():
+        raise FileNotFoundError(f"found no {path}; `tools/setup chart` sees to it")
+    return path
+
+
+def run(name, *arguments, check=True, **options):
+    """What it wrote to stdout; with check=False the finished process."""
+    done = subprocess.run([program(name), *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False, **options)
+    if not check:
+        return done
+    if done.returncode != 0:
+        raise AssertionError(f"{name} {' '.join(map(str, arguments))}: {done.stderr}{done.stdout}")
+    return done.stdout
+
+
+def set_flags(values):
+    """Values as `--set-json` flags: {"kueue.enabled": True}."""
+    return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+
+
+def template(values=None, helm="helm3", namespace=NAMESPACE, hooks=False, **options):
+    flags = [] if hooks else ["--no-hooks"]
+    return run(helm, "template", "lockstep", CHART, f"--namespace={namespace}", *flags,
+               *set_flags(values or {}), **options)
+
+
+def render(values=None, **options):
+    return objects(template(values, **options))
+
+
+def of_kind(entries, kind, name=None):
+    found = [entry for entry in entries
+             if entry["kind"] == kind and name in (None, entry["metadata"]["name"])]
+    if len(found) != 1:
+        raise AssertionError(f"found {len(found)} of kind {kind}, expected 1")
+    return found[0]

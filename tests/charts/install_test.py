@@ -1,0 +1,343 @@
+"""The chart on a real API server: installed, upgraded, removed, and beside manifests/."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import tempfile
+import unittest
+
+import yaml
+
+from api_server import CRD, JOBS, ROOT, job, server
+from helm import CHART, HELMS, NAMESPACE, objects, render, run, set_flags
+from operator_test import eventually
+
+MANIFESTS = ROOT / "manifests"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ALL_JOBS = "/apis/training.lockstep.dev/v1/trainingjobs"
+CRD_NAME = "trainingjobs.training.lockstep.dev"
+# Who installed it, and which release of it: says nothing of what it does.
+PROVENANCE = {"helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance",
+              "app.kubernetes.io/version", "helm.sh/resource-policy"}
+BY_SERVER = {"uid", "creationTimestamp", "managedFields", "generation", "resourceVersion"}
+SCALED_OUT = {"replicas": 2, "podDisruptionBudget.enabled": False}
+
+
+def kustomized(path):
+    return objects(server().kubectl("kustomize", path))
+
+
+@contextlib.contextmanager
+def overlay(fields):
+    """manifests/ with one overlay more, as a user would write it."""
+    with tempfile.TemporaryDirectory(dir=MANIFESTS / "overlays") as folder:
+        path = pathlib.Path(folder) / "kustomization.yaml"
+        path.write_text(json.dumps({"apiVersion": "kustomize.config.k8s.io/v1beta1",
+                                    "kind": "Kustomization", **fields}))
+        yield folder
+
+
+def url(entry):
+    """Where objects of its kind are."""
+    group, kind = entry["apiVersion"], entry["kind"]
+    plural = {"NetworkPolicy": "networkpolicies"}.get(kind, kind.lower() + "s")
+    base = f"/apis/{group}" if "/" in group else f"/api/{group}"
+    namespace = entry["metadata"].get("namespace")
+    return f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
+
+
+def as_the_server_takes_it(entry):
+    """With every default filled in, as nothing but a dry run tells."""
+    code, answer = server().call("POST", url(entry) + "?dryRun=All&fieldValidation=Strict", entry)
+    if code != 201:
+        raise AssertionError(f"{entry['kind']} {entry['metadata']['name']}: {answer.get('message')}")
+    return answer
+
+
+def without_provenance(node):
+    if isinstance(node, dict):
+        kept = {key: without_provenance(value) for key, value in node.items()
+                if key not in PROVENANCE | BY_SERVER}
+        return {key: value for key, value in kept.items()
+                if not (key in ("labels", "annotations") and value == {})}
+    return [without_provenance(value) for value in node] if isinstance(node, list) else node
+
+
+def differences(one, other, path=""):
+    """Where two trees differ, as lines."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from differences(one.get(key), other.get(key), f"{path}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, pair in enumerate(zip(one, other)):
+            yield from differences(*pair, f"{path}[{index}]")
+    elif one != other:
+        yield f"{path}: {one!r} and {other!r}"
+
+
+def flags_of(container):
+    """{flag: value}, with those that say no more than the default left out."""
+    env = {entry["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"]
+           for entry in container.pop("env", [])}
+    flags = {}
+    for arg in container.pop("args"):
+        name, _, value = arg.partition("=")
+        flags[name] = "the pod's" if env and value == "$(POD_NAMESPACE)" else value or "true"
+    version = chart_version()
+    for name, value in {"--controller-threads": "16", "--kube-api-qps": "0", "--kube-api-burst": "0",
+                        "--log-level": "info", "--leader-elect": "true",
+                        "--watch-nodes": "false", "--poll-progress": "true",
+                        "--settling-seconds": "10",
+                        "--trainer-image": f"lockstep-trainer:{version}"}.items():
+        if flags.get(name) == value:
+            del flags[name]
+    return flags
+
+
+def chart_version():
+    return yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+
+
+def in_effect(entries):
+    """{(kind, namespace, name): what the server would store}"""
+    made = {}
+    for entry in entries:
+        if entry["kind"] == "Namespace":  # `helm install --create-namespace`
+            continue
+        if entry["kind"] == "CustomResourceDefinition":
+            stored = {"metadata": entry["metadata"], "spec": entry["spec"]}  # is there already
+        else:
+            stored = as_the_server_takes_it(entry)
+        if entry["kind"] == "Deployment":
+            container = stored["spec"]["template"]["spec"]["containers"][0]
+            stored["flags"] = flags_of(container)
+        labels = stored["metadata"].get("labels", {})
+        for name in ("app.kubernetes.io/name", "app.kubernetes.io/component"):
+            labels.pop(name, None)  # of the object itself nobody selects by them
+        made[entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"]] = (
+            without_provenance(stored))
+    return made
+
+
+class SameInEffectTest(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+
+    def compare(self, path, values, namespace=NAMESPACE):
+        from_helm = in_effect(render(values, namespace=namespace))
+        from_kustomize = in_effect(kustomized(path))
+        self.assertEqual(sorted(from_kustomize, key=str), sorted(from_helm, key=str))
+        for key, value in from_kustomize.items():
+            other = from_helm[key]
+            if "flags" in value and value["flags"].get("--namespace") == "the pod's":
+                value["flags"]["--namespace"] = key[1]
+            self.assertEqual([], list(differences(value, other)), key)
+
+    def test_default(self):
+        self.compare(MANIFESTS / "default", {})
+
+    def test_each_component(self):
+        for component, values in (("kueue", {"kueue.enabled": True}),
+                                  ("volcano", {"gangScheduler": "volcano"}),
+                                  ("scheduler-plugins", {"gangScheduler": "scheduler-plugins"})):
+            with self.subTest(component), overlay({"resources": ["../../default"],
+                                                   "components": [f"../../components/{component}"]}) as path:
+                self.compare(path, values)
+
+    def test_two_replicas(self):
+        with overlay({"resources": ["../../default"],
+                      "replicas": [{"name": "lockstep-operator", "count": 2}]}) as path:
+            self.compare(path, SCALED_OUT)
+
+    def test_one_namespace(self):
+        self.compare(MANIFESTS / "overlays" / "namespaced",
+                     {"watchNamespaces": ["default"], "crds.enabled": False}, namespace="default")
+
+    def test_a_difference_is_found(self):
+        with self.assertRaises(AssertionError):
+            self.compare(MANIFESTS / "default", {"resources.limits": {"memory": "128Mi"}})
+        with self.assertRaises(AssertionError):
+            self.compare(MANIFESTS / "default", {"operator.controllerThreads": 8})
+
+
+class SchemaTest(unittest.TestCase):
+    def test_the_server_takes_every_object_and_knows_every_field(self):
+        """By its own OpenAPI. It has no kinds of the Prometheus operator."""
+        server().kubectl("apply", "-f", "-", stdin=json.dumps({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}))
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+        kinds = set()
+        for values in ({}, {"replicas": 2, "watchNamespaces": ["team-a"], "kueue.enabled": True,
+                            "gangScheduler": "volcano", "networkPolicy.enabled": True,
+                            "dashboards.enabled": True, "rbac.aggregateToEdit": True,
+                            "priorityClassName": "system-cluster-critical",
+                            "tolerations": [{"operator": "Exists"}]}):
+            for entry in render(values, hooks=True):
+                if entry["kind"] != "CustomResourceDefinition":  # kubectl apply has brought it
+                    if entry["kind"] == "Pod":
+                        entry["spec"].pop("serviceAccountName")  # comes with the other hooks
+                    as_the_server_takes_it(entry)
+                    kinds.add(entry["kind"])
+        self.assertLessEqual({"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap",
+                              "TrainingJob", "Role", "ClusterRole", "Pod"}, kinds)
+
+
+class Release:
+    """A release in a namespace of its own, by one of the helms."""
+
+    def __init__(self, helm, namespace):
+        self.helm, self.namespace = helm, namespace
+        home = server().folder / helm
+        self.env = {**os.environ, "KUBECONFIG": str(server().kubeconfig), "HOME": str(home),
+                    "HELM_CACHE_HOME": str(home), "HELM_CONFIG_HOME": str(home),
+                    "HELM_DATA_HOME": str(home)}
+
+    def call(self, *arguments, **options):
+        return run(self.helm, *arguments, f"--namespace={self.namespace}", env=self.env, **options)
+
+    def remove(self):
+        """Whatever is left of it after a failure."""
+        self.call("uninstall", "lockstep", check=False)
+
+    def install(self, values=None, **options):
+        return self.call("install", "lockstep", CHART, "--create-namespace", *set_flags(values or {}),
+                         **options)
+
+    def objects(self):
+        """{(kind, namespace, name)} of all that the release could have made, wherever it is."""
+        found = server().kubectl(
+            "get", "-A", "-o", "json", "-l", "app.kubernetes.io/managed-by=Helm",
+            "deployments,serviceaccounts,services,configmaps,networkpolicies,poddisruptionbudgets,"
+            "roles,rolebindings,clusterroles,clusterrolebindings,customresourcedefinitions")
+        return {(entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"])
+                for entry in json.loads(found)["items"]}
+
+
+def without_prefetch(text):
+    """A CRD, or its template, as it was before a field was added."""
+    text, count = re.subn(r"^( +)prefetch:\n(?:\1 .*\n)+", "", text, flags=re.MULTILINE)
+    if count != 1:
+        raise AssertionError(f"found `prefetch` {count} times, expected 1")
+    return text
+
+
+@contextlib.contextmanager
+def older_chart():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "lockstep"
+        shutil.copytree(CHART, path)
+        crd = path / "templates" / "crd.yaml"
+        crd.write_text(without_prefetch(crd.read_text()))
+        yield path
+
+
+class ReleaseTest(unittest.TestCase):
+    def setUp(self):
+        self.remove_crd()
+        self.addCleanup(self.restore_crd)
+
+    def release(self, helm, name):
+        made = Release(helm, f"{name}-{helm}")
+        self.addCleanup(made.remove)
+        return made
+
+    def remove_crd(self):
+        server().call("DELETE", f"{CRDS}/{CRD_NAME}")
+        eventually(lambda: server().call("GET", f"{CRDS}/{CRD_NAME}")[0] == 404)
+
+    def restore_crd(self):
+        self.remove_crd()
+        server().kubectl("apply", "-f", CRD)
+        server().wait_until_served(ALL_JOBS)
+
+    def test_install_use_upgrade_and_uninstall_leave_nothing(self):
+        everything = {"replicas": 2, "networkPolicy.enabled": True, "dashboards.enabled": True,
+                      "kueue.enabled": True, "serviceMonitor.enabled": True}
+        for helm in HELMS:
+            with self.subTest(helm):
+                release = self.release(helm, "install")
+                notes = release.install()
+                self.assertIn(f"kubectl -n {release.namespace} rollout status", notes)
+                self.assertIn(f"helm test lockstep -n {release.namespace}", notes)
+                server().wait_until_served(ALL_JOBS)
+                server().create(job(f"of-{helm}"))
+                notes = release.call("upgrade", "lockstep", CHART, *set_flags(everything))
+                self.assertIn("NOT installed, because the cluster has no", notes)
+                self.assertIn("serviceMonitor", notes)
+                self.assertIn(("PodDisruptionBudget", release.namespace, "lockstep-operator"),
+                              release.objects())
+                release.call("uninstall", "lockstep")
+                self.assertEqual({("CustomResourceDefinition", None, CRD_NAME)}, release.objects())
+                code, kept = server().call("GET", f"{JOBS}/of-{helm}")
+                self.assertEqual(200, code, kept)  # crds.keep
+                self.remove_crd()
+
+    def test_without_keep_the_crd_goes_too(self):
+        release = self.release("helm3", "no-keep")
+        release.install({"crds.keep": False})
+        release.call("uninstall", "lockstep")
+        eventually(lambda: release.objects() == set())
+
+    def prefetch(self):
+        """The schema of a field that the older version does not have, or None."""
+        node = server().call("GET", f"{CRDS}/{CRD_NAME}")[1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for name in ("spec", "training", "dataset"):
+            node = node["properties"][name]
+        return node["properties"].get("prefetch")
+
+    def test_an_upgrade_from_an_older_chart_brings_the_new_crd_and_keeps_the_jobs(self):
+        for helm in HELMS:
+            with self.subTest(helm), older_chart() as older:
+                release = self.release(helm, "upgrade")
+                release.call("install", "lockstep", older, "--create-namespace")
+                server().wait_until_served(ALL_JOBS)
+                self.assertIsNone(self.prefetch())
+                server().create(job(f"survivor-{helm}"))
+                release.call("upgrade", "lockstep", CHART)
+                self.assertIsNotNone(self.prefetch())
+                self.assertEqual(200, server().call("GET", f"{JOBS}/survivor-{helm}")[0])
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def test_a_release_takes_over_a_crd_that_kubectl_brought(self):
+        """By the commands of charts/lockstep/README.md."""
+        commands = re.findall(r"^kubectl ((?:apply|label|annotate) .*)$",
+                              (CHART / "README.md").read_text(), re.MULTILINE)
+        self.assertEqual(3, len(commands))
+        for helm in HELMS:
+            with self.subTest(helm):
+                older = objects(without_prefetch(CRD.read_text()))[0]
+                server().kubectl("apply", "--server-side", "--field-manager=older", "-f", "-",
+                                 stdin=json.dumps(older))
+                release = self.release(helm, "adopt")
+                self.assertIsNone(self.prefetch())
+                for command in commands:
+                    command = command.replace("lockstep-system", release.namespace)
+                    command = command.replace("api/crd", str(CRD.parent))
+                    server().kubectl(*shlex.split(command))
+                release.install()
+                self.assertIsNotNone(self.prefetch())
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def test_the_operators_pod_passes_the_restricted_profile(self):
+        server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
+        for entry in render(hooks=True):
+            template = {"Deployment": lambda e: e["spec"]["template"], "Pod": lambda e: e}.get(entry["kind"])
+            if template is None:
+                continue
+            account = template(entry)["spec"].pop("serviceAccountName")
+            self.assertTrue(account)
+            pod = {"apiVersion": "v1", "kind": "Pod", "spec": template(entry)["spec"],
+                   "metadata": {"name": "probe", "namespace": NAMESPACE}}
+            as_the_server_takes_it(pod)
+
+
+if __name__ == "__main__":
+    unittest.main()

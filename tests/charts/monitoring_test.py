@@ -1,0 +1,221 @@
+"""Dashboards and rules, without data: Grafana's dashboard-linter in strict mode, and promtool."""
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+import dashboards
+from helm import CHART, ROOT
+
+RULES = CHART / "rules" / "lockstep.yaml"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+METRIC = re.compile(r"(?<![:\w])((?:lockstep|process|DCGM)_\w+)(\{[^}]*\})?")
+UNITS = {"none", "short", "string", "percentunit", "s", "bytes", "mbytes", "Bps", "ops", "reqps", "sci",
+         "watt"}  # those of the linter's list that are in use
+# DCGM's exporter is another job: the linter's own documentation excludes such panels from the two rules.
+OTHER_JOBS = "DCGM_"
+
+
+def promtool(*arguments):
+    return subprocess.run(["promtool", *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def made():
+    return {path.stem: json.loads(path.read_text()) for path in sorted(CHART.glob("dashboards/*.json"))}
+
+
+def queries(dashboard):
+    """(panel's title, expression)"""
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], target["expr"]
+    for mark in dashboard["annotations"]["list"]:
+        yield mark["name"], mark["expr"]
+
+
+def expand(text):
+    """A query as Grafana sends it."""
+    for name, value in (("$__rate_interval", "5m"), ("$__range", "1h"), ("$job", ".+"),
+                        ("$instance", ".+"), ("$namespace", ".+"), ("$trainingjob", ".+")):
+        text = text.replace(name, value)
+    return text
+
+
+def faults_of_promql(expressions):
+    """What promtool says of the expressions, each as a rule of its own."""
+    rules = [{"record": "check:it:now", "labels": {"number": str(index)}, "expr": text}
+             for index, text in enumerate(expressions)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "rules.yaml"
+        path.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}))
+        done = promtool("check", "rules", path)
+    return done.stdout if done.returncode != 0 else ""
+
+
+def lint(dashboard):
+    """The rules of dashboard-linter by their names there; each fault as a line."""
+    variables = {entry["name"]: entry for entry in dashboard["templating"]["list"]}
+    source = variables.get("datasource", {})
+    if source.get("type") != "datasource" or source.get("label") != "Data source":
+        yield "template-datasource-rule"
+    for name in ("job", "instance"):
+        entry = variables.get(name, {})
+        if (entry.get("type"), entry.get("label"), entry.get("multi"), entry.get("allValue")) != (
+                "query", name.title(), True, ".+"):
+            yield f"template-{name}-rule"
+    for name, entry in variables.items():
+        if entry["type"] != "query":
+            continue
+        if entry["datasource"]["uid"] != "${datasource}":
+            yield f"template-{name}-rule: data source {entry['datasource']}"
+        if entry["refresh"] != 2:
+            yield f"template-on-time-change-reload-rule: {name}"
+        call = re.fullmatch(r"label_values\((.+), (\w+)\)", entry["query"])
+        if not call or faults_of_promql([expand(call.group(1))]):
+            yield f"template-label-promql-rule: {name}: {entry['query']}"
+    for panel in dashboard["panels"]:
+        if panel["type"] != "row":
+            yield from (f"{rule}: {panel['title']}" for rule in lint_panel(panel))
+    if dashboard.get("editable", True):
+        yield "uneditable-dashboard"
+
+
+def lint_panel(panel):
+    uids = [panel["datasource"]["uid"], *(target["datasource"]["uid"] for target in panel["targets"])]
+    if set(uids) != {"${datasource}"}:
+        yield "panel-datasource-rule"
+    if not panel["title"] or not panel["description"]:
+        yield "panel-title-description-rule"
+    if panel["fieldConfig"]["defaults"]["unit"] not in UNITS:
+        yield "panel-units-rule"
+    if not panel["targets"]:
+        yield "panel-no-targets-rule"
+    for target in panel["targets"]:
+        yield from lint_query(target["expr"])
+
+
+def lint_query(text):
+    if faults_of_promql([expand(text)]):
+        yield "target-promql-rule"
+    if any(window != "$__rate_interval" for window in re.findall(r"\brate\([^[]*\[([^]]+)\]", text)):
+        yield "target-rate-interval-rule"
+    for name, matchers in METRIC.findall(text):
+        if name.startswith(OTHER_JOBS):
+            continue
+        for label in ("job", "instance"):
+            if f'{label}=~"${label}"' not in matchers:
+                yield f"target-{label}-rule"
+        if name.endswith("_total") and not re.search(
+                rf"\b(rate|irate|increase|changes)\({name}{re.escape(matchers)}\[", text):
+            yield "target-counter-agg-rule"
+
+
+class DashboardsTest(unittest.TestCase):
+    def test_the_linter_finds_nothing(self):
+        found = made()
+        self.assertEqual({"fleet", "operator", "training-job"}, set(found))
+        for name, dashboard in found.items():
+            self.assertEqual([], list(lint(dashboard)), name)
+
+    def test_each_rule_finds_its_fault(self):
+        for change, rule in (
+                (lambda d: d.update(editable=True), "uneditable-dashboard"),
+                (lambda d: d["templating"]["list"].pop(0), "template-datasource-rule"),
+                (lambda d: d["templating"]["list"][1].update(multi=False), "template-job-rule"),
+                (lambda d: d["templating"]["list"][2].update(allValue=".*"), "template-instance-rule"),
+                (lambda d: d["templating"]["list"][1].update(refresh=1), "template-on-time-change"),
+                (lambda d: d["templating"]["list"][1].update(query="up"), "template-label-promql-rule"),
+                (lambda d: d["panels"][0].update(description=""), "panel-title-description-rule"),
+                (lambda d: d["panels"][0].update(targets=[]), "panel-no-targets-rule"),
+                (lambda d: d["panels"][0]["datasource"].update(uid="prometheus"), "panel-datasource-rule"),
+                (lambda d: d["panels"][0]["fieldConfig"]["defaults"].update(unit="furlong"),
+                 "panel-units-rule"),
+                (lambda d: d["panels"][0]["targets"][0].update(expr="sum("), "target-promql-rule"),
+                (lambda d: d["panels"][0]["targets"][0].update(expr="lockstep_operator_jobs"),
+                 "target-job-rule"),
+                (lambda d: d["panels"][0]["targets"][0].update(
+                    expr='rate(lockstep_x{job=~"$job", instance=~"$instance"}[5m])'),
+                 "target-rate-interval-rule"),
+                (lambda d: d["panels"][0]["targets"][0].update(
+                    expr='lockstep_x_total{job=~"$job", instance=~"$instance"}'),
+                 "target-counter-agg-rule")):
+            with self.subTest(rule):
+                dashboard = made()["fleet"]
+                change(dashboard)
+                self.assertTrue(any(rule in fault for fault in lint(dashboard)), list(lint(dashboard)))
+
+    def test_sidecars_can_provision_them(self):
+        for path in CHART.glob("dashboards/*.json"):
+            text = path.read_text()
+            for word in ("__inputs", "__requires", "DS_PROMETHEUS"):
+                self.assertNotIn(word, text)
+            dashboard = json.loads(text)
+            self.assertEqual(f"lockstep-{path.stem}", dashboard["uid"])
+            self.assertLess(len(text), 1 << 20)
+            ids = [panel["id"] for panel in dashboard["panels"]]
+            self.assertEqual(len(ids), len(set(ids)))
+
+    def test_panels_do_not_overlap(self):
+        for dashboard in made().values():
+            taken = set()
+            for panel in dashboard["panels"]:
+                at = panel["gridPos"]
+                cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
+                         for y in range(at["y"], at["y"] + at["h"])}
+                self.assertLessEqual(at["x"] + at["w"], dashboards.ROW_WIDTH)
+                self.assertFalse(cells & taken, panel["title"])
+                taken |= cells
+
+
+class RulesTest(unittest.TestCase):
+    def rules(self):
+        return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+    def test_promtool_takes_them_and_their_tests_pass(self):
+        done = promtool("check", "rules", RULES)
+        self.assertEqual(0, done.returncode, done.stdout)
+        done = promtool("test", "rules", ROOT / "tests" / "charts" / "rules_test.yaml")
+        self.assertEqual(0, done.returncode, done.stdout)
+
+    def test_each_rule_has_a_test_and_each_alert_one_that_fires_and_one_that_is_silent(self):
+        tests = yaml.safe_load((ROOT / "tests" / "charts" / "rules_test.yaml").read_text())["tests"]
+        alerts = [case for test in tests for case in test.get("alert_rule_test", [])]
+        asked = " ".join(case["expr"] for test in tests for case in test.get("promql_expr_test", []))
+        for rule in self.rules():
+            if "record" in rule:
+                self.assertIn(rule["record"], asked)
+                continue
+            cases = [case for case in alerts if case["alertname"] == rule["alert"]]
+            self.assertTrue(any(case.get("exp_alerts") for case in cases), rule["alert"])
+            # Silent: a case that expects nothing, or other series of the case that do not fire.
+            silent = [case for case in cases if not case.get("exp_alerts")]
+            others = [test for test in tests if any(
+                case["alertname"] == rule["alert"] for case in test.get("alert_rule_test", []))
+                and len(test["input_series"]) > 1]
+            self.assertTrue(silent or others, rule["alert"])
+
+    def test_each_alert_says_what_to_know_and_has_its_page(self):
+        pages = {path.stem for path in RUNBOOKS.glob("*.md")} - {"README"}
+        alerts = [rule for rule in self.rules() if "alert" in rule]
+        self.assertEqual(pages, {rule["alert"] for rule in alerts})
+        for rule in alerts:
+            self.assertIn(rule["labels"]["severity"], ("critical", "warning"))
+            self.assertEqual({"summary", "description", "runbook_url"}, set(rule["annotations"]))
+            self.assertEqual(f"docs/runbooks/{rule['alert']}.md", rule["annotations"]["runbook_url"])
+            text = (RUNBOOKS / f"{rule['alert']}.md").read_text()
+            for heading in ("## What it means", "## What to look at", "## What to do"):
+                self.assertIn(heading, text, rule["alert"])
+
+    def test_recording_rules_are_named_level_metric_operation(self):
+        for rule in self.rules():
+            if "record" in rule:
+                self.assertRegex(rule["record"], r"^[a-z]+:lockstep_[a-z_]+:[a-z_]+5m$")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,175 @@
+"""What Helm makes of the chart, without a cluster."""
+import json
+import re
+import subprocess
+import unittest
+
+import yaml
+
+from helm import CHART, HELMS, ROOT, of_kind, render, run, template
+
+EVERYTHING = {
+    "replicas": 2, "watchNamespaces": ["team-a"], "kueue.enabled": True, "gangScheduler": "volcano",
+    "networkPolicy.enabled": True, "podMonitor.enabled": True, "podMonitor.renderMode": "alwaysRender",
+    "serviceMonitor.enabled": True, "serviceMonitor.renderMode": "alwaysRender",
+    "prometheusRule.enabled": True, "prometheusRule.renderMode": "alwaysRender",
+    "dashboards.enabled": True, "rbac.aggregateToEdit": True}
+# Flags that no value of their own sets; `operator.extraArgs` does. In a pod nobody needs them.
+NO_VALUE = {"--kubeconfig", "--leader-election-namespace"}
+
+
+def known_flags():
+    return set(re.findall(r'add_(?:option|flag)\(\s*"(--[a-z-]+)"',
+                          (ROOT / "operator" / "flags.cc").read_text()))
+
+
+def leaves(values, path=()):
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, path + (key,))
+        else:
+            yield path + (key,), value
+
+
+class MadeFilesTest(unittest.TestCase):
+    def test_no_made_file_has_drifted(self):
+        done = subprocess.run([ROOT / "tools" / "gen-chart", "--check"], stderr=subprocess.PIPE,
+                              text=True, check=False)
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_versions_are_those_of_the_build(self):
+        version = re.search(r"^project\(lockstep VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(),
+                            re.MULTILINE).group(1)
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        self.assertEqual(version, chart["appVersion"])
+        for image in yaml.safe_load(chart["annotations"]["artifacthub.io/images"]):
+            self.assertTrue(image["image"].endswith(f":{version}"), image)
+
+
+class RenderTest(unittest.TestCase):
+    def test_lint_finds_nothing(self):
+        for helm in HELMS:
+            for values in ({}, EVERYTHING):
+                with self.subTest(helm=helm, values=values):
+                    flags = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+                    run(helm, "lint", "--strict", CHART, *flags)
+
+    def test_two_renders_are_equal_byte_by_byte_with_either_helm(self):
+        for helm in HELMS:
+            for values in ({}, EVERYTHING):
+                with self.subTest(helm=helm, values=values):
+                    self.assertEqual(template(values, helm=helm, hooks=True),
+                                     template(values, helm=helm, hooks=True))
+
+    def test_both_helms_render_the_same(self):
+        self.assertEqual(render(EVERYTHING, helm="helm3", hooks=True),
+                         render(EVERYTHING, helm="helm4", hooks=True))
+
+    def test_unit_tests(self):
+        run("helm-unittest", "--strict", CHART)
+
+    def test_names_of_objects_and_labels_fit(self):
+        values = {"fullnameOverride": "", "dashboards.enabled": True}
+        text = run("helm3", "template", "r" * 53, CHART, *[
+            f"--set-json={key}={json.dumps(value)}" for key, value in values.items()])
+        for entry in yaml.safe_load_all(text):
+            if entry and entry["kind"] != "CustomResourceDefinition":
+                if "Role" not in entry["kind"]:  # theirs may have 253 characters
+                    self.assertLessEqual(len(entry["metadata"]["name"]), 63, entry["metadata"]["name"])
+                for value in entry["metadata"]["labels"].values():
+                    self.assertLessEqual(len(value), 63, value)
+
+    def test_the_job_of_helm_test_is_named_like_a_job(self):
+        text = run("helm3", "template", "r" * 53, CHART)
+        job = of_kind([entry for entry in yaml.safe_load_all(text) if entry], "TrainingJob")
+        self.assertLessEqual(len(job["metadata"]["name"] + "-worker-0"), 63)
+
+
+class FlagsTest(unittest.TestCase):
+    def args(self, values):
+        spec = of_kind(render(values), "Deployment")["spec"]["template"]["spec"]
+        return [arg.split("=")[0] for arg in spec["containers"][0]["args"]]
+
+    def test_the_operator_knows_each_flag_and_each_flag_has_a_value(self):
+        self.assertEqual(known_flags() - NO_VALUE, set(self.args(EVERYTHING)))
+
+    def test_flags_of_features_that_are_off_are_left_out(self):
+        self.assertEqual(set(), set(self.args({})) & {"--kueue", "--gang-scheduler-name", "--namespace"})
+
+
+class SchemaTest(unittest.TestCase):
+    def refusal(self, values):
+        done = template(values, check=False)
+        self.assertNotEqual(0, done.returncode, f"{values} was taken")
+        return done.stderr
+
+    def test_every_value_is_in_the_schema_and_the_other_way_round(self):
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        schema = json.loads((CHART / "values.schema.json").read_text())
+
+        def walk(node, path=()):
+            properties = node.get("properties")
+            if not properties:
+                yield path
+            for key, child in (properties or {}).items():
+                yield from walk(child, path + (key,))
+
+        def in_values(path):
+            node = values
+            for key in path:
+                if not isinstance(node, dict) or key not in node:
+                    return False
+                node = node[key]
+            return True
+
+        described = {path for path in walk(schema) if path[0] not in ("global", "enabled")}
+        optional = {("resources", "claims")}
+        self.assertEqual([], sorted(path for path in described - optional if not in_values(path)))
+        for path, _ in leaves(values):
+            self.assertTrue(any(path[:n] in described for n in range(1, len(path) + 1)), path)
+
+    def test_a_misspelt_nested_value_is_refused_by_name(self):
+        for key in ("image.repositry", "operator.threads", "kueue.enable", "podMonitor.intervall"):
+            self.assertIn(key.split(".")[1], self.refusal({key: 1}))
+
+    def test_values_out_of_range_are_refused(self):
+        for key, value in (("replicas", -1), ("operator.controllerThreads", 65), ("metrics.port", 0),
+                           ("watchNamespaces", ["a", "b"]), ("watchNamespaces", ["A"]),
+                           ("image.digest", "sha256:0"), ("podMonitor.renderMode", "sometimes")):
+            with self.subTest(key):
+                self.refusal({key: value})
+
+    def test_contradictions_are_refused_with_a_reason(self):
+        self.assertIn("two operators that both lead",
+                      self.refusal({"replicas": 2, "leaderElection.enabled": False}))
+        self.assertIn("nothing to scrape",
+                      self.refusal({"metrics.enabled": False, "podMonitor.enabled": True}))
+        self.assertIn("expected another one", self.refusal({"health.port": 8080}))
+
+    def test_what_an_umbrella_chart_adds_at_the_root_is_taken(self):
+        self.assertTrue(render({"global": {"a": 1}, "enabled": True, "more": {}}))
+
+
+class MonitoringObjectsTest(unittest.TestCase):
+    KINDS = {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
+    ON = {"podMonitor.enabled": True, "serviceMonitor.enabled": True, "prometheusRule.enabled": True}
+    APIS = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in sorted(KINDS)]
+
+    def kinds(self, values, *flags):
+        text = run("helm3", "template", "lockstep", CHART, "--no-hooks", *flags, *[
+            f"--set-json={key}={json.dumps(value)}" for key, value in values.items()])
+        return {entry["kind"] for entry in yaml.safe_load_all(text) if entry} & self.KINDS
+
+    def test_they_are_there_only_where_the_cluster_has_their_kinds(self):
+        self.assertEqual(set(), self.kinds(self.ON))
+        self.assertEqual(self.KINDS, self.kinds(self.ON, *self.APIS))
+        self.assertEqual(set(), self.kinds({}, *self.APIS))
+
+    def test_a_missing_kind_can_be_an_error(self):
+        for name in ("podMonitor", "serviceMonitor", "prometheusRule"):
+            done = template({f"{name}.enabled": True, f"{name}.renderMode": "failIfMissing"}, check=False)
+            self.assertIn(f"{name}.enabled: found true, but the cluster has no", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,252 @@
+// The kernels of the instruction set that this machine runs them on, against loops over single
+// floats that follow their contracts. (kernels_test compares instruction sets with each other,
+// backend_test whole ops with `reference`, which on some processors meet few of the widths.)
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/trainer/backend/op_bench.h"
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+const Kernels& Tested() {
+  return KernelsFor(BestIsa());
+}
+
+std::size_t Size(std::int64_t floats) {
+  return static_cast<std::size_t>(floats);
+}
+
+struct Extents {
+  std::int64_t m, n, k;
+};
+
+// Strides of a matrix, or of the memory of its transpose.
+struct Strides {
+  std::int64_t row, column;
+};
+Strides StridesOf(std::int64_t rows, std::int64_t columns, bool transposed) {
+  return transposed ? Strides{1, rows} : Strides{columns, 1};
+}
+
+void ExpectProduct(const Extents& e, bool transpose_a, bool transpose_b, bool add) {
+  SCOPED_TRACE(testing::Message() << e.m << "x" << e.n << "x" << e.k << (transpose_a ? " aT" : "")
+                                  << (transpose_b ? " bT" : "") << (add ? " add" : ""));
+  constexpr std::int64_t kGap = 3;  // after each row of c, which is not touched
+  const std::vector<float> a = RandomValues(e.m * e.k, 1), b = RandomValues(e.k * e.n, 2);
+  const std::int64_t c_row = e.n + kGap;
+  const std::vector<float> before = RandomValues(e.m * c_row, 3);
+  std::vector<float> c = before, scratch(Size(kProductScratchFloats), NAN);
+  const Strides sa = StridesOf(e.m, e.k, transpose_a), sb = StridesOf(e.k, e.n, transpose_b);
+  Tested().multiply({.m = e.m,
+                     .n = e.n,
+                     .k = e.k,
+                     .a = a.data(),
+                     .a_row = sa.row,
+                     .a_column = sa.column,
+                     .b = b.data(),
+                     .b_row = sb.row,
+                     .b_column = sb.column,
+                     .c = c.data(),
+                     .c_row = c_row,
+                     .add = add},
+                    scratch.data());
+  for (std::int64_t i = 0; i < e.m; ++i) {
+    for (std::int64_t j = 0; j < c_row; ++j) {
+      double expected = before[Size(i * c_row + j)];
+      if (j < e.n) {
+        if (!add) expected = 0;
+        for (std::int64_t p = 0; p < e.k; ++p) {
+          expected += static_cast<double>(a[Size(i * sa.row + p * sa.column)]) *
+                      static_cast<double>(b[Size(p * sb.row + j * sb.column)]);
+        }
+      }
+      ASSERT_NEAR(c[Size(i * c_row + j)], expected, 1e-4) << i << ", " << j;
+    }
+  }
+}
+
+// Sizes below a tile, at its edges, and over a block in each extent.
+TEST(PlainLoopsTest, ProductsOfEveryShapeAndOrder) {
+  for (const Extents& e : {Extents{1, 1, 1}, Extents{6, 32, 5}, Extents{7, 33, 3},
+                           Extents{13, 9, 257}, Extents{97, 10, 20}, Extents{5, 300, 12}}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        for (const bool add : {false, true}) ExpectProduct(e, transpose_a, transpose_b, add);
+      }
+    }
+  }
+}
+
+// Threads share out rows or columns: where they cut must not change a bit.
+TEST(PlainLoopsTest, AnElementOfAProductDoesNotDependOnTheOthers) {
+  constexpr std::int64_t kRows = 19, kColumns = 70, kDepth = 300;
+  const std::vector<float> a = RandomValues(kRows * kDepth, 1),
+                           b = RandomValues(kDepth * kColumns, 2);
+  std::vector<float> scratch(Size(kProductScratchFloats));
+  const auto multiply = [&](std::int64_t row, std::int64_t rows, std::int64_t column,
+                            std::int64_t columns, std::vector<float>& c) {
+    Tested().multiply({.m = rows,
+                       .n = columns,
+                       .k = kDepth,
+                       .a = a.data() + row * kDepth,
+                       .a_row = kDepth,
+                       .a_column = 1,
+                       .b = b.data() + column,
+                       .b_row = kColumns,
+                       .b_column = 1,
+                       .c = c.data() + row * kColumns + column,
+                       .c_row = kColumns,
+                       .add = false},
+                      scratch.data());
+  };
+  std::vector<float> whole(Size(kRows * kColumns)), pieces(whole.size());
+  multiply(0, kRows, 0, kColumns, whole);
+  multiply(0, 8, 0, 48, pieces);
+  multiply(8, kRows - 8, 0, 48, pieces);
+  multiply(0, kRows, 48, kColumns - 48, pieces);
+  EXPECT_EQ(pieces, whole);
+}
+
+// A pool over `inner` neighbours is `inner` pools over single floats, which no vector helps with.
+struct PoolResult {
+  std::vector<float> y, dx;
+  std::vector<std::uint8_t> chosen;
+};
+PoolResult RunMaxPool(const PoolShape& s, const std::vector<float>& x,
+                      const std::vector<float>& dy) {
+  PoolResult result{std::vector<float>(dy.size(), NAN), std::vector<float>(x.size(), NAN),
+                    std::vector<std::uint8_t>(dy.size())};
+  Tested().max_pool(s, x.data(), result.y.data(), result.chosen.data(), 1);
+  Tested().max_pool_backward(s, dy.data(), result.chosen.data(), result.dx.data(), 1);
+  return result;
+}
+PoolResult RunAveragePool(const PoolShape& s, const std::vector<float>& x,
+                          const std::vector<float>& dy) {
+  PoolResult result{std::vector<float>(dy.size(), NAN), std::vector<float>(x.size(), NAN), {}};
+  Tested().average_pool(s, x.data(), result.y.data(), 1);
+  Tested().average_pool_backward(s, dy.data(), result.dx.data(), 1);
+  return result;
+}
+
+// Every `inner`-th float from the `lane`-th on.
+template <typename T>
+std::vector<T> Lane(const std::vector<T>& values, std::int64_t inner, std::int64_t lane) {
+  std::vector<T> picked;
+  for (std::size_t i = Size(lane); i < values.size(); i += Size(inner)) picked.push_back(values[i]);
+  return picked;
+}
+
+TEST(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
+  for (const std::int64_t inner : {4, 8, 12, 16, 32}) {
+    for (const std::int64_t stride : {1, 2, 3}) {
+      const PoolShape wide{.in_h = 7,
+                           .in_w = 7,
+                           .out_h = 7 / stride,
+                           .out_w = 7 / stride,
+                           .inner = inner,
+                           .window_h = 2,
+                           .window_w = 3,
+                           .stride_h = stride,
+                           .stride_w = stride,
+                           .pad_h = 0,
+                           .pad_w = 1,
+                           .relu = true};
+      PoolShape single = wide;
+      single.inner = 1;
+      const std::vector<float> x = RandomValues(7 * 7 * inner, 1);
+      const std::vector<float> dy = RandomValues(wide.out_h * wide.out_w * inner, 2);
+      const PoolResult max = RunMaxPool(wide, x, dy), average = RunAveragePool(wide, x, dy);
+      for (std::int64_t lane = 0; lane < inner; ++lane) {
+        const auto lane_x = Lane(x, inner, lane), lane_dy = Lane(dy, inner, lane);
+        const PoolResult expected = RunMaxPool(single, lane_x, lane_dy);
+        EXPECT_EQ(Lane(max.y, inner, lane), expected.y) << inner << " stride " << stride;
+        EXPECT_EQ(Lane(max.chosen, inner, lane), expected.chosen);
+        EXPECT_EQ(Lane(max.dx, inner, lane), expected.dx);
+        const PoolResult mean = RunAveragePool(single, lane_x, lane_dy);
+        EXPECT_EQ(Lane(average.y, inner, lane), mean.y);
+        EXPECT_EQ(Lane(average.dx, inner, lane), mean.dx);
+      }
+    }
+  }
+}
+
+TEST(PlainLoopsTest, AFewChannelGradientIsItsSum) {
+  const std::int64_t lanes = Tested().lanes;
+  const FewChannelShape s{.channels = 3,
+                          .kernel_h = 2,
+                          .kernel_w = 9,  // more columns than registers hold at a time
+                          .stride_h = 1,
+                          .stride_w = 2,
+                          .padded_h = 6,
+                          .padded_w = 21,
+                          .out_h = 5,
+                          .out_w = 7,
+                          .blocks = 3,
+                          .block_stride = lanes,
+                          .pixel_stride = 3 * lanes};
+  const std::vector<float> x = RandomValues(s.channels * s.padded_h * s.padded_w, 1);
+  const std::vector<float> dy = RandomValues(s.out_h * s.out_w * s.pixel_stride, 2);
+  const std::int64_t taps = s.channels * s.kernel_h * s.kernel_w;
+  std::vector<float> sum(Size(s.blocks * taps * lanes), 1.0f), bias(Size(s.blocks * lanes), 2.0f);
+  Tested().few_channel_gradient(s, x.data(), dy.data(), sum.data(), bias.data());
+  for (std::int64_t k = 0; k < s.blocks * lanes; ++k) {
+    std::vector<double> expected(Size(taps), 1.0);
+    double expected_bias = 2;
+    for (std::int64_t pixel = 0; pixel < s.out_h * s.out_w; ++pixel) {
+      const std::int64_t p = pixel / s.out_w, q = pixel % s.out_w;
+      const double gradient = dy[Size(pixel * s.pixel_stride + k)];
+      expected_bias += gradient;
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t c = tap / (s.kernel_h * s.kernel_w);
+        const std::int64_t r = tap / s.kernel_w % s.kernel_h, column = tap % s.kernel_w;
+        const std::int64_t h = p * s.stride_h + r, w = q * s.stride_w + column;
+        expected[Size(tap)] += gradient * x[Size((c * s.padded_h + h) * s.padded_w + w)];
+      }
+    }
+    EXPECT_NEAR(bias[Size(k)], expected_bias, 1e-4);
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const std::int64_t at = (k / lanes * taps + tap) * lanes + k % lanes;
+      EXPECT_NEAR(sum[Size(at)], expected[Size(tap)], 1e-4) << k << ", " << tap;
+    }
+  }
+}
+
+// To the bit, so that processors of other architectures apply the same update: nothing is fused.
+TEST(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
+  constexpr std::int64_t kSize = 103;
+  const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
+  std::vector<float> value = start, m(start.size(), 0.1f), v(start.size(), 0.2f);
+  const AdamFactors adam{
+      .rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f};
+  Tested().adam(adam, gradient.data(), value.data(), m.data(), v.data(), kSize);
+  // A volatile float is rounded, whatever the compiler would like to fuse.
+  const auto times = [](float a, float b) {
+    const volatile float product = a * b;
+    return product;
+  };
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const float g = gradient[i];
+    const float mean = 0.1f + times(1 - adam.beta1, g - 0.1f);
+    const float square = 0.2f + times(1 - adam.beta2, times(g, g) - 0.2f);
+    EXPECT_EQ(m[i], mean);
+    EXPECT_EQ(v[i], square);
+    EXPECT_EQ(value[i], times(1 - adam.decay, start[i]) -
+                            times(adam.rate, mean) / (std::sqrt(square) + adam.epsilon));
+  }
+  std::vector<float> moved = start, velocity(start.size(), 0.1f);
+  const SgdFactors sgd{.rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .nesterov = true};
+  Tested().sgd(sgd, gradient.data(), moved.data(), velocity.data(), kSize);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const float speed = times(sgd.momentum, 0.1f) - times(sgd.rate, gradient[i]);
+    EXPECT_EQ(velocity[i], speed);
+    EXPECT_EQ(moved[i], times(1 - sgd.decay, start[i]) + times(sgd.momentum, speed) +
+                            times(-sgd.rate, gradient[i]));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train::cpu

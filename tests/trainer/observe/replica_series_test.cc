@@ -1,0 +1,100 @@
+#include "trainer/observe/replica_series.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace lockstep::train {
+namespace {
+
+double Value(const ReplicaSeries& series, std::string_view name, std::string_view phase = "") {
+  const auto rows = SeriesRows();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].name == name && phase == (rows[i].phase ? rows[i].phase : ""))
+      return series.value(i);
+  }
+  ADD_FAILURE() << "no row " << name << " " << phase;
+  return 0;
+}
+
+double Phase(const ReplicaSeries& series, std::string_view phase) {
+  return Value(series, "lockstep_trainer_time_seconds_total", phase);
+}
+
+// A process that began at step `first` and has done `steps`, each of 1 s of computing and 0.5 s of
+// input, after `checkpoint` seconds of saving.
+ReplicaMetrics Process(std::int64_t first, std::int64_t steps, double checkpoint = 0) {
+  ReplicaMetrics metrics;
+  metrics.step = first + steps;
+  metrics.steps_total = steps;
+  metrics.compute_seconds = static_cast<double>(steps);
+  metrics.input_seconds = 0.5 * static_cast<double>(steps);
+  metrics.checkpoint_seconds = checkpoint;
+  return metrics;
+}
+
+TEST(ReplicaSeriesTest, StepsOfAFirstProcessAreNoRework) {
+  ReplicaSeries series;
+  series.Update(Process(500, 10));  // its group gave it step 500
+  series.Update(Process(500, 40));
+  EXPECT_EQ(Phase(series, "compute"), 40);
+  EXPECT_EQ(Phase(series, "rework"), 0);
+}
+
+TEST(ReplicaSeriesTest, StepsDoneAgainAfterACheckpointAreRework) {
+  ReplicaSeries series;
+  series.Update(Process(0, 100));
+  series.CountRestart();
+  series.Update(Process(80, 10, /*checkpoint=*/2));  // up to step 90: all of it again
+  EXPECT_EQ(Phase(series, "rework"), 15);
+  EXPECT_EQ(Phase(series, "compute"), 100);
+  EXPECT_EQ(Phase(series, "input"), 50);
+  EXPECT_EQ(Phase(series, "checkpoint"), 2);
+  series.Update(Process(80, 30, 2));  // up to step 110: half of these 20
+  EXPECT_EQ(Phase(series, "rework"), 30);
+  EXPECT_EQ(Phase(series, "compute"), 110);
+}
+
+TEST(ReplicaSeriesTest, AProcessThatGoesOnFromItsPeersMemoryDoesNoRework) {
+  ReplicaSeries series;
+  series.Update(Process(0, 100));
+  series.CountRestart();
+  series.Update(Process(103, 5));
+  EXPECT_EQ(Phase(series, "rework"), 0);
+}
+
+TEST(ReplicaSeriesTest, StateOfTheWholeJobIsNotCountedAgainByANewProcess) {
+  ReplicaSeries series;
+  ReplicaMetrics metrics;
+  metrics.samples_lost = 3;
+  series.Update(metrics);
+  series.CountRestart();
+  series.Update(metrics);  // restored, not lost again
+  EXPECT_EQ(Value(series, "lockstep_trainer_samples_lost"), 3);
+}
+
+TEST(ReplicaSeriesTest, StepDurationsGoOnWhenAReplicaStartsAgain) {
+  ReplicaSeries series;
+  ReplicaMetrics metrics;
+  metrics.step_seconds.Observe(0.02);
+  metrics.step_seconds.Observe(1000);
+  series.Update(metrics);
+  series.CountRestart();
+  ReplicaMetrics next;
+  next.step_seconds.Observe(0.02);
+  series.Update(next);
+  EXPECT_EQ(series.step_seconds().counts[4], 2);
+  EXPECT_EQ(series.step_seconds().counts.back(), 1);
+  EXPECT_NEAR(series.step_seconds().sum, 1000.04, 1e-9);
+}
+
+TEST(DurationHistogramTest, ABoundBelongsToTheRangeBelowIt) {
+  DurationHistogram histogram;
+  histogram.Observe(0.001);
+  histogram.Observe(0.0011);
+  EXPECT_EQ(histogram.counts[0], 1);
+  EXPECT_EQ(histogram.counts[1], 1);
+}
+
+}  // namespace
+}  // namespace lockstep::train

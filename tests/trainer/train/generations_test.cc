@@ -1,0 +1,362 @@
+// A replica's whole life: which ends of a generation are tried again, for how long, and what is
+// saved of them.
+#include "trainer/train/generations.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "api/v1/names.h"
+#include "tests/trainer/train/rank.h"
+#include "trainer/train/finite.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+using At = StrategyFaults::At;
+
+constexpr RestartBudgetOptions kThreeMore = {.restarts = 3,
+                                             .first_delay = std::chrono::milliseconds(1),
+                                             .longest_delay = std::chrono::milliseconds(2)};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// In memory; fails as often as it is told to.
+class FlakyStore final : public CheckpointStore {
+ public:
+  absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    const std::lock_guard lock(mutex_);
+    ++saves;
+    if (failing_saves-- > 0) return error;
+    for (const auto& tensors : {snapshot.model, snapshot.optimizer}) {
+      for (const NamedTensor& tensor : tensors) all_finite &= AllFinite(tensor.data);
+    }
+    saved.insert_or_assign(snapshot.step, snapshot);
+    return "folder";
+  }
+  absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
+    const std::lock_guard lock(mutex_);
+    ++loads;
+    if (failing_loads-- > 0) return error;
+    if (saved.empty()) return std::optional<Snapshot>();
+    return std::optional<Snapshot>(saved.rbegin()->second);
+  }
+
+  void Reset() {
+    const std::lock_guard lock(mutex_);
+    failing_saves = failing_loads = saves = loads = 0;
+    all_finite = true;
+    saved.clear();
+  }
+
+  // For the test's thread, while nothing is being saved.
+  absl::Status error = absl::UnavailableError("input/output error");
+  int failing_saves = 0, failing_loads = 0, saves = 0, loads = 0;
+  bool all_finite = true;
+  std::map<std::int64_t, Snapshot> saved;
+
+ private:
+  std::mutex mutex_;
+};
+
+class GenerationsTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Rank> Alone(const api::TrainingSpec& training = SmallTraining()) {
+    return std::make_unique<Rank>(training, 1, hub_, 0, nullptr, "reference", &store_);
+  }
+
+  LocalRendezvousHub hub_{1};
+  FlakyStore store_;
+};
+
+TEST_F(GenerationsTest, AGroupThatCanNeverBeFormedIsGivenUp) {
+  const auto rank = Alone();
+  for (const absl::Status& error :
+       {absl::DeadlineExceededError("late"), absl::UnavailableError("refused")}) {
+    int connects = 0;
+    rank->faults.before = [&](At at) {
+      if (at == At::kConnect) ++connects;
+      return at == At::kConnect ? error : absl::OkStatus();
+    };
+    EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitRendezvousDeadline);
+    EXPECT_EQ(connects, 1 + kThreeMore.restarts);
+  }
+}
+
+TEST_F(GenerationsTest, EveryStepOfProgressMakesTheBudgetWholeAgain) {
+  const auto rank = Alone();
+  int steps = 0, losses = 0;
+  rank->faults.before = [&](At at) {  // each step takes two attempts
+    if (at != At::kStep || ++steps % 2 == 0) return absl::OkStatus();
+    ++losses;
+    return absl::UnavailableError("a peer is lost");
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(losses, 20);
+  EXPECT_EQ(rank->loop.state.step, 20);
+}
+
+TEST_F(GenerationsTest, AReadErrorThatPassesCostsNothing) {
+  store_.failing_loads = 2;
+  const auto rank = Alone();
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(store_.loads, 3);
+}
+
+TEST_F(GenerationsTest, ADiskThatStaysUnreadableEndsTheRunWithItsOwnCode) {
+  store_.failing_loads = 1000;
+  EXPECT_EQ(RunGenerations(Alone()->loop, kThreeMore), api::kExitStorage);
+  EXPECT_EQ(store_.loads, 1 + kThreeMore.restarts);
+}
+
+TEST_F(GenerationsTest, TheLastCheckpointIsTriedAgainAndGivenUpInTheEnd) {
+  store_.failing_saves = 2;
+  EXPECT_EQ(RunGenerations(Alone()->loop, kThreeMore), api::kExitDone);
+  EXPECT_TRUE(store_.saved.contains(20));
+  store_.Reset();
+  store_.failing_saves = 1000;
+  EXPECT_EQ(RunGenerations(Alone()->loop, kThreeMore), api::kExitStorage);
+}
+
+TEST_F(GenerationsTest, AFullDiskAndALostFolderAreFinal) {
+  store_.failing_saves = 1000;
+  store_.error = absl::ResourceExhaustedError("no space left");
+  EXPECT_EQ(RunGenerations(Alone()->loop, kThreeMore), api::kExitStorage);
+  EXPECT_EQ(store_.saves, 1);
+  store_.error = absl::AbortedError("it belongs to a newer process");
+  EXPECT_EQ(RunGenerations(Alone()->loop, kThreeMore), api::kExitPeerLost);
+  EXPECT_EQ(store_.saves, 2);
+}
+
+TEST_F(GenerationsTest, AProcessThatLostItsFolderStopsAtTheNextStep) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 1;
+  store_.failing_saves = 1000;
+  store_.error = absl::AbortedError("it belongs to a newer process");
+  const auto rank = Alone(training);
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitPeerLost);
+  EXPECT_LT(rank->loop.state.step, 20);
+}
+
+// What is not finite.
+
+TEST_F(GenerationsTest, AGradientThatOverflowsIsNeitherAppliedNorSaved) {
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 1;
+  for (const std::int64_t bad_step : {7, 19}) {  // in the middle, and the last one
+    store_.Reset();
+    const auto rank = Alone(training);
+    std::vector<float> before;
+    rank->faults.after = [&](At at) {
+      if (at == At::kStep && rank->loop.state.step == bad_step) {
+        before = rank->Parameters();
+        rank->session->model().gradients()[3] = kInfinity;  // the loss of this step is fine
+      }
+      return absl::OkStatus();
+    };
+    EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDiverged);
+    EXPECT_EQ(rank->loop.state.step, bad_step);
+    EXPECT_EQ(rank->Parameters(), before);
+    EXPECT_TRUE(rank->saver->Wait().ok());
+    EXPECT_EQ(store_.saved.rbegin()->first, bad_step);
+    EXPECT_TRUE(store_.all_finite);
+  }
+}
+
+TEST_F(GenerationsTest, AnUpdateThatOverflowsIsNotSaved) {
+  api::TrainingSpec training = SmallTraining();
+  training.epochs = std::nullopt;
+  training.steps = 1;
+  training.evaluation.enabled = false;
+  training.optimizer = {.name = "SGD", .learning_rate = 1e39};
+  EXPECT_EQ(RunGenerations(Alone(training)->loop, kThreeMore), api::kExitDiverged);
+  EXPECT_EQ(store_.saves, 0);
+}
+
+TEST_F(GenerationsTest, AnEvaluationThatIsNoNumberIsNotSaved) {
+  const auto rank = Alone();
+  rank->faults.change_sum = [](std::span<float> sums) {
+    if (sums.size() > 1) sums[0] = std::numeric_limits<float>::quiet_NaN();
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDiverged);
+  EXPECT_EQ(rank->loop.state.evaluated_step, -1);
+  EXPECT_EQ(store_.saves, 0);
+}
+
+// What a broadcast that broke off may leave behind.
+TEST_F(GenerationsTest, AFreshStartStartsFromZeroesWhateverTheMemoryHolds) {
+  api::TrainingSpec training = SmallTraining();
+  LocalRendezvousHub other_hub(1);
+  Rank untouched(training, 1, other_hub, 0);
+  EXPECT_TRUE(untouched.Train());
+  const auto rank = Alone(training);
+  for (const TensorSlot& tensor : rank->session->model().parameter_slots()) {
+    const auto begin = static_cast<std::size_t>(tensor.offset);
+    const auto size = static_cast<std::size_t>(tensor.size);
+    for (int slot = 0; slot < rank->session->optimizer().slots(); ++slot) {
+      std::ranges::fill(rank->session->optimizer().slot(slot).subspan(begin, size), 0.5f);
+    }
+    std::ranges::fill(rank->session->model().parameters().subspan(begin, size), 0.5f);
+  }
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitDone);
+  EXPECT_EQ(rank->Parameters(), untouched.Parameters());
+}
+
+// Stops.
+
+TEST_F(GenerationsTest, AStopDuringTheEvaluationSavesAndLeavesBeforeItsEnd) {
+  const auto rank = Alone();
+  int batches = 0;
+  rank->faults.before = [&](At at) {
+    if (at == At::kSum && ++batches == 1) hub_.RequestStop();
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitPreempted);
+  EXPECT_LE(batches, 2);                           // of three, and the sums after them
+  EXPECT_EQ(rank->loop.state.evaluated_step, -1);  // so it is evaluated after the resume
+  EXPECT_TRUE(store_.saved.contains(rank->loop.state.step));
+}
+
+// A generation's end, whenever it strikes.
+
+struct Loss {
+  At at = At::kStep;
+  int count = 0;  // of such operations before it, on rank `rank`
+  bool late = false;
+  int rank = 0;
+};
+
+// Also with statistics, which a step that has to be done again must not track twice.
+api::TrainingSpec TrainingWithStatistics() {
+  api::TrainingSpec training = SmallTraining();
+  const api::Json layer = {{"type", "BatchNormalization"}};
+  training.model.layers.insert(training.model.layers.begin() + 1, layer);
+  return training;
+}
+
+// Three ranks; `loss` strikes one of them. All keep their memory. Parameters, then statistics.
+std::vector<std::vector<float>> TrainThree(const std::optional<Loss>& loss) {
+  LocalRendezvousHub hub(3);
+  std::vector<std::vector<float>> parameters(3);
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 3; ++index) {
+    threads.emplace_back([&, index] {
+      Rank rank(TrainingWithStatistics(), 3, hub, index);
+      int seen = 0;
+      const auto strike = [&](At at) {
+        if (!loss || loss->rank != index || loss->at != at || seen++ != loss->count) {
+          return absl::OkStatus();
+        }
+        hub.EndGeneration("lost by the test");
+        return absl::UnavailableError("lost by the test");
+      };
+      if (loss && loss->late) rank.faults.after = strike;
+      if (loss && !loss->late) rank.faults.before = strike;
+      EXPECT_EQ(RunGenerations(rank.loop, kThreeMore), api::kExitDone);
+      EXPECT_EQ(rank.loop.state.ledger.lost_total(), 0);
+      EXPECT_EQ(rank.loop.state.ledger.duplicated_total(), 0);
+      std::vector<float>& all = parameters[static_cast<std::size_t>(index)];
+      all = rank.Parameters();
+      const std::span<float> states = rank.session->model().states();
+      EXPECT_FALSE(states.empty());
+      all.insert(all.end(), states.begin(), states.end());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return parameters;
+}
+
+TEST(LossTest, WhenASurvivorIsAStepBehindItTakesTheStateOfTheOthersWhole) {
+  const auto expected = TrainThree(std::nullopt);
+  // Late in a step: its sums are there, the others have applied them, this rank has not.
+  for (const int rank : {0, 1, 2}) {
+    SCOPED_TRACE(rank);
+    EXPECT_EQ(TrainThree(Loss{.at = At::kStep, .count = 6, .late = true, .rank = rank}), expected);
+  }
+}
+
+TEST(LossTest, WhereverItStrikesTheRunEndsWithTheSameBits) {
+  const auto expected = TrainThree(std::nullopt);
+  for (const At at : {At::kConnect, At::kBroadcast, At::kSum, At::kStep}) {
+    for (const bool late : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(at) << " late " << late);
+      EXPECT_EQ(
+          TrainThree(Loss{.at = at, .count = at == At::kConnect ? 0 : 2, .late = late, .rank = 1}),
+          expected);
+    }
+  }
+}
+
+std::vector<float> AllOf(Rank& rank) {
+  std::vector<float> all = rank.Parameters();
+  for (int slot = 0; slot < rank.session->optimizer().slots(); ++slot) {
+    const std::span<float> values = rank.session->optimizer().slot(slot);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+// Rank 1 is a step behind and has received a part of rank 0's state when rank 0 dies: what is left
+// must be rank 1's own state, of one step.
+TEST(LossTest, ASourceThatDiesHalfWayLeavesTheOthersMemoryWhole) {
+  std::vector<std::vector<float>> ends;
+  for (const bool dies : {false, true}) {
+    LocalRendezvousHub hub(2);
+    std::thread first([&] {
+      {
+        Rank doomed(SmallTraining(), 2, hub, 0);
+        if (!dies) {
+          EXPECT_EQ(RunGenerations(doomed.loop, kThreeMore), api::kExitDone);
+          return;
+        }
+        EXPECT_EQ(doomed.RunOnce().end, LoopEnd::kGenerationOver);
+        EXPECT_EQ(doomed.loop.state.step, 7);
+        int broadcasts = 0;
+        doomed.faults.before = [&](At at) {  // the run's state and the parameters are sent
+          if (at != At::kBroadcast || ++broadcasts < 3) return absl::OkStatus();
+          hub.EndGeneration("killed by the test");
+          return absl::UnavailableError("killed by the test");
+        };
+        EXPECT_EQ(doomed.RunOnce().end, LoopEnd::kGenerationOver);
+        EXPECT_EQ(broadcasts, 3);
+      }
+      Rank successor(SmallTraining(), 2, hub, 0);
+      EXPECT_EQ(RunGenerations(successor.loop, kThreeMore), api::kExitDone);
+    });
+    Rank survivor(SmallTraining(), 2, hub, 1);
+    int steps = 0;
+    survivor.faults.after = [&](At at) {
+      if (!dies || at != At::kStep || ++steps != 7) return absl::OkStatus();
+      hub.EndGeneration("lost by the test");
+      return absl::UnavailableError("lost by the test");
+    };
+    EXPECT_EQ(RunGenerations(survivor.loop, kThreeMore), api::kExitDone);
+    first.join();
+    ends.push_back(AllOf(survivor));
+  }
+  EXPECT_EQ(ends[1], ends[0]);
+}
+
+TEST(FiniteTest, ANormIsFiniteExactlyIfAllValuesAre) {
+  std::vector<float> values(10'000, 1e-3f);
+  EXPECT_NEAR(SquaredNorm(values), 1e-2, 1e-7);
+  values[4097] = 3e38f;  // its square is too large for a float
+  EXPECT_NEAR(SquaredNorm(values) / 9e76, 1, 1e-3);
+  EXPECT_TRUE(AllFinite(values));
+  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    for (const std::size_t at : {std::size_t{0}, std::size_t{5000}, values.size() - 1}) {
+      std::vector<float> broken = values;
+      broken[at] = bad;
+      EXPECT_FALSE(std::isfinite(SquaredNorm(broken)));
+      EXPECT_FALSE(AllFinite(broken));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,166 @@
+// A rank as an object of a test: what a replica process holds, with its group in other threads.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/base/status.h"
+#include "tests/support/local_rendezvous.h"
+#include "trainer/train/train_loop.h"
+
+namespace lockstep::train {
+
+// Small, but with everything that could tell one rank from two but the statistics of a batch:
+// dropout and a short last batch.
+inline api::TrainingSpec SmallTraining() {
+  api::TrainingSpec training;
+  training.model.layers = {
+      {{"type", "Conv2D"}, {"filters", 4}, {"kernelSize", 3}, {"activation", "relu"}},
+      {{"type", "MaxPooling2D"}},
+      {{"type", "Flatten"}},
+      {{"type", "Dropout"}, {"rate", 0.25}},
+      {{"type", "Dense"}, {"units", 3}}};
+  training.dataset.format = api::DatasetFormat::kSynthetic;
+  training.dataset.synthetic = api::SyntheticSpec{
+      .train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};
+  training.batch_size.global = 16;
+  training.epochs = 4;
+  training.optimizer.learning_rate = 0.01;
+  return training;
+}
+
+// A rendezvous client that calls `at_step` each time its rank starts a step.
+class Hooked final : public Rendezvous {
+ public:
+  Hooked(std::unique_ptr<Rendezvous> inner, std::function<void(int)> at_step)
+      : inner_(std::move(inner)), at_step_(std::move(at_step)) {}
+  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override {
+    return inner_->Join(step, layout);
+  }
+  void OnGenerationEnd(EndCallback callback) override {
+    inner_->OnGenerationEnd(std::move(callback));
+  }
+  KeyValueStore& store() override { return inner_->store(); }
+  void Report(const api::Progress& progress) override { inner_->Report(progress); }
+  void SetActivity(api::Activity activity) override { inner_->SetActivity(activity); }
+  bool StopRequested() const override {
+    if (at_step_) at_step_(calls_++);
+    return inner_->StopRequested();
+  }
+  absl::Status Finish() override { return inner_->Finish(); }
+
+ private:
+  const std::unique_ptr<Rendezvous> inner_;
+  const std::function<void(int)> at_step_;
+  mutable int calls_ = 0;
+};
+
+// What may happen to a strategy: called before and after each of its operations; an error after it
+// stands for a loss that struck late, when this rank's part was done.
+struct StrategyFaults {
+  enum class At { kConnect, kBroadcast, kSum, kStep };
+  std::function<absl::Status(At)> before = [](At) { return absl::OkStatus(); };
+  std::function<absl::Status(At)> after = [](At) { return absl::OkStatus(); };
+  std::function<void(std::span<float>)> change_sum = [](std::span<float>) {};
+};
+
+class FaultyStrategy final : public Strategy {
+ public:
+  using At = StrategyFaults::At;
+  FaultyStrategy(std::unique_ptr<Strategy> inner, StrategyFaults& faults)
+      : inner_(std::move(inner)), faults_(faults) {}
+
+  absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
+    return Around(At::kConnect, [&] { return inner_->Connect(membership, store); });
+  }
+  absl::Status Broadcast(std::span<std::byte> data, int root) override {
+    return Around(At::kBroadcast, [&] { return inner_->Broadcast(data, root); });
+  }
+  absl::Status Sum(std::span<float> data) override {
+    const absl::Status status = Around(At::kSum, [&] { return inner_->Sum(data); });
+    faults_.change_sum(data);
+    return status;
+  }
+  void GradientsReady(std::int64_t begin) override { inner_->GradientsReady(begin); }
+  absl::Status FinishGradients() override {
+    return Around(At::kStep, [&] { return inner_->FinishGradients(); });
+  }
+  double ExposedSeconds() const override { return inner_->ExposedSeconds(); }
+  std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
+  void Abort(std::uint64_t generation) override { inner_->Abort(generation); }
+
+ private:
+  absl::Status Around(At at, const std::function<absl::Status()>& operation) {
+    LOCKSTEP_RETURN_IF_ERROR(faults_.before(at));
+    LOCKSTEP_RETURN_IF_ERROR(operation());
+    return faults_.after(at);
+  }
+
+  const std::unique_ptr<Strategy> inner_;
+  StrategyFaults& faults_;
+};
+
+// One process' worth of a rank.
+struct Rank {
+  Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
+       std::function<void(int)> at_step = nullptr, const std::string& backend = "reference",
+       CheckpointStore* store = nullptr)
+      : session(*Session::Create({.training = training, .world = world, .backend = backend})),
+        strategy(std::make_unique<FaultyStrategy>(
+            MakeCollectiveStrategy(session->buffer(), {.bind_address = "127.0.0.1",
+                                                       .layer_starts = session->LayerStarts(),
+                                                       .bucket_floats = 64}),
+            faults)),
+        rendezvous(hub.Client(rank), std::move(at_step)),
+        reporter(*session, rendezvous, clock, [](const std::string&) { return std::nullopt; }),
+        saver(store == nullptr ? nullptr : std::make_unique<AsyncSaver>(*store)),
+        loop{.session = *session,
+             .strategy = *strategy,
+             .rendezvous = rendezvous,
+             .store = store,
+             .saver = saver.get(),
+             .reporter = reporter} {
+    rendezvous.OnGenerationEnd(
+        [this](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
+  }
+
+  // Generation after generation; false if `die_with_generation` and the first one was cut short.
+  bool Train(bool die_with_generation = false) {
+    for (;;) {
+      const auto membership =
+          rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
+      if (!membership.ok()) ADD_FAILURE() << membership.status();
+      const LoopOutcome outcome = loop.Run(*membership);
+      if (outcome.end == LoopEnd::kDone && rendezvous.Finish().ok()) return true;
+      if (die_with_generation) return false;
+    }
+  }
+  LoopOutcome RunOnce() {
+    const auto membership = rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
+    if (!membership.ok()) ADD_FAILURE() << membership.status();
+    return loop.Run(*membership);
+  }
+
+  std::vector<float> Parameters() {
+    const std::span<float> values = session->model().parameters();
+    return {values.begin(), values.end()};
+  }
+
+  SystemClock clock;
+  StrategyFaults faults;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Strategy> strategy;
+  Hooked rendezvous;
+  Reporter reporter;
+  std::unique_ptr<AsyncSaver> saver;
+  TrainLoop loop;
+};
+
+}  // namespace lockstep::train

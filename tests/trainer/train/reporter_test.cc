@@ -1,0 +1,124 @@
+#include "trainer/train/reporter.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/local_rendezvous.h"
+
+namespace lockstep::train {
+namespace {
+
+using std::chrono::milliseconds;
+
+// 70 samples in steps of 16: four full ones and one of 6, of which each of two ranks has half.
+api::TrainingSpec SmallTraining() {
+  api::TrainingSpec training;
+  training.model.layers = {{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 3}}};
+  training.dataset.format = api::DatasetFormat::kSynthetic;
+  training.dataset.synthetic = api::SyntheticSpec{
+      .train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};
+  training.batch_size.global = 16;
+  training.epochs = 4;
+  return training;
+}
+
+// A reporter of one of two ranks, and the supervisor's end of its pipe.
+class ReporterTest : public ::testing::Test {
+ protected:
+  explicit ReporterTest(int rank = 0) {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    reader_ = std::make_unique<MetricsPipeReader>(ends[0]);
+    write_end_ = ends[1];
+    const std::string fd = std::to_string(write_end_);
+    session_ = *Session::Create({.training = SmallTraining(), .world = 2, .backend = "reference"});
+    strategy_ = MakeCollectiveStrategy(session_->buffer(), {.bind_address = "127.0.0.1"});
+    rendezvous_ = hub_.Client(rank);
+    reporter_ =
+        std::make_unique<Reporter>(*session_, *rendezvous_, clock_, [fd](const std::string& name) {
+          return name == kEnvMetricsFd ? std::optional(fd) : std::nullopt;
+        });
+    state_.step = 0;
+    reporter_->GenerationStarted({.generation = 1, .rank = rank, .members = {{}, {}}}, *strategy_,
+                                 state_);
+  }
+  ~ReporterTest() override { close(write_end_); }
+
+  void Step(milliseconds takes) {
+    clock_.Advance(takes);
+    const StepTotals totals{
+        .loss = 1, .examples = static_cast<double>(session_->plan().GlobalExamples(state_.step))};
+    ApplyStep(totals, session_->plan(), state_);
+    reporter_->StepDone(totals, state_, seconds_);
+  }
+
+  ReplicaMetrics LastLine() {
+    reporter_->Flush(state_, seconds_);
+    const auto lines = reader_->Lines();
+    EXPECT_FALSE(lines.empty());
+    const auto metrics = DecodeMetrics(lines.empty() ? "" : lines.back());
+    EXPECT_TRUE(metrics.ok()) << metrics.status();
+    return metrics.ok() ? *metrics : ReplicaMetrics{};
+  }
+
+  lockstep::testing::FakeClock clock_;
+  LocalRendezvousHub hub_{2};
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<MetricsPipeReader> reader_;
+  int write_end_ = -1;
+  std::unique_ptr<Reporter> reporter_;
+  RunState state_;
+  PhaseSeconds seconds_;
+};
+
+class SecondRankReporterTest : public ReporterTest {
+ protected:
+  SecondRankReporterTest() : ReporterTest(1) {}
+};
+
+TEST_F(ReporterTest, ARankCountsItsOwnShareOfTheSamples) {
+  for (int i = 0; i < 5; ++i) Step(milliseconds(10));
+  EXPECT_EQ(LastLine().examples_total, 4 * 8 + 3);  // of an epoch's 70
+}
+
+TEST_F(ReporterTest, TheLeadingRankTimesItsSteps) {
+  for (int i = 0; i < 3; ++i) Step(milliseconds(20));
+  clock_.Advance(std::chrono::seconds(30));
+  reporter_->Evaluated(state_);  // which is no part of the next step
+  Step(milliseconds(200));
+  const DurationHistogram histogram = LastLine().step_seconds;
+  EXPECT_EQ(histogram.counts[4], 3);  // up to 25 ms
+  EXPECT_EQ(histogram.counts[7], 1);  // up to 250 ms
+  EXPECT_NEAR(histogram.sum, 0.26, 1e-9);
+}
+
+TEST_F(SecondRankReporterTest, NoOtherRankTimesSteps) {
+  Step(milliseconds(20));
+  EXPECT_EQ(LastLine().step_seconds.sum, 0);
+}
+
+TEST_F(ReporterTest, TimeOfNoPhaseIsIdleAndNeverGoesBack) {
+  seconds_.forward = 0.75;
+  Step(milliseconds(1000));
+  EXPECT_NEAR(LastLine().idle_seconds, 0.25, 1e-9);
+  seconds_.evaluation = 0.5;  // booked later than it was spent
+  EXPECT_NEAR(LastLine().idle_seconds, 0.25, 1e-9);
+}
+
+TEST_F(ReporterTest, AllReduceBytesAreThoseOfTheStepsOfAGroup) {
+  Step(milliseconds(10));
+  const std::int64_t bytes = LastLine().all_reduce_bytes;
+  EXPECT_EQ(bytes, static_cast<std::int64_t>(session_->buffer().size() * sizeof(float)));
+  EXPECT_EQ(LastLine().total_steps, 20);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,395 @@
+"""Grafana's dashboards of charts/lockstep, from which tools/gen-chart writes the JSON.
+
+A panel is a title, what it says, a unit and its queries. In a query OPERATOR, TRAINER and DCGM stand for
+the matchers of the dashboard's variables, and WINDOW for the range of a rate. Panels flow from left to
+right in rows of 24 columns.
+"""
+import dataclasses
+import json
+
+ROW_WIDTH = 24
+MATCHERS = {
+    "OPERATOR": 'job=~"$job", instance=~"$instance"',
+    "TRAINER": 'job=~"$job", instance=~"$instance", namespace=~"$namespace", trainingjob=~"$trainingjob"',
+    "DCGM": 'namespace=~"$namespace", pod=~"($trainingjob)-(chief|worker)-[0-9]+"',
+}
+OF_JOB = "namespace, trainingjob"
+OF_RANK = "namespace, trainingjob, rank"
+STEP_PHASES = "input|compute|communication|optimizer"
+OWN_PHASES = "input|compute|optimizer"  # without waiting for the others
+
+
+@dataclasses.dataclass
+class Panel:
+    title: str
+    description: str
+    unit: str
+    queries: list  # (expression, legend) each
+    kind: str = "timeseries"
+    width: int = 8
+    height: int = 8
+    stacked: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    links: list = dataclasses.field(default_factory=list)
+    thresholds: list = dataclasses.field(default_factory=list)  # (color, from) each
+    columns: dict = dataclasses.field(default_factory=dict)  # of a table: label -> heading
+
+
+@dataclasses.dataclass
+class Row:
+    title: str
+
+
+def time_rate(phases, by=OF_JOB):
+    return f'sum by ({by}) (rate(lockstep_trainer_time_seconds_total{{TRAINER, phase=~"{phases}"}}[WINDOW]))'
+
+
+def goodput():
+    return f"{time_rate(STEP_PHASES)} / max by ({OF_JOB}) (lockstep_trainer_world_size{{TRAINER}})"
+
+
+def own_time_of_a_step():
+    steps = f"sum by ({OF_RANK}) (rate(lockstep_trainer_steps_total{{TRAINER}}[WINDOW]))"
+    return f"({time_rate(OWN_PHASES, OF_RANK)} / ({steps} > 0))"
+
+
+def slowness():
+    own = own_time_of_a_step()
+    return f"{own} / on ({OF_JOB}) group_left () quantile by ({OF_JOB}) (0.5, {own})"
+
+
+def quantile(q, histogram, matchers, by=""):
+    labels = ", ".join(filter(None, ["le", by]))
+    return f"histogram_quantile({q}, sum by ({labels}) (rate({histogram}_bucket{{{matchers}}}[WINDOW])))"
+
+
+def quantiles(histogram, matchers="OPERATOR", of=(0.5, 0.95)):
+    return [(quantile(q, histogram, matchers), f"p{round(q * 100)}") for q in of]
+
+
+TO_JOB = [{"title": "Training job ${__data.fields.trainingjob}", "url":
+           "/d/lockstep-training-job?${datasource:queryparam}&var-namespace=${__data.fields.namespace}"
+           "&var-trainingjob=${__data.fields.trainingjob}&${__url_time_range}"}]
+JOB_COLUMNS = {"namespace": "Namespace", "trainingjob": "Training job"}
+
+FLEET = [
+    Panel("Jobs", "TrainingJobs that there are, by state, as the leading operator sees them.", "short",
+          [("max by (state) (lockstep_operator_jobs{OPERATOR})", "{{state}}")], width=12, stacked=True),
+    Panel("Replicas in training", "Ranks of all jobs that are up, and how many seconds of each second "
+          "they spend on steps: what is between the two lines is lost.", "short",
+          [("count(lockstep_trainer_step{TRAINER})", "up"),
+           (f'sum(rate(lockstep_trainer_time_seconds_total{{TRAINER, phase=~"{STEP_PHASES}"}}[WINDOW]))',
+            "productive")], width=12),
+    Panel("Goodput", "Part of the time that the ranks of a job spend on steps that are kept. Ranks that "
+          "are missing count as idle.", "percentunit", [(goodput(), "{{namespace}}/{{trainingjob}}")],
+          width=12, minimum=0, maximum=1),
+    Panel("Samples per second", "Of all ranks of a job together.", "short",
+          [(f"sum by ({OF_JOB}) (rate(lockstep_trainer_examples_total{{TRAINER}}[WINDOW]))",
+            "{{namespace}}/{{trainingjob}}")], width=12),
+    Panel("Failed jobs", "Jobs that have failed and have not been deleted.", "none",
+          [(f'max by ({OF_JOB}) (lockstep_operator_job_status{{OPERATOR, namespace=~"$namespace", '
+            'trainingjob=~"$trainingjob", state="Failed"})', "")], kind="table", links=TO_JOB,
+          columns=JOB_COLUMNS),
+    Panel("Stragglers now", "Ranks by the time that a step takes them without waiting for others, as a "
+          "multiple of their job's median.", "short",
+          [(f"topk(10, {slowness()})", "")], kind="table", links=TO_JOB,
+          columns={**JOB_COLUMNS, "rank": "Rank"}),
+    Panel("Failures", "Jobs that failed, by the reason of their condition.", "short",
+          [("sum by (reason) (increase(lockstep_operator_jobs_failed_total{OPERATOR}[WINDOW]))",
+            "{{reason}}")], stacked=True),
+    Panel("Restarts", "Restarts of jobs: `application` is charged to backoffLimit, `disruption` is not.",
+          "short", [("sum by (cause) (increase(lockstep_operator_job_restarts_total{OPERATOR}[WINDOW]))",
+                     "{{cause}}")], stacked=True),
+    Panel("Time to running", "From a job's start to all of its replicas running.", "s",
+          quantiles("lockstep_operator_job_time_to_running_seconds")),
+    Panel("Recovery", "From the beginning of a restart to all replicas running again.", "s",
+          quantiles("lockstep_operator_job_recovery_duration_seconds")),
+]
+
+TRAINING_JOB = [
+    Panel("State", "The condition of the job that holds.", "string",
+          [('max by (state) (lockstep_operator_job_status{OPERATOR, namespace=~"$namespace", '
+            'trainingjob=~"$trainingjob"})', "{{state}}")], kind="stat", width=4, height=4),
+    Panel("Progress", "Steps done, of those that the job is to do.", "percentunit",
+          [("max(lockstep_trainer_step{TRAINER}) / max(lockstep_trainer_total_steps{TRAINER})", "")],
+          kind="stat", width=4, height=4),
+    Panel("Time left", "At the speed of the latest steps.", "s",
+          [('max(lockstep_trainer_remaining_seconds{TRAINER, rank="0"})', "")], kind="stat", width=4,
+          height=4),
+    Panel("Goodput", "Part of the time that the ranks spend on steps that are kept.", "percentunit",
+          [(goodput(), "")], kind="stat", width=4, height=4,
+          thresholds=[("red", None), ("orange", 0.5), ("green", 0.8)]),
+    Panel("Replica restarts", "Times that a supervisor has started its replica again, in the time shown.",
+          "short", [("round(sum(increase(lockstep_trainer_replica_restarts_total{TRAINER}[$__range])))", "")],
+          kind="stat", width=4, height=4),
+    Panel("Checkpoint age", "Since the newest checkpoint was saved.", "s",
+          [("time() - max(lockstep_trainer_checkpoint_last_success_timestamp_seconds{TRAINER} > 0)", "")],
+          kind="stat", width=4, height=4),
+    Row("Learning"),
+    Panel("Loss", "Mean training loss since the epoch's start.", "short",
+          [('max(lockstep_trainer_loss{TRAINER, rank="0"})', "loss")]),
+    Panel("Accuracy", "Training accuracy since the epoch's start.", "percentunit",
+          [('max(lockstep_trainer_accuracy_ratio{TRAINER, rank="0"})', "accuracy")], maximum=1),
+    Panel("Learning rate", "Of the latest step.", "sci",
+          [('max(lockstep_trainer_learning_rate{TRAINER, rank="0"})', "rate")]),
+    Row("Speed"),
+    Panel("Samples per second", "Of all ranks together.", "short",
+          [("sum(rate(lockstep_trainer_examples_total{TRAINER}[WINDOW]))", "samples/s")]),
+    Panel("Step time", "From one step to the next, as the leading rank sees it.", "s",
+          quantiles("lockstep_trainer_step_duration_seconds", "TRAINER", (0.5, 0.99)) +
+          [("sum(rate(lockstep_trainer_step_duration_seconds_sum{TRAINER}[WINDOW])) / "
+            "sum(rate(lockstep_trainer_step_duration_seconds_count{TRAINER}[WINDOW]))", "mean")]),
+    Panel("Where the time goes", "Of all ranks. `communication` is what they wait for each other's "
+          "gradients beyond what computing hides, `rework` what is done again after a checkpoint.",
+          "percentunit",
+          [('sum by (phase) (rate(lockstep_trainer_time_seconds_total{TRAINER}[WINDOW])) / ignoring (phase) '
+            'group_left () sum(rate(lockstep_trainer_time_seconds_total{TRAINER}[WINDOW]))', "{{phase}}")],
+          stacked=True, minimum=0, maximum=1),
+    Panel("Slowness of ranks", "The time that a step takes a rank without waiting for others, as a "
+          "multiple of the median: a straggler is a row of another colour.", "short",
+          [(slowness(), "rank {{rank}}")], kind="status-history", width=12,
+          thresholds=[("green", None), ("yellow", 1.1), ("orange", 1.3), ("red", 2)]),
+    Panel("Slowest ranks now", "The same, for the latest minutes.", "short",
+          [(f"topk(10, {slowness()})", "")], kind="table", width=12,
+          columns={"rank": "Rank"}),
+    Panel("Input", "Part of a rank's time that it waits for data.", "percentunit",
+          [(time_rate("input", OF_RANK), "rank {{rank}}")], minimum=0),
+    Panel("All-reduce", "Bytes a second that each rank puts into all-reduces.", "Bps",
+          [(f"sum by ({OF_RANK}) (rate(lockstep_trainer_allreduce_bytes_total{{TRAINER}}[WINDOW]))",
+            "rank {{rank}}")]),
+    Panel("Waiting for gradients", "Part of a rank's time that communication is not hidden behind "
+          "computing. A straggler waits least.", "percentunit",
+          [(time_rate("communication", OF_RANK), "rank {{rank}}")], minimum=0),
+    Row("Faults and checkpoints"),
+    Panel("Ranks", "How many train together, and how many there are to scrape.", "short",
+          [("max(lockstep_trainer_world_size{TRAINER})", "of the group"),
+           ("count(lockstep_trainer_step{TRAINER})", "up")]),
+    Panel("Checkpoints", "Step of the newest checkpoint, and of the job.", "short",
+          [("max(lockstep_trainer_checkpoint_last_step{TRAINER})", "saved"),
+           ("max(lockstep_trainer_step{TRAINER})", "trained")]),
+    Panel("Samples lost or used twice", "By the ledger that each epoch's end checks. Not 0 is a bug.",
+          "short", [("max(lockstep_trainer_samples_lost{TRAINER})", "lost"),
+                    ("max(lockstep_trainer_samples_duplicated{TRAINER})", "used twice")]),
+    Row("GPUs (from DCGM's exporter)"),
+    Panel("SMs active", "Part of the time that a multiprocessor had work, which `GPU utilization` does "
+          "not say.", "percentunit",
+          [("avg by (pod, gpu) (DCGM_FI_PROF_SM_ACTIVE{DCGM})", "{{pod}} {{gpu}}")], maximum=1),
+    Panel("Tensor cores active", "Part of the time that tensor cores worked.", "percentunit",
+          [("avg by (pod, gpu) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{DCGM})", "{{pod}} {{gpu}}")], maximum=1),
+    Panel("Memory bandwidth", "Part of the time that the device's memory was read or written.",
+          "percentunit", [("avg by (pod, gpu) (DCGM_FI_PROF_DRAM_ACTIVE{DCGM})", "{{pod}} {{gpu}}")],
+          maximum=1),
+    Panel("Memory used", "Of the device.", "mbytes",
+          [("max by (pod, gpu) (DCGM_FI_DEV_FB_USED{DCGM})", "{{pod}} {{gpu}}")]),
+    Panel("Power", "Drawn by the device.", "watt",
+          [("max by (pod, gpu) (DCGM_FI_DEV_POWER_USAGE{DCGM})", "{{pod}} {{gpu}}")]),
+    Panel("XID errors", "The latest error that the driver has reported; 0: none.", "none",
+          [("max by (pod, gpu) (DCGM_FI_DEV_XID_ERRORS{DCGM})", "{{pod}} {{gpu}}")]),
+]
+
+OF_OPERATOR = " and on (job, instance) lockstep_operator_build_info{OPERATOR}"
+OPERATOR = [
+    Panel("Leaders", "Operators that lead. Anything but 1 for long is a fault.", "short",
+          [("sum(lockstep_operator_leader{OPERATOR})", "")], kind="stat", width=4, height=4,
+          thresholds=[("red", None), ("green", 1), ("red", 2)]),
+    Panel("Version", "Which operators there are.", "string",
+          [("count by (version) (lockstep_operator_build_info{OPERATOR})", "{{version}}")], kind="stat",
+          width=4, height=4),
+    Panel("Jobs waiting", "Jobs that are due and wait for a worker.", "short",
+          [("sum(lockstep_operator_workqueue_depth{OPERATOR})", "")], kind="stat", width=4, height=4),
+    Panel("Longest look", "How long the longest look at a job under way has taken so far.", "s",
+          [("max(lockstep_operator_workqueue_longest_running_seconds{OPERATOR})", "")], kind="stat",
+          width=4, height=4),
+    Panel("Oldest watch event", "Since the watch that has been quiet longest brought something; a healthy "
+          "one brings a bookmark every minute or so.", "s",
+          [("time() - min(lockstep_operator_watch_last_event_timestamp_seconds{OPERATOR})", "")],
+          kind="stat", width=4, height=4),
+    Panel("Jobs without series", "Jobs that have no series of their own because there are too many.",
+          "short", [("max(lockstep_operator_job_series_left_out{OPERATOR})", "")], kind="stat", width=4,
+          height=4),
+    Row("Work"),
+    Panel("Looks at jobs", "Per second, by how they ended.", "ops",
+          [("sum by (result) (rate(lockstep_operator_reconcile_total{OPERATOR}[WINDOW]))", "{{result}}")]),
+    Panel("Time of a look", "API calls included.", "s",
+          quantiles("lockstep_operator_reconcile_duration_seconds", of=(0.5, 0.99))),
+    Panel("Wait for a worker", "How long jobs that were due waited.", "s",
+          quantiles("lockstep_operator_workqueue_queue_duration_seconds", of=(0.5, 0.99))),
+    Panel("Queue", "Jobs that are due, and those that are to be looked at later.", "short",
+          [("sum(lockstep_operator_workqueue_depth{OPERATOR})", "due"),
+           ("sum(lockstep_operator_workqueue_delayed{OPERATOR})", "later")]),
+    Panel("Into the queue", "Jobs that became due, those put off after an error, and those put off because "
+          "the caches had not seen the operator's own writes yet.", "ops",
+          [("sum(rate(lockstep_operator_workqueue_adds_total{OPERATOR}[WINDOW]))", "due"),
+           ("sum(rate(lockstep_operator_workqueue_retries_total{OPERATOR}[WINDOW]))", "after an error"),
+           ("sum(rate(lockstep_operator_stale_read_deferrals_total{OPERATOR}[WINDOW]))", "stale cache")]),
+    Panel("Jobs", "Created and ended, per second.", "ops",
+          [("sum(rate(lockstep_operator_jobs_created_total{OPERATOR}[WINDOW]))", "created"),
+           ("sum(rate(lockstep_operator_jobs_succeeded_total{OPERATOR}[WINDOW]))", "succeeded"),
+           ("sum(rate(lockstep_operator_jobs_failed_total{OPERATOR}[WINDOW]))", "failed")]),
+    Row("API server"),
+    Panel("Calls", "Per second, by verb and resource.", "reqps",
+          [("sum by (verb, resource) (rate(lockstep_operator_kube_client_requests_total{OPERATOR}[WINDOW]))",
+            "{{verb}} {{resource}}")]),
+    Panel("How calls end", "Per second, by outcome. Now and then a CONFLICT is part of the work: somebody "
+          "else wrote first.", "reqps",
+          [("sum by (code) (rate(lockstep_operator_kube_client_requests_total{OPERATOR}[WINDOW]))",
+            "{{code}}")]),
+    Panel("Time of a call", "The slowest in a hundred, by verb; watches left out.", "s",
+          [(quantile(0.99, "lockstep_operator_kube_client_request_duration_seconds", "OPERATOR", "verb"),
+            "{{verb}}")]),
+    Panel("Watches that ended", "`Closed` is the server's time limit; others are faults.", "short",
+          [("sum by (resource, reason) (increase(lockstep_operator_watch_restarts_total{OPERATOR}[WINDOW]))",
+            "{{resource}} {{reason}}")]),
+    Panel("Quiet watches", "Since a watch last brought an event.", "s",
+          [("time() - max by (resource) "
+            "(lockstep_operator_watch_last_event_timestamp_seconds{OPERATOR})", "{{resource}}")]),
+    Panel("Caches", "Objects in them; a cache that is not filled counts as 0.", "short",
+          [("max by (resource) (lockstep_operator_cache_objects{OPERATOR} * on (job, instance, resource) "
+            "lockstep_operator_cache_synced{OPERATOR})", "{{resource}}")]),
+    Row("Process"),
+    Panel("Memory", "Resident.", "bytes",
+          [("process_resident_memory_bytes{OPERATOR}" + OF_OPERATOR, "{{instance}}")]),
+    Panel("CPU", "Cores in use.", "short",
+          [("rate(process_cpu_seconds_total{OPERATOR}[WINDOW])" + OF_OPERATOR, "{{instance}}")]),
+    Panel("Open files", "And connections.", "short",
+          [("process_open_fds{OPERATOR}" + OF_OPERATOR, "{{instance}}")]),
+]
+
+# name: (title, description, panels, the metric that names the values of the variables)
+DASHBOARDS = {
+    "fleet": ("Lockstep / Fleet", "All TrainingJobs: what runs, what fails, what is lost.", FLEET, True),
+    "training-job": ("Lockstep / Training job", "One TrainingJob: how it learns, how fast, and what holds "
+                     "it up.", TRAINING_JOB, True),
+    "operator": ("Lockstep / Operator", "lockstep-operator itself.", OPERATOR, False),
+}
+
+
+def expression(text):
+    for name, matchers in MATCHERS.items():
+        text = text.replace(f"{{{name}", f"{{{matchers}")
+    return text.replace("WINDOW", "$__rate_interval")
+
+
+def datasource():
+    return {"type": "prometheus", "uid": "${datasource}"}
+
+
+def variable(name, label, query):
+    return {"name": name, "label": label, "type": "query", "datasource": datasource(), "query": query,
+            "definition": query, "refresh": 2, "sort": 1, "includeAll": True, "multi": True,
+            "allValue": ".+", "current": {"selected": True, "text": ["All"], "value": ["$__all"]}}
+
+
+def variables(with_jobs):
+    ours = '{__name__=~"lockstep_operator_build_info|lockstep_trainer_step"}'
+    if not with_jobs:
+        ours = "lockstep_operator_build_info"
+    made = [{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
+             "current": {}, "hide": 0, "refresh": 1},
+            variable("job", "Job", f"label_values({ours}, job)"),
+            variable("instance", "Instance", f"label_values({ours}, instance)")]
+    if with_jobs:
+        jobs = '{__name__=~"lockstep_operator_job_status|lockstep_trainer_step"'
+        made += [variable("namespace", "Namespace", f"label_values({jobs}}}, namespace)"),
+                 variable("trainingjob", "Training job",
+                          f'label_values({jobs}, namespace=~"$namespace"}}, trainingjob)')]
+    return made
+
+
+def field_config(panel):
+    steps = [{"color": color, "value": value} for color, value in panel.thresholds]
+    defaults = {"unit": panel.unit,
+                "thresholds": {"mode": "absolute", "steps": steps or [{"color": "green", "value": None}]}}
+    if panel.minimum is not None:
+        defaults["min"] = panel.minimum
+    if panel.maximum is not None:
+        defaults["max"] = panel.maximum
+    if panel.links:
+        defaults["links"] = panel.links
+    if panel.kind == "timeseries":
+        defaults["custom"] = {"drawStyle": "line", "lineWidth": 1, "showPoints": "never",
+                              "fillOpacity": 30 if panel.stacked else 5, "spanNulls": False,
+                              "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"}}
+    if panel.kind == "status-history":
+        defaults["color"] = {"mode": "thresholds"}
+        defaults["custom"] = {"fillOpacity": 80, "lineWidth": 0}
+    return {"defaults": defaults, "overrides": []}
+
+
+def options(panel):
+    if panel.kind == "timeseries":
+        return {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+                "tooltip": {"mode": "multi", "sort": "desc"}}
+    if panel.kind == "stat":
+        return {"colorMode": "value", "graphMode": "none", "justifyMode": "auto", "orientation": "auto",
+                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+                "textMode": "name" if panel.unit == "string" else "auto"}
+    if panel.kind == "status-history":
+        return {"showValue": "never", "rowHeight": 0.9, "legend": {"displayMode": "list",
+                                                                   "placement": "bottom"}}
+    return {"showHeader": True, "sortBy": [{"displayName": "Value", "desc": True}]}
+
+
+def transformations(panel):
+    if panel.kind != "table":
+        return []
+    return [{"id": "organize", "options": {
+        "excludeByName": {"Time": True}, "renameByName": {},
+        "indexByName": {name: index for index, name in enumerate(panel.columns)}}}]
+
+
+def targets(panel):
+    once = panel.kind in ("table", "stat")
+    return [{"datasource": datasource(), "refId": chr(ord("A") + index), "expr": expression(query),
+             "legendFormat": legend or "__auto", "instant": once, "range": not once,
+             **({"format": "table"} if panel.kind == "table" else {})}
+            for index, (query, legend) in enumerate(panel.queries)]
+
+
+def panels(described):
+    """The panels and rows as Grafana wants them, laid out from left to right."""
+    made, x, y, height = [], 0, 0, 0
+    for number, panel in enumerate(described, 1):
+        if isinstance(panel, Row):
+            y, x, height = y + height, 0, 0
+            made.append({"id": number, "type": "row", "title": panel.title, "collapsed": False,
+                         "panels": [], "gridPos": {"h": 1, "w": ROW_WIDTH, "x": 0, "y": y}})
+            y += 1
+            continue
+        if x + panel.width > ROW_WIDTH:
+            y, x, height = y + height, 0, 0
+        height = max(height, panel.height)
+        made.append({
+            "id": number, "type": panel.kind, "title": panel.title, "description": panel.description,
+            "datasource": datasource(), "gridPos": {"h": panel.height, "w": panel.width, "x": x, "y": y},
+            "fieldConfig": field_config(panel), "options": options(panel), "targets": targets(panel),
+            "transformations": transformations(panel)})
+        x += panel.width
+    return made
+
+
+def annotations(name):
+    if name != "training-job":
+        return []
+    marks = (("Restarts", "red", "changes(lockstep_trainer_replica_restarts_total{TRAINER}[WINDOW]) > 0"),
+             ("Checkpoints", "blue", 'changes(lockstep_trainer_checkpoint_last_step{TRAINER}[WINDOW]) > 0'))
+    return [{"name": title, "datasource": datasource(), "enable": title == "Restarts", "iconColor": color,
+             "expr": expression(query), "step": "60s", "titleFormat": title} for title, color, query in marks]
+
+
+def dashboard(name):
+    title, description, described, with_jobs = DASHBOARDS[name]
+    return {
+        "uid": f"lockstep-{name}", "title": title, "description": description, "tags": ["lockstep"],
+        "editable": False, "graphTooltip": 1, "schemaVersion": 39, "version": 1, "timezone": "",
+        "refresh": "30s", "time": {"from": "now-1h", "to": "now"},
+        "links": [{"title": "Lockstep", "type": "dashboards", "tags": ["lockstep"], "asDropdown": True,
+                   "includeVars": True, "keepTime": True}],
+        "annotations": {"list": annotations(name)}, "templating": {"list": variables(with_jobs)},
+        "panels": panels(described)}
+
+
+def texts():
+    """{name: JSON text}"""
+    return {name: json.dumps(dashboard(name), indent=1) + "\n" for name in DASHBOARDS}

@@ -1,0 +1,15 @@
+// Processors for which the compiler's own choice of instructions is all there is: NEON on 64-bit
+// ARM.
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+namespace lockstep::train::cpu {
+
+Isa BestIsa() {
+  return Isa::kBaseline;
+}
+
+const Kernels& KernelsFor(Isa /*isa*/) {
+  return baseline::kKernels;
+}
+
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,26 @@
+#include "trainer/backend/cpu/kernels/kernels.h"
+
+namespace lockstep::train::cpu {
+
+Isa BestIsa() {
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
+    return Isa::kAvx512;
+  }
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? Isa::kAvx2
+                                                                         : Isa::kBaseline;
+}
+
+const Kernels& KernelsFor(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return avx512::kKernels;
+    case Isa::kAvx2:
+      return avx2::kKernels;
+    case Isa::kBaseline:
+      break;
+  }
+  return baseline::kKernels;
+}
+
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,13 @@
+#include "trainer/backend/cpu/device.h"
+
+namespace lockstep::train::cpu {
+
+Isa EffectiveIsa() {
+  return BestIsa();
+}
+
+std::shared_ptr<Onednn> MakeOnednn() {
+  return nullptr;
+}
+
+}  // namespace lockstep::train::cpu

@@ -1,0 +1,92 @@
+#include "trainer/checkpoint/owner.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <tuple>
+
+#include "api/base/log.h"
+#include "api/base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr char kOwner[] = "owner.json";
+constexpr char kOwnerDraft[] = "owner.json.tmp";
+
+}  // namespace
+
+bool CheckpointOwner::Supersedes(const CheckpointOwner& other) const {
+  // Attempts of two jobs have nothing to do with each other.
+  const bool same_job = job_uid == other.job_uid;
+  return std::tuple(same_job ? attempt : 0, pod_started, process_started) >=
+         std::tuple(same_job ? other.attempt : 0, other.pod_started, other.process_started);
+}
+
+std::string CheckpointOwner::ToString() const {
+  return fmt::format("job uid \"{}\", attempt {}, pod started {}, process started {}", job_uid,
+                     attempt, pod_started, process_started);
+}
+
+std::string EncodeOwner(const CheckpointOwner& owner) {
+  const nlohmann::ordered_json json = {{"jobUid", owner.job_uid},
+                                       {"attempt", owner.attempt},
+                                       {"podStarted", owner.pod_started},
+                                       {"processStarted", owner.process_started}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  try {
+    CheckpointOwner owner;
+    json.at("jobUid").get_to(owner.job_uid);
+    json.at("attempt").get_to(owner.attempt);
+    json.at("podStarted").get_to(owner.pod_started);
+    json.at("processStarted").get_to(owner.process_started);
+    return owner;
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+absl::Status FolderClaim::Take() {
+  taken_ = false;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> before, Read());
+  if (before && !owner_.Supersedes(*before)) return Superseded(*before);
+  const std::string text = EncodeOwner(owner_), draft = directory_ + "/" + kOwnerDraft;
+  LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
+  LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, directory_ + "/" + kOwner));
+  LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(directory_));
+  taken_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status FolderClaim::Check() {
+  if (!taken_) return Take();
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> now, Read());
+  if (!now) return Take();
+  return *now == owner_ ? absl::OkStatus() : Superseded(*now);
+}
+
+// Nothing if the folder was never claimed, or if what it says of its owner is damaged.
+absl::StatusOr<std::optional<CheckpointOwner>> FolderClaim::Read() const {
+  const std::string path = directory_ + "/" + kOwner;
+  const absl::StatusOr<std::string> text = files_.ReadFile(path);
+  if (absl::IsNotFound(text.status())) return std::optional<CheckpointOwner>();
+  if (!text.ok()) return text.status();
+  absl::StatusOr<CheckpointOwner> owner = DecodeOwner(*text, path);
+  if (owner.ok()) return std::optional<CheckpointOwner>(*std::move(owner));
+  LogWarning("the checkpoint folder's owner cannot be told",
+             {{"error", std::string(owner.status().message())}});
+  return std::optional<CheckpointOwner>();
+}
+
+absl::Status FolderClaim::Superseded(const CheckpointOwner& by) const {
+  return absl::AbortedError(
+      fmt::format("{}/{}: the folder belongs to a newer process ({}), this one is {}", directory_,
+                  kOwner, by.ToString(), owner_.ToString()));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,111 @@
+// What the roster says of its members: who does not belong, who is missing, who is lost.
+#include <fmt/format.h>
+
+#include "trainer/control/membership.h"
+
+namespace lockstep::train {
+namespace {
+
+// Above it, numbers would come to their end within a job's life.
+constexpr std::uint64_t kHighestGeneration = std::uint64_t{1} << 62;
+
+constexpr std::size_t kMostLostPods = 256;  // that TrainerStatus names: see trainer_status.proto
+
+}  // namespace
+
+std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) const {
+  const std::string who = ToString(Slot{join.role(), join.index(), join.local_rank()});
+  if (join.job() != config_.job) {
+    return Refusal{
+        fmt::format("{} is of job \"{}\", which is not this rendezvous's", who, join.job()),
+        fmt::format("refused: {} of job \"{}\", expected job \"{}\"", who, join.job(),
+                    config_.job)};
+  }
+  if (join.cluster_hash() != config_.cluster_hash) {
+    return Refusal{
+        fmt::format("{} has the cluster hash \"{}\", which is not the leader's; its log says how "
+                    "they differ",
+                    who, join.cluster_hash()),
+        fmt::format("refused: {} with the cluster hash \"{}\", expected \"{}\"", who,
+                    join.cluster_hash(), config_.cluster_hash)};
+  }
+  if (rank < 0) {
+    return Refusal{fmt::format("{} is not one of the members of job \"{}\"", who, config_.job),
+                   fmt::format("refused: {}, which is not one of the {} members, {} to {}", who,
+                               config_.slots.size(), ToString(config_.slots.front()),
+                               ToString(config_.slots.back()))};
+  }
+  if (join.last_generation() > kHighestGeneration) {
+    return Refusal{fmt::format("{} claims to have been in generation {}, expected at most {}", who,
+                               join.last_generation(), kHighestGeneration),
+                   ""};
+  }
+  for (const auto& [id, session] : sessions_) {
+    if (session.rank < 0 || session.rank == rank || session.layout == join.layout()) continue;
+    const Slot& other = config_.slots[static_cast<std::size_t>(session.rank)];
+    return Refusal{
+        fmt::format("{} has the parameter layout \"{}\", which is not that of {}", who,
+                    join.layout(), ToString(other)),
+        fmt::format("refused: {} with the parameter layout \"{}\", expected \"{}\" as {} has it",
+                    who, join.layout(), session.layout, ToString(other))};
+  }
+  return std::nullopt;
+}
+
+std::vector<int> Roster::MissingRanks() const {
+  std::vector<int> missing;
+  if (active_ || done_) return missing;
+  std::vector<bool> present(config_.slots.size());
+  for (const auto& [id, session] : sessions_) {
+    if (session.state == State::kWaiting) present[static_cast<std::size_t>(session.rank)] = true;
+  }
+  for (std::size_t rank = 0; rank < present.size(); ++rank) {
+    if (!present[rank]) missing.push_back(static_cast<int>(rank));
+  }
+  return missing;
+}
+
+std::vector<std::string> Roster::Missing() const {
+  std::vector<std::string> names;
+  for (const int rank : MissingRanks()) {
+    names.push_back(ToString(config_.slots[static_cast<std::size_t>(rank)]));
+  }
+  return names;
+}
+
+std::set<std::string> Roster::MissingHosts() const {
+  std::set<std::string> hosts;
+  if (config_.hosts.empty()) return hosts;
+  for (const int rank : MissingRanks()) hosts.insert(config_.hosts[static_cast<std::size_t>(rank)]);
+  return hosts;
+}
+
+std::vector<std::string> Roster::LostPods() const {
+  std::set<std::string> present;
+  for (const auto& [id, session] : sessions_) {
+    if (session.rank < 0) continue;
+    present.insert(PodOf(config_.slots[static_cast<std::size_t>(session.rank)]));
+  }
+  std::vector<std::string> lost;
+  for (const int rank : lost_) {  // ascending, so a pod's processes are neighbours
+    const std::string pod = PodOf(config_.slots[static_cast<std::size_t>(rank)]);
+    if (done_ || lost.size() == kMostLostPods) break;
+    if (!present.contains(pod) && (lost.empty() || lost.back() != pod)) lost.push_back(pod);
+  }
+  return lost;
+}
+
+Outgoing Roster::WaitingFor(SessionId id) const {
+  Outgoing out{.to = id, .message = proto::CoordinatorMessage()};
+  proto::Waiting& waiting = *out.message->mutable_waiting();
+  for (const int rank : MissingRanks()) {
+    const auto at = static_cast<std::size_t>(rank);
+    const std::string name = ToString(config_.slots[at]);
+    waiting.add_missing(name);
+    const bool has_none = !config_.hosts.empty() && without_address_.contains(config_.hosts[at]);
+    if (has_none || lost_.contains(rank)) waiting.add_absent(name);
+  }
+  return out;
+}
+
+}  // namespace lockstep::train

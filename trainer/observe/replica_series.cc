@@ -1,0 +1,147 @@
+#include "trainer/observe/replica_series.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace lockstep::train {
+namespace {
+
+template <auto member>
+double Get(const ReplicaMetrics& metrics) {
+  return static_cast<double>(metrics.*member);
+}
+
+constexpr char kTime[] = "lockstep_trainer_time_seconds_total";
+constexpr char kTimeHelp[] = "Time spent, by phase of the work.";
+constexpr bool kIsGauge = false;
+constexpr bool kIsCounter = true;
+using M = ReplicaMetrics;
+
+constexpr SeriesRow kRows[] = {
+    {"lockstep_trainer_world_size", "Replicas that train together.", kIsGauge, nullptr,
+     Get<&M::world>},
+    {"lockstep_trainer_step", "Steps done since the job began.", kIsGauge, nullptr, Get<&M::step>},
+    {"lockstep_trainer_total_steps", "Steps that the job is to do.", kIsGauge, nullptr,
+     Get<&M::total_steps>},
+    {"lockstep_trainer_epoch", "Epochs done since the job began.", kIsGauge, nullptr,
+     Get<&M::epoch>},
+    {"lockstep_trainer_loss", "Mean training loss since the epoch's start.", kIsGauge, nullptr,
+     Get<&M::loss>},
+    {"lockstep_trainer_accuracy_ratio", "Training accuracy since the epoch's start.", kIsGauge,
+     nullptr, Get<&M::accuracy>},
+    {"lockstep_trainer_learning_rate", "Learning rate of the latest step.", kIsGauge, nullptr,
+     Get<&M::learning_rate>},
+    {"lockstep_trainer_examples_per_second", "Training speed of all replicas together, lately.",
+     kIsGauge, nullptr, Get<&M::examples_per_second>},
+    {"lockstep_trainer_goodput_ratio",
+     "Part of its process' life that the replica has spent on steps.", kIsGauge, nullptr,
+     Get<&M::goodput>},
+    {"lockstep_trainer_remaining_seconds", "Time to the end at the speed of the latest steps.",
+     kIsGauge, nullptr, Get<&M::remaining_seconds>},
+    {"lockstep_trainer_checkpoint_last_step", "Step of the newest checkpoint; -1: none yet.",
+     kIsGauge, nullptr, Get<&M::last_checkpoint_step>},
+    {"lockstep_trainer_checkpoint_last_success_timestamp_seconds",
+     "When the newest checkpoint was saved; 0: none yet.", kIsGauge, nullptr,
+     Get<&M::last_checkpoint_time>},
+    {"lockstep_trainer_steps_total", "Steps that the replica has taken part in.", kIsCounter,
+     nullptr, Get<&M::steps_total>},
+    {"lockstep_trainer_examples_total", "Samples of its own share that the replica has trained on.",
+     kIsCounter, nullptr, Get<&M::examples_total>},
+    {"lockstep_trainer_allreduce_bytes_total", "Bytes that the replica has put into all-reduces.",
+     kIsCounter, nullptr, Get<&M::all_reduce_bytes>},
+    {"lockstep_trainer_generations_total", "Memberships that the replica has been part of.",
+     kIsCounter, nullptr, Get<&M::generations>},
+    {"lockstep_trainer_samples_lost", "Samples that the job's epochs have left out.", kIsGauge,
+     nullptr, Get<&M::samples_lost>},
+    {"lockstep_trainer_samples_duplicated", "Samples that the job's epochs have used again.",
+     kIsGauge, nullptr, Get<&M::samples_duplicated>},
+    {kTime, kTimeHelp, kIsCounter, "input", Get<&M::input_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "compute", Get<&M::compute_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "communication", Get<&M::communication_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "optimizer", Get<&M::optimizer_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "checkpoint", Get<&M::checkpoint_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "evaluation", Get<&M::evaluation_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "rendezvous", Get<&M::rendezvous_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "idle", Get<&M::idle_seconds>},
+    {kTime, kTimeHelp, kIsCounter, "rework", nullptr},
+};
+
+// Phases of a step, which are for nothing if the step had been done before.
+bool IsOfStep(const SeriesRow& row) {
+  if (row.phase == nullptr) return false;
+  const std::string_view phase = row.phase;
+  return phase == "input" || phase == "compute" || phase == "communication" || phase == "optimizer";
+}
+
+}  // namespace
+
+void DurationHistogram::Observe(double seconds) {
+  const auto bound = std::ranges::lower_bound(kBounds, seconds);
+  ++counts[static_cast<std::size_t>(bound - kBounds.begin())];
+  sum += seconds;
+}
+
+std::span<const SeriesRow> SeriesRows() {
+  return kRows;
+}
+
+ReplicaSeries::ReplicaSeries() : values_(std::size(kRows)), process_totals_(std::size(kRows)) {}
+
+double ReplicaSeries::TakeDelta(double total, double& process_total) const {
+  const double delta = total >= process_total ? total - process_total : total;
+  process_total = total;
+  return delta;
+}
+
+// Which part of the steps since the last update had been done before.
+double ReplicaSeries::RedoneShare(const ReplicaMetrics& metrics) {
+  const std::int64_t steps = metrics.steps_total >= process_steps_
+                                 ? metrics.steps_total - process_steps_
+                                 : metrics.steps_total;
+  process_steps_ = metrics.steps_total;
+  const std::int64_t first = std::max<std::int64_t>(0, metrics.step - steps);
+  const std::int64_t redone = std::clamp<std::int64_t>(furthest_step_ - first, 0, steps);
+  furthest_step_ = std::max(furthest_step_, metrics.step);
+  return steps > 0 ? static_cast<double>(redone) / static_cast<double>(steps) : 0;
+}
+
+void ReplicaSeries::AddStepSeconds(const DurationHistogram& of_process) {
+  DurationHistogram& last = process_step_seconds_;
+  for (std::size_t i = 0; i < of_process.counts.size(); ++i) {
+    const std::int64_t now = of_process.counts[i];
+    step_seconds_.counts[i] += now >= last.counts[i] ? now - last.counts[i] : now;
+    last.counts[i] = now;
+  }
+  step_seconds_.sum += TakeDelta(of_process.sum, last.sum);
+}
+
+void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
+  rank_ = std::to_string(metrics.rank);
+  const double redone = RedoneShare(metrics);
+  double rework = 0;
+  for (std::size_t i = 0; i < std::size(kRows); ++i) {
+    const SeriesRow& row = kRows[i];
+    if (row.value == nullptr) continue;
+    const double value = row.value(metrics);
+    if (!row.is_counter) {
+      values_[i] = value;
+      continue;
+    }
+    const double delta = TakeDelta(value, process_totals_[i]);
+    const double wasted = IsOfStep(row) ? redone * delta : 0;
+    values_[i] += delta - wasted;
+    rework += wasted;
+  }
+  values_.back() += rework;
+  AddStepSeconds(metrics.step_seconds);
+  has_values_ = true;
+}
+
+void ReplicaSeries::CountRestart() {
+  ++restarts_;
+  std::ranges::fill(process_totals_, 0.0);
+  process_steps_ = 0;
+  process_step_seconds_ = {};
+}
+
+}  // namespace lockstep::train

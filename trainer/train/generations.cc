@@ -1,0 +1,136 @@
+#include "trainer/train/generations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "api/base/log.h"
+#include "api/v1/names.h"
+
+namespace lockstep::train {
+namespace {
+
+// A signal handler cannot notify a condition variable: a pause looks at the stop flag this often.
+constexpr auto kStopPoll = std::chrono::milliseconds(50);
+
+int ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+      return api::kExitBadConfig;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kDataLoss:
+      return api::kExitBadData;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kPermissionDenied:
+      return api::kExitStorage;
+    case absl::StatusCode::kDeadlineExceeded:
+      return api::kExitRendezvousDeadline;
+    default:
+      return api::kExitPeerLost;
+  }
+}
+
+int Fail(const std::string& message, int exit_code) {
+  LogError(message, {{"exitCode", exit_code}});
+  return exit_code;
+}
+
+absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& layout) {
+  const PhaseTimer timer(loop.seconds.rendezvous);
+  return loop.rendezvous.Join(loop.state.step, layout);
+}
+
+int Preempted(const absl::Status& status) {
+  LogInfo("asked to stop while waiting for the other replicas",
+          {{"reason", std::string(status.message())}});
+  return api::kExitPreempted;
+}
+
+// What a replica does that could not join: it leaves. The others keep what is in their memories;
+// what is in this one's is saved where that is its task, since they may be asked to stop as well.
+int LeaveWithoutGroup(TrainLoop& loop, const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kAlreadyExists) return api::kExitDone;
+  if (status.code() != absl::StatusCode::kCancelled) return FailWith(status);
+  const LoopOutcome saved = loop.SaveAlone();
+  if (saved.end == LoopEnd::kStopped) return Preempted(status);
+  return saved.end == LoopEnd::kStorage
+             ? Fail(std::string(saved.reason.message()), api::kExitStorage)
+             : FailWith(saved.reason);
+}
+
+// What follows from a generation's end: an exit code; nothing: join the next one.
+std::optional<int> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rendezvous) {
+  const std::string reason(outcome.reason.message());
+  switch (outcome.end) {
+    case LoopEnd::kDone:
+      return api::kExitDone;
+    case LoopEnd::kStopped:
+      // Saved at a step that all ranks agree on. Who was asked to stop leaves; the others keep
+      // their memory and wait for a successor.
+      if (rendezvous.StopRequested()) return api::kExitPreempted;
+      return std::nullopt;
+    case LoopEnd::kDiverged:
+      return Fail(reason, api::kExitDiverged);
+    case LoopEnd::kFailed:
+      return FailWith(outcome.reason);
+    case LoopEnd::kGenerationOver:
+    case LoopEnd::kStorage:
+      return std::nullopt;
+  }
+  return api::kExitPeerLost;
+}
+
+int GiveUp(const LoopOutcome& outcome, int generations) {
+  return Fail(fmt::format("{} generations in a row without a step; the last one ended because: {}",
+                          generations, std::string(outcome.reason.message())),
+              outcome.end == LoopEnd::kStorage ? api::kExitStorage : api::kExitRendezvousDeadline);
+}
+
+void Pause(Duration duration, const Rendezvous& rendezvous) {
+  const SteadyTime end = std::chrono::steady_clock::now() + duration;
+  for (SteadyTime now = std::chrono::steady_clock::now(); now < end && !rendezvous.StopRequested();
+       now = std::chrono::steady_clock::now()) {
+    std::this_thread::sleep_for(std::min<Duration>(end - now, kStopPoll));
+  }
+}
+
+}  // namespace
+
+int FailWith(const absl::Status& status) {
+  return Fail(std::string(status.message()), ExitCodeOf(status));
+}
+
+int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
+  const std::string layout = loop.session.model().LayoutFingerprint();
+  RestartBudget budget(options);
+  for (;;) {
+    const absl::StatusOr<Membership> membership = Join(loop, layout);
+    if (!membership.ok()) return LeaveWithoutGroup(loop, membership.status());
+    LoopOutcome outcome = loop.Run(*membership);
+    if (outcome.end == LoopEnd::kDone) {
+      absl::Status finished = loop.rendezvous.Finish();
+      if (absl::IsCancelled(finished) && loop.rendezvous.StopRequested())
+        return Preempted(finished);
+      if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};
+    }
+    if (const std::optional<int> exit_code = LeaveWith(outcome, loop.rendezvous)) return *exit_code;
+    if (outcome.end == LoopEnd::kStopped) continue;
+    budget.Progress(loop.state.step);
+    const std::optional<Duration> pause = budget.Charge();
+    if (!pause) return GiveUp(outcome, budget.used());
+    LogWarning("the generation has ended; joining the next one",
+               {{"generation", membership->generation},
+                {"step", loop.state.step},
+                {"pauseSeconds", std::chrono::duration<double>(*pause).count()},
+                {"reason", std::string(outcome.reason.message())}});
+    Pause(*pause, loop.rendezvous);
+  }
+}
+
+}  // namespace lockstep::train
