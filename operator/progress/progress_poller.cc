@@ -118,6 +118,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   if (peer == nullptr || peer->target != target) {
     // What the predecessor said still stands until the new leader speaks.
     const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
+    if (peer != nullptr) retired_.push_back(std::move(peer));
     peer = std::make_shared<Peer>(target, TokenOf(target.job_uid));
     peer->latest = said;
     must_look_ = true;  // a new peer is asked at once
@@ -141,7 +142,10 @@ api::JobToken ProgressPoller::TokenOf(const std::string& job_uid) const {
 
 void ProgressPoller::Forget(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
-  peers_.erase(job_uid);
+  const auto found = peers_.find(job_uid);
+  if (found == peers_.end()) return;
+  retired_.push_back(std::move(found->second));
+  peers_.erase(found);
 }
 
 std::optional<GroupState> ProgressPoller::State(const std::string& job_uid) {
@@ -153,10 +157,20 @@ std::optional<GroupState> ProgressPoller::State(const std::string& job_uid) {
 void ProgressPoller::Loop(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
+    CloseRetired(lock);
     must_look_ = false;
     const SteadyTime next = AskDue();
     changed_.wait_until(lock, stop, next, [this] { return must_look_; });
   }
+}
+
+// Not on the threads that call: with the last channel of a process gRPC ends the threads that bring
+// answers, and waits for them, so a channel must not go on one of those.
+void ProgressPoller::CloseRetired(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::shared_ptr<Peer>> retired = std::exchange(retired_, {});
+  lock.unlock();
+  retired.clear();
+  lock.lock();
 }
 
 // mutex_ is held. Those who have waited longest come first. Returns when the next one is due; at
@@ -231,6 +245,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
     ++peer.unanswered;
   }
   if (calls_.size() >= options_.most_calls) must_look_ = true;
+  retired_.push_back(std::move(call.peer));
   calls_.erase(&call);
   changed_.notify_all();
 }

@@ -63,12 +63,15 @@ class ProgressPoller final : public controller::ProgressSource {
   SteadyTime AskDue();
   void Ask(const std::shared_ptr<Peer>& peer);
   void OnAnswer(Call& call, const grpc::Status& status);
+  void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
   std::map<Call*, std::unique_ptr<Call>> calls_;
+  // To be closed, unless peers_ or a call has them as well.
+  std::vector<std::shared_ptr<Peer>> retired_;
   bool must_look_ = false;  // somebody may be asked who could not be before
   std::jthread thread_;
 };

@@ -43,6 +43,16 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     changed_ = std::move(change);
   }
+  // Questions wait for their answers until Release().
+  void Hold() {
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    asked_.notify_all();
+  }
   int questions() {
     const std::lock_guard lock(mutex_);
     return questions_;
@@ -55,9 +65,10 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
 
   grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest*,
                          proto::GetStatusResponse* response) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     ++questions_;
     asked_.notify_all();
+    asked_.wait(lock, [this] { return !held_; });
     response->set_job_uid(job_uid_);
     response->add_missing("worker 1");
     response->set_activity(proto::ACTIVITY_EVALUATION);
@@ -78,6 +89,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   std::condition_variable asked_;
   std::int64_t step_ = -1;
   int questions_ = 0;
+  bool held_ = false;
   std::vector<std::string> missing_;
   std::string padding_;
   std::function<void(proto::TrainerProgress&)> changed_ = [](proto::TrainerProgress&) {};
@@ -232,6 +244,18 @@ TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
   const int asked = trainer.questions();
   ASSERT_TRUE(other.WaitForQuestions(10));
   EXPECT_LE(trainer.questions(), asked + 1) << "only a question under way may still come";
+}
+
+TEST(ProgressPollerTest, AnAnswerMayComeWhenItsJobIsForgotten) {
+  for (int i = 0; i < 50; ++i) {
+    FakeTrainer trainer("uid");
+    trainer.Hold();
+    ProgressPoller poller(Often());
+    poller.Latest(trainer.Target());
+    ASSERT_TRUE(trainer.WaitForQuestions(1));
+    poller.Forget("uid");
+    trainer.Release();
+  }
 }
 
 TEST(ProgressPollerTest, APodThatCannotBeReachedHoldsNothingUp) {
