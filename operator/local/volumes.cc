@@ -228,8 +228,11 @@ std::map<std::string, std::string> EntriesOf(const Object& object) {
     if (!object.contains(field) || !object[field].is_object()) return;
     for (const auto& [key, value] : object[field].items()) {
       std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      if (encoded && !absl::Base64Unescape(text, &text)) continue;
-      entries[key] = std::move(text);
+      if (!encoded) {
+        entries[key] = std::move(text);
+      } else if (std::string bytes; absl::Base64Unescape(text, &bytes)) {  // in place it fails
+        entries[key] = std::move(bytes);
+      }
     }
   };
   add("data", secret);
