@@ -249,7 +249,7 @@ TRAINING = [
         "spec.training.model.layers[0].strides"),
     Bad("an extent of 0", layers({"type": "MaxPool2D", "poolSize": 0}),
         "spec.training.model.layers[0].poolSize"),
-    Bad("an extent that is nested deep", layers({"type": "Conv2D", "kernelSize": nested(150)}),
+    Bad("an extent that is nested deep", layers({"type": "Conv2D", "kernelSize": nested(50)}),
         "spec.training.model.layers[0].kernelSize"),
     Bad("a layer that is a text", layers("Dense"), "spec.training.model.layers[0]"),
     Bad("an unknown layer", layers({"type": "LSTM"}), "spec.training.model.layers[0].type", SERVER),
