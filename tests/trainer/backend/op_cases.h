@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct OpCase {
   std::function<std::unique_ptr<Op>(Backend&, const TensorDesc& x)> make;
   StepContext step{.training = true, .valid = 0};  // valid 0: all rows
 };
+
+// For the names of tests.
+inline void PrintTo(const OpCase& op_case, std::ostream* out) {
+  *out << op_case.name;
+}
 
 std::vector<OpCase> ConvCases();
 std::vector<OpCase> OtherCases();

@@ -1,5 +1,6 @@
 #include "trainer/backend/cpu/convolution.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -40,7 +41,13 @@ class Candidates {
              {Tag::nchw, Tag::nChw8c},
              {Tag::nchw, Tag::nhwc},
              {Tag::nchw, Tag::nchw}}) {
-      if (const auto convolution = Describe(x, y)) all_.push_back(*convolution);
+      if (const auto convolution = Describe(x, y)) Add(*convolution);
+    }
+    for (Convolution& convolution : all_) {
+      convolution.few_channels =
+          FewChannelGradient::Supports(device_, *ViewOf(convolution.image()),
+                                       *ViewOf(convolution.result())) &&
+          GradientSeconds(FewChannelGradient::Name(device_)) < OneDnnGradientSeconds(convolution);
     }
     if (all_.empty()) throw DeviceError("conv2d: oneDNN offers no convolution of this shape");
   }
@@ -68,6 +75,22 @@ class Candidates {
   }
 
  private:
+  // With one channel, say, "nchw" and "nhwc" are the same order, but oneDNN may have a fast pass
+  // for one spelling only, or for both if it remembers a primitive of the other. The better of two
+  // spellings counts, so that the choice does not depend on what was made before.
+  void Add(const Convolution& added) {
+    const auto same = std::ranges::find_if(all_, [&](const Convolution& earlier) {
+      return earlier.image() == added.image() && earlier.result() == added.result();
+    });
+    if (same == all_.end()) {
+      all_.push_back(added);
+      return;
+    }
+    if (ForwardSeconds(added) < ForwardSeconds(*same)) same->forward = added.forward;
+    if (OneDnnGradientSeconds(added) < OneDnnGradientSeconds(*same)) same->weights = added.weights;
+    if (DataSeconds(added, added) < DataSeconds(*same, *same)) same->data = added.data;
+  }
+
   // The one whose pass, by `seconds`, goes best with `forward`; that of `forward` itself on a tie.
   template <typename Seconds>
   const Convolution& CheapestFor(const Convolution& forward, Seconds seconds) const {
@@ -85,9 +108,9 @@ class Candidates {
       const memory::desc x = forward.src_desc(), y = forward.dst_desc();
       if (!ViewOf(x) || !ViewOf(y)) return std::nullopt;
       Convolution made{.forward = forward, .weights = DescribeWeights(forward)};
-      made.few_channels = FewChannelGradient::Supports(device_, *ViewOf(x), *ViewOf(y)) &&
-                          GradientSeconds(FewChannelGradient::Name(device_)) <
-                              GradientSeconds(made.weights.impl_info_str());
+      made.few_channels =
+          FewChannelGradient::Supports(device_, *ViewOf(x), *ViewOf(y)) &&
+          GradientSeconds(FewChannelGradient::Name(device_)) < OneDnnGradientSeconds(made);
       if (spec_.input_gradient) {
         made.data =
             DataBackward::primitive_desc(engine(), kDirect, x, AnyWeight(), y, e_.strides,
@@ -136,7 +159,11 @@ class Candidates {
     const double dy = CopyUnlessEqual(forward.result(), c.result());
     const double x = c.image() == forward.image() ? 0 : CopyUnlessEqual(x_, c.image());
     if (c.few_channels) return GradientSeconds(FewChannelGradient::Name(device_)) + x + dy;
-    return GradientSeconds(c.weights.impl_info_str()) + x + dy +
+    return OneDnnGradientSeconds(c) + x + dy;
+  }
+
+  double OneDnnGradientSeconds(const Convolution& c) const {
+    return GradientSeconds(c.weights.impl_info_str()) +
            CopyUnlessEqual(RowMajorWeight(), c.weights.diff_weights_desc());
   }
 

@@ -1,6 +1,6 @@
-// oneDNN (without it, matrix products of our own in portable/) for what is arithmetic, own vectorised
-// kernels for what is memory traffic. The same inputs on the same number of threads and the same
-// instruction set give the same bits.
+// oneDNN (without it, matrix products of our own in portable/) for what is arithmetic, own
+// vectorised kernels for what is memory traffic. The same inputs on the same number of threads and
+// the same instruction set give the same bits.
 #pragma once
 
 #include <memory>
