@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxThreads = 64;
 constexpr double kMaxQps = 100'000;
 constexpr int kMaxBurst = 100'000;
+constexpr double kMaxSettling = 600;
 
 std::string BindAddressFault(const std::string& address) {
   if (address == "0") return "";
@@ -62,6 +63,18 @@ void AddJobs(CLI::App& app, Flags& flags) {
       ->type_name("NAME");
   app.add_flag("--kueue", flags.kueue,
                "Jobs with the label kueue.x-k8s.io/queue-name wait for Kueue's admission");
+  app.add_flag("--watch-nodes", flags.watch_nodes,
+               "Watch whether nodes are ready, which takes the right to list and watch them: a "
+               "replica that its training group misses on a node that is not is replaced at once");
+  app.add_flag("--poll-progress", flags.poll_progress,
+               "Ask the leading pods of jobs with a `training` section how far they are, and whom "
+               "they miss; on unless =false");
+  app.add_option(
+         "--settling-seconds", flags.settling_seconds,
+         "How long a replica's failure may turn out to be the consequence of a peer's loss, "
+         "before it is charged")
+      ->check(CLI::Range(0.0, kMaxSettling))
+      ->type_name("NUMBER");
   app.add_option("--trainer-image", flags.trainer_image,
                  "The image of jobs with a `training` section that name none")
       ->check([](const std::string& image) {

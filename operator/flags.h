@@ -18,6 +18,9 @@ struct Flags {
   int kube_api_burst = 0;           // 0: as many as a second's
   std::string gang_scheduler_name;  // empty: none
   bool kueue = false;
+  bool watch_nodes = false;
+  bool poll_progress = true;
+  double settling_seconds = 10;
   std::string trainer_image;  // ParseFlags: the one of the same version
   std::string log_level = "info";
 };

@@ -81,6 +81,9 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   options.settings.trainer_image = flags.trainer_image;
   options.settings.gang_scheduler_name = flags.gang_scheduler_name;
   options.settings.kueue = flags.kueue;
+  options.settings.watch_nodes = flags.watch_nodes;
+  options.settings.settling =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.settling_seconds));
   options.queue_observer = &metrics;
   options.on_job_change = [&metrics](const api::TrainingJob* before,
                                      const api::TrainingJob& after) {
@@ -113,6 +116,7 @@ class Operator {
   void Run(std::stop_token stop);
 
  private:
+  controller::ProgressSource& ProgressOf(const Flags& flags);
   void AddChecks();
   absl::Status CheckWorkers() const;
   absl::Status CheckAbleToLead() const;
@@ -128,7 +132,8 @@ class Operator {
   const std::unique_ptr<kube::RestClient> api_, lease_api_;
   kube::InstrumentedClient client_, lease_client_;
   const controller::DnsAddresses addresses_;
-  progress::ProgressPoller poller_;
+  controller::NoProgress no_progress_;
+  std::optional<progress::ProgressPoller> poller_;
   controller::JobController controller_;
   const kube::LeaderElectionOptions election_;
   kube::LeaderElector elector_;
@@ -149,11 +154,17 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       lease_api_(std::move(lease_api)),
       client_(*api_, clock, {&headway_, &metrics_}),
       lease_client_(*lease_api_, clock, {&headway_, &metrics_}),
-      poller_({}),
-      controller_(client_, addresses_, poller_, clock, ControllerOptions(flags, metrics_)),
+      controller_(client_, addresses_, ProgressOf(flags), clock,
+                  ControllerOptions(flags, metrics_)),
       election_(ElectionOptions(flags, cluster)),
       elector_(lease_client_, clock, election_, ExitWithoutLease) {
   AddChecks();
+}
+
+// Pods are a tenant's: where that is not wanted, none is asked.
+controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
+  if (!flags.poll_progress) return no_progress_;
+  return poller_.emplace(progress::PollerOptions());
 }
 
 void Operator::AddChecks() {

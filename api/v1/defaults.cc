@@ -83,10 +83,11 @@ TrainingJob WithDefaults(TrainingJob job) {
   }
   if (!spec.restart_scope) spec.restart_scope = DefaultRestartScope(job);
   if (!spec.success_policy) spec.success_policy = DefaultSuccessPolicy(job);
-  // ExitCode everywhere: a program's own failure (1-127) is not retried, as TFJob's Never would
-  // have it, while signals, preemption and lost peers are.
+  // The bundled trainer's codes say what is worth another try. Other programs end with 1 for
+  // whatever it is, a lost peer as well as a mistake.
+  const RestartPolicy policy = spec.training ? RestartPolicy::kExitCode : RestartPolicy::kOnFailure;
   for (auto& [role, replicas] : spec.replica_specs) {
-    if (!replicas.restart_policy) replicas.restart_policy = RestartPolicy::kExitCode;
+    if (!replicas.restart_policy) replicas.restart_policy = policy;
   }
   if (spec.training && spec.training->dataset.format == DatasetFormat::kSynthetic &&
       !spec.training->dataset.synthetic) {

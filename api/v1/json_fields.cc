@@ -22,8 +22,10 @@ std::string Found(const Json& json) {
                    kLongest, "…");
 }
 
-std::string Describe(IntegerRange range) {
-  const bool has_max = range.max < kMaxJsonInteger && range.max != std::numeric_limits<int>::max();
+// The largest int goes without saying, unless it is what was exceeded.
+std::string Describe(IntegerRange range, bool is_exceeded = false) {
+  const bool has_max =
+      range.max < kMaxJsonInteger && (is_exceeded || range.max != std::numeric_limits<int>::max());
   if (has_max) return fmt::format("an integer from {} to {}", range.min, range.max);
   const bool has_min = range.min > -kMaxJsonInteger && range.min != std::numeric_limits<int>::min();
   if (has_min) return fmt::format("an integer of at least {}", range.min);
@@ -86,7 +88,7 @@ void FieldReader::Constant(std::string_view name, std::string_view expected) {
 }
 
 void FieldReader::Finish() {
-  if (object_ == nullptr || unknown_ == UnknownFields::kIgnore) return;
+  if (object_ == nullptr || unknown_ != UnknownFields::kRefuse) return;
   for (const auto& [key, value] : object_->items()) {
     if (std::ranges::find(known_, std::string_view(key)) != known_.end()) continue;
     errors_->push_back({Child(key), fmt::format("unknown field; {}", SuggestName(key, known_))});
@@ -145,8 +147,10 @@ std::optional<std::int64_t> FieldReader::ReadInteger(const Json& json, const std
   if (json.is_number_integer() && !too_large) {
     const auto value = json.get<std::int64_t>();
     if (value >= range.min && value <= range.max) return value;
+    if (unknown_ == UnknownFields::kIgnoreAndClamp) return std::clamp(value, range.min, range.max);
   }
-  Fault(path, json, Describe(range));
+  const bool is_exceeded = json.is_number_integer() && json > Json(range.max);
+  Fault(path, json, Describe(range, is_exceeded));
   return std::nullopt;
 }
 

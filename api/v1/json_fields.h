@@ -54,7 +54,11 @@ constexpr RealRange NotBelow(double min) {
   return {min, std::numeric_limits<double>::max()};
 }
 
-enum class UnknownFields { kRefuse, kIgnore };
+enum class UnknownFields {
+  kRefuse,
+  kIgnore,
+  kIgnoreAndClamp,  // and an integer out of its range is the range's nearest
+};
 
 // One object of the input. A field that is absent or null keeps the struct's value, as in
 // Kubernetes.
@@ -253,10 +257,11 @@ class FieldWriter {
 
 // A whole document: its faults, each with its path, or the struct.
 template <class T>
-absl::StatusOr<T> ReadDocument(const Json& json, const std::string& path) {
+absl::StatusOr<T> ReadDocument(const Json& json, const std::string& path,
+                               UnknownFields unknown = UnknownFields::kRefuse) {
   std::vector<FieldError> errors;
   T value{};
-  FieldReader reader(json, path, UnknownFields::kRefuse, &errors);
+  FieldReader reader(json, path, unknown, &errors);
   Fields(reader, value);
   reader.Finish();
   if (!errors.empty()) return ToStatus(errors);

@@ -22,6 +22,11 @@ inline constexpr char kLabelAttempt[] = "training.lockstep.dev/attempt";
 inline constexpr char kAnnotationClusterShape[] = "training.lockstep.dev/cluster-shape";
 inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 
+// And which container decides its outcome.
+inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-container";
+// Of a Workload: its roles' pod templates.
+inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
+
 // Environment of every non-init container.
 inline constexpr char kEnvTfConfig[] = "TF_CONFIG";
 inline constexpr char kEnvJob[] = "LOCKSTEP_JOB";

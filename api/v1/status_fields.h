@@ -29,9 +29,9 @@ void Fields(auto& visit, Like<RestartCounts> auto& restarts) {
 }
 
 void Fields(auto& visit, Like<Progress> auto& progress) {
-  visit.Field("step", progress.step);
-  visit.Field("totalSteps", progress.total_steps);
-  visit.Field("epoch", progress.epoch);
+  visit.Field("step", progress.step, AtLeast(0));
+  visit.Field("totalSteps", progress.total_steps, AtLeast(0));
+  visit.Field("epoch", progress.epoch, NotBelow(0));
   visit.Field("loss", progress.loss);
   visit.Field("accuracy", progress.accuracy);
   visit.Field("testAccuracy", progress.test_accuracy);
@@ -39,7 +39,7 @@ void Fields(auto& visit, Like<Progress> auto& progress) {
   visit.Field("examplesPerSecond", progress.examples_per_second);
   visit.Field("goodput", progress.goodput);
   visit.Field("estimatedRemainingSeconds", progress.estimated_remaining_seconds);
-  visit.Field("lastCheckpointStep", progress.last_checkpoint_step);
+  visit.Field("lastCheckpointStep", progress.last_checkpoint_step, AtLeast(-1));
   visit.Field("updateTime", progress.update_time);
 }
 

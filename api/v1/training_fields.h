@@ -7,6 +7,8 @@ namespace lockstep::api {
 
 inline constexpr int kMaxReplicas = 10'000;              // of one role
 inline constexpr std::int64_t kMaxSeconds = 31'536'000;  // a year
+// What batch/v1's Job takes for such times, 68 years: added to a date, it is still a date.
+inline constexpr std::int64_t kMaxInt32 = 2'147'483'647;
 
 void Fields(auto& visit, Like<ParameterServerSpec> auto& server) {
   visit.Field("mode", server.mode);

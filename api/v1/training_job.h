@@ -259,6 +259,10 @@ struct TrainingJob {
 // holds one line per fault: "spec.training.epochs: found "two", expected an integer of at least 1".
 // Fields under replicaSpecs.*.template are not looked into.
 absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json);
+// Of an API server that may have another version's schema: it may fill in fields that are unknown
+// here, and have taken numbers that are too large here. Those fields are left out, and such
+// integers read as the nearest that is in range. Other faults as above.
+absl::StatusOr<TrainingJob> TrainingJobFromServer(const Json& json);
 Json TrainingJobToJson(const TrainingJob& job);
 
 // The `training` and `strategy` sections alone, as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry

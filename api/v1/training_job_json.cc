@@ -48,8 +48,9 @@ void Fields(auto& visit, Like<SchedulingPolicySpec> auto& scheduling) {
 
 void Fields(auto& visit, Like<RunPolicySpec> auto& policy) {
   visit.Field("cleanPodPolicy", policy.clean_pod_policy);
-  visit.Field("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished, AtLeast(0));
-  visit.Field("activeDeadlineSeconds", policy.active_deadline_seconds, AtLeast(1));
+  visit.Field("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished,
+              IntegerRange{0, kMaxInt32});
+  visit.Field("activeDeadlineSeconds", policy.active_deadline_seconds, IntegerRange{1, kMaxInt32});
   visit.Field("backoffLimit", policy.backoff_limit, AtLeast(0));
   visit.Field("schedulingPolicy", policy.scheduling_policy);
 }
@@ -76,6 +77,10 @@ void Fields(auto& visit, Like<TrainingJob> auto& job) {
 
 absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json) {
   return ReadDocument<TrainingJob>(json, "");
+}
+
+absl::StatusOr<TrainingJob> TrainingJobFromServer(const Json& json) {
+  return ReadDocument<TrainingJob>(json, "", UnknownFields::kIgnoreAndClamp);
 }
 
 Json TrainingJobToJson(const TrainingJob& job) {

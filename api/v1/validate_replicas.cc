@@ -10,6 +10,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
+#include "api/v1/tf_config_size.h"
 
 namespace lockstep::api {
 namespace {
@@ -168,6 +169,24 @@ void ValidateReplicas(const TrainingJob& job, Errors& errors) {
         {"spec.replicaSpecs", "found no Worker and no Chief replica, expected at least 1 in all"});
   }
   if (spec.strategy) ValidateStrategyRoles(spec, spec.strategy->type, errors);
+}
+
+void ValidateTfConfig(const TrainingJob& job, Errors& errors) {
+  const Json::json_pointer kContainers("/spec/containers");
+  for (const auto& [role, replicas] : job.spec.replica_specs) {
+    if (!NeedsTfConfig(job, role)) continue;
+    const std::size_t size = TfConfigSize(job, role);
+    const Json& pod = *replicas.tmpl;
+    const bool has_list = pod.contains(kContainers) && pod.at(kContainers).is_array();
+    const std::size_t containers =
+        has_list ? std::max<std::size_t>(pod.at(kContainers).size(), 1) : 1;
+    if (size <= kLongestTfConfig && size * containers <= kLongestTfConfigOfPod) continue;
+    errors.push_back(
+        {RolePath(role),
+         fmt::format("found replicas whose addresses make a TF_CONFIG of some {} bytes for each of "
+                     "{} containers, expected at most {}, and {} in all",
+                     size, containers, kLongestTfConfig, kLongestTfConfigOfPod)});
+  }
 }
 
 void ValidateTemplates(const TrainingJob& job, Errors& errors) {

@@ -10,6 +10,7 @@ namespace lockstep::api {
 
 void ValidateNames(const TrainingJob& job, std::vector<FieldError>& errors);
 void ValidateReplicas(const TrainingJob& job, std::vector<FieldError>& errors);
+void ValidateTfConfig(const TrainingJob& job, std::vector<FieldError>& errors);
 void ValidateTemplates(const TrainingJob& job, std::vector<FieldError>& errors);
 
 }  // namespace lockstep::api

@@ -55,7 +55,28 @@ class Section {
   std::vector<FieldError>* errors_;
 };
 
+bool IsExtent(const Json& value) {
+  const auto is_count = [](const Json& number) {
+    return number.is_number_integer() && number.get<std::int64_t>() >= 1;
+  };
+  if (!value.is_array()) return is_count(value);
+  return value.size() == 2 && is_count(value[0]) && is_count(value[1]);
+}
+
+// A schema has no type for them, so they may hold anything.
+void ValidateExtents(const ModelSpec& model, Section& section) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    for (const char* name : {"kernelSize", "poolSize", "strides"}) {
+      const auto found = model.layers[i].find(name);
+      if (found == model.layers[i].end() || found->is_null() || IsExtent(*found)) continue;
+      section.Fault(fmt::format("model.layers[{}].{}", i, name),
+                    "expected an integer of at least 1, or a list of two, height and width");
+    }
+  }
+}
+
 void ValidateModel(const ModelSpec& model, Section& section) {
+  ValidateExtents(model, section);
   section.ExactlyOne("model", "name", !model.name.empty(), "layers", !model.layers.empty());
   if (!model.name.empty()) section.OneOf("model.name", model.name, kModelNames);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {

@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "api/base/printable.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -29,7 +31,7 @@ void Console::Note(const std::string& line) {
   if (quiet_) return;
   const std::string progress = shown_;
   ClearLine();
-  std::fputs((line + "\n").c_str(), out_);
+  std::fputs((Printable(line) + "\n").c_str(), out_);
   if (!progress.empty()) Progress(progress);
   std::fflush(out_);
 }
@@ -37,7 +39,7 @@ void Console::Note(const std::string& line) {
 void Console::Warn(const std::string& line) {
   ClearLine();
   std::fflush(out_);
-  std::fputs(("lockstep: " + line + "\n").c_str(), stderr);
+  std::fputs(("lockstep: " + Printable(line) + "\n").c_str(), stderr);
 }
 
 void Console::Progress(const std::string& line) {

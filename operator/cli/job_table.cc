@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
+#include "api/base/printable.h"
 #include "operator/cli/progress_line.h"
 #include "operator/controller/status.h"
 
@@ -120,7 +122,7 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
   if (style.namespaces) header.insert(header.begin(), "NAMESPACE");
   std::vector<Row> rows = {std::move(header)};
   for (const api::TrainingJob& job : jobs) rows.push_back(RowOf(job, now, style));
-  return Align(rows, style.width);
+  return Printable(Align(rows, style.width));
 }
 
 std::string JobDetails(const api::TrainingJob& job) {
@@ -137,7 +139,7 @@ std::string JobDetails(const api::TrainingJob& job) {
     text += fmt::format("last checkpoint: step {}\n", progress->last_checkpoint_step);
   }
   if (job.status.failure) text += FailureLine(*job.status.failure);
-  return text;
+  return Printable(std::move(text));
 }
 
 }  // namespace lockstep::cli

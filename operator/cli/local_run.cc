@@ -20,6 +20,7 @@ using kube::Object;
 constexpr char kNode[] = "local";
 // A person is watching, and there is one job.
 constexpr Duration kStatusInterval = std::chrono::milliseconds(200);
+constexpr Duration kSettling = std::chrono::seconds(1);  // what happens here is seen at once
 constexpr Duration kPollInterval = std::chrono::milliseconds(200);
 
 kube::Kind KindOf(const Object& object) {
@@ -35,6 +36,7 @@ controller::JobControllerOptions ControllerOptions(const std::string& namespace_
   options.workers = 1;
   options.instance = "lockstep-run";
   options.settings.status_interval = kStatusInterval;
+  options.settings.settling = kSettling;
   return options;
 }
 

@@ -42,8 +42,8 @@ class LocalRun {
   // Where a path of the leading pod's main container lies on this machine.
   std::string OnThisMachine(const std::string& container_path) const;
   // What the job's trainer says of its group; nothing while it cannot be asked.
-  std::optional<progress::GroupState> Group(const std::string& job_uid) {
-    return poller_.Group(job_uid);
+  std::optional<progress::GroupState> State(const std::string& job_uid) {
+    return poller_.State(job_uid);
   }
   // What the leading pod's trainer left as its last word; nothing while it runs, or if none.
   std::optional<api::Progress> LastWord();

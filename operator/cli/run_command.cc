@@ -140,7 +140,7 @@ class Session {
       view.desired += replicas.desired;
       view.active += replicas.active;
     }
-    if (const auto group = run_.Group(job_uid_)) {
+    if (const auto group = run_.State(job_uid_)) {
       view.answers = true;
       view.missing = group->missing;
       view.activity = group->activity;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "api/base/printable.h"
 #include "operator/cli/progress_line.h"
 
 namespace lockstep::cli {
@@ -126,7 +128,7 @@ std::string ToText(const RunReport& report) {
   if (!report.summaries.empty()) {
     text += fmt::format("TensorBoard    tensorboard --logdir {}\n", report.summaries);
   }
-  return text;
+  return Printable(std::move(text));
 }
 
 }  // namespace lockstep::cli

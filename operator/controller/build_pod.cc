@@ -52,6 +52,26 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   return metadata;
 }
 
+// Kubernetes waits five minutes before it deletes the pods of a node that has gone silent, longer
+// than peers wait for each other. What the template says of these taints itself stays.
+void AddNodeTolerations(std::int64_t seconds, Object& spec) {
+  Object& tolerations = spec["tolerations"];
+  if (tolerations.is_null()) tolerations = Object::array();
+  if (!tolerations.is_array()) return;  // the API server says so
+  for (const char* taint : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    const bool has = std::ranges::any_of(tolerations, [taint](const Object& entry) {
+      const std::string key = kube::TextMember(entry, "key");
+      const std::string effect = kube::TextMember(entry, "effect");
+      return (key.empty() || key == taint) && (effect.empty() || effect == "NoExecute");
+    });
+    if (has) continue;
+    tolerations.push_back({{"key", taint},
+                           {"operator", "Exists"},
+                           {"effect", "NoExecute"},
+                           {"tolerationSeconds", seconds}});
+  }
+}
+
 std::set<std::string> EnvNames(const Object& container) {
   std::set<std::string> names;
   if (!container.is_object() || !container.contains("env")) return names;
@@ -84,6 +104,10 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(settings, ClusterPort(job, role), spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
+  // Of the bundled trainer a watched node's silence is known sooner.
+  if (!settings.watch_nodes || !api::UsesBundledTrainer(job)) {
+    AddNodeTolerations(settings.node_toleration_seconds, spec);
+  }
   const auto& scheduling = job.spec.run_policy.scheduling_policy;
   if (scheduling && !scheduling->priority_class.empty() && !spec.contains("priorityClassName")) {
     spec["priorityClassName"] = scheduling->priority_class;
@@ -99,12 +123,18 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   spec["hostname"] = PodName(job, replica.role, replica.index);
   spec["subdomain"] = job.metadata.name;
   const std::vector<EnvVar> env = ReplicaEnv(cluster, replica, attempt);
+  Object metadata = Metadata(job, replica, attempt, pod_template);
+  const Object* main =
+      spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
+  if (main != nullptr) {
+    metadata["annotations"][api::kAnnotationMainContainer] = kube::TextMember(*main, "name");
+  }
   if (spec.contains("containers")) {
     for (Object& container : spec.at("containers")) AddEnv(env, container);
   }
   Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},
                 {"kind", kube::kPodKind.kind},
-                {"metadata", Metadata(job, replica, attempt, pod_template)},
+                {"metadata", std::move(metadata)},
                 {"spec", std::move(spec)}};
   JoinPodGroup(job, settings, replica.role, pod);
   return pod;

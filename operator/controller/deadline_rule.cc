@@ -9,7 +9,7 @@ namespace lockstep::controller {
 std::optional<Duration> UntilDeadline(const Observed& observed) {
   const auto& seconds = observed.job.spec.run_policy.active_deadline_seconds;
   if (!seconds || observed.job.spec.suspend) return std::nullopt;
-  return StartTime(observed) + std::chrono::seconds(*seconds) - observed.now;
+  return SecondsAfter(StartTime(observed), *seconds) - observed.now;
 }
 
 std::optional<Plan> PlanDeadline(const Observed& observed) {

@@ -53,11 +53,7 @@ void PlanCleanUp(const Observed& observed, Plan& plan) {
 }
 
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
-  const auto& completed = observed.job.status.completed_indexes;
-  if (replica.role == api::Role::kWorker &&
-      std::ranges::find(completed, replica.index) != completed.end()) {
-    return true;  // its pod may be gone by now
-  }
+  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone by now
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && HasSucceeded(*pod);
 }
@@ -103,7 +99,7 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   TellKueue(observed, plan);
   const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;
   if (!ttl || !job.status.completion_time) return plan;
-  const Duration left = *job.status.completion_time + std::chrono::seconds(*ttl) - observed.now;
+  const Duration left = SecondsAfter(*job.status.completion_time, *ttl) - observed.now;
   if (left > Duration::zero()) {
     RequeueWithin(plan, left);
   } else {

@@ -22,13 +22,18 @@ kube::ReflectorOptions Following(const JobControllerOptions& options, const char
           .backoff = options.watch_retry};
 }
 
+// One namespace's jobs, however slow, leave a worker to those of others.
+int MostOfANamespace(int workers) {
+  return std::max(1, workers - std::max(1, workers / 8));
+}
+
 }  // namespace
 
 JobController::JobController(kube::Client& client, const Addresses& addresses,
                              ProgressSource& progress, const Clock& clock,
                              JobControllerOptions options)
     : options_(std::move(options)),
-      queue_(clock, options_.retry),
+      queue_(clock, options_.retry, 1, MostOfANamespace(options_.workers)),
       jobs_(client, kTrainingJobKind, Following(options_, ""), ObserveJob),
       pods_(client, kube::kPodKind, Following(options_, api::kLabelJobUid, PodFields()),
             ObservePod),
@@ -38,7 +43,7 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
       events_(client, clock, kReporter, options_.instance),
       reconciler_(client,
                   {jobs_.store(), pods_.store(), services_.store(), FollowPodGroups(client),
-                   FollowWorkloads(client)},
+                   FollowWorkloads(client), FollowNodes(client)},
                   addresses, progress, events_, clock, options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
@@ -66,10 +71,18 @@ const kube::Store<kube::Object>* JobController::FollowWorkloads(kube::Client& cl
               .store();
 }
 
+const kube::Store<bool>* JobController::FollowNodes(kube::Client& client) {
+  if (!options_.settings.watch_nodes) return nullptr;
+  kube::ReflectorOptions all = Following(options_, "", NodeFields());
+  all.namespace_name.clear();
+  return &nodes_.emplace(client, kNodeKind, std::move(all), IsReadyNode).store();
+}
+
 std::vector<kube::AnyInformer*> JobController::Informers() {
   std::vector<kube::AnyInformer*> informers = {&jobs_, &pods_, &services_};
   if (pod_groups_) informers.push_back(&*pod_groups_);
   if (workloads_) informers.push_back(&*workloads_);
+  if (nodes_) informers.push_back(&*nodes_);
   return informers;
 }
 
@@ -77,6 +90,7 @@ std::vector<const kube::AnyInformer*> JobController::Informers() const {
   std::vector<const kube::AnyInformer*> informers = {&jobs_, &pods_, &services_};
   if (pod_groups_) informers.push_back(&*pod_groups_);
   if (workloads_) informers.push_back(&*workloads_);
+  if (nodes_) informers.push_back(&*nodes_);
   return informers;
 }
 
@@ -90,13 +104,28 @@ void JobController::SetHandlers() {
   });
   const auto child_changed = [this](const kube::Identity* before, const kube::Identity* after) {
     const kube::Identity& child = after == nullptr ? *before : *after;
-    if (child.owner_name.empty()) return;  // somebody has put our label on it
+    // Otherwise somebody has put our label on it.
+    if (child.owner_kind != kube::OwnerKind(kTrainingJobKind)) return;
     queue_.Add({child.key.namespace_name, child.owner_name});
   };
   pods_.SetHandler(child_changed);
   services_.SetHandler(child_changed);
   if (pod_groups_) pod_groups_->SetHandler(child_changed);
   if (workloads_) workloads_->SetHandler(child_changed);
+  if (!nodes_) return;
+  nodes_->SetHandler([this](const kube::Cached<bool>* before, const kube::Cached<bool>* after) {
+    const bool was = before != nullptr && before->value, is = after != nullptr && after->value;
+    if (was != is) AddJobsOn((after == nullptr ? before : after)->key.name);
+  });
+}
+
+// Nodes come and go seldom, and an index by node would cost every pod.
+void JobController::AddJobsOn(const std::string& node) {
+  for (const auto& pod : pods_.store().List()) {
+    if (!pod->value || pod->value->node != node) continue;
+    if (pod->owner_kind != kube::OwnerKind(kTrainingJobKind)) continue;
+    queue_.Add({pod->key.namespace_name, pod->owner_name});
+  }
 }
 
 void JobController::Start() {

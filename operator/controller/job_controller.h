@@ -44,9 +44,9 @@ struct JobControllerStats {
 };
 
 // Lists and watches pods, services and, with a gang scheduler or Kueue, PodGroups and
-// Workloads by the label api::kLabelJobUid (that it exists). Pods carry status.podIP for progress
-// to be asked for, and env with the field reference status.podIP (LOCKSTEP_POD_IP), which whoever
-// runs the pods resolves.
+// Workloads by the label api::kLabelJobUid (that it exists), and with Settings::watch_nodes all
+// nodes, whatever the namespace. Pods carry status.podIP for progress to be asked for, and env with
+// the field reference status.podIP (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
 class JobController {
  public:
   // Everything passed by reference outlives it.
@@ -71,6 +71,8 @@ class JobController {
   // Null where they are not used.
   const kube::Store<kube::Object>* FollowPodGroups(kube::Client& client);
   const kube::Store<kube::Object>* FollowWorkloads(kube::Client& client);
+  const kube::Store<bool>* FollowNodes(kube::Client& client);
+  void AddJobsOn(const std::string& node);
   void SetHandlers();
 
   const JobControllerOptions options_;
@@ -80,6 +82,7 @@ class JobController {
   kube::Informer<std::monostate> services_;
   std::optional<kube::Informer<kube::Object>> pod_groups_;  // where a gang scheduler is used
   std::optional<kube::Informer<kube::Object>> workloads_;   // where Kueue is
+  std::optional<kube::Informer<bool>> nodes_;               // where they are watched
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

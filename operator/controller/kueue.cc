@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/base/digest.h"
 #include "api/base/rfc3339.h"
 #include "api/v1/names.h"
 #include "operator/controller/build_pod.h"
@@ -137,6 +138,14 @@ std::string WorkloadShape(const api::TrainingJob& job) {
   return shape;
 }
 
+std::string TemplatesHash(const api::TrainingJob& job) {
+  std::string text;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas > 0) text += fmt::format("{}={}\n", api::RoleName(role), spec.tmpl->dump());
+  }
+  return fmt::format("{:016x}", Digest(text));
+}
+
 Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                      std::optional<std::int64_t> priority) {
   Object sets = Object::array();
@@ -154,6 +163,7 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
   Object metadata = ChildMetadata(job, WorkloadName(job));
   metadata["labels"][kJobUidLabel] = job.metadata.uid;
   metadata["annotations"][api::kAnnotationSpecHash] = WorkloadShape(job);
+  metadata["annotations"][api::kAnnotationTemplates] = TemplatesHash(job);
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},
           {"metadata", std::move(metadata)},
@@ -173,9 +183,13 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   ObservedWorkload read;
   read.name = kube::Name(workload);
   read.uid = kube::Uid(workload);
-  read.shape =
-      TextMember(Member(Member(workload, "metadata"), "annotations"), api::kAnnotationSpecHash);
-  for (const Object& set : ListMember(Member(workload, "spec"), "podSets")) {
+  const Object& annotations = Member(Member(workload, "metadata"), "annotations");
+  read.shape = TextMember(annotations, api::kAnnotationSpecHash);
+  read.templates = TextMember(annotations, api::kAnnotationTemplates);
+  const Object& spec = Member(workload, "spec");
+  read.queue = TextMember(spec, "queueName");
+  read.priority_class = TextMember(spec, "priorityClassName");
+  for (const Object& set : ListMember(spec, "podSets")) {
     if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
       read.counts[*role] = IntMember(set, "count");
     }

@@ -33,7 +33,9 @@ struct PodSetGrant {
 
 struct ObservedWorkload {
   std::string name, uid;
-  std::string shape;                         // of the job it was made from; see WorkloadShape
+  std::string shape;      // of the job it was made from; see WorkloadShape
+  std::string templates;  // and TemplatesHash; empty of an older operator's
+  std::string queue, priority_class;
   std::map<api::Role, int> counts;           // that were asked for
   std::map<api::Role, PodSetGrant> granted;  // with `admitted`
   bool reserved = false;                     // holds quota
@@ -59,6 +61,8 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 std::string WorkloadName(const api::TrainingJob& job);
 // Differs when a Workload made from the job would: its roles' counts and pods.
 std::string WorkloadShape(const api::TrainingJob& job);
+// Differs when its roles' pod templates do, for any version of the operator.
+std::string TemplatesHash(const api::TrainingJob& job);
 // A pod set for each role that has replicas; an elastic job's workers may be fewer, down to
 // minReplicas. `priority` is the class's value.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,

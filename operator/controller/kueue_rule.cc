@@ -21,8 +21,13 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
-// An HPA or an edit asks for more than was granted.
+// An HPA or an edit asks for more than was granted, or for other pods: a grant is for what was
+// asked for, whoever sets spec.suspend to false.
 bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
+  if (!workload.templates.empty() && workload.templates != TemplatesHash(job)) return true;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas > 0 && !workload.granted.contains(role)) return true;
+  }
   for (const auto& [role, grant] : workload.granted) {
     if (ReplicaCount(job, role) > grant.count) return true;
   }
@@ -78,6 +83,13 @@ Plan PlanWorkload(const Observed& observed) {
   return plan;
 }
 
+// The queue and the priority are Kueue's to read, so an edit of theirs makes another Workload.
+bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  const auto priority = PriorityOf(job);
+  return workload.shape == WorkloadShape(job) && workload.queue == QueueName(job) &&
+         workload.priority_class == (priority ? priority->name : "");
+}
+
 std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   // PlanSuspended has not yet said so, or its pods are still going.
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
@@ -85,7 +97,7 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   if (!workload) {
     return PlanWorkload(observed);
   }
-  if (workload->shape != WorkloadShape(observed.job) || workload->finished) {
+  if (!IsMadeFrom(*workload, observed.job) || workload->finished) {
     return Do(observed, DeleteWorkload{});
   }
   if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});

@@ -5,7 +5,8 @@
 
 namespace lockstep::controller {
 
-// True if the pod's node has been silent for Settings::node_lost_after.
+// True if the pod's node has been silent for Settings::node_lost_after, or is silent and the job's
+// training group misses the pod's replica.
 bool IsUnreachable(const Observed& observed, const ObservedPod& pod);
 
 // Adds a forced deletion for each pod, of whatever attempt, that is still there

@@ -26,7 +26,7 @@ Object ReadableParts(const Object& object) {
                     {"spec", {{"runPolicy", Object::object()}}}};
     if (!policy->contains(key)) continue;
     alone["spec"]["runPolicy"][key] = policy->at(key);
-    if (api::TrainingJobFromJson(alone).ok()) parts["runPolicy"][key] = policy->at(key);
+    if (api::TrainingJobFromServer(alone).ok()) parts["runPolicy"][key] = policy->at(key);
   }
   return parts;
 }
@@ -39,7 +39,7 @@ api::TrainingJob Unreadable(const Object& object) {
                  {"metadata", object.value("metadata", Object::object())},
                  {"spec", ReadableParts(object)}};
   if (object.contains("status")) bare["status"] = object.at("status");
-  auto job = api::TrainingJobFromJson(bare);
+  auto job = api::TrainingJobFromServer(bare);
   if (job.ok()) return *std::move(job);
   api::TrainingJob named;
   named.metadata.name = kube::Name(object);
@@ -52,7 +52,7 @@ api::TrainingJob Unreadable(const Object& object) {
 }  // namespace
 
 ObservedJob ObserveJob(const Object& object) {
-  auto job = api::TrainingJobFromJson(object);
+  auto job = api::TrainingJobFromServer(object);
   if (!job.ok()) return {Unreadable(object), std::string(job.status().message())};
   ObservedJob observed{api::WithDefaults(*std::move(job)), std::nullopt};
   // kubectl's copy of the whole job, which nobody here reads.

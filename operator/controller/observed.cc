@@ -50,9 +50,18 @@ Termination ReadTermination(const Object& terminated) {
   return end;
 }
 
-void ReadMainContainer(const Object& container, const Object& status, ObservedPod& pod,
+// What the operator has noted; a mutating webhook may have put a container before it. Pods of older
+// operators have no note.
+std::string MainContainerName(const Object& pod) {
+  const Object& annotations = Member(Member(pod, "metadata"), "annotations");
+  std::string name = TextMember(annotations, api::kAnnotationMainContainer);
+  if (!name.empty()) return name;
+  const Object* main = MainContainerOf(Member(Member(pod, "spec"), "containers"));
+  return main == nullptr ? "" : TextMember(*main, "name");
+}
+
+void ReadMainContainer(const std::string& name, const Object& status, ObservedPod& pod,
                        const std::string& restart_policy) {
-  const std::string name = TextMember(container, "name");
   for (const Object& entry : kube::ListMember(status, "containerStatuses")) {
     if (TextMember(entry, "name") != name) continue;
     pod.restart_count = IntMember(entry, "restartCount");
@@ -75,9 +84,6 @@ void ReadMainContainer(const Object& container, const Object& status, ObservedPo
 void ReadConditions(const Object& status, ObservedPod& pod) {
   const Object& ready = kube::ConditionOf(status, "Ready");
   pod.ready = kube::IsTrueCondition(ready);
-  const bool silent = TextMember(ready, "status") == "Unknown" || pod.reason == "NodeLost" ||
-                      pod.phase == PodPhase::kUnknown;
-  if (silent) pod.unreachable_since = ParseRfc3339(TextMember(ready, "lastTransitionTime"));
   const Object& disruption = kube::ConditionOf(status, "DisruptionTarget");
   pod.disruption_target = kube::IsTrueCondition(disruption);
   if (pod.disruption_target) pod.disruption_reason = TextMember(disruption, "reason");
@@ -120,9 +126,7 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
   ReadMetadata(Member(object, "metadata"), pod);
   ReadConditions(status, pod);
   const std::string policy = TextMember(spec, "restartPolicy");
-  if (const Object* main = MainContainerOf(Member(spec, "containers"))) {
-    ReadMainContainer(*main, status, pod, policy.empty() ? "Always" : policy);
-  }
+  ReadMainContainer(MainContainerName(object), status, pod, policy.empty() ? "Always" : policy);
   return pod;
 }
 
@@ -132,10 +136,9 @@ kube::FieldTree PodFields() {
        {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
         "spec.containers.name", "spec.nodeName", "spec.restartPolicy", "status.conditions.type",
         "status.conditions.status", "status.conditions.reason", "status.conditions.message",
-        "status.conditions.lastTransitionTime", "status.containerStatuses.name",
-        "status.containerStatuses.restartCount", "status.containerStatuses.state",
-        "status.containerStatuses.lastState", "status.message", "status.phase", "status.podIP",
-        "status.reason"}) {
+        "status.containerStatuses.name", "status.containerStatuses.restartCount",
+        "status.containerStatuses.state", "status.containerStatuses.lastState", "status.message",
+        "status.phase", "status.podIP", "status.reason"}) {
     fields.Add(path);
   }
   return fields;

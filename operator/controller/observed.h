@@ -9,6 +9,7 @@
 
 #include "api/v1/training_job.h"
 #include "operator/controller/kueue.h"
+#include "operator/controller/progress_source.h"
 #include "operator/controller/settings.h"
 #include "operator/kube/field_tree.h"
 #include "operator/kube/object.h"
@@ -53,10 +54,12 @@ struct ObservedPod {
   std::string unschedulable;    // the scheduler's word while it finds no place
   bool being_deleted = false;
   std::optional<Deletion> deletion;
-  std::optional<Time> unreachable_since;  // its node has been silent since then
-  bool disruption_target = false;         // the condition: preempted, drained, node gone
-  std::string disruption_reason;          // "PreemptionByScheduler"
-  std::string cluster_shape, spec_hash;   // what it was made from; see made_from.h
+  // Since when this process sees it so, by its own clock: those of the API server, the kubelets and
+  // this machine differ.
+  std::optional<Time> failed_since, deleting_since, node_silent_since;
+  bool disruption_target = false;        // the condition: preempted, drained, node gone
+  std::string disruption_reason;         // "PreemptionByScheduler"
+  std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h
   bool operator==(const ObservedPod&) const = default;
 };
 
@@ -68,7 +71,8 @@ inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
 // Why the API server makes no child of the job.
 struct CreateFault {
   std::string message;
-  bool permanent = false;  // it will refuse the same pod again
+  bool permanent = false;   // it will refuse the same pod again
+  bool is_refusal = false;  // the server has understood what it was asked for
   bool operator==(const CreateFault&) const = default;
 };
 
@@ -85,8 +89,11 @@ struct Observed : ObservedJob {
   std::vector<std::string> name_conflicts;     // wanted names that another owner has
   std::optional<CreateFault> create_fault;     // of the last try
   std::optional<api::Progress> progress;       // newer than status.progress, if anything is
+  GroupReport group;                           // what the job's leading pod says of its peers
   std::optional<Time> last_status_write;       // by this process
-  Time first_seen;  // by this process; the first status may be written later
+  std::optional<Time> last_cause;    // when it last saw what explains why peers end, as below
+  std::optional<Time> last_restart;  // when it last had a replica, or all, start again
+  Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;
 };

@@ -1,5 +1,7 @@
 #include "operator/controller/plan.h"
 
+#include <algorithm>
+
 #include "operator/controller/deadline_rule.h"
 #include "operator/controller/finish_rule.h"
 #include "operator/controller/kueue_rule.h"
@@ -26,14 +28,38 @@ std::optional<Plan> PlanNothing(const Observed& observed) {
   return plan;
 }
 
+// As far as this process or the job's status knows.
+bool HasHadPods(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  return !observed.pods.empty() || status.attempt > 0 || IsTrue(status, kRunning) ||
+         !status.completed_indexes.empty() || status.restart_count > 0;
+}
+
+// A spec that was good and now is not has met another version of the schema or of this program:
+// what runs is left alone until they agree again.
+Plan PlanHeld(const Observed& observed) {
+  Plan plan;
+  plan.status = observed.job.status;
+  const api::Condition* before = FindCondition(plan.status, kRunning);
+  const bool is_new = before == nullptr || before->reason != "InvalidSpec";
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), "InvalidSpec",
+               "the job is left as it is: " + *observed.invalid);
+  if (is_new) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, "InvalidSpec", *observed.invalid});
+  }
+  return plan;
+}
+
 std::optional<Plan> PlanInvalid(const Observed& observed) {
   if (!observed.invalid) return std::nullopt;
+  if (HasHadPods(observed)) return PlanHeld(observed);
   return TerminalPlan(observed, kFailed, "InvalidSpec", *observed.invalid);
 }
 
 // Counts and progress change all the time; what they say may be a little old.
 void HoldBackCounts(const Observed& observed, Plan& plan) {
-  if (!observed.last_status_write || !plan.status_can_wait) return;
+  // What came with a warning is what people look for.
+  if (!observed.last_status_write || !plan.status_can_wait || !plan.events.empty()) return;
   const Duration left =
       *observed.last_status_write + observed.settings.status_interval - observed.now;
   if (left > Duration::zero()) PutOffStatus(observed, left, plan);
@@ -57,12 +83,23 @@ bool CanWait(const Plan& plan, const api::TrainingJobStatus& written) {
   return DiffersOnlyInCounts(plan.status, written) || IsPlainFirstSight(plan, written);
 }
 
+// True if a condition, or why it is what it is, is another one than was written. Its words may
+// differ.
+bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus& written) {
+  return !std::ranges::equal(
+      status.conditions, written.conditions, [](const auto& a, const auto& b) {
+        return a.type == b.type && a.status == b.status && a.reason == b.reason;
+      });
+}
+
 Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
   // A rule that has nothing to say yet of a new job must not write a status for its state alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);
   plan.status_can_wait = CanWait(plan, observed.job.status);
+  plan.only_counts =
+      plan.status_can_wait && plan.events.empty() && !SaysMore(plan.status, observed.job.status);
   HoldBackCounts(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);

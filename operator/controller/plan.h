@@ -76,7 +76,11 @@ struct Plan {
   api::TrainingJobStatus status;
   // It says nothing that anybody acts on: counts, progress, that a new job was seen.
   bool status_can_wait = false;
+  // Of those, only counts and progress: what people look for first goes ahead of them.
+  bool only_counts = false;
   std::vector<PlannedEvent> events;
+  bool restarts = false;     // replicas start again
+  bool names_cause = false;  // and status.failure says why: nobody's consequence
   std::optional<Duration> requeue_after;
 };
 

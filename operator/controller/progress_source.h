@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/v1/training_job.h"
 
@@ -16,13 +17,23 @@ struct ProgressTarget {
   bool operator==(const ProgressTarget&) const = default;
 };
 
-// Thread-safe. Neither call blocks.
+// What a job's leading pod says of the others.
+struct GroupReport {
+  std::vector<std::string> missing;  // "worker-1": had joined, and no longer answers its peers
+  // The leading pod has answered at its present address, and now does not.
+  bool leader_is_silent = false;
+  bool operator==(const GroupReport&) const = default;
+};
+
+// Thread-safe. No call blocks.
 class ProgressSource {
  public:
   virtual ~ProgressSource() = default;
   // What the leading pod said last; nothing before its first answer. A source may start to ask at
   // the first call for a job, and must notice a new host (the leading pod was replaced).
   virtual std::optional<api::Progress> Latest(const ProgressTarget& target) = 0;
+  // As of the last question; empty of a job that is not asked for.
+  virtual GroupReport Group(const std::string& job_uid) = 0;
   // The job is over or gone: stop asking.
   virtual void Forget(const std::string& job_uid) = 0;
 };
@@ -31,6 +42,7 @@ class ProgressSource {
 class NoProgress final : public ProgressSource {
  public:
   std::optional<api::Progress> Latest(const ProgressTarget&) override { return std::nullopt; }
+  GroupReport Group(const std::string&) override { return {}; }
   void Forget(const std::string&) override {}
 };
 

@@ -31,7 +31,8 @@ Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Address
       clock_(clock),
       settings_(std::move(settings)),
       helpers_(kMostHelpers),
-      turns_(settings_.status_rate, settings_.status_burst) {}
+      turns_(settings_.status_rate, settings_.status_burst),
+      count_turns_(settings_.status_rate, settings_.status_burst) {}
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
   kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);
@@ -51,6 +52,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   Observe(context);
   LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   Plan plan = MakePlan(context.observed);
+  BoundActions(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
   if (const absl::Status acted = Act(plan, context); !acted.ok()) {
     return TellOfFault(acted, context);
@@ -62,18 +64,27 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
 }
 
 absl::Status Reconciler::LookAtUnsure(Memory& memory) {
-  while (!memory.unsure.empty()) {
-    const auto& [kind, key] = memory.unsure.back();
+  std::mutex mutex;  // guards `memory` and `left`
+  std::vector<std::pair<kube::Kind, kube::Key>> left;
+  const auto look = [&](std::size_t i) {
+    const auto& [kind, key] = memory.unsure[i];
     const auto object = client_.Get(kind, key);
-    if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();
+    const std::lock_guard lock(mutex);
+    if (!object.ok() && !absl::IsNotFound(object.status())) {
+      left.emplace_back(kind, key);
+      return object.status();
+    }
     if (object.ok() && kind == kTrainingJobKind) {
       memory.job_version = kube::ResourceVersion(*object);
-    } else if (object.ok() && kube::ControllerUid(*object) == memory.job_uid) {
+    } else if (object.ok() && kube::OwnerOf(*object) == memory.owner) {
       memory.created[kube::Uid(*object)] = {&StoreOf(kind), kube::ResourceVersion(*object)};
     }
-    memory.unsure.pop_back();
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  };
+  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  const absl::Status looked = helpers_.ForEach(memory.unsure.size(), threads, look);
+  memory.unsure = std::move(left);
+  return looked;
 }
 
 const kube::AnyStore& Reconciler::StoreOf(const kube::Kind& kind) const {
@@ -96,7 +107,7 @@ bool Reconciler::CachesAreBehind(const kube::Identity& job, Memory& memory) cons
   });
   for (const kube::AnyStore* store : ChildStores()) {
     if (memory.created.empty()) break;
-    for (const kube::AnyStore::Ptr& object : store->AllOwnedBy(memory.job_uid)) {
+    for (const kube::AnyStore::Ptr& object : store->AllOwnedBy(memory.owner)) {
       memory.created.erase(object->uid);
     }
   }
@@ -111,16 +122,32 @@ bool Reconciler::CachesAreBehind(const kube::Identity& job, Memory& memory) cons
          kube::IsOlderVersion(job.resource_version, memory.job_version);
 }
 
+// True if the store, which sees every object with our label, tells that the name is free.
+bool Reconciler::IsSettled(const kube::Key& key, const Conflict& conflict,
+                           const kube::Owner& owner) const {
+  const kube::AnyStore& store = StoreOf(conflict.kind);
+  if (!conflict.is_cached) return false;
+  if (kube::IsOlderVersion(store.resource_version(), conflict.version)) return false;
+  const kube::AnyStore::Ptr holder = store.Find(key);
+  return !holder || holder->uid != conflict.uid ||
+         kube::Owner{holder->key.namespace_name, holder->owner_kind, holder->owner_uid} == owner;
+}
+
 absl::Status Reconciler::LookAtConflicts(const kube::Key& key, Memory& memory) {
   std::vector<std::string> resolved;
-  for (auto& [name, looked_at] : memory.conflicts) {
-    if (clock_.Now() - looked_at < kConflictLook) continue;
-    const kube::Kind& kind = name == key.name ? kube::kServiceKind : kube::kPodKind;
-    const auto object = client_.Get(kind, {key.namespace_name, name});
+  for (auto& [name, conflict] : memory.conflicts) {
+    const kube::Key holder{key.namespace_name, name};
+    if (IsSettled(holder, conflict, memory.owner)) {
+      resolved.push_back(name);
+      continue;
+    }
+    // Of a stranger's object nobody tells, and a watch may have lost its way.
+    if (clock_.Now() - conflict.looked_at < kConflictLook) continue;
+    const auto object = client_.Get(conflict.kind, holder);
     if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();
-    const bool foreign = object.ok() && kube::ControllerUid(*object) != memory.job_uid;
+    const bool foreign = object.ok() && kube::OwnerOf(*object) != memory.owner;
     if (foreign) {
-      looked_at = clock_.Now();
+      conflict.looked_at = clock_.Now();
     } else {
       resolved.push_back(name);
     }
@@ -129,29 +156,72 @@ absl::Status Reconciler::LookAtConflicts(const kube::Key& key, Memory& memory) {
   return absl::OkStatus();
 }
 
+bool IsReadyNode(const kube::Object& node) {
+  return kube::IsTrueCondition(kube::ConditionOf(kube::Member(node, "status"), "Ready"));
+}
+
+kube::FieldTree NodeFields() {
+  kube::FieldTree fields = kube::IdentityFields();
+  fields.Add("status.conditions.type");
+  fields.Add("status.conditions.status");
+  return fields;
+}
+
+// One that is gone will not speak again either.
+bool Reconciler::IsSilentNode(const std::string& node) const {
+  if (stores_.nodes == nullptr || node.empty()) return false;
+  const auto known = stores_.nodes->Get({"", node});
+  return !known || !known->value;
+}
+
+void Reconciler::ObserveSights(Context& context) {
+  const Time now = context.observed.now;
+  const auto note = [now](bool holds, std::optional<Time>& since) {
+    if (!holds) since.reset();
+    if (holds && !since) since = now;
+  };
+  std::map<std::string, Sight> sights;
+  for (ObservedPod& pod : context.observed.pods) {
+    const auto known = context.memory.sights.find(pod.uid);
+    Sight sight = known == context.memory.sights.end() ? Sight() : known->second;
+    note(HasFailed(pod), sight.failed);
+    note(pod.being_deleted, sight.deleting);
+    note(IsSilentNode(pod.node), sight.node_silent);
+    pod.failed_since = sight.failed;
+    pod.deleting_since = sight.deleting;
+    pod.node_silent_since = sight.node_silent;
+    if (sight.failed || sight.deleting || sight.node_silent) sights[pod.uid] = sight;
+  }
+  context.memory.sights = std::move(sights);
+}
+
 void Reconciler::Observe(Context& context) {
   Observed& observed = context.observed;
   static_cast<ObservedJob&>(observed) = context.job->value;
-  auto pods = stores_.pods.OwnedBy(context.memory.job_uid);
+  auto pods = stores_.pods.OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
   observed.pods.reserve(pods.size());
   for (const auto& pod : pods) observed.pods.push_back(*pod->value);
-  observed.has_service = !stores_.services.AllOwnedBy(context.memory.job_uid).empty();
+  observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty();
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, context)) {
       observed.pod_group_spec = group->value.value("spec", kube::Object::object());
     }
   }
-  for (const auto& [name, looked_at] : context.memory.conflicts) {
+  for (const auto& [name, conflict] : context.memory.conflicts) {
     observed.name_conflicts.push_back(name);
   }
   observed.create_fault = context.memory.create_fault;
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.now = clock_.Now();
+  observed.last_cause = context.memory.last_cause;
+  observed.last_restart = context.memory.last_restart;
   observed.settings = settings_;
+  ObserveSights(context);
   observed.progress = LatestProgress(observed);
+  if (observed.job.spec.training) observed.group = progress_.Group(observed.job.metadata.uid);
 }
 
 absl::Status Reconciler::ObserveKueue(Context& context) {
@@ -195,6 +265,7 @@ Reconciler::Memory& Reconciler::MemoryOf(const kube::Key& key, const std::string
   if (memory.job_uid != job_uid) {  // a namesake of the one we knew
     memory = {};
     memory.job_uid = job_uid;
+    memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job_uid};
     memory.first_seen = clock_.Now();
   }
   return memory;

@@ -27,6 +27,11 @@
 
 namespace lockstep::controller {
 
+inline const kube::Kind kNodeKind{"", "v1", "Node", "nodes", /*namespaced=*/false};
+// A node's condition Ready, and the members of a Node that it reads.
+bool IsReadyNode(const kube::Object& node);
+kube::FieldTree NodeFields();
+
 inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "TrainingJob",
                                          "trainingjobs"};
 
@@ -37,6 +42,7 @@ struct Stores {
   const kube::Store<std::monostate>& services;            // that there is one is enough
   const kube::Store<kube::Object>* pod_groups = nullptr;  // where a gang scheduler is used
   const kube::Store<kube::Object>* workloads = nullptr;   // where Kueue is
+  const kube::Store<bool>* nodes = nullptr;  // whether each is ready; where they are watched
 };
 
 // Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
@@ -60,26 +66,45 @@ class Reconciler {
     const kube::AnyStore* store = nullptr;
     std::string version;
   };
+  // Another owner's object that has a wanted name.
+  struct Conflict {
+    kube::Kind kind;
+    std::string uid, version;
+    bool is_cached = false;  // it has our label, so that the store tells of its end
+    Time looked_at;
+  };
+  // When this process first saw that of a pod.
+  struct Sight {
+    std::optional<Time> failed, deleting, node_silent;
+  };
   // What this process knows of a job beyond the caches; lost at a restart without harm.
   struct Memory {
     std::string job_uid;
-    std::string job_version;                   // of our last status write
-    std::map<std::string, Creation> created;   // by uid
-    std::map<std::string, kube::Key> deleted;  // uid of a pod -> its key
-    std::map<std::string, Time> conflicts;     // name that another owner has -> last looked at
+    kube::Owner owner;                                     // the job, as its children name it
+    std::string job_version;                               // of our last status write
+    std::map<std::string, Creation> created;               // by uid
+    std::map<std::string, kube::Key> deleted;              // uid of a pod -> its key
+    std::map<std::string, Conflict> conflicts;             // by name
+    std::map<std::string, Sight> sights;                   // of pods, by uid
     std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
+    std::optional<Time> last_cause, last_restart;
     Time first_seen;
-    std::optional<SteadyTime> turn;  // to write a status that can wait; kept until one is written
-    std::vector<Creation> updated;   // PodGroups and Workloads
+    // To write a status that can wait, by its lane; kept until one is written.
+    std::optional<SteadyTime> turn, count_turn;
+    std::vector<Creation> updated;                // PodGroups and Workloads
     std::map<std::string, kube::Object> flavors;  // of Kueue, by name; read once
     std::optional<CreateFault> create_fault;      // of the last try
+    int create_failures = 0;                      // in a row
+    std::optional<SteadyTime> creates_after;      // none is tried before
   };
   // One reconcile's values.
   struct Context {
     kube::Store<ObservedJob>::Ptr job;
     Observed observed;
     std::optional<ClusterSpec> cluster;  // while pods are made
+    std::optional<CreateFault> fault;    // of a create; guarded by mutex
+    std::atomic<bool> refused{false};    // a create has failed: no other is begun
     std::mutex mutex;                    // guards `memory` while actions run in parallel
     Memory& memory;
   };
@@ -90,6 +115,13 @@ class Reconciler {
   absl::Status LookAtUnsure(Memory& memory);
   absl::Status LookAtConflicts(const kube::Key& key, Memory& memory);
   void Observe(Context& context);
+  void ObserveSights(Context& context);
+  bool IsSilentNode(const std::string& node) const;
+  bool IsSettled(const kube::Key& key, const Conflict& conflict, const kube::Owner& owner) const;
+  void BoundActions(Plan& plan, const Memory& memory) const;
+  // Creates slowly at first if the last ones failed; stops at the first that fails.
+  absl::Status ActInSteps(const std::vector<Action>& actions, Context& context);
+  void NoteCreates(bool failed, Context& context);
   absl::Status ObserveKueue(Context& context);
   kube::Object PodOf(const CreatePod& create, const Context& context) const;
   std::optional<api::Progress> LatestProgress(const Observed& observed);
@@ -128,8 +160,9 @@ class Reconciler {
   std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   std::map<kube::Key, Memory> memories_;  // guarded by mutex_; an entry belongs to who has its key
-  kube::TokenBucket turns_;               // guarded by mutex_; of statuses that can wait
-  Duration write_time_{};                 // guarded by mutex_; of a status, averaged
+  // Guarded by mutex_; of statuses that can wait: first sights and reasons, and counts.
+  kube::TokenBucket turns_, count_turns_;
+  Duration write_time_{};  // guarded by mutex_; of a status, averaged
 };
 
 }  // namespace lockstep::controller

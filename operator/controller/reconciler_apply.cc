@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/base/log.h"
 #include "api/base/status.h"
+#include "api/v1/names.h"
 #include "operator/controller/build_service.h"
 #include "operator/controller/gang.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/status.h"
+#include "operator/kube/backoff.h"
 
 namespace lockstep::controller {
 namespace {
@@ -37,10 +40,18 @@ bool MayHaveHappened(const absl::Status& status) {
   }
 }
 
-// The server understood and said no: what it says is for the job's owner to read.
+// The server understood and said no: what it says is for the job's owner to read. Other failures
+// are, too, once they come a second time.
 bool IsRefusal(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
-         absl::IsNotFound(status);
+         absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
+}
+
+bool IsCreate(const Action& action) {
+  return std::holds_alternative<CreateService>(action) ||
+         std::holds_alternative<CreatePod>(action) ||
+         std::holds_alternative<CreatePodGroup>(action) ||
+         std::holds_alternative<CreateWorkload>(action);
 }
 
 // Gone already: that one is no more. After a conflict it may be, or not: the caller looks again.
@@ -60,17 +71,70 @@ struct Visitor : Ts... {
 
 }  // namespace
 
+// Nothing is created before its time, whoever asks for another look at the job; and of the rest so
+// much that the job is looked at again soon.
+void Reconciler::BoundActions(Plan& plan, const Memory& memory) const {
+  const SteadyTime now = clock_.SteadyNow();
+  if (memory.creates_after && *memory.creates_after > now &&
+      std::erase_if(plan.actions, IsCreate) > 0) {
+    RequeueWithin(plan, *memory.creates_after - now);
+  }
+  if (plan.actions.size() <= settings_.most_actions) return;
+  plan.actions.resize(settings_.most_actions);
+  RequeueWithin(plan, Duration::zero());
+}
+
+absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context& context) {
+  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  const auto first_create = std::ranges::find_if(actions, IsCreate);
+  const auto others = static_cast<std::size_t>(first_create - actions.begin());
+  const bool carefully = context.memory.create_failures > 0;
+  std::size_t step = carefully ? others + 1 : actions.size();
+  absl::Status result;
+  for (std::size_t begin = 0; begin < actions.size(); begin += step) {
+    if (carefully && begin > 0) step = begin - others + 1;  // 1, 2, 4 …
+    const std::size_t count = std::min(step, actions.size() - begin);
+    result.Update(helpers_.ForEach(count, threads, [&](std::size_t i) {
+      const Action& action = actions[begin + i];
+      if (!IsCreate(action)) return ApplyAction(action, context);
+      if (context.refused) return absl::OkStatus();
+      absl::Status done = ApplyAction(action, context);
+      if (!done.ok()) context.refused = true;
+      return done;
+    }));
+  }
+  return result;
+}
+
+void Reconciler::NoteCreates(bool failed, Context& context) {
+  Memory& memory = context.memory;
+  memory.create_fault.reset();
+  if (!failed) {
+    memory.create_failures = 0;
+    memory.creates_after.reset();
+    return;
+  }
+  ++memory.create_failures;
+  memory.creates_after =
+      clock_.SteadyNow() + kube::BackoffDelay({.initial = settings_.create_backoff,
+                                               .limit = settings_.create_backoff_limit},
+                                              memory.create_failures, 0.0);
+  const bool is_told = context.fault && (context.fault->is_refusal || memory.create_failures > 1);
+  if (is_told) memory.create_fault = context.fault;
+}
+
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
-  if (!plan.actions.empty()) context.memory.create_fault.reset();
   const auto makes_pod = [](const Action& action) {
     return std::holds_alternative<CreatePod>(action);
   };
   if (std::ranges::any_of(plan.actions, makes_pod)) {
     context.cluster.emplace(context.observed.job, addresses_);
   }
-  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
-  return helpers_.ForEach(plan.actions.size(), threads,
-                          [&](std::size_t i) { return ApplyAction(plan.actions[i], context); });
+  std::vector<Action> actions = plan.actions;
+  std::ranges::stable_partition(actions, [](const Action& action) { return !IsCreate(action); });
+  const absl::Status acted = ActInSteps(actions, context);
+  if (std::ranges::any_of(actions, IsCreate)) NoteCreates(context.refused, context);
+  return acted;
 }
 
 // What keeps children from being made stands in the job's status, not only in a log.
@@ -87,11 +151,13 @@ absl::Status Reconciler::TellOfFault(const absl::Status& fault, Context& context
 // tell, pods go first.
 void Reconciler::WaitForTurn(Plan& plan, Context& context) {
   if (!plan.status_can_wait) return;
-  std::optional<SteadyTime>& turn = context.memory.turn;
+  std::optional<SteadyTime>& turn =
+      plan.only_counts ? context.memory.count_turn : context.memory.turn;
   const SteadyTime now = clock_.SteadyNow();
   if (!turn) {
     const std::lock_guard lock(mutex_);
-    turn = turns_.Take(now, std::min(write_time_, kFarthestTurns));
+    turn =
+        (plan.only_counts ? count_turns_ : turns_).Take(now, std::min(write_time_, kFarthestTurns));
   }
   if (*turn > now) PutOffStatus(context.observed, *turn - now, plan);
 }
@@ -100,6 +166,8 @@ absl::Status Reconciler::Tell(Plan& plan, Context& context) {
   WaitForTurn(plan, context);
   if (plan.status != context.observed.job.status) {
     LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
+    if (plan.restarts) context.memory.last_restart = context.observed.now;
+    if (plan.names_cause) context.memory.last_cause = context.observed.now;
   }
   for (const PlannedEvent& event : plan.events) {
     events_.Record(kTrainingJobKind, *context.job, EventTypeOf(event.type), event.reason,
@@ -148,33 +216,46 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
                                 Context& context) {
   auto made = client_.Create(kind, object);
   const bool unsure = MayHaveHappened(made.status());
-  const bool refused = IsRefusal(made.status());
+  const bool existed = absl::IsAlreadyExists(made.status());
+  const absl::Status answer = made.status();
   if (absl::IsAlreadyExists(made.status())) made = client_.Get(kind, kube::KeyOf(object));
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
+  const auto fail = [&context](absl::Status status, CreateFault fault) {
+    fault.message = std::string(status.message());
+    if (!context.fault) context.fault = std::move(fault);  // the first, as they come
+    return status;
+  };
   if (!made.ok()) {
-    if (refused) {
-      const bool permanent = kind == kube::kPodKind && absl::IsInvalidArgument(made.status());
-      context.memory.create_fault = {std::string(made.status().message()), permanent};
-    }
-    return made.status();
+    const bool permanent = kind == kube::kPodKind && absl::IsInvalidArgument(answer);
+    return fail(made.status(), {"", permanent, IsRefusal(answer)});
   }
+  const std::string version = kube::ResourceVersion(*made);
   // An earlier call of ours may have made it; by name alone nothing is ours.
-  if (kube::ControllerUid(*made) == context.memory.job_uid) {
-    context.memory.created[kube::Uid(*made)] = {&StoreOf(kind), kube::ResourceVersion(*made)};
-  } else if (kind == kube::kPodKind || kind == kube::kServiceKind) {
-    context.memory.conflicts[kube::Name(*made)] = clock_.Now();
-  } else {
-    context.memory.create_fault = {
-        fmt::format("{} {} exists and belongs to another owner", kind.plural, kube::Name(*made))};
-    return absl::AlreadyExistsError(context.memory.create_fault->message);
+  if (kube::OwnerOf(*made) == context.memory.owner) {
+    const auto seen = kind == kube::kPodKind ? stores_.pods.Get(kube::KeyOf(object)) : nullptr;
+    if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
+      return fail(absl::FailedPreconditionError(fmt::format("{} {} exists and cannot be read",
+                                                            kind.plural, kube::Name(*made))),
+                  {.is_refusal = true});
+    }
+    context.memory.created[kube::Uid(*made)] = {&StoreOf(kind), version};
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  if (kind == kube::kPodKind || kind == kube::kServiceKind) {
+    context.memory.conflicts[kube::Name(*made)] = {kind, kube::Uid(*made), version,
+                                                   !kube::Label(*made, api::kLabelJobUid).empty(),
+                                                   clock_.Now()};
+    return absl::OkStatus();
+  }
+  return fail(absl::AlreadyExistsError(fmt::format("{} {} exists and belongs to another owner",
+                                                   kind.plural, kube::Name(*made))),
+              {.is_refusal = true});
 }
 
 kube::Store<kube::Object>::Ptr Reconciler::ChildOf(const kube::Store<kube::Object>& store,
                                                    const Context& context) {
-  const auto owned = store.OwnedBy(context.memory.job_uid);
+  const auto owned = store.OwnedBy(context.memory.owner);
   return owned.empty() ? nullptr : owned.front();
 }
 
@@ -196,7 +277,7 @@ absl::Status Reconciler::UpdatePodGroupOf(Context& context) {
 }
 
 absl::Status Reconciler::DeleteChild(const kube::Kind& kind, Context& context) {
-  const auto owned = StoreOf(kind).AllOwnedBy(context.memory.job_uid);
+  const auto owned = StoreOf(kind).AllOwnedBy(context.memory.owner);
   if (owned.empty()) return absl::OkStatus();
   return IgnoreGone(client_.Delete(kind, owned.front()->key, owned.front()->uid));
 }
@@ -211,7 +292,7 @@ absl::Status Reconciler::Suspend(const SetSuspend& change, Context& context) {
 absl::Status Reconciler::CreateWorkloadOf(Context& context) {
   const auto priority = ReadPriority(client_, context.observed.job);
   if (!priority.ok()) {
-    context.memory.create_fault = {std::string(priority.status().message())};
+    context.fault = {std::string(priority.status().message()), false, IsRefusal(priority.status())};
     return priority.status();
   }
   return Create(kWorkloadKind, BuildWorkload(context.observed.job, settings_, *priority), context);
@@ -244,7 +325,17 @@ absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Conte
   api::TrainingJob job = context.observed.job;
   job.status = status;
   const SteadyTime start = clock_.SteadyNow();
-  const auto written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
+  auto written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
+  if (absl::IsInvalidArgument(written.status())) {
+    // What pods have said is in these two. Neither may keep a job from being suspended or ended.
+    LogWarning("the server finds a status invalid; it is written without progress and failure",
+               {{"namespace", context.job->key.namespace_name},
+                {"name", context.job->key.name},
+                {"error", written.status().ToString()}});
+    job.status.progress.reset();
+    job.status.failure.reset();
+    written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
+  }
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {
       context.memory.unsure.emplace_back(kTrainingJobKind, context.job->key);
@@ -255,6 +346,7 @@ absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Conte
   context.memory.job_version = kube::ResourceVersion(*written);
   context.memory.last_status_write = context.observed.now;
   context.memory.turn.reset();
+  context.memory.count_turn.reset();
   return absl::OkStatus();
 }
 

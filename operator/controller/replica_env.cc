@@ -8,6 +8,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/names.h"
+#include "api/v1/tf_config_size.h"
 #include "operator/controller/main_container.h"
 #include "operator/kube/object.h"
 
@@ -127,11 +128,17 @@ int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
   return main == nullptr ? 1 : std::clamp(GpusOf(*main), 1, kMostGpus);
 }
 
+bool HasTfConfig(const api::TrainingJob& job, api::Role role) {
+  return api::NeedsTfConfig(job, role) || api::TfConfigSize(job, role) <= api::kLongestTfConfig;
+}
+
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
   const api::TrainingJob& job = cluster.job();
   const Dialects dialects = DialectsOf(job, replica.role);
   std::vector<EnvVar> env;
-  if (dialects.tensorflow) env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
+  if (dialects.tensorflow && HasTfConfig(job, replica.role)) {
+    env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
+  }
   AddLockstep(job, replica, attempt, env);
   if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {

@@ -21,6 +21,9 @@ struct EnvVar {
 // TF_CONFIG.
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
+// False if it is too long and the role's program may well do without.
+bool HasTfConfig(const api::TrainingJob& job, api::Role role);
+
 // GPUs of the role's main container, if the job does not say otherwise; at least 1.
 int ProcessesPerPod(const api::TrainingJob& job, api::Role role);
 

@@ -19,12 +19,18 @@ std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
   return replicas;
 }
 
+bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
+  if (replica.role == api::Role::kWorker) {
+    return std::ranges::binary_search(job.status.completed_indexes, replica.index);
+  }
+  const auto counts = job.status.replica_statuses.find(replica.role);
+  return replica.role == api::Role::kChief && counts != job.status.replica_statuses.end() &&
+         counts->second.succeeded > 0;
+}
+
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
   std::vector<Replica> replicas = AllReplicas(job);
-  std::erase_if(replicas, [&job](const Replica& replica) {
-    return replica.role == api::Role::kWorker &&
-           std::ranges::binary_search(job.status.completed_indexes, replica.index);
-  });
+  std::erase_if(replicas, [&job](const Replica& replica) { return HasCompleted(job, replica); });
   return replicas;
 }
 

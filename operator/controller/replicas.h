@@ -19,7 +19,10 @@ struct Replica {
 int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 without the role
 // Every replica of the spec: chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);
-// Those that still need a pod: without the workers in status.completedIndexes.
+// True if the replica has done its work in the present attempt, by the job's status: its pod may be
+// gone. Of workers status.completedIndexes says so, of the chief its count in replicaStatuses.
+bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
+// Those that still need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
 // The chief, else worker 0: rank 0, the rendezvous' address, the one whose success counts.
 Replica LeadingReplica(const api::TrainingJob& job);

@@ -4,23 +4,18 @@
 #include <optional>
 #include <string>
 
+#include "operator/controller/losses.h"
 #include "operator/controller/plan.h"
 
 namespace lockstep::controller {
 
-enum class LossCause {
-  kPermanent,    // will fail again: the job fails
-  kApplication,  // charged to backoffLimit
-  kDisruption,   // preempted, drained, evicted, node lost, deleted: free
-};
-
-// Why a pod that has failed, or is being deleted by somebody, was lost. One that had failed before
-// it was deleted has failed.
-LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
-
-// Charges new losses: all of a gang's pods start again as the next attempt; in the other scopes,
-// and always for an Evaluator, only the pod that was lost. The plan only writes that down; when it
-// is written, PlanRunning deletes and creates. Fails the job for a permanent loss or when
+// Finds what was lost first, and charges that, once: a peer that ends by itself while another was
+// disrupted, killed by a signal or for its memory, or is on a silent node, ends because of that. So
+// that this is known, members of other images that end by themselves wait for Settings::settling.
+// The bundled trainer says by its code that it lost a peer; that costs nothing while a replica that
+// it waits for is not there. All of a gang's pods start again as the next attempt; in the other
+// scopes, and always for an Evaluator, only the pod that was lost. The plan only writes that down;
+// when it is written, PlanRunning deletes and creates. Fails the job for a permanent loss or when
 // backoffLimit is spent. Nothing if no replica was lost.
 std::optional<Plan> PlanRestart(const Observed& observed);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/v1/tf_config_size.h"
 #include "operator/controller/addresses.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/gang_rule.h"
@@ -11,6 +12,7 @@
 #include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/made_from.h"
 #include "operator/controller/obstacle.h"
+#include "operator/controller/replica_env.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 
@@ -133,6 +135,19 @@ void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
                                      fmt::join(names, ", "))});
 }
 
+// Said once, too.
+void WarnOfNoTfConfig(const Observed& observed, Plan& plan) {
+  const api::TrainingJob& job = observed.job;
+  if (FindCondition(job.status, kCreated) != nullptr) return;
+  for (const auto& [role, replicas] : job.spec.replica_specs) {
+    if (HasTfConfig(job, role)) continue;
+    plan.events.push_back(
+        {PlannedEvent::Type::kWarning, "TfConfigLeftOut",
+         fmt::format("TF_CONFIG would be longer than {} bytes; pods of role {} get none",
+                     api::kLongestTfConfig, api::RoleName(role))});
+  }
+}
+
 // Said once, too: what only a gang scheduler reads.
 void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
   const auto& policy = observed.job.spec.run_policy.scheduling_policy;
@@ -179,6 +194,7 @@ Plan PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   WarnOfOverriddenEnv(observed, plan);
+  WarnOfNoTfConfig(observed, plan);
   WarnOfIgnoredScheduling(observed, plan);
   WarnOfIgnoredEdit(observed, plan);
   PlanDeletes(observed, plan);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "api/base/shorten.h"
@@ -19,6 +20,8 @@ constexpr std::size_t kLongestMessage = 16'384;
 
 void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   int wanted = 0, ready = 0, kubelet_restarts = 0;
+  // A chief that has finished stays so, like a completed index, when its pod is gone.
+  const bool chief_done = HasCompleted(observed.job, {api::Role::kChief, 0});
   status.replica_statuses.clear();
   for (const auto& [role, spec] : observed.job.spec.replica_specs) {
     status.replica_statuses[role].desired = spec.replicas;
@@ -35,6 +38,11 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     ready += is_ready || HasSucceeded(pod) ? 1 : 0;
     kubelet_restarts += pod.restart_count;
   }
+  const auto chief = status.replica_statuses.find(api::Role::kChief);
+  if (chief_done && chief != status.replica_statuses.end() && chief->second.succeeded == 0) {
+    chief->second.succeeded = 1;
+    ++ready;
+  }
   status.ready_replicas = fmt::format("{}/{}", ready, wanted);
   const int restarts = status.restarts.application + status.restarts.disruption + kubelet_restarts;
   status.restart_count = std::max(status.restart_count, restarts);
@@ -48,6 +56,11 @@ void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& stat
       status.completed_indexes.insert(place, pod.index);
     }
   }
+}
+
+bool HasSucceededChief(const api::TrainingJobStatus& status) {
+  const auto chief = status.replica_statuses.find(api::Role::kChief);
+  return chief != status.replica_statuses.end() && chief->second.succeeded > 0;
 }
 
 // JSON has no NaN: such a value is left out.
@@ -158,7 +171,7 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
 
 void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {
   plan.status = observed.job.status;
-  plan.status_can_wait = false;
+  plan.status_can_wait = plan.only_counts = false;
   plan.events.clear();
   RequeueWithin(plan, delay);
 }
@@ -172,12 +185,12 @@ std::string StateOf(const api::TrainingJobStatus& status) {
 
 bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
                          const api::TrainingJobStatus& written) {
+  if (HasSucceededChief(status) != HasSucceededChief(written)) return false;
   api::TrainingJobStatus masked = status;
   masked.replica_statuses = written.replica_statuses;
   masked.ready_replicas = written.ready_replicas;
   masked.restart_count = written.restart_count;
   masked.restarts.since_progress = written.restarts.since_progress;
-  masked.completed_indexes = written.completed_indexes;
   masked.progress = written.progress;
   MaskReasons(written.conditions, masked.conditions);
   // Forgetting can wait: a retry time that has passed, a lost pod that is gone. Noting cannot.
@@ -188,6 +201,11 @@ bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
       });
   if (only_forgets) masked.counted_pods = written.counted_pods;
   return masked == written;
+}
+
+Time SecondsAfter(Time time, std::int64_t seconds) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return time + std::chrono::seconds(std::min(seconds, kMost));
 }
 
 Time WholeSeconds(Time time) {

@@ -1,6 +1,7 @@
 // The parts of a status that every rule writes the same way. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,10 @@ std::string StateOf(const api::TrainingJobStatus& status);
 // True if only counts, progress and their like differ: what may wait for a write.
 bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
                          const api::TrainingJobStatus& written);
+
+// Whole seconds after a time; a number of them that is too large for a time stands for the largest
+// that the schema takes.
+Time SecondsAfter(Time time, std::int64_t seconds);
 
 // API objects carry whole seconds.
 Time WholeSeconds(Time time);

@@ -1,5 +1,6 @@
 #include "operator/controller/suspend_rule.h"
 
+#include "operator/controller/attempt.h"
 #include "operator/controller/gang_rule.h"
 #include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/status.h"
@@ -23,11 +24,9 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   ClearCondition(observed, plan.status, kRunning, "Suspended", message);
   ClearCondition(observed, plan.status, kRestarting, "Suspended", message);
-  // Pods of a closed attempt can be told from those made at resume. It charges no budget.
-  if (!observed.pods.empty() || job.status.start_time) ++plan.status.attempt;
+  if (!observed.pods.empty() || job.status.start_time) CloseAttempt(job, plan.status);
   plan.status.start_time.reset();
   plan.status.next_retry_time.reset();
-  plan.status.counted_pods.clear();
   plan.events.push_back({PlannedEvent::Type::kNormal, "Suspended", message});
   return plan;
 }

@@ -1,4 +1,5 @@
-// A few read-only pages over HTTP, by civetweb: probes and metrics.
+// A few read-only pages over HTTP: probes and metrics. Whoever connects and says nothing keeps
+// nobody waiting: a pod of anybody's could have the operator killed by the probe that it starves.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@ struct HttpAnswer {
   std::string body;
 };
 
-// Called on a server's thread, several at a time.
+// Called on the server's thread.
 using HttpPage = std::function<HttpAnswer()>;
 
 // "HOST:PORT", "[::1]:PORT", or ":PORT" for all addresses; InvalidArgument says what was found.
@@ -29,7 +30,7 @@ class HttpServer {
   // if it cannot be listened on.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, const std::map<std::string, HttpPage>& pages);
-  virtual ~HttpServer() = default;  // waits for answers under way
+  virtual ~HttpServer() = default;
   virtual int port() const = 0;
 };
 

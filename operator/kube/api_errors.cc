@@ -21,12 +21,13 @@ absl::Status Make(const std::string& what, int http_status, const std::string& r
 absl::StatusCode CodeOf(int http_status, const std::string& reason) {
   using enum absl::StatusCode;
   switch (http_status) {
+    case 422:
+      return reason == "Invalid" || reason.empty() ? kInvalidArgument : kFailedPrecondition;
     case 400:
     case 406:
     case 413:
     case 415:
-    case 422:
-      return kInvalidArgument;
+      return kFailedPrecondition;
     case 401:
       return kUnauthenticated;
     case 403:

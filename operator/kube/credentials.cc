@@ -1,5 +1,7 @@
 #include "operator/kube/credentials.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "api/base/log.h"
@@ -42,6 +44,12 @@ absl::StatusOr<TlsMaterial> Credentials::Tls() {
   TlsMaterial tls;
   LOCKSTEP_ASSIGN_OR_RETURN(
       tls.ca, TextOrFile(config_.ca_pem, config_.ca_file, "the cluster's certificate authority"));
+  const bool has_ca = !config_.ca_pem.empty() || !config_.ca_file.empty();
+  if (has_ca && tls.ca.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the cluster's certificate authority{}: found nothing, expected certificates in PEM",
+        config_.ca_file.empty() ? "" : ", " + config_.ca_file));
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(
       tls.certificate, TextOrFile(config_.client_certificate_pem, config_.client_certificate_file,
                                   "the client certificate"));

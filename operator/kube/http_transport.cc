@@ -207,7 +207,7 @@ std::size_t ReadSome(concurrency::streams::streambuf<std::uint8_t>& from,
 
 // Why a request was cancelled, if it was.
 struct Fate {
-  std::atomic<bool> late{false}, stopped{false};
+  std::atomic<bool> late{false}, stopped{false}, too_long{false};
   pplx::cancellation_token_source cancel;
 };
 
@@ -230,13 +230,21 @@ class CpprestTransport final : public HttpTransport {
     const Alarm::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
+      // Cancelling closes the connection too: whoever has it next must not read the rest.
+      message.set_progress_handler(
+          [fate, most = request.most_bytes](http::message_direction::direction direction,
+                                            utility::size64_t bytes) {
+            if (direction != http::message_direction::download || bytes <= most) return;
+            fate->too_long = true;
+            fate->cancel.cancel();
+          });
       const ByteBuffer body;
       message.set_response_stream(body.create_ostream());
       const http::http_response answer =
           Await(client_.request(message, fate->cancel.get_token())
                     .then([](const http::http_response& begun) { return begun.content_ready(); }));
       return absl::StatusOr<HttpResponse>(
-          HttpResponse{answer.status_code(), RetryAfterOf(answer), TextOf(body)});
+          HttpResponse{answer.status_code(), RetryAfterOf(answer), TextOf(body), fate->too_long});
     });
     deadlines_.Cancel(deadline);
     return response;
@@ -256,7 +264,7 @@ class CpprestTransport final : public HttpTransport {
       http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
       const http::http_response answer =
           Await(client.request(MessageOf(request), fate->cancel.get_token()));
-      HttpResponse result{answer.status_code(), RetryAfterOf(answer), ""};
+      HttpResponse result{answer.status_code(), RetryAfterOf(answer), "", false};
       if (result.status == http::status_codes::OK) {
         deadlines_.Cancel(deadline);
         const absl::Status end = Drain(answer, on_bytes);
@@ -327,6 +335,7 @@ class CpprestTransport final : public HttpTransport {
     } catch (const pplx::task_canceled& error) {
       reason = error.what();
     }
+    if (fate.too_long) return HttpResponse{.too_long = true};
     if (fate.stopped) return absl::CancelledError("stopped");
     if (fate.late) {
       return absl::DeadlineExceededError(

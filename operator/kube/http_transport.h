@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,12 +23,16 @@ struct HttpRequest {
   std::string body;    // JSON; empty: none
   std::string bearer_token;    // empty: none
   bool may_be_silent = false;  // of a stream: silence is no sign of death
+  // Of Send: a body that is longer is not read to its end. An API server sends one object of at
+  // most 10 MB, and lists as long as their pages are asked for.
+  std::size_t most_bytes = 32U << 20U;
 };
 
 struct HttpResponse {
   int status = 0;
   std::optional<std::chrono::seconds> retry_after;
   std::string body;
+  bool too_long = false;  // the body is longer than most_bytes: status and body are not read
 };
 
 // PEM texts. Empty ca: the system's roots; otherwise these and no others are trusted.

@@ -18,7 +18,7 @@ namespace ondemand = simdjson::ondemand;
 using simdjson::error_code;
 using JsonType = ondemand::json_type;
 
-constexpr int kDeepest = 200;
+constexpr int kDeepest = 200;  // kTooDeep says so
 
 // What is read of a value.
 struct Scope {
@@ -99,7 +99,7 @@ class ObjectReader {
   }
 
   error_code ReadMembers(ondemand::object members, const Scope& scope, Object& into) {
-    if (++depth_ > kDeepest) return simdjson::DEPTH_ERROR;
+    ++depth_;
     into = Object::object();
     for (auto member : members) {
       std::string_view name;
@@ -115,7 +115,7 @@ class ObjectReader {
   }
 
   error_code ReadEntries(ondemand::array entries, const Scope& scope, Object& into) {
-    if (++depth_ > kDeepest) return simdjson::DEPTH_ERROR;
+    ++depth_;
     into = Object::array();
     for (auto entry : entries) {
       ondemand::value value;
@@ -129,6 +129,11 @@ class ObjectReader {
   error_code Read(ondemand::value value, const Scope& scope, Object& into) {
     JsonType type{};
     if (const error_code error = value.type().get(type)) return error;
+    const bool is_nested = type == JsonType::object || type == JsonType::array;
+    if (is_nested && depth_ == kDeepest) {  // passed over, as what is left out is
+      into = kTooDeep;
+      return simdjson::SUCCESS;
+    }
     switch (type) {
       case JsonType::object: {
         ondemand::object members;
@@ -170,9 +175,6 @@ class ObjectReader {
 };
 
 absl::Status ErrorOf(error_code error, ondemand::document& document, const char* text) {
-  if (error == simdjson::DEPTH_ERROR) {
-    return absl::InvalidArgumentError(fmt::format("nested deeper than {} levels", kDeepest));
-  }
   const char* place = nullptr;
   if (document.current_location().get(place) != simdjson::SUCCESS) {
     return absl::InvalidArgumentError(fmt::format("not JSON: {}", simdjson::error_message(error)));

@@ -9,9 +9,13 @@
 
 namespace lockstep::kube {
 
+// What stands for a value that is nested deeper than 200 levels: text, where whoever reads the
+// object expects another type. One such object must not cost a list or a watch all the others.
+inline constexpr char kTooDeep[] = "(nested deeper than 200 levels)";
+
 // Leaves out metadata.managedFields, at any depth: nobody here reads it, it is often half of an
-// object, and a write without it keeps the server's. InvalidArgument: no JSON, neither an object
-// nor a list, or nested deeper than 200 levels.
+// object, and a write without it keeps the server's. InvalidArgument: no JSON, or neither an object
+// nor a list.
 absl::StatusOr<Object> ParseObject(std::string_view text);
 
 // Of the object, or of each entry of the list, that is the root's member `under` (empty: of the

@@ -32,6 +32,18 @@ std::string Query(const std::vector<std::pair<std::string, std::string>>& parame
   return query;
 }
 
+absl::Status CheckKey(const Kind& kind, const Key& key) {
+  const auto check = [&](const char* what, const std::string& text) {
+    const bool is_segment = !text.empty() && text != "." && text != ".." &&
+                            text.find_first_of("/%") == std::string::npos;
+    if (is_segment) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: found the {} \"{}\", expected one that can stand in a path", kind.plural, what, text));
+  };
+  if (const absl::Status name = check("name", key.name); !name.ok()) return name;
+  return kind.namespaced ? check("namespace", key.namespace_name) : absl::OkStatus();
+}
+
 std::string CollectionPath(const Kind& kind, const std::string& namespace_name) {
   std::string path = kind.group.empty() ? "/api/" : "/apis/" + kind.group + "/";
   path += kind.version;

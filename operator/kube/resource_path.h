@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::kube {
@@ -19,6 +20,10 @@ std::string Query(const std::vector<std::pair<std::string, std::string>>& parame
 std::string CollectionPath(const Kind& kind, const std::string& namespace_name);
 // "/apis/apps/v1/namespaces/default/deployments/web"
 std::string ObjectPath(const Kind& kind, const Key& key);
+
+// InvalidArgument if the key's name or namespace is none that the API knows: empty, ".", "..", or
+// with a "/" or "%", which would name another path than the object's.
+absl::Status CheckKey(const Kind& kind, const Key& key);
 
 // "create pods default/a"; without what is empty.
 std::string Describe(const char* verb, const Kind& kind, const Key& key);

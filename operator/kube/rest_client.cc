@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <random>
@@ -20,8 +21,10 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr std::size_t kLongestEvent = 8U << 20U;  // bytes; etcd keeps no object above 1.5 MB
-constexpr int kMostRetries = 10;                  // of one call, when the server asks for them
+constexpr int kMostRetries = 10;  // of one call, when the server asks for them
+
+// Between two tries of a watch, whatever the server asks for: its silence would pass for health.
+constexpr Duration kLongestPause = std::chrono::minutes(1);
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -76,6 +79,7 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
     return CallForObject(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
 
@@ -119,12 +123,14 @@ class ApiServerClient final : public RestClient {
     return options;
   }
   absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
     return Call(Describe("delete", kind, key), {"DELETE", ObjectPath(kind, key), options.dump()})
         .status();
   }
 
   absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
                              const char* subresource) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, KeyOf(object)));
     const std::string what = Describe(verb, kind, KeyOf(object));
     if (ResourceVersion(object).empty()) {  // the server would overwrite what it has
       return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
@@ -136,8 +142,9 @@ class ApiServerClient final : public RestClient {
   absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
                                        std::string_view under = "",
                                        const FieldTree* keep = nullptr) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::string body, Call(what, std::move(request)));
-    absl::StatusOr<Object> object = ParseObject(body, under, keep);
+    LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
+    if (answer.too_long) return absl::InternalError(what + ": the answer is too long to be read");
+    absl::StatusOr<Object> object = ParseObject(answer.body, under, keep);
     if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
     return object;
   }
@@ -147,8 +154,12 @@ class ApiServerClient final : public RestClient {
     return CallForObject(what, std::move(request), "", &kMetadata);
   }
 
-  // The body of a success; waits and tries again where the server asks for it.
-  absl::StatusOr<std::string> Call(const std::string& what, HttpRequest request);
+  // A success, or one that is too long to be read; waits and tries again where the server asks for
+  // it.
+  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
+  // A page of at most `limit` objects, if it is not too long to be read.
+  absl::StatusOr<std::optional<Object>> ReadPage(const std::string& what, const Kind& kind,
+                                                 const ListOptions& options, int limit);
   absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline);
   // Ok at the end of a 200's body.
   absl::Status StreamTo(const std::string& what, HttpRequest request, const std::stop_token& stop,
@@ -167,7 +178,7 @@ absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, Ste
   return transport_->Send(request, deadline - Now());
 }
 
-absl::StatusOr<std::string> ApiServerClient::Call(const std::string& what, HttpRequest request) {
+absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
   limiter_.WaitForTurn();
   const SteadyTime deadline = Now() + options_.request_deadline;
   bool renewed = false, repeated = false;
@@ -178,7 +189,8 @@ absl::StatusOr<std::string> ApiServerClient::Call(const std::string& what, HttpR
       continue;
     }
     if (!response.ok()) return Annotate(what, response.status());
-    if (response->status >= 200 && response->status < 300) return std::move(response->body);
+    if (response->too_long) return response;
+    if (response->status >= 200 && response->status < 300) return response;
     if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
       renewed = true;
       continue;
@@ -191,16 +203,32 @@ absl::StatusOr<std::string> ApiServerClient::Call(const std::string& what, HttpR
   }
 }
 
+absl::StatusOr<std::optional<Object>> ApiServerClient::ReadPage(const std::string& what,
+                                                                const Kind& kind,
+                                                                const ListOptions& options,
+                                                                int limit) {
+  const std::string query = Query({{"limit", limit > 0 ? std::to_string(limit) : ""},
+                                   {"continue", options.continue_token},
+                                   {"labelSelector", options.label_selector}});
+  HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
+  if (limit > 1) request.most_bytes = options_.longest_page;  // one object is read in any case
+  LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
+  if (answer.too_long) return std::optional<Object>();
+  absl::StatusOr<Object> list = ParseObject(answer.body, "items", options.keep);
+  if (!list.ok()) return absl::InternalError(Annotate(what, list.status()).message());
+  return std::optional(*std::move(list));
+}
+
 absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& options) {
   const std::string what = Describe("list", kind, {options.namespace_name, ""});
-  const std::string query =
-      Query({{"limit", options.limit > 0 ? std::to_string(options.limit) : ""},
-             {"continue", options.continue_token},
-             {"labelSelector", options.label_selector}});
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      Object list,
-      CallForObject(what, {"GET", CollectionPath(kind, options.namespace_name) + query}, "items",
-                    options.keep));
+  std::optional<Object> read;
+  for (int limit = options.limit; !read; limit /= 2) {
+    LOCKSTEP_ASSIGN_OR_RETURN(read, ReadPage(what, kind, options, limit));
+    if (!read && limit <= 1) {
+      return absl::InternalError(what + ": the answer is too long to be read");
+    }
+  }
+  Object& list = *read;
   const Object& metadata = Member(list, "metadata");
   if (!metadata.is_object()) return absl::InternalError(what + ": the answer is no list");
   Page page;
@@ -235,7 +263,9 @@ absl::Status ApiServerClient::StreamTo(
       renewed = true;
       continue;
     }
-    if (AsksToComeBack(*response)) WaitOrStop(*response->retry_after, stop);
+    if (AsksToComeBack(*response)) {
+      WaitOrStop(std::min<Duration>(*response->retry_after, kLongestPause), stop);
+    }
     if (stop.stop_requested()) return absl::OkStatus();
     return ErrorOf(what, *response);
   }
@@ -251,7 +281,7 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
              {"labelSelector", options.label_selector},
              {"resourceVersion", options.resource_version},
              {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
-  WatchDecoder decoder(what, kLongestEvent, options.keep);
+  WatchDecoder decoder(what, options_.longest_event, options.keep);
   const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
     if (!stop.stop_requested()) on_event(std::move(event));
   };
@@ -264,6 +294,7 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
 absl::Status ApiServerClient::ReadPodLog(
     const Key& pod, const PodLogOptions& options, std::stop_token stop,
     const std::function<void(const std::string& text)>& on_text) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckKey(kPodKind, pod));
   const std::string query =
       Query({{"container", options.container},
              {"follow", options.follow ? "true" : ""},

@@ -3,12 +3,36 @@
 #include <utility>
 
 namespace lockstep::kube {
+namespace {
+
+std::string OwnerKindOf(const Object& reference) {
+  const std::string kind = TextMember(reference, "kind");
+  const std::string api_version = TextMember(reference, "apiVersion");
+  const std::size_t slash = api_version.find('/');
+  return kind + "." + (slash == std::string::npos ? "" : api_version.substr(0, slash));
+}
+
+Owner OwnerOf(const Identity& object) {
+  return {object.key.namespace_name, object.owner_kind, object.owner_uid};
+}
+
+}  // namespace
+
+std::string OwnerKind(const Kind& kind) {
+  return kind.kind + "." + kind.group;
+}
+
+Owner OwnerOf(const Object& object) {
+  const Object& reference = ControllerOf(object);
+  return {Namespace(object), OwnerKindOf(reference), TextMember(reference, "uid")};
+}
 
 Identity IdentityOf(const Object& object) {
   const Object& owner = ControllerOf(object);
   return {.key = KeyOf(object),
           .uid = Uid(object),
           .resource_version = ResourceVersion(object),
+          .owner_kind = owner.is_null() ? "" : OwnerKindOf(owner),
           .owner_name = TextMember(owner, "name"),
           .owner_uid = TextMember(owner, "uid"),
           .being_deleted = IsBeingDeleted(object)};
@@ -20,7 +44,9 @@ FieldTree IdentityFields() {
           "metadata.uid",
           "metadata.resourceVersion",
           "metadata.deletionTimestamp",
+          "metadata.ownerReferences.apiVersion",
           "metadata.ownerReferences.controller",
+          "metadata.ownerReferences.kind",
           "metadata.ownerReferences.name",
           "metadata.ownerReferences.uid"};
 }
@@ -31,9 +57,10 @@ AnyStore::Ptr AnyStore::Find(const Key& key) const {
   return it == objects_.end() ? nullptr : *it;
 }
 
-std::vector<AnyStore::Ptr> AnyStore::AllOwnedBy(const std::string& owner_uid) const {
+std::vector<AnyStore::Ptr> AnyStore::AllOwnedBy(const Owner& owner) const {
+  if (owner.uid.empty()) return {};
   const std::lock_guard lock(mutex_);
-  const auto owned = by_owner_.find(owner_uid);
+  const auto owned = by_owner_.find(owner);
   if (owned == by_owner_.end()) return {};
   return {owned->second.begin(), owned->second.end()};
 }
@@ -61,8 +88,8 @@ void AnyStore::SetResourceVersion(const std::string& version) {
 AnyStore::Ptr AnyStore::Replace(const Ptr& object) {
   const std::lock_guard lock(mutex_);
   Ptr before = PutInto(objects_, object);
-  if (before && before->owner_uid != object->owner_uid) UnindexLocked(before);
-  if (!object->owner_uid.empty()) PutInto(by_owner_[object->owner_uid], object);
+  if (before && OwnerOf(*before) != OwnerOf(*object)) UnindexLocked(before);
+  if (!object->owner_uid.empty()) PutInto(by_owner_[OwnerOf(*object)], object);
   return before;
 }
 
@@ -84,7 +111,7 @@ AnyStore::Ptr AnyStore::Take(const Key& key) {
 }
 
 void AnyStore::UnindexLocked(const Ptr& object) {
-  const auto owned = by_owner_.find(object->owner_uid);
+  const auto owned = by_owner_.find(OwnerOf(*object));
   if (owned == by_owner_.end()) return;
   owned->second.erase(object);
   if (owned->second.empty()) by_owner_.erase(owned);

@@ -1,6 +1,7 @@
 // What an informer has seen of one kind. Thread-safe; what is kept is shared and never changes.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -15,11 +16,24 @@
 
 namespace lockstep::kube {
 
+// A controlling owner, who is of its children's namespace. A uid alone says nothing: it is no
+// secret, and anybody may write it into an object of their own.
+struct Owner {
+  std::string namespace_name;
+  std::string kind;  // "Job.batch"
+  std::string uid;
+  auto operator<=>(const Owner&) const = default;
+};
+std::string OwnerKind(const Kind& kind);
+// Without a controlling owner the uid is empty.
+Owner OwnerOf(const Object& object);
+
 // What every object is known by, whatever else is kept of it.
 struct Identity {
   Key key;
   std::string uid, resource_version;
-  std::string owner_name, owner_uid;  // of the controlling owner; empty without one
+  // Of the controlling owner; empty without one. See Owner.
+  std::string owner_kind, owner_name, owner_uid;
   bool being_deleted = false;
 };
 Identity IdentityOf(const Object& object);
@@ -43,8 +57,8 @@ class AnyStore {
   // Everything up to this version has been seen; empty before the first list.
   std::string resource_version() const;
   void SetResourceVersion(const std::string& version);
-  // Objects whose controlling owner has this uid, by name.
-  std::vector<Ptr> AllOwnedBy(const std::string& owner_uid) const;
+  // Objects of this controlling owner, by name.
+  std::vector<Ptr> AllOwnedBy(const Owner& owner) const;
 
  protected:
   ~AnyStore() = default;
@@ -67,7 +81,7 @@ class AnyStore {
 
   mutable std::mutex mutex_;
   Objects objects_;
-  std::map<std::string, Objects> by_owner_;  // by uid
+  std::map<Owner, Objects> by_owner_;
   std::string resource_version_;
 };
 
@@ -77,9 +91,7 @@ class Store final : public AnyStore {
   using Ptr = std::shared_ptr<const Cached<Value>>;
 
   Ptr Get(const Key& key) const { return Typed(Find(key)); }
-  std::vector<Ptr> OwnedBy(const std::string& owner_uid) const {
-    return Typed(AllOwnedBy(owner_uid));
-  }
+  std::vector<Ptr> OwnedBy(const Owner& owner) const { return Typed(AllOwnedBy(owner)); }
   std::vector<Ptr> List() const { return Typed(All()); }
 
   Ptr Put(const Ptr& object) { return Typed(Replace(object)); }

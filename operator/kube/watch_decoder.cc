@@ -33,18 +33,20 @@ absl::Status WatchDecoder::Feed(std::string_view bytes,
     const std::size_t end = bytes.find('\n');
     const bool whole = end != std::string_view::npos;
     const std::string_view piece = whole ? bytes.substr(0, end) : bytes;
-    if (partial_.size() + piece.size() > longest_line_) {
-      return absl::UnavailableError(
-          fmt::format("{}: an event is longer than {} bytes", what_, longest_line_));
-    }
-    if (!whole) {
+    if (scanner_ || partial_.size() + piece.size() > longest_line_) {
+      Scan(piece);
+    } else if (!whole || !partial_.empty()) {
       partial_ += piece;
-      return absl::OkStatus();
     }
-    if (partial_.empty()) {
+    if (!whole) return absl::OkStatus();
+    if (scanner_) {
+      LogWarning("an event is too long; only the object's identity is read of it",
+                 {{"watch", what_}, {"limit", longest_line_}});
+      const IdentityScanner scanned = *std::exchange(scanner_, std::nullopt);
+      LOCKSTEP_RETURN_IF_ERROR(HandOver(scanned.event(), on_event));
+    } else if (partial_.empty()) {
       LOCKSTEP_RETURN_IF_ERROR(DecodeLine(piece, on_event));
     } else {
-      partial_ += piece;
       const std::string line = std::exchange(partial_, {});
       LOCKSTEP_RETURN_IF_ERROR(DecodeLine(line, on_event));
     }
@@ -52,8 +54,17 @@ absl::Status WatchDecoder::Feed(std::string_view bytes,
   }
 }
 
+void WatchDecoder::Scan(std::string_view piece) {
+  if (!scanner_) {
+    scanner_.emplace();
+    scanner_->Feed(partial_);
+    std::string().swap(partial_);
+  }
+  scanner_->Feed(piece);
+}
+
 absl::Status WatchDecoder::Finish() const {
-  if (partial_.empty()) return absl::OkStatus();
+  if (partial_.empty() && !scanner_) return absl::OkStatus();
   return absl::UnavailableError(fmt::format("{}: the stream ended within an event", what_));
 }
 
@@ -65,28 +76,32 @@ absl::Status WatchDecoder::DecodeLine(std::string_view line,
     return absl::UnavailableError(
         fmt::format("{}: an event is {}", what_, std::string(event.status().message())));
   }
-  const auto type = event->is_object() ? event->find("type") : event->end();
-  const auto object = event->is_object() ? event->find("object") : event->end();
-  if (type == event->end() || !type->is_string() || object == event->end() ||
-      !object->is_object()) {
-    return absl::UnavailableError(fmt::format("{}: an event has no type or no object: {}", what_,
-                                              Shortened(std::string(line), 200)));
-  }
-  const auto name = type->get<std::string>();
-  if (name == "ERROR") {  // its object is a Status, whose members `keep` does not know
+  if (TextMember(*event, "type") == "ERROR") {
+    // Its object is a Status, whose members `keep` does not know.
     event = ParseObject(line);
     return ErrorOf(what_, event.ok() ? Member(*event, "object") : Object());
   }
-  const std::optional<WatchEvent::Type> known = TypeOf(name);
+  return HandOver(*std::move(event), on_event);
+}
+
+absl::Status WatchDecoder::HandOver(Object event, const std::function<void(WatchEvent)>& on_event) {
+  const std::string type = TextMember(event, "type");
+  if (type.empty() || !Member(event, "object").is_object()) {
+    return absl::UnavailableError(
+        fmt::format("{}: an event has no type or no object: {}", what_,
+                    Shortened(event.dump(-1, ' ', true, Object::error_handler_t::replace), 200)));
+  }
+  const std::optional<WatchEvent::Type> known = TypeOf(type);
   if (!known) {
-    LogWarning("a watch event of unknown type is passed over", {{"watch", what_}, {"type", name}});
+    LogWarning("a watch event of unknown type is passed over", {{"watch", what_}, {"type", type}});
     return absl::OkStatus();
   }
-  if (ResourceVersion(*object).empty()) {
+  Object& object = event["object"];
+  if (ResourceVersion(object).empty()) {
     return absl::UnavailableError(
         fmt::format("{}: an event's object has no metadata.resourceVersion", what_));
   }
-  on_event({*known, std::move(*object)});
+  on_event({*known, std::move(object)});
   return absl::OkStatus();
 }
 

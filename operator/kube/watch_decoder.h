@@ -3,20 +3,23 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "operator/kube/client.h"
+#include "operator/kube/identity_scanner.h"
 
 namespace lockstep::kube {
 
 class WatchDecoder {
  public:
-  // `what` stands before the messages of errors. A line, which holds one event, is no longer than
-  // `longest_line` bytes: etcd keeps no object above 1.5 MB.
-  // Of objects what `keep` names is read, null: all; it outlives the decoder.
-  explicit WatchDecoder(std::string what, std::size_t longest_line = 8U << 20U,
+  // `what` stands before the messages of errors. Of a line, which holds one event, that is longer
+  // than `longest_line` bytes only the object's identity is read, so that nobody's object ends the
+  // watch of all the others: etcd keeps no object above 1.5 MB, but escapes make a byte six.
+  // Of other objects what `keep` names is read, null: all; it outlives the decoder.
+  explicit WatchDecoder(std::string what, std::size_t longest_line = 4U << 20U,
                         const FieldTree* keep = nullptr);
 
   // `bytes` may end anywhere. An error is the end: OutOfRange when the server has forgotten the
@@ -29,11 +32,15 @@ class WatchDecoder {
 
  private:
   absl::Status DecodeLine(std::string_view line, const std::function<void(WatchEvent)>& on_event);
+  absl::Status HandOver(Object event, const std::function<void(WatchEvent)>& on_event);
+  // Takes in a piece of a line that is too long to be kept.
+  void Scan(std::string_view piece);
 
   const std::string what_;
   const std::size_t longest_line_;
   const FieldTree* const keep_;
-  std::string partial_;  // a line's beginning
+  std::string partial_;                     // a line's beginning
+  std::optional<IdentityScanner> scanner_;  // of a line that is too long; partial_ is empty then
 };
 
 }  // namespace lockstep::kube

@@ -1,12 +1,18 @@
 #include "operator/kube/work_queue.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace lockstep::kube {
 
-WorkQueue::WorkQueue(const Clock& clock, BackoffPolicy policy, std::uint32_t seed)
-    : clock_(clock), policy_(policy), random_(seed) {}
+WorkQueue::WorkQueue(const Clock& clock, BackoffPolicy policy, std::uint32_t seed,
+                     int most_of_namespace)
+    : clock_(clock),
+      policy_(policy),
+      most_of_namespace_(most_of_namespace > 0 ? most_of_namespace
+                                               : std::numeric_limits<int>::max()),
+      random_(seed) {}
 
 void WorkQueue::Add(const Key& key) {
   std::unique_lock lock(mutex_);
@@ -38,12 +44,12 @@ std::optional<Key> WorkQueue::Get() {
   std::unique_lock lock(mutex_);
   while (!shut_down_) {
     MoveDueLocked();
-    if (ready_.empty()) {
+    std::optional<Key> key = TakeLocked();
+    if (!key) {
       WaitLocked(lock);
       continue;
     }
-    std::optional<Key> key = TakeLocked();
-    const Wakeup wakeup = ready_.empty() ? ForDueLocked() : ForReadyLocked();
+    const Wakeup wakeup = NextLocked() == turns_.end() ? ForDueLocked() : ForReadyLocked();
     UnlockAndNotify(lock, wakeup);
     return key;
   }
@@ -90,8 +96,10 @@ void WorkQueue::Done(const Key& key) {
   if (started == processing_.end()) return;
   if (observer_ != nullptr) observer_->OnDone(clock_.SteadyNow() - started->second);
   processing_.erase(started);
-  if (!dirty_.contains(key)) return;
-  ready_.push_back(key);
+  const auto busy = busy_.find(key.namespace_name);
+  if (--busy->second == 0) busy_.erase(busy);
+  if (dirty_.contains(key)) PutReadyLocked(key);
+  if (NextLocked() == turns_.end()) return;
   const Wakeup wakeup = ForReadyLocked();
   UnlockAndNotify(lock, wakeup);
 }
@@ -105,13 +113,13 @@ void WorkQueue::ShutDown() {
 
 std::size_t WorkQueue::size() const {
   const std::lock_guard lock(mutex_);
-  return ready_.size();
+  return ready_count_;
 }
 
 WorkQueueStats WorkQueue::Stats() const {
   const std::lock_guard lock(mutex_);
   WorkQueueStats stats{
-      .ready = ready_.size(), .delayed = delayed_.size(), .adds = adds_, .retries = retries_};
+      .ready = ready_count_, .delayed = delayed_.size(), .adds = adds_, .retries = retries_};
   if (!due_.empty()) stats.next_due = due_.begin()->first - clock_.SteadyNow();
   const auto longest =
       std::ranges::min_element(processing_, {}, [](const auto& entry) { return entry.second; });
@@ -126,7 +134,7 @@ WorkQueue::Wakeup WorkQueue::AddLocked(const Key& key) {
   if (shut_down_ || !dirty_.try_emplace(key, clock_.SteadyNow()).second) return nullptr;
   ++adds_;
   if (processing_.contains(key)) return nullptr;  // Done puts it into ready_
-  ready_.push_back(key);
+  PutReadyLocked(key);
   return ForReadyLocked();
 }
 
@@ -155,10 +163,34 @@ void WorkQueue::MoveDueLocked() {
   }
 }
 
+void WorkQueue::PutReadyLocked(const Key& key) {
+  std::deque<Key>& ready = ready_[key.namespace_name];
+  if (ready.empty()) turns_.push_back(key.namespace_name);
+  ready.push_back(key);
+  ++ready_count_;
+}
+
+std::deque<std::string>::iterator WorkQueue::NextLocked() {
+  return std::ranges::find_if(turns_, [this](const std::string& name) {
+    const auto busy = busy_.find(name);
+    return busy == busy_.end() || busy->second < most_of_namespace_;
+  });
+}
+
 std::optional<Key> WorkQueue::TakeLocked() {
-  if (ready_.empty()) return std::nullopt;
-  Key key = std::move(ready_.front());
-  ready_.pop_front();
+  const auto next = NextLocked();
+  if (next == turns_.end()) return std::nullopt;
+  const auto ready = ready_.find(*next);
+  turns_.erase(next);
+  Key key = std::move(ready->second.front());
+  ready->second.pop_front();
+  --ready_count_;
+  if (ready->second.empty()) {
+    ready_.erase(ready);
+  } else {
+    turns_.push_back(key.namespace_name);
+  }
+  ++busy_[key.namespace_name];
   const SteadyTime now = clock_.SteadyNow();
   const auto added = dirty_.find(key);
   if (observer_ != nullptr) observer_->OnTaken(now - added->second);

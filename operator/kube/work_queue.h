@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <string>
 
 #include "api/base/clock.h"
 #include "operator/kube/backoff.h"
@@ -36,7 +37,10 @@ struct WorkQueueStats {
 
 class WorkQueue {
  public:
-  explicit WorkQueue(const Clock& clock, BackoffPolicy policy = {}, std::uint32_t seed = 1);
+  // Namespaces take turns, and of one of them at most `most_of_namespace` keys are worked on at a
+  // time (0: any number).
+  explicit WorkQueue(const Clock& clock, BackoffPolicy policy = {}, std::uint32_t seed = 1,
+                     int most_of_namespace = 0);
 
   // Before the first Get; it outlives the queue.
   void SetObserver(WorkQueueObserver* observer) { observer_ = observer; }
@@ -68,11 +72,15 @@ class WorkQueue {
   Wakeup AddLocked(const Key& key);
   Wakeup AddAfterLocked(const Key& key, Duration delay);
   void MoveDueLocked();
+  void PutReadyLocked(const Key& key);
+  // Whose turn it is; the end if all that is due is of namespaces that have their share.
+  std::deque<std::string>::iterator NextLocked();
   std::optional<Key> TakeLocked();
   void WaitLocked(std::unique_lock<std::mutex>& lock);
 
   const Clock& clock_;
   const BackoffPolicy policy_;
+  const int most_of_namespace_;
   mutable std::mutex mutex_;
   // Of those in Get() one looks after due_, so that not all wake up when a key is due.
   std::condition_variable idle_, timekeeper_;
@@ -80,7 +88,10 @@ class WorkQueue {
   int idle_count_ = 0;
   bool has_timekeeper_ = false;
   std::mt19937 random_;
-  std::deque<Key> ready_;
+  std::map<std::string, std::deque<Key>> ready_;  // by namespace; none is empty
+  std::deque<std::string> turns_;                 // namespaces of ready_
+  std::size_t ready_count_ = 0;
+  std::map<std::string, int> busy_;       // keys of processing_, by namespace
   std::map<Key, SteadyTime> dirty_;       // since when; in ready_, or to be put there by Done
   std::map<Key, SteadyTime> processing_;  // since when
   std::map<Key, SteadyTime> delayed_;

@@ -81,7 +81,7 @@ absl::StatusOr<LabelSelector> LabelSelector::Parse(std::string_view text) {
   LabelSelector selector;
   Lexer lexer(text);
   const auto fault = [&](std::string_view expected) {
-    return absl::InvalidArgumentError(fmt::format(
+    return absl::FailedPreconditionError(fmt::format(
         "label selector \"{}\": found \"{}\", expected {}", text, lexer.Peek(), expected));
   };
   while (!lexer.Peek().empty()) {

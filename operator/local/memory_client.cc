@@ -446,7 +446,7 @@ absl::StatusOr<std::uint64_t> MemoryClient::WatchStart(const std::string& versio
   std::uint64_t start = 0;
   const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), start);
   if (error != std::errc() || end != version.data() + version.size()) {
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         fmt::format("watch: resourceVersion \"{}\" is not a number", version));
   }
   if (start > version_) {

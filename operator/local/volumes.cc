@@ -1,10 +1,13 @@
 #include "operator/local/volumes.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -58,19 +61,39 @@ absl::Status MakeFolder(const std::string& path, const std::string& what) {
       fmt::format("{}: cannot make {}: {}", what, path, error.message()));
 }
 
+// A name or path of a job's that is put below a folder: it must stay there.
+absl::Status CheckBelow(const std::string& path, const std::string& what) {
+  const fs::path parts(path);
+  const bool leaves =
+      parts.is_absolute() || std::ranges::find(parts, fs::path("..")) != parts.end();
+  if (!leaves) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: found \"{}\", expected a path below the volume", what, path));
+}
+
 // By temporary file and rename, so that a pod that reads it sees the old text or the new one.
 absl::Status WriteFile(const fs::path& path, const std::string& text, bool secret) {
-  const fs::path temporary = path.string() + ".new";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  fs::permissions(temporary, secret ? fs::perms(0600) : fs::perms(0644));
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(temporary, path, error);
-  if (!file || error) {
+  const std::string temporary = path.string() + ".new";
+  const auto failed = [&path] {
     return absl::FailedPreconditionError(fmt::format("cannot write {}", path.string()));
+  };
+  ::unlink(temporary.c_str());
+  // Nobody else can have opened it before it has its mode.
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                        secret ? 0600 : 0644);
+  if (fd < 0) return failed();
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(fd, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    rest.remove_prefix(static_cast<std::size_t>(written));
   }
-  return absl::OkStatus();
+  const bool closed = ::close(fd) == 0;
+  if (!closed || !rest.empty()) return failed();
+  std::error_code error;
+  fs::rename(temporary, path, error);
+  return error ? failed() : absl::OkStatus();
 }
 
 absl::Status WriteEntries(const Object& source, const Object& object, const std::string& folder,
@@ -79,6 +102,7 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
   const std::map<std::string, std::string> entries = EntriesOf(object);
   if (!source.contains("items")) {
     for (const auto& [key, text] : entries) {
+      LOCKSTEP_RETURN_IF_ERROR(CheckBelow(key, what + ": a key"));
       LOCKSTEP_RETURN_IF_ERROR(WriteFile(fs::path(folder) / key, text, secret));
     }
     return absl::OkStatus();
@@ -88,7 +112,9 @@ absl::Status WriteEntries(const Object& source, const Object& object, const std:
     if (entry == entries.end()) {
       return absl::NotFoundError(fmt::format("{}: no key {}", what, item.value("key", "")));
     }
-    const fs::path path = fs::path(folder) / item.value("path", entry->first);
+    const std::string below = item.value("path", entry->first);
+    LOCKSTEP_RETURN_IF_ERROR(CheckBelow(below, what + ": an item's path"));
+    const fs::path path = fs::path(folder) / below;
     LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path.parent_path().string(), what));
     LOCKSTEP_RETURN_IF_ERROR(WriteFile(path, entry->second, secret));
   }
@@ -132,6 +158,8 @@ absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const Object& p
     const Object source = SourceOf(volume, type);
     const std::string claim = source.value("claimName", name);
     const std::string folders = options.work_dir + "/volumes/";
+    LOCKSTEP_RETURN_IF_ERROR(CheckBelow(name, "a volume's name"));
+    LOCKSTEP_RETURN_IF_ERROR(CheckBelow(claim, fmt::format("volume \"{}\": claimName", name)));
     std::string& location = locations[name];
     if (const auto it = options.folders.find(name); it != options.folders.end()) {
       location = it->second;
@@ -187,6 +215,7 @@ absl::StatusOr<PathMap> MapMounts(const Object& container,
           fmt::format("{}: subPathExpr is not supported by lockstep run", what));
     }
     const std::string sub_path = mount.value("subPath", "");
+    LOCKSTEP_RETURN_IF_ERROR(CheckBelow(sub_path, what + ": subPath"));
     paths.Add(path, sub_path.empty() ? location->second : location->second + "/" + sub_path);
   }
   return paths;
@@ -199,8 +228,11 @@ std::map<std::string, std::string> EntriesOf(const Object& object) {
     if (!object.contains(field) || !object[field].is_object()) return;
     for (const auto& [key, value] : object[field].items()) {
       std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      if (encoded && !absl::Base64Unescape(text, &text)) continue;
-      entries[key] = std::move(text);
+      if (!encoded) {
+        entries[key] = std::move(text);
+      } else if (std::string bytes; absl::Base64Unescape(text, &bytes)) {  // in place it fails
+        entries[key] = std::move(bytes);
+      }
     }
   };
   add("data", secret);

@@ -19,7 +19,7 @@ struct VolumeOptions {
 // Name of a volume -> its folder or file. emptyDir, ConfigMap and Secret:
 // <work-dir>/volumes/<name>; a claim: <work-dir>/volumes/<claim>; hostPath: as it is; a
 // memory-backed emptyDir at /dev/shm: /dev/shm. Any other type needs an entry in `folders`: else
-// InvalidArgument, by name. Pure.
+// InvalidArgument, by name; and so is a name that would lead out of the work directory. Pure.
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 

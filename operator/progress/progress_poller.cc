@@ -9,21 +9,29 @@
 #include <vector>
 
 #include "api/proto/trainer_status.grpc.pb.h"
+#include "api/v1/progress_json.h"
 
 namespace lockstep::progress {
 namespace {
 
 // gRPC's own limit of two minutes would hide a restarted pod for as long.
 constexpr int kReconnectLimitMillis = 2000;
+// Bytes of an answer, which is some hundreds of them and a name for each member that is missing.
+constexpr int kLongestAnswer = 64 * 1024;
+// Questions in a row without an answer after which a pod that did answer is taken for silent.
+constexpr int kSilence = 2;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const controller::ProgressTarget& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectLimitMillis);
+  arguments.SetMaxReceiveMessageSize(kLongestAnswer);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // pods are not behind the user's proxy
   // A pod that took over an address must not be asked through the old one's connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(fmt::format("{}:{}", target.host, target.port),
-                                   grpc::InsecureChannelCredentials(), arguments);
+  const bool is_ipv6 = target.host.find(':') != std::string::npos;
+  return grpc::CreateCustomChannel(
+      fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", target.host, is_ipv6 ? "]" : "", target.port),
+      grpc::InsecureChannelCredentials(), arguments);
 }
 
 // JSON, which status is written in, has no NaN.
@@ -45,7 +53,8 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
       IfFinite(message.has_estimated_remaining_seconds(), message.estimated_remaining_seconds());
   progress.examples_per_second = IfFinite(true, message.examples_per_second()).value_or(0);
   progress.last_checkpoint_step = message.last_checkpoint_step();
-  if (message.update_time() > 0) {
+  constexpr double kYear2200 = 7'258'118'400;  // Time ends in 2262
+  if (message.update_time() > 0 && message.update_time() < kYear2200) {
     progress.update_time = Time(std::chrono::duration_cast<Time::duration>(
         std::chrono::duration<double>(message.update_time())));
   }
@@ -75,6 +84,9 @@ struct ProgressPoller::Peer {
   const std::unique_ptr<proto::TrainerStatus::Stub> stub;
   // The rest is guarded by the poller's mutex.
   std::optional<api::Progress> latest;
+  std::vector<std::string> lost;
+  bool has_answered = false;
+  int unanswered = 0;  // questions in a row
   std::optional<GroupState> group;
   std::string nonce;  // of the last answer: for the next proof
   SteadyTime next_call;
@@ -106,11 +118,22 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   if (peer == nullptr || peer->target != target) {
     // What the predecessor said still stands until the new leader speaks.
     const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
+    if (peer != nullptr) retired_.push_back(std::move(peer));
     peer = std::make_shared<Peer>(target, TokenOf(target.job_uid));
     peer->latest = said;
+    must_look_ = true;  // a new peer is asked at once
     changed_.notify_all();
   }
   return peer->latest;
+}
+
+controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find(job_uid);
+  if (found == peers_.end()) return {};
+  const Peer& peer = *found->second;
+  return {.missing = peer.lost,
+          .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence};
 }
 
 api::JobToken ProgressPoller::TokenOf(const std::string& job_uid) const {
@@ -119,10 +142,13 @@ api::JobToken ProgressPoller::TokenOf(const std::string& job_uid) const {
 
 void ProgressPoller::Forget(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
-  peers_.erase(job_uid);
+  const auto found = peers_.find(job_uid);
+  if (found == peers_.end()) return;
+  retired_.push_back(std::move(found->second));
+  peers_.erase(found);
 }
 
-std::optional<GroupState> ProgressPoller::Group(const std::string& job_uid) {
+std::optional<GroupState> ProgressPoller::State(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   const auto peer = peers_.find(job_uid);
   return peer == peers_.end() ? std::nullopt : peer->second->group;
@@ -131,27 +157,43 @@ std::optional<GroupState> ProgressPoller::Group(const std::string& job_uid) {
 void ProgressPoller::Loop(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const SteadyTime now = std::chrono::steady_clock::now();
-    SteadyTime next = now + options_.interval;
-    std::vector<std::shared_ptr<Peer>> due;
-    for (const auto& [uid, peer] : peers_) {
-      if (peer->asked) continue;
-      if (peer->next_call <= now) {
-        due.push_back(peer);
-        peer->next_call = now + options_.interval;
-      }
+    CloseRetired(lock);
+    must_look_ = false;
+    const SteadyTime next = AskDue();
+    changed_.wait_until(lock, stop, next, [this] { return must_look_; });
+  }
+}
+
+// Not on the threads that call: with the last channel of a process gRPC ends the threads that bring
+// answers, and waits for them, so a channel must not go on one of those.
+void ProgressPoller::CloseRetired(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::shared_ptr<Peer>> retired = std::exchange(retired_, {});
+  lock.unlock();
+  retired.clear();
+  lock.lock();
+}
+
+// mutex_ is held. Those who have waited longest come first. Returns when the next one is due; at
+// the limit of calls somebody is asked when one of them has ended.
+SteadyTime ProgressPoller::AskDue() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  SteadyTime next = now + options_.interval;
+  std::vector<std::shared_ptr<Peer>> due;
+  for (const auto& [uid, peer] : peers_) {
+    if (peer->asked) continue;
+    if (peer->next_call <= now) {
+      due.push_back(peer);
+    } else {
       next = std::min(next, peer->next_call);
     }
-    for (const std::shared_ptr<Peer>& peer : due) Ask(peer);
-    const std::size_t known = peers_.size();
-    // A new peer is asked at once.
-    changed_.wait_until(lock, stop, next, [&] {
-      return peers_.size() != known ||
-             std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-               return !entry.second->asked && entry.second->next_call == SteadyTime();
-             });
-    });
   }
+  std::ranges::sort(due, {}, [](const auto& peer) { return peer->next_call; });
+  for (const std::shared_ptr<Peer>& peer : due) {
+    if (calls_.size() >= options_.most_calls) break;
+    peer->next_call = now + options_.interval;
+    Ask(peer);
+  }
+  return next;
 }
 
 // mutex_ is held; the answer comes on a thread of gRPC's.
@@ -170,25 +212,40 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
   calls_.emplace(call, std::move(owned));
   peer->stub->async()->GetStatus(
       &call->context, &call->request, &call->response,
-      [this, call](const grpc::Status& status) { OnAnswer(*call, status.ok()); });
+      [this, call](const grpc::Status& status) { OnAnswer(*call, status); });
 }
 
-void ProgressPoller::OnAnswer(Call& call, bool ok) {
+void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
-  // The first answer of a pod with a token holds nothing but what a proof is made for.
-  if (peer.nonce.empty() && !call.response.nonce().empty()) peer.next_call = SteadyTime();
-  if (ok) peer.nonce = call.response.nonce();
+  const proto::GetStatusResponse& said = call.response;
   // A pod that took over the address may be another job's.
-  const bool is_ours =
-      call.response.job_uid().empty() || call.response.job_uid() == peer.target.job_uid;
-  if (ok && is_ours) {
-    peer.group = GroupFromProto(call.response);
-    if (call.response.has_progress()) peer.latest = FromProto(call.response.progress());
-  } else if (!ok) {
+  const bool is_ours = said.job_uid().empty() || said.job_uid() == peer.target.job_uid;
+  peer.lost.clear();
+  if (status.ok()) {
+    // The first answer of a pod with a token holds nothing but what a proof is made for.
+    if (peer.nonce.empty() && !said.nonce().empty()) {
+      peer.next_call = SteadyTime();
+      must_look_ = true;
+    }
+    peer.nonce = said.nonce();
+  } else {
     peer.group.reset();  // a pod that does not answer may be a dead one
   }
+  if (status.ok() && is_ours) {
+    peer.has_answered = true;
+    peer.unanswered = 0;
+    peer.lost.assign(said.missing_members().begin(), said.missing_members().end());
+    peer.group = GroupFromProto(said);
+    const api::Progress progress = FromProto(said.progress());
+    if (said.has_progress() && api::IsInRange(progress)) peer.latest = progress;
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+             status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    ++peer.unanswered;
+  }
+  if (calls_.size() >= options_.most_calls) must_look_ = true;
+  retired_.push_back(std::move(call.peer));
   calls_.erase(&call);
   changed_.notify_all();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,18 +17,24 @@
 #include "api/v1/job_token.h"
 #include "operator/controller/progress_source.h"
 
+namespace grpc {
+class Status;
+}
+
 namespace lockstep::progress {
 
 struct PollerOptions {
   Duration interval = std::chrono::seconds(5);  // between two questions to one pod
   Duration deadline = std::chrono::seconds(2);  // of an answer
+  // Questions under way at a time: what answers is whatever a tenant runs.
+  std::size_t most_calls = 256;
   // What the leading pod of a job asks to be proven; unset: no job has one. Any thread.
   std::function<api::JobToken(const std::string& job_uid)> token_of;
 };
 
-// What a leading pod said last of its group.
+// What a leading pod said last of its group, for people to read.
 struct GroupState {
-  std::vector<std::string> missing;  // replicas that the rendezvous waits for: "worker-1"
+  std::vector<std::string> missing;  // replicas that the rendezvous waits for: "worker 1"
   api::Activity activity = api::Activity::kUnknown;  // of rank 0
 };
 
@@ -40,10 +47,12 @@ class ProgressPoller final : public controller::ProgressSource {
   ProgressPoller& operator=(const ProgressPoller&) = delete;
 
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override;
+  // Silent is a leader that has left two questions in a row without an answer.
+  controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
   // Nothing before the first answer of the present leading pod, and none of a job that nobody asks
   // Latest() of. Thread-safe, as all methods.
-  std::optional<GroupState> Group(const std::string& job_uid);
+  std::optional<GroupState> State(const std::string& job_uid);
 
  private:
   struct Peer;  // a leading pod, its channel and what it said
@@ -51,14 +60,19 @@ class ProgressPoller final : public controller::ProgressSource {
 
   api::JobToken TokenOf(const std::string& job_uid) const;
   void Loop(std::stop_token stop);
+  SteadyTime AskDue();
   void Ask(const std::shared_ptr<Peer>& peer);
-  void OnAnswer(Call& call, bool ok);
+  void OnAnswer(Call& call, const grpc::Status& status);
+  void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
   std::map<Call*, std::unique_ptr<Call>> calls_;
+  // To be closed, unless peers_ or a call has them as well.
+  std::vector<std::shared_ptr<Peer>> retired_;
+  bool must_look_ = false;  // somebody may be asked who could not be before
   std::jthread thread_;
 };
 

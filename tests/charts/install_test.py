@@ -89,6 +89,8 @@ def flags_of(container):
     version = chart_version()
     for name, value in {"--controller-threads": "16", "--kube-api-qps": "0", "--kube-api-burst": "0",
                         "--log-level": "info", "--leader-elect": "true",
+                        "--watch-nodes": "false", "--poll-progress": "true",
+                        "--settling-seconds": "10",
                         "--trainer-image": f"lockstep-trainer:{version}"}.items():
         if flags.get(name) == value:
             del flags[name]

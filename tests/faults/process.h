@@ -32,6 +32,7 @@ class Process {
     options.settings.parallel_calls = 1;
     options.settings.restart_backoff = std::chrono::milliseconds(1);
     options.settings.restart_backoff_limit = std::chrono::milliseconds(5);
+    options.settings.settling = std::chrono::milliseconds(20);
     options.settings.status_interval = std::chrono::milliseconds(1);
     options.retry = {.initial = std::chrono::milliseconds(1),
                      .limit = std::chrono::milliseconds(5)};

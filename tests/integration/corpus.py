@@ -32,6 +32,13 @@ def layers(*listed):
     return training_job(model={"layers": list(listed)})
 
 
+def nested(levels):
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 def elastic(replicas, name="job", **spec):
     return job(name, elastic={"minReplicas": 1, "maxReplicas": 4},
                replicaSpecs={"Worker": role(replicas)}, **spec)
@@ -94,7 +101,7 @@ GOOD = {
     "numbers and texts as quantities": with_containers(container(
         resources={"limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1}})),
     "the largest numbers": changed(training_job(seed=9007199254740991), runPolicy={
-        "backoffLimit": 2147483647, "ttlSecondsAfterFinished": 9007199254740991}),
+        "backoffLimit": 2147483647, "ttlSecondsAfterFinished": 2147483647}),
     "suspended and somebody else's": job(suspend=True, managedBy="kueue.x-k8s.io/multikueue"),
     "an elastic job": elastic(2),
     "an elastic job at its bounds": elastic(4),
@@ -236,6 +243,14 @@ TRAINING = [
     Bad("an empty list of layers", training_job(model={"layers": []}), "spec.training.model"),
     Bad("an unknown model", training_job(model={"name": "resnet"}), "spec.training.model.name"),
     Bad("a layer without a type", layers({"units": 10}), "spec.training.model.layers[0].type"),
+    Bad("an extent of three numbers", layers({"type": "Conv2D", "kernelSize": [3, 3, 3]}),
+        "spec.training.model.layers[0].kernelSize"),
+    Bad("an extent as text", layers({"type": "Conv2D", "strides": "2"}),
+        "spec.training.model.layers[0].strides"),
+    Bad("an extent of 0", layers({"type": "MaxPool2D", "poolSize": 0}),
+        "spec.training.model.layers[0].poolSize"),
+    Bad("an extent that is nested deep", layers({"type": "Conv2D", "kernelSize": nested(50)}),
+        "spec.training.model.layers[0].kernelSize"),
     Bad("a layer that is a text", layers("Dense"), "spec.training.model.layers[0]"),
     Bad("an unknown layer", layers({"type": "LSTM"}), "spec.training.model.layers[0].type", SERVER),
     Bad("units as text", layers({"type": "Dense", "units": "ten"}),
@@ -340,6 +355,10 @@ POLICIES = [
     Bad("a backoff limit beyond 31 bits", job(runPolicy={"backoffLimit": 2147483648}),
         "spec.runPolicy.backoffLimit"),
     Bad("a deadline of 0", job(runPolicy={"activeDeadlineSeconds": 0}),
+        "spec.runPolicy.activeDeadlineSeconds"),
+    Bad("a TTL beyond 31 bits", job(runPolicy={"ttlSecondsAfterFinished": 2147483648}),
+        "spec.runPolicy.ttlSecondsAfterFinished"),
+    Bad("a deadline beyond 31 bits", job(runPolicy={"activeDeadlineSeconds": 9999999999}),
         "spec.runPolicy.activeDeadlineSeconds"),
     Bad("a negative TTL", job(runPolicy={"ttlSecondsAfterFinished": -1}),
         "spec.runPolicy.ttlSecondsAfterFinished"),

@@ -66,7 +66,7 @@ class ManifestsTest(unittest.TestCase):
         server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
 
     def test_the_server_takes_each_base_and_overlay(self):
-        for name in ("default", "rbac", "manager", "overlays/namespaced"):  # the first has the CRD
+        for name in ("default", "rbac", "manager", "nodes", "overlays/namespaced"):  # the first has the CRD
             with self.subTest(name):
                 self.assertIn("(server dry run)", self.dry_run(MANIFESTS / name))
 
@@ -83,6 +83,16 @@ class ManifestsTest(unittest.TestCase):
         deployment = of_kind(render(MANIFESTS / "overlays" / "namespaced"), "Deployment")
         container = deployment["spec"]["template"]["spec"]["containers"][0]
         self.assertIn("--namespace=$(POD_NAMESPACE)", container["args"])
+
+    def test_nodes_are_watched_where_they_may_be_and_nobody_gets_a_priority(self):
+        rendered = render(MANIFESTS / "default")
+        args = of_kind(rendered, "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
+        self.assertIn("--watch-nodes", args)
+        self.assertEqual({("", "nodes", "list"), ("", "nodes", "watch")},
+                         rights(of_kind(rendered, "ClusterRole", "lockstep-operator-nodes")))
+        self.assertEqual([], [entry for entry in rendered if entry["kind"] == "PriorityClass"])
+        local = of_kind(render(MANIFESTS / "overlays" / "namespaced"), "Deployment")
+        self.assertNotIn("--watch-nodes", local["spec"]["template"]["spec"]["containers"][0]["args"])
 
     def test_the_pod_passes_the_restricted_profile_of_its_namespace(self):
         deployment = of_kind(render(MANIFESTS / "default"), "Deployment")
@@ -144,7 +154,8 @@ class RightsTest(unittest.TestCase):
                 subjects = [subject for entry in render(path) if entry["kind"].endswith("Binding")
                             for subject in entry["subjects"]]
                 self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator",
-                                   "namespace": namespace}] * 3, subjects)
+                                   "namespace": namespace}] * len(subjects), subjects)
+                self.assertEqual(4 if base == "default" else 3, len(subjects))
 
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""

@@ -30,9 +30,9 @@ def eventually(holds):
 class Operator:
     """One process, its log as a list of records."""
 
-    def __init__(self, *flags, kubeconfig=None):
+    def __init__(self, *flags, kubeconfig=None, program=OPERATOR):
         self.process = subprocess.Popen(
-            [OPERATOR, "--kubeconfig", kubeconfig or server().kubeconfig, "--metrics-bind-address",
+            [program, "--kubeconfig", kubeconfig or server().kubeconfig, "--metrics-bind-address",
              "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", *flags],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.log = []

@@ -123,7 +123,7 @@ TEST(RealServerTest, AnObjectNearAMegabyteTravelsBothWays) {
   const absl::Status status =
       client->Create(kConfigMapKind, ConfigMap(space, "bigger", std::string(4'000'000, 'x')))
           .status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status.ToString().substr(0, 300);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status.ToString().substr(0, 300);
 }
 
 TEST(RealServerTest, AVersionOfLongAgoIsOutOfRange) {

@@ -17,7 +17,8 @@ class RightsTest(unittest.TestCase):
     def setUp(self):
         for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
             server().call("DELETE", path)
-        install(MANIFESTS / "rbac")
+        for folder in ("rbac", "nodes"):
+            install(MANIFESTS / folder)
 
     def pod(self, name):
         code, pod = server().call("GET", f"{PODS}/{name}")
@@ -39,11 +40,11 @@ class RightsTest(unittest.TestCase):
 
     def test_the_operator_uses_what_it_is_granted_and_is_refused_nothing(self):
         self.take_a_name()
-        self.addCleanup(start_operator().kill)
+        self.addCleanup(start_operator("--watch-nodes").kill)
         self.run_a_job_that_restarts()
         self.suspend_a_job_twice()
         self.let_a_job_expire()
-        needed = granted(MANIFESTS / "rbac") - AFTER_LOST_ANSWERS
+        needed = (granted(MANIFESTS / "rbac") | granted(MANIFESTS / "nodes")) - AFTER_LOST_ANSWERS
         with contextlib.suppress(AssertionError):  # the log is a little behind
             eventually(lambda: needed <= audited()[0])
         used, forbidden = audited()

@@ -23,6 +23,11 @@ void FakeClient::SetAfter(Hook hook) {
   after_ = std::move(hook);
 }
 
+void FakeClient::SetReview(Review review) {
+  const std::lock_guard lock(mutex_);
+  review_ = std::move(review);
+}
+
 std::vector<FakeClient::Call> FakeClient::writes() const {
   const std::lock_guard lock(mutex_);
   std::vector<Call> writes;
@@ -137,6 +142,7 @@ absl::Status FakeClient::Watch(const Kind& kind, const kube::WatchOptions& optio
 absl::StatusOr<Object> FakeClient::Create(const Kind& kind, const Object& object) {
   const Call call{"create", kind.kind, kube::Name(object)};
   if (absl::Status fate = Before(call); !fate.ok()) return fate;
+  if (absl::Status refusal = ReviewOf("create", object); !refusal.ok()) return refusal;
   Object made = object;
   {
     const std::lock_guard lock(mutex_);
@@ -162,6 +168,7 @@ absl::StatusOr<Object> FakeClient::Replace(const Kind& kind, const Object& objec
                                            const std::string& verb) {
   const Call call{verb, kind.kind, kube::Name(object)};
   if (absl::Status fate = Before(call); !fate.ok()) return fate;
+  if (absl::Status refusal = ReviewOf(verb, object); !refusal.ok()) return refusal;
   Object updated;
   {
     const std::lock_guard lock(mutex_);
@@ -227,6 +234,15 @@ absl::Status FakeClient::After(const Call& call) {
     hook = after_;
   }
   return hook ? hook(call) : absl::OkStatus();
+}
+
+absl::Status FakeClient::ReviewOf(const std::string& verb, const Object& object) {
+  Review review;
+  {
+    const std::lock_guard lock(mutex_);
+    review = review_;
+  }
+  return review ? review(verb, object) : absl::OkStatus();
 }
 
 void FakeClient::StampLocked(const Kind& kind, Object& object, WatchEvent::Type type) {

@@ -31,6 +31,9 @@ class FakeClient final : public kube::Client {
 
   void SetBefore(Hook hook);
   void SetAfter(Hook hook);
+  // Refuses what is written, as a schema or an admission webhook does. Verbs as of Call.
+  using Review = std::function<absl::Status(const std::string& verb, const kube::Object&)>;
+  void SetReview(Review review);
   std::vector<Call> writes() const;
   int Count(const std::string& verb, const std::string& kind) const;
   std::vector<kube::Object> Objects(const kube::Kind& kind) const;
@@ -65,6 +68,7 @@ class FakeClient final : public kube::Client {
   using Slot = std::pair<std::string, kube::Key>;  // plural, key
   absl::Status Before(const Call& call);
   absl::Status After(const Call& call);
+  absl::Status ReviewOf(const std::string& verb, const kube::Object& object);
   void StampLocked(const kube::Kind& kind, kube::Object& object, kube::WatchEvent::Type type);
   absl::Status Remove(const Call& call, const kube::Kind& kind, const kube::Key& key,
                       const std::string& uid, bool graceful);
@@ -81,6 +85,7 @@ class FakeClient final : public kube::Client {
   absl::Status watch_end_;
   bool graceful_ = false;
   Hook before_, after_;
+  Review review_;
 };
 
 }  // namespace lockstep::testing

@@ -31,6 +31,13 @@ inline PodState Exited(int code, std::string reason = "", std::optional<Time> at
                        .finished_at = at};
   };
 }
+// And the operator has seen it for as long as it looks whether a peer was lost first.
+inline PodState ExitedBefore(int code, Duration ago = std::chrono::seconds(10)) {
+  return [=](controller::ObservedPod& pod) {
+    Exited(code)(pod);
+    pod.failed_since = Time(std::chrono::seconds(1'700'000'000)) - ago;  // now, of Seen
+  };
+}
 inline PodState Evicted() {
   return [](controller::ObservedPod& pod) {
     pod.phase = controller::PodPhase::kFailed;

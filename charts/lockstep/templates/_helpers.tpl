@@ -74,6 +74,11 @@ app.kubernetes.io/component: operator
 {{- if and .of.enabled (or $there (eq .of.renderMode "alwaysRender")) -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" if the operator watches nodes, which are cluster-wide. */}}
+{{- define "lockstep.watchesNodes" -}}
+{{- if and .Values.operator.watchNodes (not .Values.watchNamespaces) -}}true{{- end -}}
+{{- end -}}
+
 {{/* A role's rules: in a ClusterRole, or in a Role of the namespace that is served. */}}
 {{- define "lockstep.rules" -}}
 - apiGroups: [training.lockstep.dev]

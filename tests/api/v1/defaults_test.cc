@@ -8,6 +8,7 @@ namespace lockstep::api {
 namespace {
 
 using lockstep::testing::Job;
+using lockstep::testing::JobBuilder;
 using lockstep::testing::Template;
 
 Json GpuTemplate(const Json& gpus) {
@@ -62,10 +63,15 @@ TEST(DefaultsTest, IndependentSucceedsWithAllWorkers) {
             SuccessPolicy::kChiefOrWorker0);
 }
 
-TEST(DefaultsTest, RestartPolicyIsExitCodeUnlessTheUserSaysOtherwise) {
-  const TrainingJob job = WithDefaults(
-      Job("a").Chief().Workers(2).RestartPolicy(Role::kWorker, RestartPolicy::kNever).Build());
-  EXPECT_EQ(job.spec.replica_specs.at(Role::kChief).restart_policy, RestartPolicy::kExitCode);
+TEST(DefaultsTest, ExitCodesSayWhatIsRetriedOfTheBundledTrainerOnly) {
+  const auto given =
+      Job("a").Chief().Workers(2).RestartPolicy(Role::kWorker, RestartPolicy::kNever);
+  const auto chief_of = [](const TrainingJob& job) {
+    return WithDefaults(job).spec.replica_specs.at(Role::kChief).restart_policy;
+  };
+  EXPECT_EQ(chief_of(JobBuilder(given).Training().Build()), RestartPolicy::kExitCode);
+  EXPECT_EQ(chief_of(given.Build()), RestartPolicy::kOnFailure);
+  const TrainingJob job = WithDefaults(given.Build());
   EXPECT_EQ(job.spec.replica_specs.at(Role::kWorker).restart_policy, RestartPolicy::kNever);
 }
 

@@ -34,6 +34,16 @@ TEST(ProgressJsonTest, AFieldOfANewerTrainerIsPassedOver) {
   EXPECT_EQ(read->step, 3);
 }
 
+TEST(ProgressJsonTest, WhatAStatusCannotHoldIsNone) {
+  for (const char* message :
+       {R"({"step":-1})", R"({"step":1,"totalSteps":-1})", R"({"step":1,"epoch":-0.5})",
+        R"({"step":1,"lastCheckpointStep":-2})", R"({"step":9007199254740993})", R"({"step":1e3})",
+        R"({"step":1,"updateTime":"1969-12-31T23:59:59Z"})"}) {
+    EXPECT_FALSE(ProgressFromMessage(message).has_value()) << message;
+  }
+  EXPECT_TRUE(ProgressFromMessage(R"({"step":0,"lastCheckpointStep":-1})").has_value());
+}
+
 TEST(ProgressJsonTest, OtherMessagesAreNone) {
   for (const char* message : {"", "Traceback: {\"step\":1}", "{", "{}", "[1]", "{\"step\":\"x\"}",
                               "{\"epoch\":1}", "{\"step\":1} trailing"}) {

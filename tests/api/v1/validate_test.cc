@@ -192,6 +192,39 @@ TEST(ValidateTest, AnOwnImageNeedsContainers) {
   }
 }
 
+TEST(ValidateTest, TfConfigFitsAVariableAndAPod) {
+  EXPECT_EQ(Faults(Job("j").Workers(2000)), "");
+  EXPECT_THAT(
+      Faults(Job("j").Workers(8000)),
+      ::testing::StartsWith("spec.replicaSpecs.Worker: found replicas whose addresses make"));
+  EXPECT_EQ(Faults(Job("j").Workers(8000).PodTemplate(Role::kWorker, Template("pytorch"))), "")
+      << "does without";
+  Json crowded = Template();
+  Json& containers = crowded["spec"]["containers"];
+  for (int i = 0; i < 20; ++i) containers.push_back({{"name", "c" + std::to_string(i)}});
+  EXPECT_EQ(Faults(Job("j").Workers(1000).PodTemplate(Role::kWorker, crowded)), "");
+  EXPECT_NE(Faults(Job("j").Workers(2000).PodTemplate(Role::kWorker, crowded)), "");
+  auto sparse = Job("j").Workers(8000).ParameterServers(4).Strategy(StrategyType::kParameterServer);
+  EXPECT_NE(Faults(sparse), "");
+  EXPECT_EQ(Faults(sparse.With([](TrainingJob& job) { job.spec.elastic = ElasticSpec{1, 8000}; })),
+            "");
+}
+
+TEST(ValidateTest, ExtentsOfLayersAreNumbers) {
+  const auto fault = [](const Json& extent) {
+    return Faults(MnistWith([&extent](TrainingSpec& training) {
+      training.model = {.name = "", .layers = {{{"type", "Conv2D"}, {"kernelSize", extent}}}};
+    }));
+  };
+  for (const Json& good : {Json(3), Json({3, 5}), Json()}) EXPECT_EQ(fault(good), "") << good;
+  for (const Json& bad : {Json(0), Json("3"), Json({3}), Json({3, "3"}), Json(3.5),
+                          Json({{"a", 1}}), Json::parse("[[3,3],[3,3]]")}) {
+    EXPECT_EQ(fault(bad),
+              "spec.training.model.layers[0].kernelSize: expected an integer of at least 1, or a "
+              "list of two, height and width");
+  }
+}
+
 TEST(ValidateTest, TrainingMayLeaveContainersOut) {
   EXPECT_EQ(Faults(Mnist().PodTemplate(Role::kWorker, {{"spec", {{"nodeName", "n"}}}})), "");
   EXPECT_EQ(Faults(Mnist().PodTemplate(Role::kWorker, {{"spec", {{"containers", Json::array()}}}})),

@@ -72,6 +72,17 @@ TEST(JobTableTest, AgesAreToldAsKubectlDoes) {
   EXPECT_EQ(FormatAge(hours(49)), "2d");
 }
 
+TEST(JobTableTest, WhatTenantsWriteDoesNotSteerTheTerminal) {
+  api::TrainingJob job = Running();
+  job.status.state = "\033[2J";
+  job.status.failure =
+      api::Failure{"worker", 1, "n\r", 137, "\033]0;x\007", "\302\233 1ä\n\tb\177"};
+  EXPECT_EQ(JobDetails(job).find('\033'), std::string::npos);
+  EXPECT_THAT(JobDetails(job), ::testing::EndsWith("last failure: worker-1 on n?, exit code 137, "
+                                                   "?]0;x?\n? 1ä\n\tb?\n"));
+  EXPECT_EQ(JobTable({job}, kNow, {}).find('\033'), std::string::npos);
+}
+
 TEST(JobTableTest, DetailsSayWhatHoldsAndWhatFailedLast) {
   api::TrainingJob job = Running();
   job.status.state = "Pending";

@@ -75,6 +75,7 @@ std::string ShellJob(const std::string& name, int workers, const std::string& sc
                         {"metadata", {{"name", name}}}};
   nlohmann::json& worker = job["spec"]["replicaSpecs"]["Worker"];
   worker["replicas"] = workers;
+  worker["restartPolicy"] = "ExitCode";
   worker["template"]["spec"]["containers"] = {container};
   worker["template"]["spec"]["volumes"] = {
       {{"name", "scratch"}, {"emptyDir", nlohmann::json::object()}}};

@@ -125,6 +125,15 @@ TEST(FinishRuleTest, TheJobGoesWhenItsTimeToLiveHasPassed) {
   EXPECT_THAT(seen.Later(seconds(40)).Plan().actions, ElementsAre(DeleteJob{}));
 }
 
+TEST(FinishRuleTest, ATimeToLiveThatNoTimeHoldsDeletesNothing) {
+  Seen seen(Job("j").Workers(1).TtlSecondsAfterFinished(9'999'999'999));
+  seen.Service().Worker(0, Exited(0)).Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_GT(seen.Plan().requeue_after, Duration(std::chrono::hours(24 * 365 * 60)));
+  Seen running(Job("j").Workers(1).ActiveDeadlineSeconds(9'007'199'254'740'991));
+  EXPECT_NE(running.Service().Worker(0, kReady).Plan().status.state, "Failed");
+}
+
 TEST(FinishRuleTest, AnEvaluatorGetsABoundedTimeToFinish) {
   const Time now = Time(seconds(1'700'000'000));
   Seen seen(Job("j").Workers(1).Evaluator());

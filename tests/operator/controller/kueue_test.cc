@@ -136,6 +136,8 @@ TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {
 ObservedWorkload Waiting(const api::TrainingJob& job) {
   ObservedWorkload workload;
   workload.shape = WorkloadShape(job);
+  workload.templates = TemplatesHash(job);
+  workload.queue = QueueName(job);
   for (const auto& [role, spec] : job.spec.replica_specs) workload.counts[role] = spec.replicas;
   return workload;
 }
@@ -209,6 +211,44 @@ TEST(KueueRuleTest, AJobThatHasOutgrownItsGrantAsksAgain) {
     observed.workload->shape = "of an earlier spec";
   });
   EXPECT_THAT(edited.Plan().actions, ElementsAre(DeleteWorkload{}));
+}
+
+TEST(KueueRuleTest, AGrantIsForThePodsThatWereAskedFor) {
+  const auto grow = [](Observed& observed) {
+    api::Json larger = testing::Template();
+    larger["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8;
+    observed.job.spec.replica_specs[Role::kWorker].tmpl = larger;
+  };
+  Seen seen = WithKueue(Queued());
+  seen.Service().With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  EXPECT_THAT(seen.Plan().actions, SizeIs(2)) << "its pods";
+  EXPECT_THAT(Seen(seen).With(grow).Plan().actions, ElementsAre(SetSuspend{true, {}}));
+  Seen with_chief(seen);
+  with_chief.With([](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kChief].replicas = 1;
+    observed.workload->templates = TemplatesHash(observed.job);
+  });
+  EXPECT_THAT(with_chief.Plan().actions, ElementsAre(SetSuspend{true, {}}));
+  // One that an older operator made tells only of counts.
+  seen.With(grow).With([](Observed& observed) { observed.workload->templates.clear(); });
+  EXPECT_THAT(seen.Plan().actions, SizeIs(2));
+}
+
+TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {
+  const auto edit = [](const auto& change) {
+    Seen seen = WithKueue(Queued().Suspended());
+    seen.Write().With([](Observed& observed) { observed.workload = Waiting(observed.job); });
+    EXPECT_THAT(seen.Plan().actions, IsEmpty());
+    return seen.With(change).Plan().actions;
+  };
+  EXPECT_THAT(edit([](Observed& observed) {
+                observed.job.metadata.labels["kueue.x-k8s.io/queue-name"] = "other";
+              }),
+              ElementsAre(DeleteWorkload{}));
+  EXPECT_THAT(edit([](Observed& observed) {
+                observed.job.metadata.labels["kueue.x-k8s.io/priority-class"] = "urgent";
+              }),
+              ElementsAre(DeleteWorkload{}));
 }
 
 TEST(KueueRuleTest, KueueIsToldOfReadinessAndOfTheEnd) {

@@ -27,6 +27,7 @@ PodState DeletedSince(seconds ago, std::int64_t grace = 30) {
   return [=](ObservedPod& pod) {
     kBeingDeleted(pod);
     pod.deletion = Deletion{kNow - ago + seconds(grace), grace};
+    pod.deleting_since = kNow - ago;
   };
 }
 PodState SilentSince(seconds ago) {
@@ -34,7 +35,7 @@ PodState SilentSince(seconds ago) {
     kReady(pod);
     pod.ready = false;
     pod.node = "node-7";
-    pod.unreachable_since = kNow - ago;
+    pod.node_silent_since = kNow - ago;
   };
 }
 testing::JobBuilder InPlace() {
@@ -81,6 +82,54 @@ TEST(LostPodRuleTest, ASilentNodesPodIsReplacedForFree) {
   EXPECT_EQ(seen.Build().job.status.failure->node, "node-7");
   EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid", true}));
   EXPECT_EQ(seen.Write().Build().job.status.restarts.disruption, 1) << "charged once";
+}
+
+TEST(LostPodRuleTest, OnlyOurOwnClockSaysHowLongADeletionTakes) {
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+    kBeingDeleted(pod);
+    pod.deletion = Deletion{kNow - std::chrono::hours(5), 30};  // as a clock that is behind says
+    pod.deleting_since = kNow;
+  });
+  seen.Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(90)));
+}
+
+TEST(LostPodRuleTest, AMemberThatItsGroupMissesOnASilentNodeIsReplacedAtOnceForFree) {
+  const auto misses = [](const char* member) {
+    return [member](Observed& observed) { observed.group.missing = {member}; };
+  };
+  Seen seen(Job("j").Workers(3).Training());
+  seen.Running().Worker(0, kReady).Worker(1, SilentSince(seconds(0))).Worker(2, kReady);
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(2))) << "its group may say so soon";
+  EXPECT_THAT(Seen(seen).With(misses("worker-2")).Plan().status.restarts, api::RestartCounts())
+      << "missed, but its node is well";
+  seen.With(misses("worker-1")).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
+  EXPECT_EQ(seen.Build().job.status.failure->index, 1);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid", true}));
+  seen.NoPods().Worker(0, kReady).Worker(2, kReady);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
+}
+
+TEST(LostPodRuleTest, ALeaderThatHasFallenSilentWithItsNodeIsReplacedAtOnce) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Running().Worker(0, SilentSince(seconds(0))).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.group.leader_is_silent = true; }).Write();
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid", true}));
+  Seen other(Job("j").Workers(2).Training());
+  other.Running().Worker(0, kReady).Worker(1, SilentSince(seconds(0)));
+  other.With([](Observed& observed) { observed.group.leader_is_silent = true; });
+  EXPECT_THAT(other.Plan().actions, IsEmpty()) << "it says nothing of the others";
+}
+
+TEST(LostPodRuleTest, ADeletionOnASilentNodeGetsItsGracePeriodOnly) {
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, DeletedSince(seconds(30)));
+  seen.With([](Observed& observed) { observed.pods[1].node_silent_since = kNow; }).Write();
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid", true}));
 }
 
 TEST(LostPodRuleTest, AGangDoesNotWaitForAMemberOfAnEarlierAttemptForEver) {

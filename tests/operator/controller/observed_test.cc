@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "api/base/rfc3339.h"
+#include "api/v1/names.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/plan.h"
+#include "operator/controller/reconciler.h"
 #include "operator/kube/object_json.h"
 #include "tests/support/builders.h"
 
@@ -119,7 +121,6 @@ TEST(ObservedTest, ReadsWhatStandsInAPodsWay) {
   EXPECT_EQ(pod->unschedulable, "0/3 nodes");
   EXPECT_EQ(pod->deletion->grace_seconds, 30);
   EXPECT_EQ(FormatRfc3339(pod->deletion->RequestedAt()), "2026-01-01T00:00:30Z");
-  EXPECT_EQ(FormatRfc3339(*pod->unreachable_since), "2026-01-01T00:00:20Z");
   EXPECT_FALSE(pod->spec_hash.empty());
 }
 
@@ -141,11 +142,30 @@ TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCounts) {
   EXPECT_EQ(ObservePod(pod)->unschedulable, "");
 }
 
-TEST(ObservedTest, APodThatANodeControllerGaveUpIsUnreachable) {
-  Object lost = TroubledPod();
-  lost["status"]["conditions"][0]["status"] = "False";
-  lost["status"]["reason"] = "NodeLost";
-  EXPECT_TRUE(ObservePod(lost)->unreachable_since);
+TEST(ObservedTest, TheMainContainerIsTheOneThatWasNotedWhoeverComesBeforeIt) {
+  Object pod = PodWith("Never", "Running", ExitOf(7));
+  pod["metadata"]["annotations"][api::kAnnotationMainContainer] =
+      pod["spec"]["containers"][0]["name"];
+  const auto plain = ObservePod(pod);
+  // As Istio does with holdApplicationUntilProxyStarts.
+  Object& containers = pod["spec"]["containers"];
+  containers.insert(containers.begin(), {{"name", "istio-proxy"}});
+  Object& statuses = pod["status"]["containerStatuses"];
+  statuses.insert(statuses.begin(),
+                  {{"name", "istio-proxy"}, {"state", {{"running", Object::object()}}}});
+  EXPECT_EQ(ObservePod(pod), plain);
+}
+
+TEST(ObservedTest, AReadyNodeSaysSo) {
+  const auto node = [](const char* ready) {
+    return Object{{"status",
+                   {{"conditions",
+                     {{{"type", "MemoryPressure"}, {"status", "False"}},
+                      {{"type", "Ready"}, {"status", ready}}}}}}};
+  };
+  EXPECT_TRUE(IsReadyNode(node("True")));
+  for (const char* ready : {"False", "Unknown", ""}) EXPECT_FALSE(IsReadyNode(node(ready)));
+  EXPECT_FALSE(IsReadyNode(Object()));
 }
 
 TEST(ObservedTest, WhatIsNoPodIsNoReplica) {

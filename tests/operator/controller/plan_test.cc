@@ -77,6 +77,20 @@ TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
               ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
 }
 
+TEST(SuspendRuleTest, AResumedJobMakesAllItsReplicasAgain) {
+  for (const bool independent : {false, true}) {
+    auto job = Job("j").Workers(2);
+    if (independent) job.Strategy(api::StrategyType::kIndependent);
+    Seen seen(job);
+    seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
+    ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
+    seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write();
+    seen.NoPods().With([](Observed& observed) { observed.job.spec.suspend = false; }).Write();
+    EXPECT_THAT(seen.Plan().actions, SizeIs(independent ? 1 : 2))
+        << "each counts in WORLD_SIZE, unless they have nothing to do with each other";
+  }
+}
+
 TEST(PlanTest, AnotherManagersJobAndOneOnItsWayOutAreLeftAlone) {
   const auto foreign = Job("j").Workers(1).With(
       [](api::TrainingJob& job) { job.spec.managed_by = "kueue.x-k8s.io/multikueue"; });
@@ -96,6 +110,29 @@ TEST(PlanTest, AnInvalidSpecFailsTheJobWithTheReason) {
   EXPECT_THAT(plan.actions, IsEmpty());
   EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "InvalidSpec");
   EXPECT_EQ(FindCondition(plan.status, kFailed)->message, "spec.x: found 1, expected 2");
+}
+
+TEST(PlanTest, ASpecThatWasGoodAndNowIsNotTouchesNoPod) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.invalid = "spec.x: found 1, expected 2"; });
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(IsTrue(plan.status, kRunning));
+  EXPECT_EQ(FindCondition(plan.status, kRunning)->reason, "InvalidSpec");
+  EXPECT_THAT(plan.events, SizeIs(1));
+  EXPECT_THAT(seen.Write().Plan().events, IsEmpty()) << "told once";
+  EXPECT_EQ(seen.NoPods().Plan().status.state, "Running") << "it has had pods";
+}
+
+TEST(PlanTest, AReasonThatComesWithAWarningDoesNotWaitForCounts) {
+  Seen seen(Job("j").Workers(2));
+  seen.Service().Write();
+  seen.With([](Observed& observed) { observed.last_status_write = observed.now; });
+  seen.Worker(0, [](ObservedPod& pod) { pod.unschedulable = "0/3 nodes"; });
+  EXPECT_EQ(FindCondition(seen.Plan().status, kRunning)->reason, "Unschedulable");
+  EXPECT_TRUE(seen.Plan().status_can_wait);
+  EXPECT_FALSE(seen.Plan().only_counts);
 }
 
 TEST(PlanTest, CountsAreHeldBackButConditionsAreNot) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
 #include "tests/operator/controller/world.h"
 
@@ -31,17 +32,49 @@ TEST(ReconcilerTest, AJobOfFourPodsCostsNoMoreWritesThanItMust) {
     world.clock.Advance(seconds(1));
   }
   EXPECT_EQ(world.Job()->status.state, "Running");
-  for (int i = 3; i >= 0; --i) {
-    world.SetPod("j-worker-" + std::to_string(i), "Succeeded");
-    world.Settle();
-    world.clock.Advance(seconds(1));
-  }
+  for (int i = 3; i >= 0; --i) world.SetPod("j-worker-" + std::to_string(i), "Succeeded");
+  world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
   EXPECT_EQ(Writes(world, "create", "Service"), 1);
   EXPECT_EQ(Writes(world, "create", "Pod"), 4);
   EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 3);
   EXPECT_THAT(world.EventReasons(), ElementsAre("Running", "Succeeded"));
   EXPECT_THAT(world.client.writes(), SizeIs(1 + 1 + 4 + 3 + 2));  // and the job itself
+}
+
+TEST(ReconcilerTest, AWorkersSuccessIsWrittenBeforeItsPodCanGo) {
+  World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1", "j-worker-2"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.SetPod("j-worker-2", "Succeeded");
+  world.Settle();
+  EXPECT_THAT(world.Job()->status.completed_indexes, ElementsAre(2));
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-2"});
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2)) << "it is not made again";
+}
+
+TEST(ReconcilerTest, AChiefsSuccessIsWrittenBeforeItsPodCanGo) {
+  World world(Job("j")
+                  .Chief()
+                  .Workers(1)
+                  .RestartScope(api::RestartScope::kPod)
+                  .SuccessPolicy(api::SuccessPolicy::kAllWorkers)
+                  .Build());
+  world.Settle();
+  for (const char* name : {"j-chief-0", "j-worker-0"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.SetPod("j-chief-0", "Succeeded");
+  world.Settle();
+  world.client.Finalize(kube::kPodKind, {"default", "j-chief-0"});
+  world.RestartOperator();
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1)) << "it is not made again";
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
 TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
@@ -102,6 +135,36 @@ TEST(ReconcilerTest, StatusesThatCanWaitTakeTurnsAndPodsDoNot) {
   EXPECT_EQ(jobs.Statuses(), 5) << "a condition does not wait";
 }
 
+TEST(ReconcilerTest, FirstSightsAndReasonsGoAheadOfCounts) {
+  Jobs jobs(/*status_rate=*/0.01, /*status_burst=*/Jobs::kCount);
+  const auto set_all = [&jobs](const char* ready) {
+    for (int i = 0; i < Jobs::kCount; ++i) {
+      jobs.world.client.Modify(
+          kube::kPodKind, {"default", "j" + std::to_string(i) + "-worker-0"},
+          [ready](kube::Object& pod) {
+            pod["status"]["phase"] = "Running";
+            pod["status"]["conditions"] = {{{"type", "Ready"}, {"status", ready}}};
+          });
+    }
+    jobs.Reconcile();
+  };
+  jobs.Reconcile();
+  set_all("True");
+  jobs.world.clock.Advance(seconds(1000));
+  const int before = jobs.Statuses();
+  set_all("False");
+  EXPECT_EQ(jobs.Statuses(), before + Jobs::kCount);
+  jobs.world.clock.Advance(seconds(20));
+  set_all("True");
+  EXPECT_EQ(jobs.Statuses(), before + Jobs::kCount) << "counts have used up their turns";
+  ASSERT_TRUE(jobs.world.client
+                  .Create(kTrainingJobKind, api::TrainingJobToJson(Job("new").Workers(1).Build()))
+                  .ok());
+  jobs.world.SyncAll();
+  ASSERT_TRUE(jobs.world.reconciler->Reconcile({"default", "new"}).ok());
+  EXPECT_EQ(jobs.Statuses(), before + Jobs::kCount + 1) << "a first sight does not wait for counts";
+}
+
 TEST(ReconcilerTest, ATurnIsKeptUntilAStatusIsWritten) {
   Jobs jobs(/*status_rate=*/1, /*status_burst=*/1);
   const auto set_ready = [&jobs](const std::string& pod, const char* ready) {
@@ -151,6 +214,7 @@ TEST(ReconcilerTest, ARefusalThatMayPassIsToldInStatusAndTriedAgain) {
   for (int i = 0; i < 3; ++i) {
     world.SyncAll();
     EXPECT_TRUE(absl::IsPermissionDenied(world.Reconcile().status()));
+    world.clock.Advance(seconds(1));
   }
   const api::TrainingJobStatus status = world.Job()->status;
   const api::Condition* running = FindCondition(status, kRunning);
@@ -159,6 +223,7 @@ TEST(ReconcilerTest, ARefusalThatMayPassIsToldInStatusAndTriedAgain) {
   EXPECT_THAT(world.EventReasons(), ElementsAre("CreateFailed"));
   EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 1) << "told once";
   RefusePods(world, absl::OkStatus());
+  world.clock.Advance(seconds(1));
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2));
   world.clock.Advance(seconds(10));
@@ -177,12 +242,209 @@ TEST(ReconcilerTest, APodThatTheServerFindsInvalidFailsTheJob) {
             "create pods j-worker-0: image: Required value");
 }
 
-TEST(ReconcilerTest, AnOutageIsNobodysFault) {
+TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsSaid) {
+  World world(Job("j").Workers(1).Training().ActiveDeadlineSeconds(100).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  world.client.SetReview([](const std::string& verb, const kube::Object& object) {
+    const bool lies = verb == "update-status" && object.at("status").contains("progress");
+    return lies ? absl::InvalidArgumentError("status.progress: Invalid value") : absl::OkStatus();
+  });
+  world.progress.answer.emplace().step = 1;
+  world.clock.Advance(seconds(100));
+  world.SyncAll();
+  (void)world.Reconcile();
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "DeadlineExceeded");
+}
+
+TEST(ReconcilerTest, ACreateThatFailsForNoFaultOfTheJobsIsToldWhenItFailsAgain) {
+  for (const absl::Status& fault :
+       {absl::UnavailableError("failed calling webhook: no endpoints available (500)"),
+        absl::DeadlineExceededError("no answer within 30 s"),
+        absl::ResourceExhaustedError("too many requests (429)")}) {
+    World world(Job("j").Workers(1).Build());
+    RefusePods(world, fault);
+    world.SyncAll();
+    EXPECT_FALSE(world.Reconcile().ok());
+    EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 0) << "it may pass";
+    world.clock.Advance(seconds(1));
+    world.SyncAll();
+    EXPECT_FALSE(world.Reconcile().ok());
+    const api::TrainingJobStatus status = world.Job()->status;
+    EXPECT_EQ(FindCondition(status, kRunning)->reason, "CreateFailed");
+    EXPECT_EQ(FindCondition(status, kRunning)->message, std::string(fault.message()));
+    EXPECT_THAT(world.EventReasons(), ElementsAre("CreateFailed"));
+    RefusePods(world, absl::OkStatus());
+    world.clock.Advance(seconds(10));
+    world.Settle();
+    EXPECT_THAT(world.Pods(), SizeIs(1));
+  }
+}
+
+TEST(ReconcilerTest, AWebhooksRefusalIsNotTakenForASchemas) {
   World world(Job("j").Workers(1).Build());
-  RefusePods(world, absl::UnavailableError("no answer"));
+  RefusePods(world, absl::FailedPreconditionError(
+                        "create pods j-worker-0: admission webhook \"x\" denied it (400)"));
+  for (int i = 0; i < 3; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(seconds(60));
+  }
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "CreateFailed");
+  RefusePods(world, absl::OkStatus());
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+}
+
+// A quota for so many pods.
+void SetQuota(World& world, std::size_t pods) {
+  world.client.SetReview([&world, pods](const std::string& verb, const kube::Object& object) {
+    const bool is_pod = verb == "create" && kube::TextMember(object, "kind") == "Pod";
+    if (!is_pod || world.Pods().size() < pods) return absl::OkStatus();
+    return absl::PermissionDeniedError("exceeded quota");
+  });
+}
+
+TEST(ReconcilerTest, AQuotaThatIsSpentCostsOneCallATry) {
+  World world(Job("j").Workers(1000).Build());
+  SetQuota(world, 10);
   world.SyncAll();
   EXPECT_FALSE(world.Reconcile().ok());
-  EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 0);
+  EXPECT_THAT(world.Pods(), SizeIs(10));
+  EXPECT_EQ(Writes(world, "create", "Pod"), 11) << "it stops at the first refusal";
+  for (int i = 0; i < 10; ++i) {
+    world.clock.Advance(std::chrono::minutes(1));
+    world.SyncAll();
+    EXPECT_FALSE(world.Reconcile().ok());
+    EXPECT_EQ(Writes(world, "create", "Pod"), 12 + i);
+  }
+  // Once there is room it starts slowly, and then gets on.
+  SetQuota(world, 1000);
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1000));
+}
+
+TEST(ReconcilerTest, AfterARefusalPodsAreCreatedInGrowingSteps) {
+  World world(Job("j").Workers(100).Build(), {.parallel_calls = 8});
+  SetQuota(world, 0);
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_LE(Writes(world, "create", "Pod"), 8) << "those that were under way together";
+  SetQuota(world, 3);
+  world.clock.Advance(std::chrono::minutes(1));
+  world.SyncAll();
+  const int before = Writes(world, "create", "Pod");
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_LE(Writes(world, "create", "Pod") - before, 1 + 2 + 4) << "steps of 1, 2 and 4";
+}
+
+TEST(ReconcilerTest, ChangesOfThePodsThatThereAreDoNotShortenTheBackOff) {
+  World world(Job("j").Workers(20).Build());
+  SetQuota(world, 3);
+  for (int i = 0; i < 9; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(std::chrono::minutes(1));
+  }
+  world.SyncAll();
+  (void)world.Reconcile();
+  const int tried = Writes(world, "create", "Pod");
+  for (int i = 0; i < 3; ++i) {
+    world.SetPod("j-worker-" + std::to_string(i), "Running");
+    world.SyncAll();
+    const auto result = world.Reconcile();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(Writes(world, "create", "Pod"), tried);
+    ASSERT_TRUE(result->has_value());
+    EXPECT_GT(**result, Duration::zero());
+    EXPECT_LE(**result, Duration(seconds(30)));
+    world.clock.Advance(seconds(1));
+  }
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "CreateFailed");
+}
+
+TEST(ReconcilerTest, ALargeJobIsMadeInSeveralLooks) {
+  World world(Job("j").Workers(100).Build(), {.most_actions = 30, .parallel_calls = 1});
+  world.SyncAll();
+  EXPECT_EQ(*world.Reconcile(), milliseconds(1));
+  EXPECT_THAT(world.Pods(), SizeIs(29)) << "and a service";
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(100));
+}
+
+TEST(ReconcilerTest, APodThatIsThereButCannotBeReadIsTold) {
+  World world(Job("j").Workers(1).Build());
+  kube::Object pod = {{"metadata", {{"name", "j-worker-0"}, {"namespace", "default"}}}};
+  pod["metadata"]["ownerReferences"] = {{{"apiVersion", api::kApiVersion},
+                                         {"kind", api::kKind},
+                                         {"name", "j"},
+                                         {"uid", world.Job()->metadata.uid},
+                                         {"controller", true}}};
+  ASSERT_TRUE(world.client.Create(kube::kPodKind, pod).ok());
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "pods j-worker-0 exists and cannot be read");
+}
+
+TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) {
+  World world(Job("j").Workers(2).Training().Build(), {.parallel_calls = 1, .watch_nodes = true});
+  world.client.set_graceful(true);
+  for (const char* node : {"a", "b"}) world.SetNode(node, "True");
+  world.Settle();
+  for (const auto& [pod, node] : {std::pair("j-worker-0", "a"), {"j-worker-1", "b"}}) {
+    world.client.Modify(kube::kPodKind, {"default", pod},
+                        [node](kube::Object& object) { object["spec"]["nodeName"] = node; });
+    world.SetPod(pod, "Running");
+  }
+  world.Settle();
+  const std::string uid = kube::Uid(*world.client.Get(kube::kPodKind, {"default", "j-worker-1"}));
+  world.progress.group.missing = {"worker-1"};
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0) << "its node is well";
+  world.SetNode("b", "Unknown");
+  world.Settle();
+  EXPECT_EQ(Writes(world, "force-delete", "Pod"), 1);
+  EXPECT_NE(kube::Uid(*world.client.Get(kube::kPodKind, {"default", "j-worker-1"})), uid);
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{0, 1, 1}));
+  EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
+}
+
+TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["newSection"] = {{"on", true}};
+    job["spec"]["training"]["newField"] = 3;
+    job["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 9'999'999'999;
+  });
+  const std::size_t writes = world.client.writes().size();
+  world.Settle();
+  EXPECT_THAT(world.client.writes(), SizeIs(writes));
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+}
+
+TEST(ReconcilerTest, ARunningJobWhoseSpecCannotBeReadAnyMoreIsLeftAsItIs) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["restartScope"] = "Newest"; });
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 0);
+  const auto status = world.client.Get(kTrainingJobKind, world.key)->at("status");
+  EXPECT_EQ(status.at("state"), "Running");
+  EXPECT_NE(status.dump().find("spec.restartScope: found"), std::string::npos);
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["restartScope"] = "Gang"; });
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
 TEST(ReconcilerTest, AGangsPodGroupIsMadeFirstFollowsTheJobsSizeAndGoesAtTheEnd) {
@@ -287,6 +549,39 @@ TEST(ReconcilerTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
             world.Job()->metadata.uid);
 }
 
+TEST(ReconcilerTest, AForgedOwnerReferenceMakesNoPodOrServiceTheJobs) {
+  World world(Job("j").Workers(1).Build());
+  const kube::Object owner = {{"apiVersion", api::kApiVersion},
+                              {"kind", api::kKind},
+                              {"name", "j"},
+                              {"uid", world.Job()->metadata.uid},
+                              {"controller", true}};
+  const auto forge = [&](const kube::Kind& kind, const char* space, kube::Object reference) {
+    ASSERT_TRUE(world.client
+                    .Create(kind, {{"metadata",
+                                    {{"name", "forged"},
+                                     {"namespace", space},
+                                     {"ownerReferences", kube::Object::array({reference})},
+                                     {"labels",
+                                      {{api::kLabelRole, "worker"},
+                                       {api::kLabelReplicaIndex, "0"},
+                                       {api::kLabelAttempt, "0"}}}}},
+                                   {"status", {{"phase", "Failed"}, {"reason", "Error"}}}})
+                    .ok());
+  };
+  kube::Object of_another_kind = owner;
+  of_another_kind["apiVersion"] = "batch/v1";
+  for (const kube::Kind& kind : {kube::kPodKind, kube::kServiceKind}) {
+    forge(kind, "attacker", owner);
+    forge(kind, "default", of_another_kind);
+  }
+  world.Settle();
+  EXPECT_TRUE(world.client.Get(kube::kPodKind, {"default", "j-worker-0"}).ok());
+  EXPECT_TRUE(world.client.Get(kube::kServiceKind, {"default", "j"}).ok());
+  EXPECT_EQ(world.Job()->status.state, "Pending");
+  EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts());
+}
+
 TEST(ReconcilerTest, ACreateWhoseAnswerWasLostIsNotAConflict) {
   World world(Job("j").Workers(2).Build());
   bool lose = true;
@@ -297,6 +592,7 @@ TEST(ReconcilerTest, ACreateWhoseAnswerWasLostIsNotAConflict) {
   });
   EXPECT_FALSE(world.Reconcile().ok());
   EXPECT_TRUE(world.Reconcile().ok());  // the caches have not moved
+  world.clock.Advance(seconds(1));      // creates pause after one that failed
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2));
   EXPECT_THAT(world.EventReasons(), IsEmpty());
@@ -376,9 +672,9 @@ TEST(ReconcilerTest, ANamesakeOfADeletedJobStartsAfresh) {
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "NameConflict");
   world.client.Finalize(kube::kPodKind, kube::KeyOf(old));
   world.client.Finalize(kube::kServiceKind, {"default", "j"});
-  world.clock.Advance(seconds(61));
-  world.Settle();
+  world.Settle();  // their ends are the sign, no time passes
   ASSERT_THAT(world.Pods(), SizeIs(1));
+  EXPECT_THAT(world.client.Objects(kube::kServiceKind), SizeIs(1));
   EXPECT_EQ(kube::ControllerUid(world.Pods().front()), world.Job()->metadata.uid);
 }
 

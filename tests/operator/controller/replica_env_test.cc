@@ -38,6 +38,13 @@ TEST(ReplicaEnvTest, SaysWhoTheReplicaIs) {
   }
 }
 
+TEST(ReplicaEnvTest, ATfConfigThatIsTooLongIsLeftOutWhereItMayNotBeNeeded) {
+  EXPECT_TRUE(EnvOf(With("mine", Job("j").Workers(2000)), Role::kWorker, 1).contains("TF_CONFIG"));
+  const Env env = EnvOf(With("mine", Job("j").Workers(8000)), Role::kWorker, 1);
+  EXPECT_FALSE(env.contains("TF_CONFIG"));
+  EXPECT_TRUE(env.contains("MASTER_ADDR"));
+}
+
 TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
   const Env env = EnvOf(Job("j").Workers(1).Training().Uid("u"), Role::kWorker, 0);
   const auto config = nlohmann::json::parse(env.at("LOCKSTEP_CONFIG").get<std::string>());

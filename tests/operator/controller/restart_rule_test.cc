@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -16,6 +17,7 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using testing::Evicted;
 using testing::Exited;
+using testing::ExitedBefore;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kBeingDeleted;
@@ -62,6 +64,12 @@ TEST(RestartRuleTest, LossesAreClassified) {
       {"no exit code is retried", RestartPolicy::kExitCode, no_code, LossCause::kApplication},
       {"eviction is free", RestartPolicy::kExitCode, Evicted(), LossCause::kDisruption},
       {"even with Never", RestartPolicy::kNever, Evicted(), LossCause::kDisruption},
+      {"no room on the node", RestartPolicy::kNever,
+       [](ObservedPod& pod) {
+         pod.phase = PodPhase::kFailed;
+         pod.reason = "OutOfexample.com/fpga";
+       },
+       LossCause::kDisruption},
       {"disruption target", RestartPolicy::kExitCode, target, LossCause::kDisruption},
       {"drain", RestartPolicy::kExitCode, kBeingDeleted, LossCause::kDisruption},
       {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5), LossCause::kDisruption},
@@ -119,6 +127,121 @@ TEST(RestartRuleTest, ADrainedMemberTakesTheBlameForPeersThatFellOver) {
   EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
 }
 
+testing::JobBuilder GangOf3(RestartPolicy policy = RestartPolicy::kExitCode) {
+  return Job("j").Workers(3).RestartScope(RestartScope::kGang).RestartPolicy(Role::kWorker, policy);
+}
+
+TEST(RestartRuleTest, WhatTookAPeerAwayIsBlamedForThoseWhoEndBecauseOfIt) {
+  struct Case {
+    const char* name;
+    PodState cause;
+    api::RestartCounts charged;
+    const char* reason;
+  };
+  const PodState silent = [](ObservedPod& pod) {
+    kReady(pod);
+    pod.node_silent_since = Time(seconds(1'700'000'000));
+  };
+  const Case cases[] = {{"too much memory", Exited(137, "OOMKilled"), {1, 0, 1}, "OOMKilled"},
+                        {"a signal", Exited(139, "Error"), {1, 0, 1}, "Error"},
+                        {"an eviction", Evicted(), {0, 1, 1}, "Evicted"},
+                        {"a drain", kBeingDeleted, {0, 1, 1}, "PodLost"},
+                        {"a silent node", silent, {0, 1, 1}, "NodeLost"}};
+  for (const Case& c : cases) {
+    for (const auto policy : {RestartPolicy::kExitCode, RestartPolicy::kOnFailure}) {
+      Seen seen(GangOf3(policy));
+      seen.Running().Worker(0, ExitedBefore(1)).Worker(1, c.cause).Worker(2, ExitedBefore(1));
+      const Plan plan = seen.Plan();
+      EXPECT_EQ(plan.status.state, "Restarting") << c.name;
+      EXPECT_EQ(plan.status.restarts, c.charged) << c.name;
+      EXPECT_EQ(plan.status.failure->index, 1) << c.name;
+      EXPECT_EQ(plan.status.failure->reason, c.reason) << c.name;
+    }
+  }
+}
+
+TEST(RestartRuleTest, WhoeverEndsByThemselvesIsNotJudgedBeforeTheOthersHaveSettled) {
+  Seen seen(GangOf3());
+  seen.Running().Worker(0, ExitedBefore(1, seconds(4))).Worker(1, kReady).Worker(2, kReady);
+  EXPECT_EQ(seen.Plan().status.state, "Running");
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(6)));
+  EXPECT_EQ(seen.Later(seconds(6)).Plan().status.state, "Failed");
+  EXPECT_EQ(seen.Plan().status.failure->exit_code, 1);
+  // Nobody is left who could turn out to have been lost first.
+  Seen all(GangOf3());
+  all.Running().Worker(0, Exited(1)).Worker(1, Exited(1)).Worker(2, Exited(1));
+  EXPECT_EQ(all.Plan().status.state, "Failed");
+  // Nor where replicas do not need each other, or there is one.
+  Seen alone(Job("j").Workers(1).RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
+  EXPECT_EQ(alone.Worker(0, Exited(1)).Plan().status.state, "Failed");
+  Seen apart(Job("j")
+                 .Workers(2)
+                 .Strategy(api::StrategyType::kIndependent)
+                 .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
+  EXPECT_EQ(apart.Worker(0, Exited(1)).Worker(1, kReady).Plan().status.state, "Failed");
+  // The bundled trainer's codes need no second look.
+  Seen trainer(Job("j").Workers(2).Training());
+  EXPECT_EQ(trainer.Worker(0, Exited(10)).Worker(1, kReady).Plan().status.state, "Failed");
+}
+
+TEST(RestartRuleTest, APeersEndAfterTheCauseWasChargedCostsNothing) {
+  Seen seen(Job("j").Workers(2).ParameterServers(1).RestartPolicy(Role::kWorker,
+                                                                  RestartPolicy::kExitCode));
+  ASSERT_EQ(seen.Build().job.spec.restart_scope, RestartScope::kPod);
+  seen.Running().Pod(Role::kParameterServer, 0, Exited(137)).Worker(0, kReady).Worker(1, kReady);
+  EXPECT_TRUE(seen.Plan().names_cause);
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  seen.NoPods().Worker(0, Exited(1)).Worker(1, kReady);
+  seen.Pod(Role::kParameterServer, 0, [](ObservedPod& pod) {
+    kReady(pod);
+    pod.uid = "its successor";
+  });
+  Seen much_later(seen);
+  seen.With([](Observed& observed) { observed.last_cause = observed.now - seconds(10); }).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"}));
+  much_later.With([](Observed& observed) {
+    observed.last_cause = observed.now - seconds(11);
+    observed.pods[0].failed_since = observed.now - seconds(11);
+  });
+  EXPECT_EQ(much_later.Plan().status.state, "Failed");
+}
+
+TEST(RestartRuleTest, SupervisorsThatGaveUpWaitingAreNotChargedForTheOneThatIsNotThere) {
+  const auto job = Job("j").Workers(4).Training();
+  for (const int code : {api::kExitPeerLost, api::kExitRendezvousDeadline}) {
+    Seen lacking(job);
+    lacking.Running().Worker(0, Exited(code)).Worker(1, Exited(code)).Worker(2, Exited(code));
+    lacking.Worker(3, testing::kPending).Write();
+    EXPECT_EQ(lacking.Build().job.status.restarts, (api::RestartCounts{0, 0, 1}));
+    EXPECT_THAT(lacking.Build().job.status.counted_pods, ::testing::SizeIs(3));
+    EXPECT_THAT(lacking.Plan().actions, ::testing::SizeIs(3));
+    // With all there it is one incident.
+    Seen all(job);
+    all.Running().Worker(0, Exited(code)).Worker(1, Exited(code)).Worker(2, Exited(code));
+    all.Worker(3, kReady).Write();
+    EXPECT_EQ(all.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+    // And the one whose process was killed is the cause.
+    Seen killed(job);
+    killed.Running().Worker(0, Exited(code)).Worker(1, kReady).Worker(2, Exited(137));
+    killed.Worker(3, kReady).Write();
+    EXPECT_EQ(killed.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+    EXPECT_EQ(killed.Build().job.status.failure->index, 2);
+  }
+}
+
+TEST(RestartRuleTest, ReportedProgressMakesNoRestartsWithoutPause) {
+  Seen seen(Gang());
+  seen.With([](Observed& observed) {
+    observed.last_restart = observed.now - seconds(3);
+    observed.job.status.restarts.since_progress = 0;
+  });
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(7));
+}
+
 TEST(RestartRuleTest, AGangMemberThatVanishedRestartsTheGangForFree) {
   Seen seen(Gang());
   seen.Running().Worker(0, kReady);
@@ -160,7 +283,10 @@ TEST(RestartRuleTest, AnEvaluatorIsReplacedAloneEvenInAGang) {
 
 TEST(RestartRuleTest, APermanentFailureFailsTheJob) {
   Seen seen(Gang());
-  const Plan plan = seen.Running().Worker(0, kReady).Worker(1, Exited(11, "Error")).Plan();
+  seen.With([](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kWorker].restart_policy = RestartPolicy::kExitCode;
+  });
+  const Plan plan = seen.Running().Worker(0, kReady).Worker(1, ExitedBefore(11)).Plan();
   EXPECT_EQ(plan.status.state, "Failed");
   EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "ReplicaFailed");
   EXPECT_EQ(plan.status.failure->exit_code, 11);

@@ -26,9 +26,11 @@ class FakeProgress final : public controller::ProgressSource {
     asked = target;
     return answer;
   }
+  controller::GroupReport Group(const std::string& /*job_uid*/) override { return group; }
   void Forget(const std::string& job_uid) override { forgotten = job_uid; }
 
   std::optional<api::Progress> answer;
+  controller::GroupReport group;
   controller::ProgressTarget asked;
   std::string forgotten;
 };
@@ -51,7 +53,7 @@ class World {
     reconciler = std::make_unique<controller::Reconciler>(
         client,
         controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
-                           Workloads()},
+                           Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr},
         addresses_, progress, *events_, clock, settings_);
   }
 
@@ -72,6 +74,7 @@ class World {
     }
     if (PodGroups() != nullptr) Sync(controller::PodGroupKind(settings_), 1'000'000);
     if (Workloads() != nullptr) Sync(controller::kWorkloadKind, 1'000'000);
+    if (settings_.watch_nodes) Sync(controller::kNodeKind, 1'000'000);
   }
 
   absl::StatusOr<std::optional<Duration>> Reconcile() { return reconciler->Reconcile(key); }
@@ -103,11 +106,20 @@ class World {
     });
   }
 
+  void SetNode(const std::string& name, const char* ready) {
+    if (!client.Get(controller::kNodeKind, {"", name}).ok()) {
+      EXPECT_TRUE(client.Create(controller::kNodeKind, {{"metadata", {{"name", name}}}}).ok());
+    }
+    client.Modify(controller::kNodeKind, {"", name}, [ready](kube::Object& node) {
+      node["status"]["conditions"] = {{{"type", "Ready"}, {"status", ready}}};
+    });
+  }
+
   std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }
   std::optional<api::TrainingJob> Job() {
     const auto object = client.Get(controller::kTrainingJobKind, key);
     if (!object.ok()) return std::nullopt;
-    return *api::TrainingJobFromJson(*object);
+    return *api::TrainingJobFromServer(*object);
   }
   std::vector<std::string> EventReasons() {
     std::vector<std::string> reasons;
@@ -130,6 +142,7 @@ class World {
     kube::Store<std::optional<controller::ObservedPod>> pods;
     kube::Store<std::monostate> services;
     kube::Store<kube::Object> pod_groups, workloads;
+    kube::Store<bool> nodes;
   };
   const kube::Store<kube::Object>* PodGroups() const {
     return settings_.gang_scheduler_name.empty() ? nullptr : &caches_->pod_groups;
@@ -148,6 +161,9 @@ class World {
     }
     if (kind == kube::kServiceKind) {
       return See(caches_->services, change, [](const auto&) { return std::monostate(); });
+    }
+    if (kind == controller::kNodeKind) {
+      return See(caches_->nodes, change, controller::IsReadyNode);
     }
     See(caches_->pod_groups, change, controller::TrimmedPodGroup);
   }

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/http_request.h"
 
@@ -42,6 +45,28 @@ TEST(HttpServerTest, HeadHasNoBodyAndNothingCanBeWritten) {
   EXPECT_THAT(head, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(head, Not(HasSubstr("well")));
   EXPECT_THAT(Request(server->port(), "PUT", "/well"), Not(HasSubstr("200 OK")));
+}
+
+TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
+  const auto server = StartPages("127.0.0.1:0");
+  std::vector<std::unique_ptr<testing::TcpClient>> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(std::make_unique<testing::TcpClient>(server->port()));
+    if (i % 2 == 0) silent.back()->Send("GET /well HTTP/1.1\r\n");
+    if (i % 20 != 0) continue;
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(Request(server->port(), "GET", "/well"), HasSubstr("200 OK"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900))
+        << "a probe's time limit is a second";
+  }
+}
+
+TEST(HttpServerTest, ARequestWithoutEndIsCutOff) {
+  const auto server = StartPages("127.0.0.1:0");
+  testing::TcpClient client(server->port());
+  for (int i = 0; i < 20 && client.Send(std::string(1000, 'x')); ++i) continue;
+  EXPECT_EQ(client.ReadAll(), "");
+  EXPECT_THAT(Request(server->port(), "GET", "/well?x=1"), HasSubstr("200 OK"));
 }
 
 TEST(HttpServerTest, WithoutAHostAllAddressesAreServed) {

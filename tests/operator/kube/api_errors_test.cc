@@ -11,14 +11,16 @@ using enum absl::StatusCode;
 
 TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
   const std::pair<int, absl::StatusCode> cases[] = {
-      {400, kInvalidArgument}, {401, kUnauthenticated},   {403, kPermissionDenied},
-      {404, kNotFound},        {409, kAborted},           {410, kOutOfRange},
-      {422, kInvalidArgument}, {429, kResourceExhausted}, {500, kUnavailable},
-      {503, kUnavailable},     {504, kDeadlineExceeded},  {302, kFailedPrecondition},
-      {413, kInvalidArgument}, {405, kUnimplemented}};
+      {400, kFailedPrecondition}, {401, kUnauthenticated},   {403, kPermissionDenied},
+      {404, kNotFound},           {409, kAborted},           {410, kOutOfRange},
+      {422, kInvalidArgument},    {429, kResourceExhausted}, {500, kUnavailable},
+      {503, kUnavailable},        {504, kDeadlineExceeded},  {302, kFailedPrecondition},
+      {413, kFailedPrecondition}, {405, kUnimplemented}};
   for (const auto& [status, code] : cases) EXPECT_EQ(CodeOf(status, ""), code) << status;
   EXPECT_EQ(CodeOf(409, "AlreadyExists"), kAlreadyExists);
   EXPECT_EQ(CodeOf(409, "Conflict"), kAborted);
+  EXPECT_EQ(CodeOf(422, "Invalid"), kInvalidArgument);
+  EXPECT_EQ(CodeOf(422, "Forbidden"), kFailedPrecondition) << "a webhook's own words";
 }
 
 TEST(ApiErrorsTest, TheMessageNamesTheCallAndTheServersReason) {

@@ -71,6 +71,18 @@ TEST(CredentialsTest, AFixedTokenCannotBeRenewed) {
   EXPECT_FALSE(credentials.Renew("fixed"));
 }
 
+TEST(CredentialsTest, AnEmptyAuthorityIsNotTheSystems) {
+  const TempDirectory directory;
+  WriteTextFile(directory.At("ca"), "\n");
+  RestConfig config;
+  config.ca_file = directory.At("ca");
+  const SystemClock clock;
+  Credentials credentials(config, clock);
+  const absl::Status status = credentials.Tls().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(directory.At("ca")));
+}
+
 TEST(CredentialsTest, CertificateFilesAreReadForEachConnection) {
   const TempDirectory directory;
   testing::FakeClock clock;

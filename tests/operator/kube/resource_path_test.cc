@@ -21,6 +21,15 @@ TEST(ResourcePathTest, ANameCannotLeaveItsPlace) {
             "/api/v1/namespaces/default/pods/..%2Fsecrets%3Fx%23y");
 }
 
+TEST(ResourcePathTest, ANameThatIsNoneIsRefused) {
+  EXPECT_TRUE(CheckKey(kPodKind, {"default", "a.b-c"}).ok());
+  EXPECT_TRUE(CheckKey({"", "v1", "Node", "nodes", false}, {"", "a"}).ok());
+  for (const char* name : {"", ".", "..", "a/b", "../x", "a%2Fb"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckKey(kPodKind, {"default", name}))) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckKey(kPodKind, {name, "a"}))) << name;
+  }
+}
+
 TEST(ResourcePathTest, QueriesAreEncodedAndEmptyValuesLeftOut) {
   EXPECT_EQ(Query({{"labelSelector", "a in (b,c),!d,e=f+g h"}, {"continue", ""}, {"limit", "5"}}),
             "?labelSelector=a%20in%20%28b%2Cc%29%2C%21d%2Ce%3Df%2Bg%20h&limit=5");

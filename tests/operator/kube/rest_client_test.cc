@@ -99,6 +99,26 @@ TEST_F(RestClientTest, ListReadsAPageAndCompletesItsItems) {
   EXPECT_EQ(OnlyRequest().target, "/api/v1/pods?limit=1&continue=c%3D&labelSelector=%21a");
 }
 
+TEST_F(RestClientTest, APageThatIsTooLongIsAskedForInHalves) {
+  std::vector<std::string> asked;
+  Serve([&asked](const Request& request, Connection& to) {
+    asked.push_back(request.target);
+    const bool one = request.target.find("limit=1&") != std::string::npos;
+    to.Respond(200, R"({"metadata":{"resourceVersion":"9","continue":"more"},"items":[)" +
+                        std::string(one ? R"({"metadata":{"name":"a"}})" : R"({"a":[]})") + "]," +
+                        std::string(one ? 20'000 : 200'000, ' ') + "\"kind\":\"PodList\"}");
+  });
+  client_ = Connect({.longest_page = 10'000});
+  const auto page = client_->List(kPodKind, {.limit = 5, .continue_token = "c"});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->continue_token, "more");
+  ASSERT_EQ(page->items.size(), 1U);
+  EXPECT_EQ(Name(page->items[0]), "a");
+  EXPECT_THAT(asked, ::testing::ElementsAre("/api/v1/pods?limit=5&continue=c",
+                                            "/api/v1/pods?limit=2&continue=c",
+                                            "/api/v1/pods?limit=1&continue=c"));
+}
+
 TEST_F(RestClientTest, AListWithoutItemsIsEmpty) {
   Serve([](const Request&, Connection& to) {
     to.Respond(200, R"({"metadata":{"resourceVersion":"9"},"items":null})");

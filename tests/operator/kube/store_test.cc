@@ -11,13 +11,15 @@ using Names = Store<int>;
 Names::Ptr Owned(const std::string& name, const std::string& owner, int value = 0) {
   Identity identity;
   identity.key = {"n", name};
+  identity.owner_kind = "Job.batch";
   identity.owner_uid = owner;
   return std::make_shared<const Cached<int>>(std::move(identity), value);
 }
 
 std::vector<std::string> NamesOwnedBy(const Names& store, const std::string& owner) {
   std::vector<std::string> names;
-  for (const Names::Ptr& object : store.OwnedBy(owner)) names.push_back(object->key.name);
+  for (const Names::Ptr& object : store.OwnedBy({"n", "Job.batch", owner}))
+    names.push_back(object->key.name);
   return names;
 }
 
@@ -31,12 +33,32 @@ TEST(StoreTest, FindsObjectsByTheirOwner) {
   EXPECT_THAT(NamesOwnedBy(store, ""), testing::IsEmpty());
 }
 
+TEST(StoreTest, AUidAloneMakesNobodyAnOwner) {
+  Names store;
+  const auto put = [&store](const std::string& space, const char* api, const char* kind) {
+    const Object object = {
+        {"metadata",
+         {{"name", space + kind},
+          {"namespace", space},
+          {"ownerReferences",
+           {{{"uid", "x"}, {"apiVersion", api}, {"kind", kind}, {"controller", true}}}}}}};
+    store.Put(std::make_shared<const Cached<int>>(IdentityOf(object), 0));
+    return OwnerOf(object);
+  };
+  const Owner owner{"n", OwnerKind({"batch", "v1", "Job", "jobs"}), "x"};
+  EXPECT_EQ(put("n", "batch/v1", "Job"), owner);
+  EXPECT_EQ(put("n", "batch/v1", "CronJob").kind, "CronJob.batch");
+  EXPECT_EQ(put("n", "v1", "Node").kind, "Node.");
+  EXPECT_EQ(put("m", "batch/v1", "Job").namespace_name, "m");
+  EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("nJob"));
+}
+
 TEST(StoreTest, TheIndexFollowsChangesOfOwnerAndRemoval) {
   Names store;
   store.Put(Owned("a", "x"));
   EXPECT_EQ(store.Put(Owned("a", "x", 2))->value, 0);
   EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("a"));
-  EXPECT_EQ(store.OwnedBy("x").front()->value, 2);
+  EXPECT_EQ(store.OwnedBy({"n", "Job.batch", "x"}).front()->value, 2);
   EXPECT_EQ(store.Put(Owned("a", "y", 3))->value, 2);
   EXPECT_THAT(NamesOwnedBy(store, "x"), testing::IsEmpty());
   EXPECT_THAT(NamesOwnedBy(store, "y"), testing::ElementsAre("a"));
@@ -56,11 +78,16 @@ TEST(StoreTest, AnIdentityIsReadOfAnyObject) {
                                      {"deletionTimestamp", "2026-01-01T00:00:00Z"},
                                      {"ownerReferences",
                                       {{{"uid", "x"}, {"name", "other"}},
-                                       {{"uid", "y"}, {"name", "job"}, {"controller", true}}}}}}});
+                                       {{"uid", "y"},
+                                        {"name", "job"},
+                                        {"apiVersion", "batch/v1"},
+                                        {"kind", "Job"},
+                                        {"controller", true}}}}}}});
   EXPECT_EQ(pod.key, (Key{"n", "a"}));
   EXPECT_EQ(pod.uid, "u");
   EXPECT_EQ(pod.resource_version, "7");
   EXPECT_EQ(pod.owner_uid, "y");
+  EXPECT_EQ(pod.owner_kind, "Job.batch");
   EXPECT_EQ(pod.owner_name, "job");
   EXPECT_TRUE(pod.being_deleted);
   for (const Object& strange : {Object(), Object("text"), Object{{"metadata", 1}}}) {

@@ -88,11 +88,59 @@ TEST_F(WatchDecoderTest, WhatIsNoEventEndsTheStream) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(WatchDecoderTest, ALineHasALimitBeItFinishedOrNot) {
-  EXPECT_TRUE(Feed(std::string(1000, ' ')).ok());
-  EXPECT_TRUE(absl::IsUnavailable(Feed(" ")));
-  WatchDecoder whole("watch pods", 10);
-  EXPECT_TRUE(absl::IsUnavailable(whole.Feed(Line("ADDED", "1"), [](const WatchEvent&) {})));
+TEST_F(WatchDecoderTest, AnEventThatIsTooLongKeepsItsIdentityAndEndsNothing) {
+  const std::string filler(5000, 'x');
+  const std::string metadata =
+      R"("metadata":{"annotations":{"name":"no","a":")" + filler +
+      R"(\"}],{"},"name":"a","ownerReferences":[{"uid":"no","controller":true}],"namespace":"n",)" +
+      R"("uid":"u","resourceVersion":"7","deletionTimestamp":"t","finalizers":["uid"]})";
+  const std::string line = R"({"type":"MODIFIED","object":{"apiVersion":"v1","kind":"Pod",)" +
+                           metadata + R"(,"spec":{"metadata":{"name":"no"},"name":["no"],"x":")" +
+                           filler + "\"}}}\n";
+  const Object expected = Object::parse(
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u",
+          "resourceVersion":"7","deletionTimestamp":"t"}})");
+  for (std::size_t piece = 1; piece <= line.size(); piece = piece * 3 + 1) {
+    WatchDecoder decoder("watch pods", 1000);
+    std::vector<WatchEvent> events;
+    const std::string bytes = Line("ADDED", "6") + line + Line("ADDED", "8");
+    for (std::size_t i = 0; i < bytes.size(); i += piece) {
+      const absl::Status status =
+          decoder.Feed(std::string_view(bytes).substr(i, piece),
+                       [&events](WatchEvent event) { events.push_back(std::move(event)); });
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_TRUE(decoder.Finish().ok());
+    ASSERT_EQ(events.size(), 3U) << piece;
+    EXPECT_EQ(events[1].type, Type::kModified);
+    EXPECT_EQ(events[1].object, expected);
+    EXPECT_EQ(ResourceVersion(events[2].object), "8");
+  }
+}
+
+TEST_F(WatchDecoderTest, ALineThatIsTooLongAndNoEventEndsTheStream) {
+  for (const std::string& line : {std::string(1001, ' '), std::string(1001, '['),
+                                  "{\"type\":\"ADDED\",\"object\":\"" + std::string(1001, 'x')}) {
+    WatchDecoder decoder("watch pods", 1000);
+    EXPECT_TRUE(decoder.Feed(line, {}).ok());
+    EXPECT_TRUE(absl::IsUnavailable(decoder.Finish()));
+    EXPECT_TRUE(absl::IsUnavailable(decoder.Feed("\n", {}))) << line;
+  }
+}
+
+TEST_F(WatchDecoderTest, WhatIsNestedTooDeepIsOneEventAmongOthers) {
+  WatchDecoder decoder("watch trainingjobs");
+  const std::string deep = std::string(5000, '[') + std::string(5000, ']');
+  ASSERT_TRUE(
+      decoder
+          .Feed(R"({"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"},)"
+                R"("spec":{"kernelSize":)" +
+                    deep + "}}}\n" + Line("ADDED", "2"),
+                [this](WatchEvent event) { events_.push_back(std::move(event)); })
+          .ok());
+  ASSERT_EQ(events_.size(), 2U);
+  EXPECT_EQ(Name(events_[0].object), "a");
+  EXPECT_EQ(ResourceVersion(events_[1].object), "2");
 }
 
 TEST_F(WatchDecoderTest, AStreamThatEndsWithinAnEventSaysSo) {

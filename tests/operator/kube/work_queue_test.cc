@@ -1,5 +1,6 @@
 #include "operator/kube/work_queue.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -188,6 +189,36 @@ TEST(WorkQueueThreadsTest, KeysThatAreDueLaterAreHandedOutWhoeverIsBusy) {
   }
   all_others_seen.wait();
   queue.ShutDown();
+}
+
+TEST(WorkQueueFairnessTest, NamespacesTakeTurns) {
+  FakeClock clock;
+  WorkQueue queue(clock);
+  for (int i = 0; i < 3; ++i) queue.Add({"crowd", "c" + std::to_string(i)});
+  queue.Add({"honest", "a"});
+  queue.Add({"other", "b"});
+  std::vector<std::string> order;
+  while (const auto key = queue.TryGet()) order.push_back(key->name);
+  EXPECT_THAT(order, ::testing::ElementsAre("c0", "a", "b", "c1", "c2"));
+  EXPECT_EQ(queue.size(), 0U);
+}
+
+TEST(WorkQueueFairnessTest, OneNamespaceLeavesAWorkerToOthers) {
+  FakeClock clock;
+  WorkQueue queue(clock, {}, 1, /*most_of_namespace=*/2);
+  for (int i = 0; i < 3; ++i) queue.Add({"crowd", std::to_string(i)});
+  const auto first = queue.TryGet();
+  ASSERT_TRUE(first && queue.TryGet());
+  EXPECT_FALSE(queue.TryGet()) << "it has its share";
+  EXPECT_EQ(queue.size(), 1U);
+  queue.Add({"honest", "a"});
+  EXPECT_EQ(queue.TryGet(), (Key{"honest", "a"}));
+  queue.Done(*first);
+  EXPECT_EQ(queue.TryGet(), (Key{"crowd", "2"}));
+  // One that waits for its share is woken when there is room.
+  queue.Add({"crowd", "3"});
+  std::jthread waiting([&queue] { EXPECT_EQ(queue.Get(), (Key{"crowd", "3"})); });
+  queue.Done({"crowd", "1"});
 }
 
 }  // namespace

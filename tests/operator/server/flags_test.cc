@@ -48,7 +48,8 @@ TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   EXPECT_EQ(Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
                    "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
                    "--leader-election-namespace=a", "--namespace=b", "--controller-threads=8",
-                   "--kube-api-qps=20.5", "--kube-api-burst=30", "--trainer-image=i:1"},
+                   "--kube-api-qps=20.5", "--kube-api-burst=30", "--trainer-image=i:1",
+                   "--watch-nodes", "--poll-progress=false", "--settling-seconds=2.5"},
                   flags),
             std::nullopt);
   EXPECT_EQ(flags.kubeconfig, "/tmp/k");
@@ -58,6 +59,9 @@ TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   EXPECT_EQ(flags.leader_election_namespace, "a");
   EXPECT_EQ(flags.namespace_name, "b");
   EXPECT_EQ(flags.controller_threads, 8);
+  EXPECT_TRUE(flags.watch_nodes);
+  EXPECT_FALSE(flags.poll_progress);
+  EXPECT_EQ(flags.settling_seconds, 2.5);
   EXPECT_EQ(flags.kube_api_qps, 20.5);
   EXPECT_EQ(flags.kube_api_burst, 30);
   EXPECT_EQ(flags.trainer_image, "i:1");

@@ -1,0 +1,199 @@
+#include "operator/controller/losses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "api/base/shorten.h"
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "operator/controller/lost_pod_rule.h"
+#include "operator/controller/status.h"
+
+namespace lockstep::controller {
+namespace {
+
+// What a kubelet or a node controller calls an end that is not the program's doing.
+constexpr std::string_view kDisruptionReasons[] = {"Evicted",
+                                                   "Preempting",
+                                                   "Preempted",
+                                                   "Shutdown",
+                                                   "NodeShutdown",
+                                                   "Terminated",
+                                                   "NodeLost",
+                                                   "NodeAffinity",
+                                                   "UnexpectedAdmissionError",
+                                                   "TopologyAffinityError"};
+
+// A kubelet's word for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
+constexpr std::string_view kNoRoomPrefix = "OutOf";
+
+bool IsCounted(const Observed& observed, const ObservedPod& pod) {
+  const std::vector<std::string>& counted = observed.job.status.counted_pods;
+  return std::ranges::find(counted, pod.uid) != counted.end();
+}
+
+bool IsNewLoss(const Observed& observed, const ObservedPod& pod) {
+  if (!IsMember(observed, pod) || HasSucceeded(pod)) return false;
+  if (!HasFailed(pod) && !pod.being_deleted && !IsUnreachable(observed, pod)) return false;
+  return !IsCounted(observed, pod);
+}
+
+// A gang that has run cannot take a new member in place of one whose pod is gone without a trace.
+void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
+  if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
+  if (!IsTrue(observed.job.status, kRunning)) return;
+  for (const Replica& replica : WantedReplicas(observed.job)) {
+    const auto known = observed.job.status.replica_statuses.find(replica.role);
+    const bool is_new = known == observed.job.status.replica_statuses.end() ||
+                        replica.index >= known->second.desired;
+    if (replica.role == api::Role::kEvaluator || is_new) continue;
+    if (FindPod(observed, replica) == nullptr) {
+      losses.push_back({nullptr, replica, LossCause::kDisruption});
+    }
+  }
+}
+
+Time EndOf(const Observed& observed, const Loss& loss) {
+  const bool known = loss.pod != nullptr && loss.pod->termination;
+  return known ? loss.pod->termination->finished_at.value_or(observed.now) : observed.now;
+}
+
+// What ends by itself while a peer's node is silent has lost that peer.
+void AddSilent(const Observed& observed, std::vector<Loss>& losses) {
+  const bool may_be_why = std::ranges::any_of(
+      losses, [&observed](const Loss& loss) { return MayBeConsequence(observed.job, loss); });
+  if (!may_be_why || !IsSharedWork(observed.job)) return;
+  for (const ObservedPod& pod : observed.pods) {
+    if (!pod.node_silent_since || !IsMember(observed, pod) || !IsActive(pod)) continue;
+    if (pod.role == api::Role::kEvaluator || IsNewLoss(observed, pod)) continue;
+    if (IsCounted(observed, pod)) continue;
+    losses.push_back({&pod, {pod.role, pod.index}, LossCause::kDisruption});
+  }
+}
+
+// A failure is charged whoever deletes the pod afterwards. Times are whole seconds: in doubt the
+// deletion came first.
+bool EndedBeforeItsDeletion(const ObservedPod& pod) {
+  return pod.deletion && pod.termination && pod.termination->finished_at &&
+         *pod.termination->finished_at < pod.deletion->RequestedAt();
+}
+
+// Bytes; the CRD takes as many characters at least.
+constexpr std::size_t kLongestFailureReason = 512, kLongestFailureMessage = 16'384,
+                      kLongestFailureNode = 253;
+
+api::Failure Shortened(api::Failure failure) {
+  failure.node = lockstep::Shortened(std::move(failure.node), kLongestFailureNode);
+  failure.reason = lockstep::Shortened(std::move(failure.reason), kLongestFailureReason);
+  failure.message = lockstep::Shortened(std::move(failure.message), kLongestFailureMessage, " …");
+  return failure;
+}
+
+}  // namespace
+
+bool IsSharedWork(const api::TrainingJob& job) {
+  if (api::HasStrategy(job.spec, api::StrategyType::kIndependent)) return false;
+  return NodeCount(job) + ReplicaCount(job, api::Role::kParameterServer) > 1;
+}
+
+bool IsPeer(const Loss& loss) {
+  return loss.replica.role != api::Role::kEvaluator;
+}
+
+bool MayBeConsequence(const api::TrainingJob& job, const Loss& loss) {
+  if (!IsPeer(loss) || loss.pod == nullptr || !loss.pod->termination) return false;
+  const Termination& end = *loss.pod->termination;
+  if (loss.cause == LossCause::kDisruption || end.signal != 0 || end.reason == "OOMKilled") {
+    return false;
+  }
+  if (api::UsesBundledTrainer(job)) {
+    return end.exit_code == api::kExitPeerLost || end.exit_code == api::kExitRendezvousDeadline;
+  }
+  return end.exit_code >= 1 && end.exit_code <= 127;
+}
+
+std::vector<Loss> NewLosses(const Observed& observed) {
+  std::vector<Loss> losses;
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsNewLoss(observed, pod)) continue;
+    const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
+    losses.push_back({&pod,
+                      {pod.role, pod.index},
+                      node_lost ? LossCause::kDisruption : Classify(observed.job, pod)});
+  }
+  AddVanished(observed, losses);
+  AddSilent(observed, losses);
+  // The earliest end comes first: what follows is often its consequence.
+  std::ranges::stable_sort(losses, {},
+                           [&observed](const Loss& loss) { return EndOf(observed, loss); });
+  return losses;
+}
+
+LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
+  const bool named =
+      std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons) ||
+      pod.reason.starts_with(kNoRoomPrefix);
+  const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
+  if (pod.disruption_target || deleted || named) return LossCause::kDisruption;
+  const auto policy = job.spec.replica_specs.at(pod.role).restart_policy;
+  switch (policy.value_or(api::RestartPolicy::kExitCode)) {
+    case api::RestartPolicy::kNever:
+      return LossCause::kPermanent;
+    case api::RestartPolicy::kAlways:
+    case api::RestartPolicy::kOnFailure:
+      return LossCause::kApplication;
+    case api::RestartPolicy::kExitCode:
+      break;
+  }
+  // A pod that failed without its main container's exit code deserves another try.
+  const bool retryable = !pod.termination || api::IsRetryableExitCode(pod.termination->exit_code);
+  return retryable ? LossCause::kApplication : LossCause::kPermanent;
+}
+
+std::string Describe(const Loss& loss) {
+  const std::string who = Describe(loss.replica);
+  if (loss.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
+  const ObservedPod& pod = *loss.pod;
+  const std::string where = pod.node.empty() ? "" : fmt::format(" on node {}", pod.node);
+  if (pod.termination) {
+    const std::string& reason = pod.termination->reason;
+    return fmt::format("{}{} exited with code {}{}", who, where, pod.termination->exit_code,
+                       reason.empty() || reason == "Error" ? "" : fmt::format(" ({})", reason));
+  }
+  if (!pod.reason.empty()) return fmt::format("{}{} was lost: {}", who, where, pod.reason);
+  if (pod.disruption_target) {
+    return fmt::format("{}{} was disrupted: {}", who, where, pod.disruption_reason);
+  }
+  const char* how = "has failed";
+  if (pod.being_deleted) how = "is being deleted";
+  if (!HasFailed(pod) && pod.node_silent_since) how = "cannot be reached: its node is silent";
+  return fmt::format("the pod of {}{} {}", who, where, how);
+}
+
+api::Failure FailureOf(const Loss& loss) {
+  api::Failure failure{.role = std::string(api::RoleName(loss.replica.role)),
+                       .index = loss.replica.index,
+                       .node = "",
+                       .exit_code = 0,
+                       .reason = "PodVanished",
+                       .message = ""};
+  if (loss.pod == nullptr) return failure;
+  failure.node = loss.pod->node;
+  failure.reason = loss.pod->reason.empty() ? loss.pod->disruption_reason : loss.pod->reason;
+  if (failure.reason.empty()) failure.reason = loss.pod->node_silent_since ? "NodeLost" : "PodLost";
+  failure.message = loss.pod->message;
+  // An end that the kubelet has made good by a restart says most of a pod that restarts for ever.
+  const auto& end = loss.pod->termination ? loss.pod->termination : loss.pod->last_end;
+  if (end) {
+    failure.exit_code = end->exit_code;
+    failure.reason = end->reason;
+    failure.message = end->message;
+  }
+  return Shortened(std::move(failure));
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,193 @@
+"""Another version's CRD, newer or older, and another operator's start touch no running job."""
+import copy
+import os
+import pathlib
+import time
+import unittest
+
+import yaml
+
+from api_server import CRD, JOBS, job, role, server, training_job
+from corpus import nested
+from operator_test import LEASE, OPERATOR, PODS, Operator, eventually
+
+OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
+OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
+RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def definition():
+    return yaml.safe_load(CRD.read_text())
+
+
+def spec_of(crd):
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def newer():
+    """Fields that this operator has never heard of, which the server fills in of stored objects too."""
+    crd = definition()
+    spec = spec_of(crd)["properties"]
+    spec["placement"] = {"type": "object", "default": {}, "properties": {
+        "mode": {"type": "string", "default": "Packed"}}}
+    spec["training"]["properties"]["shuffleWindow"] = {"type": "integer", "default": 7}
+    spec["runPolicy"]["properties"]["gracePolicy"] = {"type": "string", "default": "Wait"}
+    return crd
+
+
+def older():
+    """As before restartPolicy lost its default, and times their bound."""
+    crd = definition()
+    spec = spec_of(crd)["properties"]
+    roles = spec["replicaSpecs"]["additionalProperties"]["properties"]
+    roles["restartPolicy"]["default"] = "ExitCode"
+    layer = spec["training"]["properties"]["model"]["properties"]["layers"]["items"]["properties"]
+    layer["kernelSize"] = {"x-kubernetes-preserve-unknown-fields": True}
+    for name in ("ttlSecondsAfterFinished", "activeDeadlineSeconds"):
+        spec["runPolicy"]["properties"][name]["maximum"] = 9007199254740991
+    return crd
+
+
+class UpgradeTest(unittest.TestCase):
+    def setUp(self):
+        server().call("DELETE", LEASE)
+        self.install(definition())
+        for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
+            server().call("DELETE", path)
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(self.install, definition())
+
+    def install(self, crd):
+        """Returns when the server serves it: what it is told of a job's status comes back by it."""
+        crd = copy.deepcopy(crd)
+        server().kubectl("apply", "-f", "-", stdin=yaml.safe_dump(crd))
+        known = sorted(spec_of(crd)["properties"])
+        eventually(lambda: sorted(self.served()) == known)
+
+    def served(self):
+        openapi = server().call("GET", "/openapi/v3/apis/training.lockstep.dev/v1")[1]
+        schemas = openapi.get("components", {}).get("schemas", {})
+        found = schemas.get("dev.lockstep.training.v1.TrainingJob", {"properties": {}})
+        return found["properties"].get("spec", {"properties": {}})["properties"]
+
+    def start(self, **options):
+        started = Operator(**options)
+        self.addCleanup(started.kill)
+        started.wait_for("leading")
+        self.running = started
+        return started
+
+    def pods(self):
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"]
+                for pod in server().call("GET", PODS)[1]["items"]}
+
+    def status(self, name):
+        return server().call("GET", f"{JOBS}/{name}")[1].get("status", {})
+
+    def run_jobs(self):
+        server().create(job("own", replicaSpecs={"Worker": role(2)}))
+        server().create({**training_job(), "metadata": {"name": "bundled"}})
+        eventually(lambda: len(self.pods()) == 4)
+        for name in self.pods():
+            self.set_pod(name, RUNNING)
+        for name in ("own", "bundled"):
+            eventually(lambda name=name: self.status(name).get("state") == "Running")
+
+    def set_pod(self, name, status):
+        code, answer = server().call("PATCH", f"{PODS}/{name}/status", {"status": status})
+        self.assertEqual(200, code, answer.get("message"))
+
+    def touch(self, value):
+        """Each job gets an event, and is written again under the schema of today."""
+        for name in ("own", "bundled"):
+            self.assertIsNone(server().patch(name, {"metadata": {"labels": {"touched": value}}}))
+
+    def check_untouched(self, pods):
+        """By then the operator has acted: it makes another job's pod, which comes after."""
+        name = f"after-{len(self.pods())}"
+        server().create(job(name))
+        try:
+            eventually(lambda: f"{name}-worker-0" in self.pods())
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {self.status(name)}: {self.running.log[-5:]}") from error
+        self.assertEqual(pods, {name: uid for name, uid in self.pods().items() if name in pods})
+        for name in ("own", "bundled"):
+            self.assertEqual("Running", self.status(name)["state"])
+            self.assertEqual({}, {kind: count for kind, count in
+                                  self.status(name).get("restarts", {}).items() if count})
+
+    def test_a_crd_goes_forward_and_back_under_running_jobs(self):
+        operator = self.start()
+        self.run_jobs()
+        pods = self.pods()
+        for step, crd in enumerate((newer(), definition(), older(), definition())):
+            with self.subTest(step):
+                self.install(crd)
+                self.touch(f"crd-{step}")
+                self.check_untouched(pods)
+        self.assertIsNone(operator.process.poll())
+
+    def test_one_job_that_is_nested_deep_stops_no_list_and_no_watch(self):
+        """As any version of the CRD may have taken it."""
+        self.install(older())
+
+        def deep(name):
+            wanted = training_job(name, model={"layers": [
+                {"type": "Conv2D", "filters": 1, "kernelSize": nested(250)}]})
+            end = time.monotonic() + 20  # the server's old schema may still answer
+            while True:
+                code, answer = server().call("POST", JOBS, wanted)
+                if code == 201:
+                    return
+                self.assertLess(time.monotonic(), end, answer.get("message"))
+
+        deep("listed")
+        self.start()
+        server().create(job("first"))
+        eventually(lambda: "first-worker-0" in self.pods())
+        deep("watched")
+        server().create(job("second"))
+        eventually(lambda: "second-worker-0" in self.pods())
+        for name in ("listed", "watched"):
+            eventually(lambda name=name: self.status(name).get("state") == "Failed")
+            self.assertIn("kernelSize", str(self.status(name)["conditions"]))
+
+    def test_an_operator_starts_under_another_versions_crd(self):
+        self.start().kill()
+        for make in (newer, older):
+            with self.subTest(make.__name__):
+                self.setUp()
+                first = self.start()
+                self.run_jobs()
+                pods = self.pods()
+                first.kill()
+                server().call("DELETE", LEASE)
+                self.install(make())
+                second = self.start()
+                self.touch("start")
+                self.check_untouched(pods)
+                second.kill()
+
+
+    @unittest.skipUnless(OTHER, "LOCKSTEP_OTHER_OPERATOR names no other version's operator")
+    def test_another_versions_operator_takes_over_and_gives_back(self):
+        """With its own CRD (LOCKSTEP_OTHER_CRD) or this one, in either order."""
+        other_crd = yaml.safe_load(pathlib.Path(OTHER_CRD).read_text()) if OTHER_CRD else definition()
+        first = self.start(program=OTHER)
+        self.run_jobs()
+        pods = self.pods()
+        first.kill()
+        for step, (program, crd) in enumerate((
+                (OPERATOR, other_crd), (OPERATOR, definition()), (OTHER, definition()),
+                (OTHER, other_crd), (OPERATOR, definition()))):
+            with self.subTest(f"{program} {step}"):
+                server().call("DELETE", LEASE)
+                self.install(crd)
+                running = self.start(program=program)
+                self.touch(f"other-{step}")
+                self.check_untouched(pods)
+                running.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()
