@@ -36,8 +36,8 @@ test: build
 	@tools/setup chart
 	@ctest --preset $(PRESET) -j$(JOBS)
 
-## make test-all    make test, test-aarch64, and `make run` in a fresh Debian 12 and 13; needs root, takes an hour
-test-all: test test-aarch64
+## make test-all    make test, and `make run` in a fresh Debian 12 and 13; needs root, takes an hour
+test-all: test
 	@tests/e2e/debian/run
 
 ## make asan        the tests under AddressSanitizer and UBSan
