@@ -57,6 +57,33 @@ void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
   }
 }
 
+// What a leading replica gets to end after its peers: it only waits for their goodbyes, for seconds.
+constexpr Duration kLeadersEnd = std::chrono::seconds(30);
+
+// How long this process has known of a peer that has finished; nothing: there is none.
+std::optional<Duration> KnownFinishedPeer(const Observed& observed, const Replica& leader) {
+  if (!api::UsesBundledTrainer(observed.job) || !IsSharedWork(observed.job)) return std::nullopt;
+  std::optional<Duration> longest;
+  for (const ObservedPod& pod : observed.pods) {
+    const Replica replica{pod.role, pod.index};
+    if (replica == leader || pod.role == api::Role::kEvaluator) continue;
+    if (!IsMember(observed, pod) || !HasSucceeded(pod)) continue;
+    const Duration known = observed.now - pod.succeeded_since.value_or(observed.now);
+    longest = std::max(longest.value_or(known), known);
+  }
+  return longest;
+}
+
+// One whose container was started again, or that was lost before its peers were seen to finish.
+void AddStranded(const Observed& observed, std::vector<Loss>& losses) {
+  const Replica leader = LeadingReplica(observed.job);
+  const ObservedPod* pod = FindPod(observed, leader);
+  if (pod == nullptr || !IsActive(*pod)) return;
+  if (IsNewLoss(observed, *pod) || IsCounted(observed, *pod)) return;
+  if (KnownFinishedPeer(observed, leader) < kLeadersEnd) return;
+  losses.push_back({pod, leader, LossCause::kApplication});
+}
+
 Time EndOf(const Observed& observed, const Loss& loss) {
   const bool known = loss.pod != nullptr && loss.pod->termination;
   return known ? loss.pod->termination->finished_at.value_or(observed.now) : observed.now;
@@ -126,11 +153,16 @@ std::vector<Loss> NewLosses(const Observed& observed) {
                       node_lost ? LossCause::kDisruption : Classify(observed.job, pod)});
   }
   AddVanished(observed, losses);
+  AddStranded(observed, losses);
   AddSilent(observed, losses);
   // The earliest end comes first: what follows is often its consequence.
   std::ranges::stable_sort(losses, {},
                            [&observed](const Loss& loss) { return EndOf(observed, loss); });
   return losses;
+}
+
+bool LeadsFinishedPeers(const Observed& observed, const Replica& replica) {
+  return replica == LeadingReplica(observed.job) && KnownFinishedPeer(observed, replica);
 }
 
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
@@ -168,7 +200,7 @@ std::string Describe(const Loss& loss) {
   if (pod.disruption_target) {
     return fmt::format("{}{} was disrupted: {}", who, where, pod.disruption_reason);
   }
-  const char* how = "has failed";
+  const char* how = HasFailed(pod) ? "has failed" : "waits for replicas that have finished";
   if (pod.being_deleted) how = "is being deleted";
   if (!HasFailed(pod) && pod.node_silent_since) how = "cannot be reached: its node is silent";
   return fmt::format("the pod of {}{} {}", who, where, how);

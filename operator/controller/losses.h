@@ -25,10 +25,15 @@ struct Loss {
 // it was deleted has failed.
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
-// Pods that have failed, are being deleted or cannot be reached, and of a gang that has run those
-// that have vanished, none of them charged before; the earliest end comes first. They point into
-// `observed`.
+// Pods that have failed, are being deleted or cannot be reached, of a gang that has run those that
+// have vanished, and a leading replica that waits for peers that have finished; none of them charged
+// before. The earliest end comes first. They point into `observed`.
 std::vector<Loss> NewLosses(const Observed& observed);
+
+// True if `replica` leads a group of the bundled trainer of which somebody has finished. Members
+// finish together, and the leading one ends last. If it starts again after that, it needs all of
+// them: the others know nothing of the run any more, and those that have finished do not come back.
+bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
 
 // True if replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);

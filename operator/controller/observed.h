@@ -56,7 +56,7 @@ struct ObservedPod {
   std::optional<Deletion> deletion;
   // Since when this process sees it so, by its own clock: those of the API server, the kubelets and
   // this machine differ.
-  std::optional<Time> failed_since, deleting_since, node_silent_since;
+  std::optional<Time> failed_since, succeeded_since, deleting_since, node_silent_since;
   bool disruption_target = false;        // the condition: preempted, drained, node gone
   std::string disruption_reason;         // "PreemptionByScheduler"
   std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h

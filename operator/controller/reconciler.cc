@@ -185,12 +185,14 @@ void Reconciler::ObserveSights(Context& context) {
     const auto known = context.memory.sights.find(pod.uid);
     Sight sight = known == context.memory.sights.end() ? Sight() : known->second;
     note(HasFailed(pod), sight.failed);
+    note(HasSucceeded(pod), sight.succeeded);
     note(pod.being_deleted, sight.deleting);
     note(IsSilentNode(pod.node), sight.node_silent);
     pod.failed_since = sight.failed;
+    pod.succeeded_since = sight.succeeded;
     pod.deleting_since = sight.deleting;
     pod.node_silent_since = sight.node_silent;
-    if (sight.failed || sight.deleting || sight.node_silent) sights[pod.uid] = sight;
+    if (sight != Sight()) sights[pod.uid] = sight;
   }
   context.memory.sights = std::move(sights);
 }

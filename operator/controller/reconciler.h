@@ -75,7 +75,8 @@ class Reconciler {
   };
   // When this process first saw that of a pod.
   struct Sight {
-    std::optional<Time> failed, deleting, node_silent;
+    std::optional<Time> failed, succeeded, deleting, node_silent;
+    bool operator==(const Sight&) const = default;
   };
   // What this process knows of a job beyond the caches; lost at a restart without harm.
   struct Memory {

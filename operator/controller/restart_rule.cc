@@ -18,8 +18,9 @@ namespace {
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
 bool IsGangLoss(const Observed& observed, const Loss& loss) {
-  return observed.job.spec.restart_scope == api::RestartScope::kGang &&
-         loss.replica.role != api::Role::kEvaluator;
+  if (loss.replica.role == api::Role::kEvaluator) return false;
+  return observed.job.spec.restart_scope == api::RestartScope::kGang ||
+         LeadsFinishedPeers(observed, loss.replica);
 }
 
 Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged, const Loss& first,

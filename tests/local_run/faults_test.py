@@ -106,9 +106,8 @@ class FaultsTest(unittest.TestCase):
 
     def test_kills_at_any_time(self):
         """Several in one run, of anything, at moments that nobody chose: before the first step, in
-        the middle of a step, of an evaluation, of a save, of a recovery. Not after a replica has
-        ended its run: a leading replica that dies then waits for the other one for ever, a known
-        fault that is still to be mended."""
+        the middle of a step, of an evaluation, of a save, of a recovery, after some replicas have
+        ended."""
         seed = random.randrange(1 << 32)
         chance = random.Random(seed)
         run = self.start(f"anytime-{seed}")
@@ -116,7 +115,7 @@ class FaultsTest(unittest.TestCase):
         for _ in range(4):
             time.sleep(chance.uniform(0, 1.5))
             victims = run.trainers()
-            if run.process.poll() is not None or not victims or "the run is done" in run.logs():
+            if run.process.poll() is not None or not victims:
                 break
             kill9(chance.choice(victims))
         with self.subTest(seed=seed):

@@ -266,6 +266,47 @@ TEST(RestartRuleTest, InPlaceReplacesThatPodAlone) {
   EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
 }
 
+// Whoever restarted the leading replica alone would have it wait for the others for ever.
+TEST(RestartRuleTest, ALeaderThatIsLostAfterAPeerHasFinishedNeedsAllAgain) {
+  const auto job = Job("j").Workers(2).Training();
+  Seen seen(job);
+  seen.Running().Worker(0, Exited(137)).Worker(1, Exited(0)).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 1);
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_THAT(seen.Plan().actions,
+              UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
+                                   DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  // A peer in its place is replaced alone, and the leader that has finished ends the job.
+  Seen peer(Job("j").Workers(3).Training());
+  peer.Running().Worker(0, kReady).Worker(1, Exited(137)).Worker(2, Exited(0)).Write();
+  EXPECT_EQ(peer.Build().job.status.attempt, 0);
+  Seen both(job);
+  EXPECT_EQ(both.Running().Worker(0, Exited(0)).Worker(1, Exited(137)).Plan().status.state,
+            "Succeeded");
+  // Other images know what to do with the scope that they were given.
+  Seen other(InPlace());
+  other.Running().Worker(0, Exited(137)).Worker(1, Exited(0)).Write();
+  EXPECT_EQ(other.Build().job.status.attempt, 0);
+}
+
+TEST(RestartRuleTest, ALeaderThatOutlivesItsPeersStartsAgainWithThem) {
+  const PodState finished = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.succeeded_since = Time(seconds(1'700'000'000));  // now, of Seen
+  };
+  for (const RestartScope scope : {RestartScope::kInPlace, RestartScope::kGang}) {
+    Seen seen(Job("j").Workers(2).Training().RestartScope(scope));
+    seen.Running().Worker(0, kReady).Worker(1, finished).Write();
+    EXPECT_EQ(seen.Later(seconds(29)).Write().Build().job.status.attempt, 0);
+    EXPECT_EQ(seen.Later(seconds(1)).Write().Build().job.status.attempt, 1);
+    EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+    EXPECT_EQ(FindCondition(seen.Build().job.status, kRestarting)->message,
+              "the pod of worker-0 waits for replicas that have finished; all replicas start again "
+              "(application failures: 1 of 6, disruptions: 0)");
+    EXPECT_THAT(seen.Plan().actions, ::testing::SizeIs(2));
+  }
+}
+
 TEST(RestartRuleTest, ADrainedPodInPlaceIsFreeAndMadeWhenTheOldOneIsGone) {
   Seen seen(InPlace());
   seen.Running().Worker(0, kReady).Worker(1, kBeingDeleted).Write();
