@@ -7,6 +7,7 @@
 #include "trainer/backend/cpu/few_channel_gradient.h"
 #include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/cpu/winograd.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {
@@ -28,22 +29,34 @@ class Conv2d final : public BoundOp {
         spec_(spec),
         extents_(extents),
         c_(convolution),
-        forward_(device, Forwarding(c_.forward)),
         order_x_(device, MemoryDescOf(spec.x), c_.image()),
-        order_weight_(device, RowMajorWeight(), c_.forward.weights_desc()),
         order_dy_weights_(device, c_.result(), c_.weights.diff_dst_desc()) {
+    if (c_.winograd_forward) {
+      own_forward_ = Winograd::Forward(device, spec, *ViewOf(c_.image()), *ViewOf(c_.result()));
+    } else {
+      forward_ = Execution(device, Forwarding(c_.forward));
+      order_weight_ = Reorder(device, RowMajorWeight(), c_.forward.weights_desc());
+    }
     if (c_.weights.src_desc() != c_.image()) {
       order_x_back_ = Reorder(device, MemoryDescOf(spec.x), c_.weights.src_desc());
     }
     if (c_.few_channels) {
       few_channels_.emplace(device, spec, *ViewOf(c_.weights.diff_dst_desc()));
+    } else if (c_.winograd_weights) {
+      own_weights_.emplace(device, spec, *ViewOf(c_.weights.src_desc()),
+                           *ViewOf(c_.weights.diff_dst_desc()));
     } else {
       weights_ = Execution(device, WeightsBackward(c_.weights));
       order_gradient_ = Reorder(device, c_.weights.diff_weights_desc(), RowMajorWeight());
     }
     if (c_.data) {
-      data_ = Execution(device, DataBackward(*c_.data));
-      order_weight_back_ = Reorder(device, RowMajorWeight(), c_.data->weights_desc());
+      if (c_.winograd_data) {
+        own_data_ = Winograd::BackwardData(device, spec, *ViewOf(c_.data->diff_dst_desc()),
+                                           *ViewOf(c_.data->diff_src_desc()));
+      } else {
+        data_ = Execution(device, DataBackward(*c_.data));
+        order_weight_back_ = Reorder(device, RowMajorWeight(), c_.data->weights_desc());
+      }
       order_dy_data_ = Reorder(device, c_.result(), c_.data->diff_dst_desc());
       order_dx_ = Reorder(device, c_.data->diff_src_desc(), MemoryDescOf(spec.x));
     }
@@ -67,6 +80,11 @@ class Conv2d final : public BoundOp {
 
   void Forward(const StepContext&) override {
     order_x_.Run();
+    if (own_forward_) {
+      own_forward_->Run(static_cast<const float*>(image()), memory().parameters[0],
+                        spec_.bias ? memory().parameters[1] : nullptr, y(), Scratch(pad_at_));
+      return;
+    }
     order_weight_.Run();
     forward_.Run();
   }
@@ -75,45 +93,65 @@ class Conv2d final : public BoundOp {
     if (spec_.activation == Activation::kRelu) MaskByRelu();
     order_x_back_.Run();
     order_dy_weights_.Run();
-    if (few_channels_) {
-      few_channels_->Run(static_cast<const float*>(WeightsX()),
-                         static_cast<const float*>(WeightsDy()), memory().gradients[0],
-                         spec_.bias ? memory().gradients[1] : nullptr, Scratch(pad_at_));
-    } else {
-      weights_.Run();
-      order_gradient_.Run();
-    }
-    if (data_.empty() || dx() == nullptr) return;
-    order_weight_back_.Run();
+    RunWeights();
+    if (!c_.data || dx() == nullptr) return;
     order_dy_data_.Run();
-    data_.Run();
+    if (own_data_) {
+      own_data_->Run(static_cast<const float*>(DataDy()), memory().parameters[0], nullptr,
+                     static_cast<float*>(DataDx()), Scratch(pad_at_));
+    } else {
+      order_weight_back_.Run();
+      data_.Run();
+    }
     order_dx_.Run();
   }
 
   std::vector<OpChoice> Choices() const override {
     std::vector<OpChoice> choices = {
-        {"forward", c_.forward.impl_info_str(), Orders(c_.image(), c_.result())},
+        {"forward", own_forward_ ? Winograd::Name(device()) : c_.forward.impl_info_str(),
+         Orders(c_.image(), c_.result())},
         {"backward weights",
-         few_channels_ ? FewChannelGradient::Name(device()) : c_.weights.impl_info_str(),
+         few_channels_  ? FewChannelGradient::Name(device())
+         : own_weights_ ? Winograd::Name(device())
+                        : c_.weights.impl_info_str(),
          Orders(c_.weights.src_desc(), c_.weights.diff_dst_desc())}};
     if (c_.data) {
-      choices.push_back({"backward data", c_.data->impl_info_str(),
+      choices.push_back({"backward data",
+                         own_data_ ? Winograd::Name(device()) : c_.data->impl_info_str(),
                          Orders(c_.data->diff_src_desc(), c_.data->diff_dst_desc())});
     }
     return choices;
   }
 
  private:
+  void RunWeights() {
+    const auto* x = static_cast<const float*>(WeightsX());
+    const auto* dy = static_cast<const float*>(WeightsDy());
+    float* bias = spec_.bias ? memory().gradients[1] : nullptr;
+    if (few_channels_) {
+      few_channels_->Run(x, dy, memory().gradients[0], bias, Scratch(pad_at_));
+    } else if (own_weights_) {
+      own_weights_->Run(x, dy, memory().gradients[0], bias, Scratch(pad_at_));
+    } else {
+      weights_.Run();
+      order_gradient_.Run();
+    }
+  }
+
   void PlanScratch() {
-    std::size_t pad = std::max(
-        c_.forward.scratchpad_desc().get_size(),
-        few_channels_ ? few_channels_->ScratchBytes() : c_.weights.scratchpad_desc().get_size());
+    std::size_t pad = 0;
+    if (own_forward_) pad = std::max(pad, own_forward_->ScratchBytes());
+    if (!forward_.empty()) pad = std::max(pad, c_.forward.scratchpad_desc().get_size());
+    if (few_channels_) pad = std::max(pad, few_channels_->ScratchBytes());
+    if (own_weights_) pad = std::max(pad, own_weights_->ScratchBytes());
+    if (!weights_.empty()) pad = std::max(pad, c_.weights.scratchpad_desc().get_size());
+    if (own_data_) pad = std::max(pad, own_data_->ScratchBytes());
+    if (!data_.empty()) pad = std::max(pad, c_.data->scratchpad_desc().get_size());
     for (const Reorder* order :
          {&order_x_, &order_x_back_, &order_weight_, &order_gradient_, &order_weight_back_,
           &order_dy_weights_, &order_dy_data_, &order_dx_}) {
       pad = std::max(pad, order->scratch_bytes());
     }
-    if (c_.data) pad = std::max(pad, c_.data->scratchpad_desc().get_size());
     pad_at_ = scratch_.Reserve(pad);
     // The passes run one after the other: what has the same role in two of them takes turns.
     weight_at_ =
@@ -132,6 +170,9 @@ class Conv2d final : public BoundOp {
     return order_x_back_.empty() ? memory().x : Scratch(x_at_);
   }
   void* WeightsDy() const { return order_dy_weights_.empty() ? memory().dy : Scratch(dy_at_); }
+  // What the gradient of x is made of, and where it comes, before the last copy.
+  void* DataDy() const { return order_dy_data_.empty() ? memory().dy : Scratch(dy_at_); }
+  void* DataDx() const { return order_dx_.empty() ? memory().dx : Scratch(x_at_); }
   memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(extents_.weight)); }
   // "nchw > nChw8c > nChw8c": what x comes in, if it is copied, and what a pass reads and writes.
   std::string Orders(const memory::desc& x, const memory::desc& y) const {
@@ -147,6 +188,18 @@ class Conv2d final : public BoundOp {
 
   void OnBind() override {
     order_x_.Bind(memory().x, memory().workspace, Scratch(pad_at_));
+    if (!own_forward_) BindForward();
+    if (memory().dy == nullptr) return;
+    order_x_back_.Bind(memory().x, Scratch(x_at_), Scratch(pad_at_));
+    order_dy_weights_.Bind(memory().dy, Scratch(dy_at_), Scratch(pad_at_));
+    if (!weights_.empty()) BindWeights();
+    if (!c_.data) return;
+    order_dy_data_.Bind(memory().dy, DataDy(), Scratch(pad_at_));
+    if (!own_data_) BindData();
+    order_dx_.Bind(DataDx(), memory().dx, Scratch(pad_at_));
+  }
+
+  void BindForward() {
     forward_.Bind(DNNL_ARG_SRC, c_.image(), image());
     void* weight = order_weight_.empty() ? memory().parameters[0] : Scratch(weight_at_);
     order_weight_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
@@ -154,11 +207,6 @@ class Conv2d final : public BoundOp {
     forward_.Bind(DNNL_ARG_DST, c_.result(), memory().y);
     forward_.Bind(DNNL_ARG_SCRATCHPAD, c_.forward.scratchpad_desc(), Scratch(pad_at_));
     if (spec_.bias) forward_.Bind(DNNL_ARG_BIAS, c_.forward.bias_desc(), memory().parameters[1]);
-    if (memory().dy == nullptr) return;
-    order_x_back_.Bind(memory().x, Scratch(x_at_), Scratch(pad_at_));
-    order_dy_weights_.Bind(memory().dy, Scratch(dy_at_), Scratch(pad_at_));
-    if (!few_channels_) BindWeights();
-    if (!data_.empty()) BindData();
   }
 
   void BindWeights() {
@@ -176,22 +224,20 @@ class Conv2d final : public BoundOp {
 
   void BindData() {
     void* weight = order_weight_back_.empty() ? memory().parameters[0] : Scratch(weight_at_);
-    void* raw_dx = order_dx_.empty() ? memory().dx : Scratch(x_at_);
-    void* dy = order_dy_data_.empty() ? memory().dy : Scratch(dy_at_);
-    order_dy_data_.Bind(memory().dy, dy, Scratch(pad_at_));
     order_weight_back_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
-    data_.Bind(DNNL_ARG_DIFF_SRC, c_.data->diff_src_desc(), raw_dx);
+    data_.Bind(DNNL_ARG_DIFF_SRC, c_.data->diff_src_desc(), DataDx());
     data_.Bind(DNNL_ARG_WEIGHTS, c_.data->weights_desc(), weight);
-    data_.Bind(DNNL_ARG_DIFF_DST, c_.data->diff_dst_desc(), dy);
+    data_.Bind(DNNL_ARG_DIFF_DST, c_.data->diff_dst_desc(), DataDy());
     data_.Bind(DNNL_ARG_SCRATCHPAD, c_.data->scratchpad_desc(), Scratch(pad_at_));
-    order_dx_.Bind(raw_dx, memory().dx, Scratch(pad_at_));
   }
 
   Conv2dSpec spec_;
   ConvolutionExtents extents_;
   Convolution c_;
   Execution forward_, weights_, data_;
-  std::optional<FewChannelGradient> few_channels_;
+  std::optional<FewChannelGradient> few_channels_;            // instead of weights_
+  std::optional<WinogradGradient> own_weights_;               // likewise
+  std::optional<Winograd> own_forward_, own_data_;            // instead of forward_ and data_
   Reorder order_x_, order_weight_;                            // forward
   Reorder order_x_back_, order_dy_weights_, order_gradient_;  // backward weights
   Reorder order_dy_data_, order_weight_back_, order_dx_;      // backward data

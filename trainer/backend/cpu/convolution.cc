@@ -10,6 +10,7 @@
 #include "trainer/backend/cpu/execution.h"
 #include "trainer/backend/cpu/few_channel_gradient.h"
 #include "trainer/backend/cpu/memory_desc.h"
+#include "trainer/backend/cpu/winograd.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {
@@ -43,12 +44,7 @@ class Candidates {
              {Tag::nchw, Tag::nchw}}) {
       if (const auto convolution = Describe(x, y)) Add(*convolution);
     }
-    for (Convolution& convolution : all_) {
-      convolution.few_channels =
-          FewChannelGradient::Supports(device_, *ViewOf(convolution.image()),
-                                       *ViewOf(convolution.result())) &&
-          GradientSeconds(FewChannelGradient::Name(device_)) < OneDnnGradientSeconds(convolution);
-    }
+    for (Convolution& convolution : all_) UseOwnKernels(convolution);
     if (all_.empty()) throw DeviceError("conv2d: oneDNN offers no convolution of this shape");
   }
 
@@ -69,7 +65,10 @@ class Candidates {
       made = {.forward = forward.forward,
               .weights = weights.weights,
               .few_channels = weights.few_channels,
-              .data = data.data};
+              .data = data.data,
+              .winograd_forward = forward.winograd_forward,
+              .winograd_weights = weights.winograd_weights,
+              .winograd_data = data.winograd_data};
     }
     return made;
   }
@@ -91,6 +90,18 @@ class Candidates {
     if (DataSeconds(added, added) < DataSeconds(*same, *same)) same->data = added.data;
   }
 
+  // Where they are expected to cost less than oneDNN's.
+  void UseOwnKernels(Convolution& c) const {
+    const ImageView x = *ViewOf(c.image()), y = *ViewOf(c.result());
+    c.few_channels = FewChannelGradient::Supports(device_, x, y) &&
+                     GradientSeconds(FewChannelGradient::Name(device_)) < OneDnnGradientSeconds(c);
+    if (!Winograd::Supports(device_, spec_, x, y)) return;
+    c.winograd_forward = Winograd::Seconds(device_, spec_, y) < OneDnnForwardSeconds(c);
+    c.winograd_weights = WinogradGradient::Supports(device_, spec_, x, y) &&
+                         Winograd::Seconds(device_, spec_, y) < OneDnnGradientSeconds(c);
+    c.winograd_data = c.data && Winograd::Seconds(device_, spec_, x) < OneDnnDataSeconds(c);
+  }
+
   // The one whose pass, by `seconds`, goes best with `forward`; that of `forward` itself on a tie.
   template <typename Seconds>
   const Convolution& CheapestFor(const Convolution& forward, Seconds seconds) const {
@@ -108,9 +119,6 @@ class Candidates {
       const memory::desc x = forward.src_desc(), y = forward.dst_desc();
       if (!ViewOf(x) || !ViewOf(y)) return std::nullopt;
       Convolution made{.forward = forward, .weights = DescribeWeights(forward)};
-      made.few_channels =
-          FewChannelGradient::Supports(device_, *ViewOf(x), *ViewOf(y)) &&
-          GradientSeconds(FewChannelGradient::Name(device_)) < OneDnnGradientSeconds(made);
       if (spec_.input_gradient) {
         made.data =
             DataBackward::primitive_desc(engine(), kDirect, x, AnyWeight(), y, e_.strides,
@@ -149,9 +157,16 @@ class Candidates {
 
   // The forward pass, with the copies before it and what reads y after it.
   double ForwardSeconds(const Convolution& c) const {
-    return Seconds(c.forward.impl_info_str()) + CopyUnlessEqual(x_, c.image()) +
-           CopyUnlessEqual(RowMajorWeight(), c.forward.weights_desc()) +
+    const double convolution = c.winograd_forward
+                                   ? Winograd::Seconds(device_, spec_, *ViewOf(c.result()))
+                                   : OneDnnForwardSeconds(c);
+    return convolution + CopyUnlessEqual(x_, c.image()) +
            PassSeconds(c.result().get_size() / sizeof(float), ViewOf(c.result())->inner > 1);
+  }
+
+  double OneDnnForwardSeconds(const Convolution& c) const {
+    return Seconds(c.forward.impl_info_str()) +
+           CopyUnlessEqual(RowMajorWeight(), c.forward.weights_desc());
   }
 
   // The weight's gradient as `c` has it, after the forward pass of `forward`.
@@ -159,6 +174,7 @@ class Candidates {
     const double dy = CopyUnlessEqual(forward.result(), c.result());
     const double x = c.image() == forward.image() ? 0 : CopyUnlessEqual(x_, c.image());
     if (c.few_channels) return GradientSeconds(FewChannelGradient::Name(device_)) + x + dy;
+    if (c.winograd_weights) return Winograd::Seconds(device_, spec_, *ViewOf(c.result())) + x + dy;
     return OneDnnGradientSeconds(c) + x + dy;
   }
 
@@ -169,8 +185,15 @@ class Candidates {
 
   double DataSeconds(const Convolution& forward, const Convolution& c) const {
     if (!c.data) return 0;
-    return Seconds(c.data->impl_info_str()) + CopyUnlessEqual(forward.result(), c.result()) +
-           CopyUnlessEqual(c.image(), x_) +
+    const double convolution = c.winograd_data
+                                   ? Winograd::Seconds(device_, spec_, *ViewOf(c.image()))
+                                   : OneDnnDataSeconds(c);
+    return convolution + CopyUnlessEqual(forward.result(), c.result()) +
+           CopyUnlessEqual(c.image(), x_);
+  }
+
+  double OneDnnDataSeconds(const Convolution& c) const {
+    return Seconds(c.data->impl_info_str()) +
            CopyUnlessEqual(RowMajorWeight(), c.data->weights_desc());
   }
 

@@ -17,6 +17,8 @@ struct Convolution {
   dnnl::convolution_backward_weights::primitive_desc weights;
   bool few_channels = false;  // FewChannelGradient instead of `weights`, in its orders
   std::optional<dnnl::convolution_backward_data::primitive_desc> data;
+  // Winograd instead of these, in their orders.
+  bool winograd_forward = false, winograd_weights = false, winograd_data = false;
 
   dnnl::memory::desc image() const { return forward.src_desc(); }
   dnnl::memory::desc result() const { return forward.dst_desc(); }

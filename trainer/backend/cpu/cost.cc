@@ -34,6 +34,19 @@ double OwnGflops(Isa isa) {
   return 35;
 }
 
+// Of what Winograd leaves of a convolution, products of matrices.
+double WinogradGflops(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return 150;
+    case Isa::kAvx2:
+      return 100;
+    case Isa::kBaseline:
+      break;
+  }
+  return 35;
+}
+
 // Measured with oneDNN 3.2 on one core of a Xeon with AVX-512: convolutions of 32 to 256 channels
 // held to each instruction set.
 double ConvolutionGflops(std::string_view implementation, Isa isa) {
@@ -60,6 +73,14 @@ double FewChannelGradientSeconds(double operations, std::string_view implementat
   // 42 GFLOP/s measured at AVX2 for one channel, 8 to 13 at SSE4.1.
   const double slowdown = Has(implementation, "avx512") ? 1 : 3;
   return slowdown * ConvolutionSeconds(operations, implementation, isa);
+}
+
+double WinogradSeconds(double tiles, double in_channels, double out_channels, Isa isa) {
+  constexpr double kArea = kWinogradSide * kWinogradSide;
+  const double seconds_per_float = isa == Isa::kBaseline ? 0.4e-9 : 0.2e-9;  // to transform it
+  return kArea * tiles *
+         (2 * in_channels * out_channels / (1e9 * WinogradGflops(isa)) +
+          (in_channels + out_channels) * seconds_per_float);
 }
 
 double CopySeconds(std::size_t bytes) {

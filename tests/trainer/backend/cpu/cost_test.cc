@@ -37,6 +37,17 @@ TEST(CostTest, WiderInstructionsAreCheaper) {
             ConvolutionSeconds(kOperations, "x64:gemm:jit", Isa::kBaseline));
 }
 
+TEST(CostTest, WinogradIsForManyChannels) {
+  // 5x5 kernels on 14x14 images: 49 tiles each, 2 * 196 * 25 operations for each pair of channels.
+  const auto plain = [](double in, double out) {
+    return ConvolutionSeconds(128 * 2 * 196 * 25 * in * out, "jit:avx2", Isa::kAvx2);
+  };
+  EXPECT_LT(WinogradSeconds(128 * 49, 32, 64, Isa::kAvx2), plain(32, 64));
+  // 3x3 kernels on 7x7 images, of which a tile of 4x4 covers much that is not there.
+  EXPECT_GT(WinogradSeconds(128 * 4, 8, 8, Isa::kAvx2),
+            ConvolutionSeconds(128 * 2 * 49 * 9 * 8 * 8, "jit:avx2", Isa::kAvx2));
+}
+
 TEST(CostTest, CostsGrowWithTheWork) {
   EXPECT_DOUBLE_EQ(ConvolutionSeconds(2e9, "jit:avx2", Isa::kAvx2),
                    2 * ConvolutionSeconds(1e9, "jit:avx2", Isa::kAvx2));

@@ -29,6 +29,34 @@ struct FewChannelShape {
   std::int64_t blocks, block_stride, pixel_stride;
 };
 
+// A convolution of stride 1 by Winograd's method, as its kernels see it: `taps` x `taps` kernels, 3
+// or 5. Images of several rows, of as many channels as fill registers; see ImageView.
+struct WinogradImage {
+  std::int64_t channels, height, width, inner;
+};
+struct WinogradShape {
+  WinogradImage x, y;
+  std::int64_t taps, pad_h, pad_w;  // pad: at the beginning
+  std::int64_t rows;                // tiles at a time, a multiple of kWinogradRows
+  const float* bias;                // of each channel of y, or null
+  bool relu;
+};
+// Element (out, in, tap) of the weight is at out * out_stride + in * in_stride + tap; with
+// `flipped` the taps are in reverse, as the gradient of x needs them.
+struct WinogradWeight {
+  std::int64_t in_channels, taps, out_stride, in_stride;
+  bool flipped;
+};
+// Sums of WinogradGradient that belong together, `stride` floats apart.
+struct WinogradParts {
+  const float* sums;
+  std::int64_t count, stride;
+};
+// A tile of x is a square of this side, one of y one of kWinogradSide + 1 - taps.
+inline constexpr std::int64_t kWinogradSide = 6;
+inline constexpr std::int64_t kWinogradRows = 12;
+inline constexpr std::int64_t kWinogradGap = 16;  // floats after each matrix of tiles
+
 // c = a b, or c += a b, of m x k and k x n matrices. Strides in floats; the rows of c are
 // contiguous.
 struct Product {
@@ -84,6 +112,25 @@ struct Kernels {
   // (blocks x lanes): sums, as above.
   void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,
                                float* sum, float* bias);
+  // Tiles `first` to `last` - 1 of all images, row-major within one: each element of y has one
+  // order of sums, however tiles are shared out. `weight` as the next writes it. `scratch`:
+  // kWinogradSide ^ 2 matrices of rows * channels of x + kWinogradGap floats, and as many of rows *
+  // 2 * lanes.
+  void (*winograd)(const WinogradShape& shape, std::int64_t first, std::int64_t last,
+                   const float* x, const float* weight, float* y, float* scratch);
+  // For y's channels from first_vector * lanes on; first_vector is even. Writes kWinogradSide ^ 2 *
+  // in_channels floats a channel.
+  void (*winograd_weight)(const WinogradWeight& shape, std::int64_t first_vector,
+                          std::int64_t last_vector, const float* weight, float* transformed);
+  // Adds the tiles' share of the weight's gradient, transformed, to sums (kWinogradSide ^ 2 *
+  // channels of x * channels of y floats), and dy to the floats after it (channels of y).
+  // `scratch`: kWinogradSide ^ 2 matrices of rows * channels + kWinogradGap floats, of x and of y.
+  void (*winograd_gradient)(const WinogradShape& shape, std::int64_t first, std::int64_t last,
+                            const float* x, const float* dy, float* sums, float* scratch);
+  // The gradient itself, row-major, of channels first_channel to last_channel - 1 of x.
+  void (*winograd_gradient_weight)(const WinogradShape& shape, const WinogradParts& parts,
+                                   std::int64_t first_channel, std::int64_t last_channel,
+                                   float* weight);
 
   void (*adam)(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,
                std::int64_t size);

@@ -15,6 +15,10 @@ const Kernels kKernels = {
     .average_pool_backward = AveragePoolBackward,
     .multiply = Multiply,
     .few_channel_gradient = FewChannelGradient,
+    .winograd = Winograd,
+    .winograd_weight = WinogradTransformWeight,
+    .winograd_gradient = WinogradGradient,
+    .winograd_gradient_weight = WinogradGradientWeight,
     .adam = Adam,
     .sgd = Sgd,
 };

@@ -1,0 +1,190 @@
+#include "trainer/backend/cpu/winograd.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/backend/cpu/cost.h"
+#include "trainer/backend/cpu/parallel.h"
+#include "trainer/backend/window.h"
+
+namespace lockstep::train::cpu {
+namespace {
+
+constexpr std::int64_t kArea = kWinogradSide * kWinogradSide;
+// Of a thread's transformed tiles of x: they stay in the second-level cache beside the weight. The
+// gradient reads and writes all of its sums for each batch of tiles, so it takes more of them.
+constexpr std::int64_t kTileFloats = 32 * 1024, kGradientTileFloats = 64 * 1024;
+// Of a weight, for its gradient.
+constexpr std::int64_t kMostPairs = 8 * 1024;  // channels of x times channels of y
+
+WinogradImage ImageOf(const ImageView& view) {
+  return {view.channels, view.height, view.width, view.inner};
+}
+
+bool FillsRegisters(const ImageView& view, std::int64_t lanes) {
+  return view.inner % lanes == 0 && view.channels == view.outer * view.inner;
+}
+
+std::int64_t TilesOf(std::int64_t images, std::int64_t height, std::int64_t width,
+                     std::int64_t taps) {
+  const std::int64_t side = kWinogradSide + 1 - taps;
+  return images * ((height + side - 1) / side) * ((width + side - 1) / side);
+}
+
+std::int64_t RowsFor(std::int64_t channels, std::int64_t floats) {
+  const std::int64_t rows = floats / (kArea * channels);
+  return std::clamp<std::int64_t>(rows / kWinogradRows, 1, 8) * kWinogradRows;
+}
+
+// From x to y; without what only the forward pass does.
+WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageView& y,
+                      std::int64_t tile_floats) {
+  return {.x = ImageOf(x),
+          .y = ImageOf(y),
+          .taps = spec.kernel_h,
+          .pad_h = PlaceWindow(x.height, spec.kernel_h, 1, spec.padding).pad_begin,
+          .pad_w = PlaceWindow(x.width, spec.kernel_w, 1, spec.padding).pad_begin,
+          .rows = RowsFor(x.channels, tile_floats),
+          .bias = nullptr,
+          .relu = false};
+}
+
+}  // namespace
+
+bool Winograd::Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
+                        const ImageView& y) {
+  const std::int64_t lanes = device.kernels.lanes;
+  const bool square = spec.kernel_h == spec.kernel_w && (spec.kernel_h == 3 || spec.kernel_h == 5);
+  return square && spec.stride_h == 1 && spec.stride_w == 1 && FillsRegisters(x, lanes) &&
+         FillsRegisters(y, lanes);
+}
+
+std::string Winograd::Name(const Device& device) {
+  return std::string("lockstep:winograd:") + NameOf(device.isa);
+}
+
+double Winograd::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& to) {
+  const std::int64_t tiles = TilesOf(to.rows, to.height, to.width, spec.kernel_h);
+  return WinogradSeconds(static_cast<double>(tiles), static_cast<double>(spec.x.shape[1]),
+                         static_cast<double>(spec.filters), device.isa);
+}
+
+Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShape& shape,
+                   const WinogradWeight& weight)
+    : kernels_(&device.kernels),
+      threads_(device.threads),
+      tiles_(TilesOf(images, shape.y.height, shape.y.width, shape.taps)),
+      shape_(shape),
+      weight_(weight) {}
+
+Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const ImageView& x,
+                           const ImageView& y) {
+  const std::int64_t field = spec.kernel_h * spec.kernel_w;
+  WinogradShape shape = ShapeOf(spec, x, y, kTileFloats);
+  shape.relu = spec.activation == Activation::kRelu;
+  return {device,
+          x.rows,
+          shape,
+          {.in_channels = x.channels,
+           .taps = shape.taps,
+           .out_stride = x.channels * field,
+           .in_stride = field,
+           .flipped = false}};
+}
+
+Winograd Winograd::BackwardData(const Device& device, const Conv2dSpec& spec, const ImageView& dy,
+                                const ImageView& dx) {
+  const std::int64_t field = spec.kernel_h * spec.kernel_w;
+  WinogradShape shape = ShapeOf(spec, dx, dy, kTileFloats);
+  std::swap(shape.x, shape.y);
+  shape.pad_h = shape.taps - 1 - shape.pad_h;
+  shape.pad_w = shape.taps - 1 - shape.pad_w;
+  shape.rows = RowsFor(dy.channels, kTileFloats);
+  return {device,
+          dy.rows,
+          shape,
+          {.in_channels = dy.channels,
+           .taps = shape.taps,
+           .out_stride = field,
+           .in_stride = dx.channels * field,
+           .flipped = true}};
+}
+
+std::int64_t Winograd::WeightFloats() const {
+  return kArea * shape_.x.channels * shape_.y.channels;
+}
+
+std::int64_t Winograd::ThreadFloats() const {
+  return kArea * (shape_.rows * (shape_.x.channels + 2 * kernels_->lanes) + kWinogradGap);
+}
+
+std::size_t Winograd::ScratchBytes() const {
+  return static_cast<std::size_t>(WeightFloats() + threads_ * ThreadFloats()) * sizeof(float);
+}
+
+void Winograd::Run(const float* from, const float* weight, const float* bias, float* to,
+                   void* scratch) const {
+  auto* transformed = static_cast<float*>(scratch);
+  const std::int64_t vectors = shape_.y.channels / kernels_->lanes;
+  ParallelFor(threads_, (vectors + 1) / 2, [&](std::int64_t begin, std::int64_t end) {
+    kernels_->winograd_weight(weight_, 2 * begin, std::min(2 * end, vectors), weight, transformed);
+  });
+  WinogradShape shape = shape_;
+  shape.bias = bias;
+  ParallelFor(threads_, threads_, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      kernels_->winograd(shape, tiles_ * part / threads_, tiles_ * (part + 1) / threads_, from,
+                         transformed, to, transformed + WeightFloats() + part * ThreadFloats());
+    }
+  });
+}
+
+bool WinogradGradient::Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
+                                const ImageView& y) {
+  return Winograd::Supports(device, spec, x, y) && x.channels * y.channels <= kMostPairs;
+}
+
+WinogradGradient::WinogradGradient(const Device& device, const Conv2dSpec& spec, const ImageView& x,
+                                   const ImageView& y)
+    : kernels_(&device.kernels),
+      threads_(device.threads),
+      tiles_(TilesOf(y.rows, y.height, y.width, spec.kernel_h)),
+      shape_(ShapeOf(spec, x, y, kGradientTileFloats)) {}
+
+std::int64_t WinogradGradient::SumFloats() const {
+  return kArea * shape_.x.channels * shape_.y.channels + shape_.y.channels;
+}
+
+std::int64_t WinogradGradient::ThreadFloats() const {
+  return SumFloats() +
+         kArea * (shape_.rows * (shape_.x.channels + shape_.y.channels) + 2 * kWinogradGap);
+}
+
+std::size_t WinogradGradient::ScratchBytes() const {
+  return static_cast<std::size_t>(threads_ * ThreadFloats()) * sizeof(float);
+}
+
+void WinogradGradient::Run(const float* x, const float* dy, float* weight, float* bias,
+                           void* scratch) const {
+  auto* memory = static_cast<float*>(scratch);
+  ParallelFor(threads_, threads_, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      float* sums = memory + part * ThreadFloats();
+      std::fill_n(sums, SumFloats(), 0.0f);
+      kernels_->winograd_gradient(shape_, tiles_ * part / threads_, tiles_ * (part + 1) / threads_,
+                                  x, dy, sums, sums + SumFloats());
+    }
+  });
+  const WinogradParts parts{memory, threads_, ThreadFloats()};
+  ParallelFor(threads_, shape_.x.channels, [&](std::int64_t first, std::int64_t last) {
+    kernels_->winograd_gradient_weight(shape_, parts, first, last, weight);
+  });
+  if (bias == nullptr) return;
+  const float* sums = memory + kArea * shape_.x.channels * shape_.y.channels;
+  for (std::int64_t k = 0; k < shape_.y.channels; ++k) {
+    bias[k] = 0;
+    for (int part = 0; part < threads_; ++part) bias[k] += sums[part * ThreadFloats() + k];
+  }
+}
+
+}  // namespace lockstep::train::cpu
