@@ -57,8 +57,8 @@ void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
   }
 }
 
-// What a leading replica gets to end after its peers: it only waits for their goodbyes, for seconds.
-constexpr Duration kLeadersEnd = std::chrono::seconds(30);
+// What a leading replica gets to end after its peers: for at most 10 s it waits for their goodbyes.
+constexpr Duration kLeadersEnd = std::chrono::seconds(20);
 
 // How long this process has known of a peer that has finished; nothing: there is none.
 std::optional<Duration> KnownFinishedPeer(const Observed& observed, const Replica& leader) {

@@ -56,6 +56,7 @@ void Reporter::GenerationStarted(const Membership& membership, const Strategy& s
   first_step_of_generation_ = true;
   meter_.ExcludeTimeSinceLastMark();
   meter_.Restore(state.step, state.sums);
+  if (state.evaluated_step >= 0) meter_.SetEvaluation(state.test_loss, state.test_accuracy);
   step_began_ = clock_.SteadyNow();
   LogInfo("the generation has started", {{"generation", generation_},
                                          {"rank", rank_},

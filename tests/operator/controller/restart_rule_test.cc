@@ -273,9 +273,8 @@ TEST(RestartRuleTest, ALeaderThatIsLostAfterAPeerHasFinishedNeedsAllAgain) {
   seen.Running().Worker(0, Exited(137)).Worker(1, Exited(0)).Write();
   EXPECT_EQ(seen.Build().job.status.attempt, 1);
   EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
-  EXPECT_THAT(seen.Plan().actions,
-              UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
-                                   DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_THAT(seen.Plan().actions, UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
+                                                        DeletePod{"j-worker-1", "j-worker-1-uid"}));
   // A peer in its place is replaced alone, and the leader that has finished ends the job.
   Seen peer(Job("j").Workers(3).Training());
   peer.Running().Worker(0, kReady).Worker(1, Exited(137)).Worker(2, Exited(0)).Write();
@@ -297,7 +296,7 @@ TEST(RestartRuleTest, ALeaderThatOutlivesItsPeersStartsAgainWithThem) {
   for (const RestartScope scope : {RestartScope::kInPlace, RestartScope::kGang}) {
     Seen seen(Job("j").Workers(2).Training().RestartScope(scope));
     seen.Running().Worker(0, kReady).Worker(1, finished).Write();
-    EXPECT_EQ(seen.Later(seconds(29)).Write().Build().job.status.attempt, 0);
+    EXPECT_EQ(seen.Later(seconds(19)).Write().Build().job.status.attempt, 0);
     EXPECT_EQ(seen.Later(seconds(1)).Write().Build().job.status.attempt, 1);
     EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
     EXPECT_EQ(FindCondition(seen.Build().job.status, kRestarting)->message,

@@ -1,15 +1,20 @@
 #include "trainer/train/reporter.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
+#include "api/v1/names.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
+#include "tests/support/temp_directory.h"
 
 namespace lockstep::train {
 namespace {
@@ -111,6 +116,25 @@ TEST_F(ReporterTest, TimeOfNoPhaseIsIdleAndNeverGoesBack) {
   EXPECT_NEAR(LastLine().idle_seconds, 0.25, 1e-9);
   seconds_.evaluation = 0.5;  // booked later than it was spent
   EXPECT_NEAR(LastLine().idle_seconds, 0.25, 1e-9);
+}
+
+// Of a run that was over when its last replica was lost nobody evaluates again.
+TEST_F(ReporterTest, AnEvaluationThatWasRestoredIsReported) {
+  const TempDirectory folder;
+  const std::string path = folder.path() + "/message";
+  Reporter restored(*session_, *rendezvous_, clock_, [&path](const std::string& name) {
+    return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
+  });
+  state_.step = 20;
+  state_.evaluated_step = 20;
+  state_.test_loss = 0.25;
+  state_.test_accuracy = 0.9;
+  restored.GenerationStarted({.generation = 1, .rank = 0, .members = {{}, {}}}, *strategy_, state_);
+  restored.Flush(state_, seconds_);
+  restored.LeaveMessage();
+  std::ifstream file(path);
+  const std::string message{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(message, ::testing::HasSubstr("\"testAccuracy\":0.9")) << message;
 }
 
 TEST_F(ReporterTest, AllReduceBytesAreThoseOfTheStepsOfAGroup) {
