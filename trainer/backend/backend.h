@@ -191,6 +191,8 @@ class Backend {
   virtual std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) = 0;
   // y[i] = scale * x[i]: raw bytes of a batch to the model's float input.
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
+  // Of device memory: as SquaredNorm (trainer/core), on any number of threads.
+  virtual double SquaredNorm(const float* values, std::int64_t size) = 0;
   // Between a layout and dense row-major order, for checkpoints and tests.
   virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;

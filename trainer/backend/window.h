@@ -37,4 +37,11 @@ inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t s
   return axis;
 }
 
+struct Windows {
+  WindowAxis rows, columns;
+};
+// Throw CheckFailure if x is not N,C,H,W or the window does not fit it.
+Windows WindowsOf(const Conv2dSpec& spec);
+Windows WindowsOf(const Pool2dSpec& spec);
+
 }  // namespace lockstep::train

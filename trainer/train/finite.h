@@ -5,10 +5,6 @@
 
 namespace lockstep::train {
 
-// The sum of squares; not finite exactly if one of the values is not. Bitwise equal wherever the
-// values are.
-double SquaredNorm(std::span<const float> values);
-
 bool AllFinite(std::span<const float> values);
 
 }  // namespace lockstep::train

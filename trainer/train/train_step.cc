@@ -7,7 +7,6 @@
 
 #include "api/base/check.h"
 #include "trainer/optim/learning_rate.h"
-#include "trainer/train/finite.h"
 
 namespace lockstep::train {
 namespace {
@@ -110,7 +109,9 @@ std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& stra
   }
   const PhaseTimer timer(seconds.optimizer);
   StepTotals totals = TotalsOf(session.tail());
-  totals.gradient_norm = std::sqrt(SquaredNorm(model.gradients()));
+  const std::span<const float> gradients = model.gradients();
+  totals.gradient_norm = std::sqrt(
+      session.backend().SquaredNorm(gradients.data(), static_cast<std::int64_t>(gradients.size())));
   if (absl::Status finite = CheckFinite(totals, step); !finite.ok()) {
     RestoreStates(session);
     return LoopOutcome{LoopEnd::kDiverged, std::move(finite)};

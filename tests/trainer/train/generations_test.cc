@@ -342,17 +342,13 @@ TEST(LossTest, ASourceThatDiesHalfWayLeavesTheOthersMemoryWhole) {
   EXPECT_EQ(ends[1], ends[0]);
 }
 
-TEST(FiniteTest, ANormIsFiniteExactlyIfAllValuesAre) {
-  std::vector<float> values(10'000, 1e-3f);
-  EXPECT_NEAR(SquaredNorm(values), 1e-2, 1e-7);
-  values[4097] = 3e38f;  // its square is too large for a float
-  EXPECT_NEAR(SquaredNorm(values) / 9e76, 1, 1e-3);
+TEST(FiniteTest, AllAreFiniteUnlessOneIsNot) {
+  const std::vector<float> values(10'000, 3e38f);
   EXPECT_TRUE(AllFinite(values));
   for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     for (const std::size_t at : {std::size_t{0}, std::size_t{5000}, values.size() - 1}) {
       std::vector<float> broken = values;
       broken[at] = bad;
-      EXPECT_FALSE(std::isfinite(SquaredNorm(broken)));
       EXPECT_FALSE(AllFinite(broken));
     }
   }

@@ -8,6 +8,7 @@
 #include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/winograd.h"
+#include "trainer/backend/parameters.h"
 #include "trainer/backend/window.h"
 
 namespace lockstep::train::cpu {
@@ -63,16 +64,7 @@ class Conv2d final : public BoundOp {
     PlanScratch();
   }
 
-  std::vector<ParameterDesc> Parameters() const override {
-    const std::int64_t field = spec_.kernel_h * spec_.kernel_w;
-    std::vector<ParameterDesc> parameters = {{.name = "weight",
-                                              .desc = {.shape = Shape(extents_.weight)},
-                                              .init = Init::kGlorotUniform,
-                                              .fan_in = field * spec_.x.shape[1],
-                                              .fan_out = field * spec_.filters}};
-    if (spec_.bias) parameters.push_back({.name = "bias", .desc = {.shape = {spec_.filters}}});
-    return parameters;
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t WorkspaceBytes() const override {
     return order_x_.empty() ? 0 : c_.image().get_size();
   }
@@ -248,12 +240,6 @@ class Conv2d final : public BoundOp {
 }  // namespace
 
 std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec) {
-  const Shape& x = spec.x.shape;
-  LOCKSTEP_CHECK(x.rank() == 4, "conv2d: x has shape {}, expected N,C,H,W", x.ToString());
-  const WindowAxis rows = PlaceWindow(x[2], spec.kernel_h, spec.stride_h, spec.padding);
-  const WindowAxis columns = PlaceWindow(x[3], spec.kernel_w, spec.stride_w, spec.padding);
-  LOCKSTEP_CHECK(rows.out > 0 && columns.out > 0, "conv2d: a {}x{} kernel does not fit x of {}",
-                 spec.kernel_h, spec.kernel_w, x.ToString());
   device.Enter();
   return Guarded("conv2d", [&] {
     const ConvolutionExtents extents = ExtentsOf(spec);

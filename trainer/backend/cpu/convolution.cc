@@ -233,9 +233,8 @@ class Candidates {
 }  // namespace
 
 ConvolutionExtents ExtentsOf(const Conv2dSpec& spec) {
+  const auto [rows, columns] = WindowsOf(spec);
   const Shape& x = spec.x.shape;
-  const WindowAxis rows = PlaceWindow(x[2], spec.kernel_h, spec.stride_h, spec.padding);
-  const WindowAxis columns = PlaceWindow(x[3], spec.kernel_w, spec.stride_w, spec.padding);
   return {.x = x.dims(),
           .weight = {spec.filters, x[1], spec.kernel_h, spec.kernel_w},
           .bias = spec.bias ? memory::dims{spec.filters} : memory::dims{},

@@ -28,7 +28,7 @@ struct Convolution {
 struct ConvolutionExtents {
   dnnl::memory::dims x, weight, bias, y, strides, pad_begin, pad_end;
 };
-// Requires that the kernel fits x.
+// Throws CheckFailure as WindowsOf does.
 ConvolutionExtents ExtentsOf(const Conv2dSpec& spec);
 
 // The passes that are estimated to cost least together (cost.h), in the orders that images may

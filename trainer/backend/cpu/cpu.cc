@@ -42,6 +42,9 @@ class CpuBackend final : public Backend {
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     cpu::ConvertInput(device_, x, y, size, scale);
   }
+  double SquaredNorm(const float* values, std::int64_t size) override {
+    return cpu::SquaredNorm(device_, values, size);
+  }
   void ToDense(const TensorDesc& from, const void* source, float* target) override {
     cpu::ToDense(device_, from, source, target);
   }

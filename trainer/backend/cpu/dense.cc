@@ -5,6 +5,7 @@
 #include "trainer/backend/cpu/execution.h"
 #include "trainer/backend/cpu/memory_desc.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/parameters.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -106,16 +107,7 @@ class Dense final : public BoundOp {
     PlanScratch();
   }
 
-  std::vector<ParameterDesc> Parameters() const override {
-    const std::int64_t inputs = spec_.x.shape.elements() / spec_.x.shape[0];
-    std::vector<ParameterDesc> parameters = {{.name = "weight",
-                                              .desc = {.shape = {spec_.units, inputs}},
-                                              .init = Init::kGlorotUniform,
-                                              .fan_in = inputs,
-                                              .fan_out = spec_.units}};
-    if (spec_.bias) parameters.push_back({.name = "bias", .desc = {.shape = {spec_.units}}});
-    return parameters;
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t WorkspaceBytes() const override { return order_x_.empty() ? 0 : f_.x.get_size(); }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 

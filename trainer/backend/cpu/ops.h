@@ -21,6 +21,7 @@ std::unique_ptr<OptimizerOp> MakeSgd(const Device& device, const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeAdam(const Device& device, const AdamSpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
+double SquaredNorm(const Device& device, const float* values, std::int64_t size);
 void ToDense(const Device& device, const TensorDesc& from, const void* source, float* target);
 void FromDense(const Device& device, const float* source, const TensorDesc& to, void* target);
 

@@ -1,3 +1,4 @@
+#include "trainer/backend/parameters.h"
 #include "trainer/backend/reference/bound_op.h"
 #include "trainer/backend/reference/ops.h"
 #include "trainer/backend/window.h"
@@ -17,17 +18,7 @@ class Conv2d final : public BoundOp {
         batch_(spec.x.shape[0]),
         channels_(spec.x.shape[1]) {}
 
-  std::vector<ParameterDesc> Parameters() const override {
-    const std::int64_t field = spec_.kernel_h * spec_.kernel_w;
-    std::vector<ParameterDesc> parameters = {
-        {.name = "weight",
-         .desc = {.shape = {spec_.filters, channels_, spec_.kernel_h, spec_.kernel_w}},
-         .init = Init::kGlorotUniform,
-         .fan_in = field * channels_,
-         .fan_out = field * spec_.filters}};
-    if (spec_.bias) parameters.push_back({.name = "bias", .desc = {.shape = {spec_.filters}}});
-    return parameters;
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
 
   void Forward(const StepContext&) override {
     const float* weight = parameter(0);
@@ -102,12 +93,7 @@ class Conv2d final : public BoundOp {
 }  // namespace
 
 std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) {
-  const Shape& x = spec.x.shape;
-  LOCKSTEP_CHECK(x.rank() == 4, "conv2d: x has shape {}, expected N,C,H,W", x.ToString());
-  const WindowAxis rows = PlaceWindow(x[2], spec.kernel_h, spec.stride_h, spec.padding);
-  const WindowAxis columns = PlaceWindow(x[3], spec.kernel_w, spec.stride_w, spec.padding);
-  LOCKSTEP_CHECK(rows.out > 0 && columns.out > 0, "conv2d: a {}x{} kernel does not fit x of {}",
-                 spec.kernel_h, spec.kernel_w, x.ToString());
+  const auto [rows, columns] = WindowsOf(spec);
   return std::make_unique<Conv2d>(spec, rows, columns);
 }
 

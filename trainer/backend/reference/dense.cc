@@ -1,3 +1,4 @@
+#include "trainer/backend/parameters.h"
 #include "trainer/backend/reference/bound_op.h"
 #include "trainer/backend/reference/ops.h"
 
@@ -13,15 +14,7 @@ class Dense final : public BoundOp {
         batch_(spec.x.shape[0]),
         inputs_(spec.x.shape.elements() / spec.x.shape[0]) {}
 
-  std::vector<ParameterDesc> Parameters() const override {
-    std::vector<ParameterDesc> parameters = {{.name = "weight",
-                                              .desc = {.shape = {spec_.units, inputs_}},
-                                              .init = Init::kGlorotUniform,
-                                              .fan_in = inputs_,
-                                              .fan_out = spec_.units}};
-    if (spec_.bias) parameters.push_back({.name = "bias", .desc = {.shape = {spec_.units}}});
-    return parameters;
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
 
   void Forward(const StepContext&) override {
     for (std::int64_t n = 0; n < batch_; ++n) {

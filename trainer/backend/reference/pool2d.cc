@@ -118,12 +118,7 @@ class AveragePool2d final : public Pool2d {
 }  // namespace
 
 std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec) {
-  const Shape& x = spec.x.shape;
-  LOCKSTEP_CHECK(x.rank() == 4, "pool2d: x has shape {}, expected N,C,H,W", x.ToString());
-  const WindowAxis rows = PlaceWindow(x[2], spec.window_h, spec.stride_h, spec.padding);
-  const WindowAxis columns = PlaceWindow(x[3], spec.window_w, spec.stride_w, spec.padding);
-  LOCKSTEP_CHECK(rows.out > 0 && columns.out > 0, "pool2d: a {}x{} window does not fit x of {}",
-                 spec.window_h, spec.window_w, x.ToString());
+  const auto [rows, columns] = WindowsOf(spec);
   if (spec.kind == PoolKind::kMax) return std::make_unique<MaxPool2d>(spec, rows, columns);
   LOCKSTEP_CHECK(spec.activation == Activation::kNone, "pool2d: relu is for max pools only");
   return std::make_unique<AveragePool2d>(spec, rows, columns);

@@ -1,6 +1,7 @@
 #include "trainer/backend/reference/reference.h"
 
 #include "trainer/backend/reference/ops.h"
+#include "trainer/core/squared_norm.h"
 
 namespace lockstep::train {
 namespace {
@@ -39,6 +40,9 @@ class ReferenceBackend final : public Backend {
   }
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     reference::ConvertInput(x, y, size, scale);
+  }
+  double SquaredNorm(const float* values, std::int64_t size) override {
+    return train::SquaredNorm({values, static_cast<std::size_t>(size)});
   }
   void ToDense(const TensorDesc& from, const void* source, float* target) override {
     reference::CopyDense(from, source, target);

@@ -112,6 +112,23 @@ TEST(PassesTest, TheWeightGradientCounts) {
   ExpectFastChoices(*conv, "a convolution without a gradient for x");
 }
 
+// Where most of the time of core-cnn goes.
+TEST(PassesTest, WideConvolutionsAreWinogradsOnEveryProcessor) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 2});
+  for (const std::int64_t kernel : {3, 5}) {
+    const auto conv = backend->MakeConv2d({.x = {.shape = {128, 32, 14, 14}},
+                                           .filters = 64,
+                                           .kernel_h = kernel,
+                                           .kernel_w = kernel,
+                                           .padding = Padding::kSame});
+    ASSERT_EQ(conv->Choices().size(), 3u);
+    for (const OpChoice& choice : conv->Choices()) {
+      EXPECT_THAT(choice.implementation, testing::StartsWith("lockstep:winograd:"))
+          << kernel << ", " << choice.pass;
+    }
+  }
+}
+
 TEST(FlatteningTest, WhateverIsLessToCopyIsCopied) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 2});
   const auto layout = [&](std::int64_t rows, std::int64_t units) {

@@ -54,6 +54,17 @@ TEST_P(ThreadsTest, TheSameNumberGivesTheSameBits) {
   }
 }
 
+TEST(NormTest, IsTheSameForAnyNumber) {
+  const std::vector<float> values = RandomValues(1'000'003, 1);
+  const auto norm = [&values](const std::string& name, int threads) {
+    const auto backend = MakeBackend({.name = name, .threads = threads});
+    return backend->SquaredNorm(values.data(), static_cast<std::int64_t>(values.size()));
+  };
+  const double expected = norm("reference", 1);
+  EXPECT_NEAR(expected, 1'000'003 / 3.0, 1000);
+  for (const int threads : {1, 2, 3}) EXPECT_EQ(norm("cpu", threads), expected);
+}
+
 std::vector<LargeOp> LargeOps() {
   const TensorDesc x{.shape = kImage};
   return {

@@ -3,6 +3,7 @@
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/portable/patches.h"
+#include "trainer/backend/parameters.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -30,17 +31,7 @@ class Conv2d final : public BoundOp {
     sums_at_ = thread_scratch_.Reserve(static_cast<std::size_t>(Sums()) * sizeof(float));
   }
 
-  std::vector<ParameterDesc> Parameters() const override {
-    const std::int64_t field = spec_.kernel_h * spec_.kernel_w;
-    std::vector<ParameterDesc> parameters = {
-        {.name = "weight",
-         .desc = {.shape = {spec_.filters, patches_.channels, spec_.kernel_h, spec_.kernel_w}},
-         .init = Init::kGlorotUniform,
-         .fan_in = field * patches_.channels,
-         .fan_out = field * spec_.filters}};
-    if (spec_.bias) parameters.push_back({.name = "bias", .desc = {.shape = {spec_.filters}}});
-    return parameters;
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t ScratchBytes() const override {
     return static_cast<std::size_t>(device().threads) * thread_scratch_.bytes();
   }
@@ -203,14 +194,9 @@ class Conv2d final : public BoundOp {
 }  // namespace
 
 std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec) {
-  const Shape& x = spec.x.shape;
-  LOCKSTEP_CHECK(x.rank() == 4, "conv2d: x has shape {}, expected N,C,H,W", x.ToString());
-  const WindowAxis rows = PlaceWindow(x[2], spec.kernel_h, spec.stride_h, spec.padding);
-  const WindowAxis columns = PlaceWindow(x[3], spec.kernel_w, spec.stride_w, spec.padding);
-  LOCKSTEP_CHECK(rows.out > 0 && columns.out > 0, "conv2d: a {}x{} kernel does not fit x of {}",
-                 spec.kernel_h, spec.kernel_w, x.ToString());
-  return std::make_unique<Conv2d>(device, spec,
-                                  Patches{.channels = x[1], .rows = rows, .columns = columns});
+  const auto [rows, columns] = WindowsOf(spec);
+  return std::make_unique<Conv2d>(
+      device, spec, Patches{.channels = spec.x.shape[1], .rows = rows, .columns = columns});
 }
 
 }  // namespace lockstep::train::cpu

@@ -3,6 +3,7 @@
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/portable/multiply.h"
+#include "trainer/backend/parameters.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -16,15 +17,7 @@ class Dense final : public BoundOp {
         rows_(spec.x.shape[0]),
         inputs_(ViewOf(spec.x).row_floats()) {}
 
-  std::vector<ParameterDesc> Parameters() const override {
-    std::vector<ParameterDesc> parameters = {{.name = "weight",
-                                              .desc = {.shape = {spec_.units, inputs_}},
-                                              .init = Init::kGlorotUniform,
-                                              .fan_in = inputs_,
-                                              .fan_out = spec_.units}};
-    if (spec_.bias) parameters.push_back({.name = "bias", .desc = {.shape = {spec_.units}}});
-    return parameters;
-  }
+  std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
   std::size_t ScratchBytes() const override { return MultiplyScratchBytes(device()); }
 
   void Forward(const StepContext&) override {

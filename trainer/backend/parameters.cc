@@ -1,0 +1,33 @@
+#include "trainer/backend/parameters.h"
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+std::vector<ParameterDesc> WeightAndBias(Shape weight, std::int64_t fan_in, std::int64_t fan_out,
+                                         bool bias) {
+  const std::int64_t units = weight[0];
+  std::vector<ParameterDesc> parameters = {{.name = "weight",
+                                            .desc = {.shape = std::move(weight)},
+                                            .init = Init::kGlorotUniform,
+                                            .fan_in = fan_in,
+                                            .fan_out = fan_out}};
+  if (bias) parameters.push_back({.name = "bias", .desc = {.shape = {units}}});
+  return parameters;
+}
+
+}  // namespace
+
+std::vector<ParameterDesc> ParametersOf(const Conv2dSpec& spec) {
+  const std::int64_t channels = spec.x.shape[1], field = spec.kernel_h * spec.kernel_w;
+  return WeightAndBias({spec.filters, channels, spec.kernel_h, spec.kernel_w}, field * channels,
+                       field * spec.filters, spec.bias);
+}
+
+std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec) {
+  const std::int64_t inputs = spec.x.shape.elements() / spec.x.shape[0];
+  return WeightAndBias({spec.units, inputs}, inputs, spec.units, spec.bias);
+}
+
+}  // namespace lockstep::train
