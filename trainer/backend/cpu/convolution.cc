@@ -96,10 +96,10 @@ class Candidates {
     c.few_channels = FewChannelGradient::Supports(device_, x, y) &&
                      GradientSeconds(FewChannelGradient::Name(device_)) < OneDnnGradientSeconds(c);
     if (!Winograd::Supports(device_, spec_, x, y)) return;
-    c.winograd_forward = Winograd::Seconds(device_, spec_, y) < OneDnnForwardSeconds(c);
+    c.winograd_forward = Winograd::Seconds(device_, spec_, x, y) < OneDnnForwardSeconds(c);
     c.winograd_weights = WinogradGradient::Supports(device_, spec_, x, y) &&
-                         Winograd::Seconds(device_, spec_, y) < OneDnnGradientSeconds(c);
-    c.winograd_data = c.data && Winograd::Seconds(device_, spec_, x) < OneDnnDataSeconds(c);
+                         WinogradGradient::Seconds(device_, spec_, x, y) < OneDnnGradientSeconds(c);
+    c.winograd_data = c.data && Winograd::Seconds(device_, spec_, y, x) < OneDnnDataSeconds(c);
   }
 
   // The one whose pass, by `seconds`, goes best with `forward`; that of `forward` itself on a tie.
@@ -157,9 +157,10 @@ class Candidates {
 
   // The forward pass, with the copies before it and what reads y after it.
   double ForwardSeconds(const Convolution& c) const {
-    const double convolution = c.winograd_forward
-                                   ? Winograd::Seconds(device_, spec_, *ViewOf(c.result()))
-                                   : OneDnnForwardSeconds(c);
+    const double convolution =
+        c.winograd_forward
+            ? Winograd::Seconds(device_, spec_, *ViewOf(c.image()), *ViewOf(c.result()))
+            : OneDnnForwardSeconds(c);
     return convolution + CopyUnlessEqual(x_, c.image()) +
            PassSeconds(c.result().get_size() / sizeof(float), ViewOf(c.result())->inner > 1);
   }
@@ -174,7 +175,9 @@ class Candidates {
     const double dy = CopyUnlessEqual(forward.result(), c.result());
     const double x = c.image() == forward.image() ? 0 : CopyUnlessEqual(x_, c.image());
     if (c.few_channels) return GradientSeconds(FewChannelGradient::Name(device_)) + x + dy;
-    if (c.winograd_weights) return Winograd::Seconds(device_, spec_, *ViewOf(c.result())) + x + dy;
+    if (c.winograd_weights)
+      return WinogradGradient::Seconds(device_, spec_, *ViewOf(c.image()), *ViewOf(c.result())) +
+             x + dy;
     return OneDnnGradientSeconds(c) + x + dy;
   }
 
@@ -185,9 +188,9 @@ class Candidates {
 
   double DataSeconds(const Convolution& forward, const Convolution& c) const {
     if (!c.data) return 0;
-    const double convolution = c.winograd_data
-                                   ? Winograd::Seconds(device_, spec_, *ViewOf(c.image()))
-                                   : OneDnnDataSeconds(c);
+    const double convolution =
+        c.winograd_data ? Winograd::Seconds(device_, spec_, *ViewOf(c.result()), *ViewOf(c.image()))
+                        : OneDnnDataSeconds(c);
     return convolution + CopyUnlessEqual(forward.result(), c.result()) +
            CopyUnlessEqual(c.image(), x_);
   }

@@ -75,12 +75,18 @@ double FewChannelGradientSeconds(double operations, std::string_view implementat
   return slowdown * ConvolutionSeconds(operations, implementation, isa);
 }
 
-double WinogradSeconds(double tiles, double in_channels, double out_channels, Isa isa) {
+double WinogradSeconds(const WinogradWork& work, Isa isa) {
   constexpr double kArea = kWinogradSide * kWinogradSide;
+  constexpr double kNearBytes = 512e3, kNearBytesPerSecond = 100e9, kFarBytesPerSecond = 30e9;
+  constexpr double kSecondsPerKernel = 50e-9;
   const double seconds_per_float = isa == Isa::kBaseline ? 0.4e-9 : 0.2e-9;  // to transform it
-  return kArea * tiles *
-         (2 * in_channels * out_channels / (1e9 * WinogradGflops(isa)) +
-          (in_channels + out_channels) * seconds_per_float);
+  const double pairs = work.in_channels * work.out_channels;
+  const double tiles = kArea * work.tiles *
+                       (2 * pairs / (1e9 * WinogradGflops(isa)) +
+                        (work.in_channels + work.out_channels) * seconds_per_float);
+  const double weight = kArea * pairs * sizeof(float);
+  const double rate = weight <= kNearBytes ? kNearBytesPerSecond : kFarBytesPerSecond;
+  return tiles + work.batches * weight * (work.gradient ? 2 : 1) / rate + pairs * kSecondsPerKernel;
 }
 
 double CopySeconds(std::size_t bytes) {

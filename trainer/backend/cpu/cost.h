@@ -24,8 +24,14 @@ double ConvolutionSeconds(double operations, std::string_view implementation, Is
 // FewChannelGradient: oneDNN fills its registers there only with AVX-512.
 double FewChannelGradientSeconds(double operations, std::string_view implementation, Isa isa);
 
-// The same for Winograd: a number of tiles, with so many channels of x and y.
-double WinogradSeconds(double tiles, double in_channels, double out_channels, Isa isa);
+// A pass by Winograd's method.
+struct WinogradWork {
+  double in_channels, out_channels;
+  double tiles;
+  double batches;  // of tiles: each reads the whole transformed weight
+  bool gradient;   // of the weight: each reads and writes all of its sums
+};
+double WinogradSeconds(const WinogradWork& work, Isa isa);
 
 // Seconds of one core to copy `bytes` from one order to another.
 double CopySeconds(std::size_t bytes);

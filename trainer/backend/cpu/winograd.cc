@@ -49,6 +49,17 @@ WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageVie
           .relu = false};
 }
 
+// What it is to convolve from x to y.
+WinogradWork WorkOf(const Conv2dSpec& spec, const ImageView& x, const ImageView& y,
+                    std::int64_t tile_floats) {
+  const auto tiles = static_cast<double>(TilesOf(y.rows, y.height, y.width, spec.kernel_h));
+  return {.in_channels = static_cast<double>(x.channels),
+          .out_channels = static_cast<double>(y.channels),
+          .tiles = tiles,
+          .batches = tiles / static_cast<double>(RowsFor(x.channels, tile_floats)),
+          .gradient = false};
+}
+
 }  // namespace
 
 bool Winograd::Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
@@ -63,10 +74,9 @@ std::string Winograd::Name(const Device& device) {
   return std::string("lockstep:winograd:") + NameOf(device.isa);
 }
 
-double Winograd::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& to) {
-  const std::int64_t tiles = TilesOf(to.rows, to.height, to.width, spec.kernel_h);
-  return WinogradSeconds(static_cast<double>(tiles), static_cast<double>(spec.x.shape[1]),
-                         static_cast<double>(spec.filters), device.isa);
+double Winograd::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& from,
+                         const ImageView& to) {
+  return WinogradSeconds(WorkOf(spec, from, to, kTileFloats), device.isa);
 }
 
 Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShape& shape,
@@ -142,6 +152,13 @@ void Winograd::Run(const float* from, const float* weight, const float* bias, fl
 bool WinogradGradient::Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                                 const ImageView& y) {
   return Winograd::Supports(device, spec, x, y) && x.channels * y.channels <= kMostPairs;
+}
+
+double WinogradGradient::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& x,
+                                 const ImageView& y) {
+  WinogradWork work = WorkOf(spec, x, y, kGradientTileFloats);
+  work.gradient = true;
+  return WinogradSeconds(work, device.isa);
 }
 
 WinogradGradient::WinogradGradient(const Device& device, const Conv2dSpec& spec, const ImageView& x,

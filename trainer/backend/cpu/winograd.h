@@ -20,8 +20,9 @@ class Winograd {
   static bool Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                        const ImageView& y);
   static std::string Name(const Device& device);
-  // Seconds of one core for a pass, also WinogradGradient's; `to`: y, or dx. See cost.h.
-  static double Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& to);
+  // What a pass from images like `from` to images like `to` is estimated to cost; see cost.h.
+  static double Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& from,
+                        const ImageView& to);
 
   // Both require Supports(). y = act(bias + x * weight).
   static Winograd Forward(const Device& device, const Conv2dSpec& spec, const ImageView& x,
@@ -55,6 +56,8 @@ class WinogradGradient {
  public:
   static bool Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                        const ImageView& y);
+  static double Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& x,
+                        const ImageView& y);
 
   // Requires Supports().
   WinogradGradient(const Device& device, const Conv2dSpec& spec, const ImageView& x,

@@ -37,15 +37,20 @@ TEST(CostTest, WiderInstructionsAreCheaper) {
             ConvolutionSeconds(kOperations, "x64:gemm:jit", Isa::kBaseline));
 }
 
-TEST(CostTest, WinogradIsForManyChannels) {
-  // 5x5 kernels on 14x14 images: 49 tiles each, 2 * 196 * 25 operations for each pair of channels.
-  const auto plain = [](double in, double out) {
-    return ConvolutionSeconds(128 * 2 * 196 * 25 * in * out, "jit:avx2", Isa::kAvx2);
+TEST(CostTest, WinogradIsForManyTiles) {
+  const auto winograd = [](double tiles, double channels) {
+    return WinogradSeconds({channels, channels, tiles, tiles / 12, false}, Isa::kAvx2);
   };
-  EXPECT_LT(WinogradSeconds(128 * 49, 32, 64, Isa::kAvx2), plain(32, 64));
-  // 3x3 kernels on 7x7 images, of which a tile of 4x4 covers much that is not there.
-  EXPECT_GT(WinogradSeconds(128 * 4, 8, 8, Isa::kAvx2),
-            ConvolutionSeconds(128 * 2 * 49 * 9 * 8 * 8, "jit:avx2", Isa::kAvx2));
+  const auto plain = [](double operations) {
+    return ConvolutionSeconds(operations, "jit:avx2", Isa::kAvx2);
+  };
+  // 3x3 kernels on 56x56 and on 7x7 images; the weight is transformed for each batch, however
+  // small.
+  EXPECT_LT(winograd(32 * 196, 64), plain(32.0 * 2 * 56 * 56 * 9 * 64 * 64));
+  EXPECT_LT(winograd(32 * 4, 512), plain(32.0 * 2 * 49 * 9 * 512 * 512));
+  EXPECT_GT(winograd(8 * 4, 512), plain(8.0 * 2 * 49 * 9 * 512 * 512));
+  EXPECT_GT(WinogradSeconds({64, 64, 1000, 100, true}, Isa::kAvx2),
+            WinogradSeconds({64, 64, 1000, 100, false}, Isa::kAvx2));
 }
 
 TEST(CostTest, CostsGrowWithTheWork) {
