@@ -75,7 +75,7 @@ kube::RestClientOptions LeaseOptions() {
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
                                                    metrics::OperatorMetrics& metrics) {
   controller::JobControllerOptions options;
-  options.namespace_name = flags.namespace_name;
+  options.namespaces = flags.namespaces;
   options.workers = flags.controller_threads;
   options.instance = HostName();
   options.settings.trainer_image = flags.trainer_image;
@@ -187,22 +187,26 @@ absl::Status Operator::CheckWorkers() const {
 
 absl::Status Operator::CheckAbleToLead() const {
   if (leads_ || !flags_.leader_elect) return absl::OkStatus();
-  const auto since = headway_.SinceSuccess(kube::kLeaseKind);
+  const std::string& space = election_.lease.namespace_name;
+  const auto since = headway_.SinceSuccess(kube::kLeaseKind, space);
   if (since && *since <= kLeaseSilence) return absl::OkStatus();
-  const std::string error = headway_.LastError(kube::kLeaseKind);
-  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}",
-                                            election_.lease.namespace_name, election_.lease.name,
-                                            server_, error.empty() ? "no answer yet" : error));
+  const std::string error = headway_.LastError(kube::kLeaseKind, space);
+  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}", space,
+                                            election_.lease.name, server_,
+                                            error.empty() ? "no answer yet" : error));
 }
 
 absl::Status Operator::CheckCaches() const {
   if (!leads_) return absl::OkStatus();  // they are filled when this process leads
   std::string missing;
   for (const auto& cache : controller_.Stats().caches) {
-    if (cache.synced) continue;
-    const std::string error = headway_.LastError(cache.kind);
-    missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", cache.kind.plural,
-                           error.empty() ? "not listed yet" : error);
+    for (const kube::FeedState& feed : cache.feeds) {
+      if (feed.synced) continue;
+      const std::string error(feed.last_error.message());
+      missing += fmt::format("{}{}{}{}: {}", missing.empty() ? "" : "; ", cache.kind.plural,
+                             feed.namespace_name.empty() ? "" : " in ", feed.namespace_name,
+                             error.empty() ? "not listed yet" : error);
+    }
   }
   return missing.empty() ? absl::OkStatus() : absl::UnavailableError(missing);
 }
@@ -249,7 +253,7 @@ absl::Status Operator::Serve() {
 // False if stopped before.
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
-  headway_.Expect(kube::kLeaseKind, silence_limit_);
+  headway_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
   LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});
@@ -263,7 +267,9 @@ void Operator::Run(std::stop_token stop) {
   leads_ = true;
   LogInfo("leading", {{"version", LOCKSTEP_VERSION}});
   for (const auto& cache : controller_.Stats().caches) {
-    headway_.Expect(cache.kind, silence_limit_);
+    for (const kube::FeedState& feed : cache.feeds) {
+      headway_.Expect(cache.kind, feed.namespace_name, silence_limit_);
+    }
   }
   controller_.Start();
   std::mutex mutex;
