@@ -23,6 +23,7 @@ import urllib.request
 
 import yaml
 
+import local_job
 from api_server import BIN, JOBS, job, role, server
 from helm import CHART, ROOT
 from operator_test import PODS, Operator, eventually
@@ -33,33 +34,12 @@ WORKERS = 2
 SCRAPES = "1s"
 TIME_PERCENT = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100"))  # cmake/TimeLimits.cmake
 
-JOB = """
-apiVersion: training.lockstep.dev/v1
-kind: TrainingJob
-metadata: {{name: {name}}}
-spec:
-  strategy: {{type: MultiWorkerMirrored}}
-  training:
-    model: {{name: simple-cnn}}
-    dataset: {{format: synthetic}}
-    batchSize: {{global: 64}}
-    steps: {steps}
-    optimizer: {{name: Adam, learningRate: {rate}}}
-    checkpoint: {{directory: /checkpoints, everySteps: 200}}
-  replicaSpecs:
-    Worker:
-      replicas: {workers}
-      template:
-        spec:
-          containers:
-          - name: trainer
-            volumeMounts: [{{name: checkpoints, mountPath: /checkpoints}}]
-          volumes: [{{name: checkpoints, emptyDir: {{}}}}]
-"""
-
 
 def job_text(steps, rate):
-    return JOB.format(name=NAME, workers=WORKERS, steps=steps, rate=f"{rate:.6f}")
+    return local_job.text(NAME, {
+        "model": {"name": "simple-cnn"}, "dataset": {"format": "synthetic"}, "batchSize": {"global": 64},
+        "steps": steps, "optimizer": {"name": "Adam", "learningRate": rate},
+        "checkpoint": {"directory": "/checkpoints", "everySteps": 200}}, ("checkpoints",), WORKERS)
 
 
 class Proxy:
@@ -278,7 +258,7 @@ class Live:
             raise AssertionError(answer["message"])
 
     def _make_pods(self):
-        server().create(yaml.safe_load(self.job) | {"metadata": {"name": NAME, "namespace": "default"}})
+        server().create(json.loads(self.job) | {"metadata": {"name": NAME, "namespace": "default"}})
         for index in range(WORKERS):
             self.run_pod(f"{NAME}-worker-{index}", self.local.address(index))
 
