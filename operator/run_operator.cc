@@ -26,6 +26,7 @@
 #include "operator/kube/instrumented_client.h"
 #include "operator/kube/leader_elector.h"
 #include "operator/kube/rest_client.h"
+#include "operator/metrics/job_transition.h"
 #include "operator/metrics/operator_metrics.h"
 #include "operator/progress/progress_poller.h"
 
@@ -223,7 +224,8 @@ metrics::Snapshot Operator::TakeSnapshot() const {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
   }
   for (const auto& job : controller_.jobs().List()) {
-    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state});
+    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
+                             metrics::HasDiverged(job->value.job)});
   }
   return snapshot;
 }

@@ -27,7 +27,8 @@ struct Snapshot {
   std::vector<Cache> caches;
   struct Job {
     std::string namespace_name, name;
-    std::string state;  // what the printer column says; empty before the first status
+    std::string state;      // what the printer column says; empty before the first status
+    bool diverged = false;  // HasDiverged
   };
   std::vector<Job> jobs;
 };

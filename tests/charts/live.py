@@ -24,7 +24,7 @@ import urllib.request
 import yaml
 
 import local_job
-from api_server import BIN, JOBS, job, role, server
+from api_server import BIN, JOBS, job, role, server, training_job
 from helm import CHART, ROOT
 from operator_test import PODS, Operator, eventually
 
@@ -32,6 +32,7 @@ RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"
 NAME = "live"
 WORKERS = 2
 SCRAPES = "1s"
+UNUSED = "127.77.255.254"  # nobody listens there
 TIME_PERCENT = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100"))  # cmake/TimeLimits.cmake
 
 
@@ -274,6 +275,14 @@ class Live:
         self._end_pod(f"{name}-worker-0", 1)
         eventually(lambda: self.state(name) == "Failed")
 
+    def diverge_a_job(self, name):
+        """A job of the bundled trainer whose numbers are no longer finite, by what its only replica says."""
+        server().create(training_job(name, replicas={"Worker": {"replicas": 1}}))
+        self.run_pod(f"{name}-worker-0", UNUSED)
+        eventually(lambda: self.state(name) == "Running")
+        self._end_pod(f"{name}-worker-0", 20, container="trainer")
+        eventually(lambda: self.state(name) == "Failed")
+
     def restart_a_job(self, name):
         """A job whose replica is killed, and runs again."""
         server().create(job(name))
@@ -293,9 +302,9 @@ class Live:
         self._set_pod(f"{name}-worker-0", {"phase": "Succeeded"})
         eventually(lambda: self.state(name) == "Succeeded")
 
-    def _end_pod(self, name, code):
+    def _end_pod(self, name, code, container="main"):
         self._set_pod(name, {"phase": "Failed", "containerStatuses": [
-            {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0,
+            {"name": container, "image": "", "imageID": "", "ready": False, "restartCount": 0,
              "state": {"terminated": {"exitCode": code}}}]})
 
     def state(self, name):

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Snapshot::Job Job(const std::string& name, const std::string& state) {
-  return {"default", name, state};
+  return {.namespace_name = "default", .name = name, .state = state};
 }
 
 api::TrainingJob Failed(const std::string& reason) {
@@ -82,6 +82,14 @@ TEST_F(OperatorMetricsTest, SeriesOfAJobEndWithTheJob) {
   snapshot.jobs.pop_back();
   EXPECT_THAT(Text(), Not(HasSubstr("trainingjob=\"b\"")));
   EXPECT_THAT(Text(), Not(HasSubstr("Succeeded")));
+}
+
+TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamed) {
+  snapshot.jobs = {Job("a", "Failed"), Job("b", "Failed")};
+  snapshot.jobs.back().diverged = true;
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_diverged{namespace=\"default\","
+                                "trainingjob=\"b\"} 1\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("job_diverged{namespace=\"default\",trainingjob=\"a\"}")));
 }
 
 TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
@@ -166,7 +174,8 @@ TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   metrics.OnWatchEvent(kPodKind, "");
   const api::TrainingJob before;
   metrics.OnJobChange(&before, Failed("DeadlineExceeded"));
-  snapshot.jobs = {Job("a", "Running")};
+  snapshot.jobs = {Job("a", "Running"), Job("b", "Failed")};
+  snapshot.jobs.back().diverged = true;
   snapshot.caches = {{"pods", true, 3}};
   EXPECT_EQ(Exported(Text()), Documented());
 }
