@@ -27,8 +27,6 @@ using prometheus::MetricType;
 constexpr auto kGauge = MetricType::Gauge;
 constexpr auto kCounter = MetricType::Counter;
 
-constexpr char kStepSeconds[] = "lockstep_trainer_step_duration_seconds";
-
 ClientMetric Sample(bool is_counter, const std::string& rank, const char* phase, double value) {
   ClientMetric sample;
   sample.label.push_back({"rank", rank});
@@ -64,6 +62,11 @@ class MetricsTable {
     replicas_[local_rank].CountRestart();
   }
 
+  void ShowRefusals(std::function<std::int64_t()> refusals) {
+    const std::lock_guard lock(mutex_);
+    refusals_ = std::move(refusals);
+  }
+
   std::vector<MetricFamily> Collect() const {
     const std::lock_guard lock(mutex_);
     std::vector<MetricFamily> families;
@@ -83,7 +86,8 @@ class MetricsTable {
     AddSamples(families.back(), [](const ReplicaSeries& replica) {
       return Sample(true, replica.rank(), nullptr, static_cast<double>(replica.restarts()));
     });
-    AddStepSeconds(families);
+    AddHistograms(families);
+    AddRefusals(families);
     return families;
   }
 
@@ -96,19 +100,33 @@ class MetricsTable {
     }
   }
 
-  // Only pods whose replica has led have it: 18 series of each rank would be too many.
-  void AddStepSeconds(std::vector<MetricFamily>& families) const {
-    MetricFamily family{
-        kStepSeconds, "Time of a step, of the leading rank.", MetricType::Histogram, {}};
-    for (const auto& [local_rank, replica] : replicas_) {
-      if (replica.step_seconds().sum <= 0) continue;
-      family.metric.push_back(HistogramSample(replica.rank(), replica.step_seconds()));
+  // Rank 0's from its first report on: of a histogram that begins with its first count, rate()
+  // misses that. Who has led before goes on.
+  void AddHistograms(std::vector<MetricFamily>& families) const {
+    for (std::size_t i = 0; i < HistogramRows().size(); ++i) {
+      const HistogramRow& row = HistogramRows()[i];
+      MetricFamily family{row.name, row.help, MetricType::Histogram, {}};
+      for (const auto& [local_rank, replica] : replicas_) {
+        if (replica.rank() != "0" && replica.histogram(i).count() == 0) continue;
+        family.metric.push_back(HistogramSample(replica.rank(), replica.histogram(i)));
+      }
+      if (!family.metric.empty()) families.push_back(std::move(family));
     }
-    if (!family.metric.empty()) families.push_back(std::move(family));
+  }
+
+  void AddRefusals(std::vector<MetricFamily>& families) const {
+    if (!refusals_) return;
+    ClientMetric sample;
+    sample.counter.value = static_cast<double>(refusals_());
+    families.push_back({"lockstep_trainer_rendezvous_refusals_total",
+                        "Callers of the rendezvous without proof that they know the job's token.",
+                        kCounter,
+                        {std::move(sample)}});
   }
 
   mutable std::mutex mutex_;
-  std::map<int, ReplicaSeries> replicas_;  // by local rank
+  std::map<int, ReplicaSeries> replicas_;   // by local rank
+  std::function<std::int64_t()> refusals_;  // empty: this pod does not lead
 };
 
 // Answers GET and HEAD with what `content` returns.
@@ -160,6 +178,9 @@ class CivetMetricsServer final : public MetricsServer {
     table_.Update(local_rank, metrics);
   }
   void CountReplicaRestart(int local_rank) override { table_.CountReplicaRestart(local_rank); }
+  void ShowRefusals(std::function<std::int64_t()> refusals) override {
+    table_.ShowRefusals(std::move(refusals));
+  }
 
  private:
   MetricsTable table_;
