@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/base/http_server.h"
 #include "api/v1/names.h"
-#include "operator/health/http_server.h"
 
 namespace lockstep::server {
 namespace {
@@ -27,7 +27,7 @@ constexpr std::size_t kMaxNamespaces = 100;
 
 std::string BindAddressFault(const std::string& address) {
   if (address == "0") return "";
-  const absl::Status status = health::CheckBindAddress(address);
+  const absl::Status status = CheckBindAddress(address);
   return status.ok() ? "" : std::string(status.message()) + ", or 0 for none";
 }
 

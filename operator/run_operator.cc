@@ -16,13 +16,13 @@
 #include <string>
 #include <utility>
 
+#include "api/base/http_server.h"
 #include "api/base/log.h"
 #include "api/base/status.h"
 #include "operator/controller/addresses.h"
 #include "operator/controller/job_controller.h"
 #include "operator/health/checks.h"
 #include "operator/health/headway.h"
-#include "operator/health/http_server.h"
 #include "operator/kube/instrumented_client.h"
 #include "operator/kube/leader_elector.h"
 #include "operator/kube/rest_client.h"
@@ -140,7 +140,7 @@ class Operator {
   kube::LeaderElector elector_;
   std::atomic<bool> leads_{false};
   health::Checks alive_, ready_;
-  std::unique_ptr<health::HttpServer> probe_server_, metrics_server_;  // last: they ask the above
+  std::unique_ptr<HttpServer> probe_server_, metrics_server_;  // last: they ask the above
 };
 
 Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
@@ -232,20 +232,18 @@ metrics::Snapshot Operator::TakeSnapshot() const {
 
 absl::Status Operator::Serve() {
   if (flags_.health_probe_bind_address != "0") {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        probe_server_,
-        health::HttpServer::Start(flags_.health_probe_bind_address,
-                                  {{"/healthz", [this] { return alive_.Answer(); }},
-                                   {"/readyz", [this] { return ready_.Answer(); }}}));
+    LOCKSTEP_ASSIGN_OR_RETURN(probe_server_,
+                              HttpServer::Start(flags_.health_probe_bind_address,
+                                                {{"/healthz", [this] { return alive_.Answer(); }},
+                                                 {"/readyz", [this] { return ready_.Answer(); }}}));
   }
   if (flags_.metrics_bind_address != "0") {
     const auto page = [this] {
-      return health::HttpAnswer{.content_type = metrics::OperatorMetrics::kContentType,
-                                .body = metrics_.Text(TakeSnapshot())};
+      return HttpAnswer{.content_type = metrics::OperatorMetrics::kContentType,
+                        .body = metrics_.Text(TakeSnapshot())};
     };
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        metrics_server_,
-        health::HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));
+    LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
+                              HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));
   }
   LogInfo("serving", {{"probePort", probe_server_ ? probe_server_->port() : 0},
                       {"metricsPort", metrics_server_ ? metrics_server_->port() : 0}});

@@ -39,7 +39,8 @@ absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line);
 // Serves /metrics (Prometheus text) and /healthz. Thread-safe.
 class MetricsServer {
  public:
-  // `address` "127.0.0.1:0" picks a port. Unavailable names the address if it is taken.
+  // As api/base/http_server.h has addresses: "127.0.0.1:0" picks a port, "[::]:8080" serves IPv4
+  // too. Unavailable names the address if it is taken.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual int port() const = 0;

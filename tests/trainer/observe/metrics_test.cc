@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "tests/support/http_request.h"
-#include "trainer/observe/listen_address.h"
 
 namespace lockstep::train {
 namespace {
@@ -32,11 +31,10 @@ std::string Scrape(const MetricsServer& server) {
   return Request(server.port(), "GET", "/metrics");
 }
 
-TEST(MetricsServerTest, APodWithAnIpv6AddressStarts) {
-  EXPECT_EQ(MetricsListenAddress("10.0.0.1:8080"), "10.0.0.1:8080");
-  const auto server = MetricsServer::Start(MetricsListenAddress("[::1]:0"));
+TEST(MetricsServerTest, APodWithAnIpv6AddressIsServedThere) {
+  const auto server = MetricsServer::Start("[::1]:0");
   ASSERT_TRUE(server.ok()) << server.status();
-  EXPECT_GT((*server)->port(), 0);
+  EXPECT_THAT(Request((*server)->port(), "GET", "/metrics", /*ipv6=*/true), HasSubstr("200 OK"));
 }
 
 TEST(MetricsServerTest, ServesEveryReplicaUnderItsRank) {
