@@ -1,10 +1,19 @@
 #include "operator/flags.h"
 
-#include <CLI/CLI.hpp>
-#include <string>
+#include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <ranges>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/base/http_server.h"
 #include "api/v1/names.h"
-#include "operator/health/http_server.h"
 
 namespace lockstep::server {
 namespace {
@@ -13,11 +22,52 @@ constexpr int kMaxThreads = 64;
 constexpr double kMaxQps = 100'000;
 constexpr int kMaxBurst = 100'000;
 constexpr double kMaxSettling = 600;
+// Each takes a watch, with a thread and a connection, for every kind of object.
+constexpr std::size_t kMaxNamespaces = 100;
 
 std::string BindAddressFault(const std::string& address) {
   if (address == "0") return "";
-  const absl::Status status = health::CheckBindAddress(address);
+  const absl::Status status = CheckBindAddress(address);
   return status.ok() ? "" : std::string(status.message()) + ", or 0 for none";
+}
+
+// "a,b" -> "a", "b"; empty names are kept.
+std::vector<std::string> NamesOf(const std::string& list) {
+  std::vector<std::string> names;
+  for (const auto name : std::views::split(list, ',')) names.emplace_back(name.begin(), name.end());
+  return names;
+}
+
+std::string NamespacesFault(const std::string& list) {
+  static const std::regex kLabel("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?");
+  for (const std::string& name : NamesOf(list)) {
+    if (!std::regex_match(name, kLabel)) {
+      return fmt::format(
+          "found \"{}\", expected names of namespaces: each 1 to 63 lower-case letters, digits "
+          "and '-'",
+          list);
+    }
+  }
+  return "";
+}
+
+// What was given, each a list of names, becomes the names, each once. An empty list stands for all
+// namespaces; beside others it is a slip, which must not widen what is served.
+std::string SettleNamespaces(std::vector<std::string>& namespaces) {
+  const bool all = std::ranges::all_of(namespaces, &std::string::empty);
+  std::set<std::string> names;
+  for (const std::string& list : std::exchange(namespaces, {})) {
+    if (all) continue;
+    if (list.empty()) return "--namespace: found \"\" beside other names, expected names only";
+    std::ranges::move(NamesOf(list), std::inserter(names, names.end()));
+  }
+  if (names.size() > kMaxNamespaces) {
+    return fmt::format(
+        "--namespace: found {} namespaces, expected at most {}: each has watches of its own",
+        names.size(), kMaxNamespaces);
+  }
+  namespaces.assign(names.begin(), names.end());
+  return "";
 }
 
 void AddServing(CLI::App& app, Flags& flags) {
@@ -36,7 +86,13 @@ void AddCluster(CLI::App& app, Flags& flags) {
                  "How to reach the cluster [in a pod its service account, else $KUBECONFIG or "
                  "~/.kube/config]")
       ->type_name("FILE");
-  app.add_option("--namespace", flags.namespace_name, "The only namespace to serve [all]");
+  app.add_option(
+         "--namespace", flags.namespaces,
+         "The namespaces to serve, separated by commas or each with a flag of its own [all]")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->check(NamespacesFault)
+      ->type_name("NAME,...");
   app.add_flag("--leader-elect", flags.leader_elect,
                "Lead by a Lease, so that of several replicas one acts; on unless =false");
   app.add_option("--leader-election-namespace", flags.leader_election_namespace,
@@ -101,6 +157,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   app.footer("Logs are JSON, one object a line, on stderr.");
   try {
     app.parse(argc, argv);
+    if (const std::string fault = SettleNamespaces(flags.namespaces); !fault.empty()) {
+      throw CLI::ValidationError(fault);
+    }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? api::kExitDone : api::kExitUsage;
   }

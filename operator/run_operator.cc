@@ -16,16 +16,17 @@
 #include <string>
 #include <utility>
 
+#include "api/base/http_server.h"
 #include "api/base/log.h"
 #include "api/base/status.h"
 #include "operator/controller/addresses.h"
 #include "operator/controller/job_controller.h"
 #include "operator/health/checks.h"
 #include "operator/health/headway.h"
-#include "operator/health/http_server.h"
 #include "operator/kube/instrumented_client.h"
 #include "operator/kube/leader_elector.h"
 #include "operator/kube/rest_client.h"
+#include "operator/metrics/job_transition.h"
 #include "operator/metrics/operator_metrics.h"
 #include "operator/progress/progress_poller.h"
 
@@ -75,7 +76,7 @@ kube::RestClientOptions LeaseOptions() {
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
                                                    metrics::OperatorMetrics& metrics) {
   controller::JobControllerOptions options;
-  options.namespace_name = flags.namespace_name;
+  options.namespaces = flags.namespaces;
   options.workers = flags.controller_threads;
   options.instance = HostName();
   options.settings.trainer_image = flags.trainer_image;
@@ -139,7 +140,7 @@ class Operator {
   kube::LeaderElector elector_;
   std::atomic<bool> leads_{false};
   health::Checks alive_, ready_;
-  std::unique_ptr<health::HttpServer> probe_server_, metrics_server_;  // last: they ask the above
+  std::unique_ptr<HttpServer> probe_server_, metrics_server_;  // last: they ask the above
 };
 
 Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
@@ -187,22 +188,26 @@ absl::Status Operator::CheckWorkers() const {
 
 absl::Status Operator::CheckAbleToLead() const {
   if (leads_ || !flags_.leader_elect) return absl::OkStatus();
-  const auto since = headway_.SinceSuccess(kube::kLeaseKind);
+  const std::string& space = election_.lease.namespace_name;
+  const auto since = headway_.SinceSuccess(kube::kLeaseKind, space);
   if (since && *since <= kLeaseSilence) return absl::OkStatus();
-  const std::string error = headway_.LastError(kube::kLeaseKind);
-  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}",
-                                            election_.lease.namespace_name, election_.lease.name,
-                                            server_, error.empty() ? "no answer yet" : error));
+  const std::string error = headway_.LastError(kube::kLeaseKind, space);
+  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}", space,
+                                            election_.lease.name, server_,
+                                            error.empty() ? "no answer yet" : error));
 }
 
 absl::Status Operator::CheckCaches() const {
   if (!leads_) return absl::OkStatus();  // they are filled when this process leads
   std::string missing;
   for (const auto& cache : controller_.Stats().caches) {
-    if (cache.synced) continue;
-    const std::string error = headway_.LastError(cache.kind);
-    missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", cache.kind.plural,
-                           error.empty() ? "not listed yet" : error);
+    for (const kube::FeedState& feed : cache.feeds) {
+      if (feed.synced) continue;
+      const std::string error(feed.last_error.message());
+      missing += fmt::format("{}{}{}{}: {}", missing.empty() ? "" : "; ", cache.kind.plural,
+                             feed.namespace_name.empty() ? "" : " in ", feed.namespace_name,
+                             error.empty() ? "not listed yet" : error);
+    }
   }
   return missing.empty() ? absl::OkStatus() : absl::UnavailableError(missing);
 }
@@ -219,27 +224,26 @@ metrics::Snapshot Operator::TakeSnapshot() const {
     snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
   }
   for (const auto& job : controller_.jobs().List()) {
-    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state});
+    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
+                             metrics::HasDiverged(job->value.job)});
   }
   return snapshot;
 }
 
 absl::Status Operator::Serve() {
   if (flags_.health_probe_bind_address != "0") {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        probe_server_,
-        health::HttpServer::Start(flags_.health_probe_bind_address,
-                                  {{"/healthz", [this] { return alive_.Answer(); }},
-                                   {"/readyz", [this] { return ready_.Answer(); }}}));
+    LOCKSTEP_ASSIGN_OR_RETURN(probe_server_,
+                              HttpServer::Start(flags_.health_probe_bind_address,
+                                                {{"/healthz", [this] { return alive_.Answer(); }},
+                                                 {"/readyz", [this] { return ready_.Answer(); }}}));
   }
   if (flags_.metrics_bind_address != "0") {
     const auto page = [this] {
-      return health::HttpAnswer{.content_type = metrics::OperatorMetrics::kContentType,
-                                .body = metrics_.Text(TakeSnapshot())};
+      return HttpAnswer{.content_type = metrics::OperatorMetrics::kContentType,
+                        .body = metrics_.Text(TakeSnapshot())};
     };
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        metrics_server_,
-        health::HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));
+    LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
+                              HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));
   }
   LogInfo("serving", {{"probePort", probe_server_ ? probe_server_->port() : 0},
                       {"metricsPort", metrics_server_ ? metrics_server_->port() : 0}});
@@ -249,7 +253,7 @@ absl::Status Operator::Serve() {
 // False if stopped before.
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
-  headway_.Expect(kube::kLeaseKind, silence_limit_);
+  headway_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
   LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});
@@ -263,7 +267,9 @@ void Operator::Run(std::stop_token stop) {
   leads_ = true;
   LogInfo("leading", {{"version", LOCKSTEP_VERSION}});
   for (const auto& cache : controller_.Stats().caches) {
-    headway_.Expect(cache.kind, silence_limit_);
+    for (const kube::FeedState& feed : cache.feeds) {
+      headway_.Expect(cache.kind, feed.namespace_name, silence_limit_);
+    }
   }
   controller_.Start();
   std::mutex mutex;

@@ -54,7 +54,7 @@ LIBRARIES = [
     (r"grpc(pp)?/|.*\.grpc\.pb\.h", ["trainer/control/", "trainer/strategy/parameter_server",
                                      "operator/progress/", "operator/main.cc", "trainer/main.cc"]),
     (r"cpprest/|pplx/|boost/", ["operator/kube/http_transport.cc"]),
-    (r"prometheus/|Civet", ["trainer/observe/", "operator/metrics/"]),
+    (r"prometheus/", ["trainer/observe/", "operator/metrics/"]),
     (r"simdjson", ["operator/kube/object_json.cc"]),
     (r"yaml-cpp/", ["api/v1/"]),
     (r"CLI/", ["operator/cli/", "operator/flags.cc", "trainer/main.cc", "trainer/train/"]),

@@ -12,7 +12,6 @@
 #include "trainer/control/identity.h"
 #include "trainer/control/stop_signal.h"
 #include "trainer/control/supervisor.h"
-#include "trainer/observe/listen_address.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
@@ -34,7 +33,7 @@ int Supervise(const Clock& clock) {
   options.restart_in_place = ProcessEnv(api::kEnvRestartScope).value_or("InPlace") == "InPlace";
   const std::string address = HostPort(identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip,
                                        fmt::format("{}", api::kMetricsPort));
-  options.start_metrics = [address] { return MetricsServer::Start(MetricsListenAddress(address)); };
+  options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
   // A port may be free again when the pod is started anew.

@@ -32,7 +32,7 @@ kube::Kind KindOf(const Object& object) {
 
 controller::JobControllerOptions ControllerOptions(const std::string& namespace_name) {
   controller::JobControllerOptions options;
-  options.namespace_name = namespace_name;
+  options.namespaces = {namespace_name};
   options.workers = 1;
   options.instance = "lockstep-run";
   options.settings.status_interval = kStatusInterval;

@@ -16,10 +16,14 @@ constexpr char kReporter[] = "training.lockstep.dev/operator";
 // `label`: that it exists; empty: all objects.
 kube::ReflectorOptions Following(const JobControllerOptions& options, const char* label,
                                  std::optional<kube::FieldTree> keep = {}) {
-  return {.namespace_name = options.namespace_name,
+  return {.namespace_name = "",
           .label_selector = label,
           .keep = std::move(keep),
           .backoff = options.watch_retry};
+}
+
+std::vector<std::string> Served(const JobControllerOptions& options) {
+  return options.namespaces.empty() ? std::vector<std::string>{""} : options.namespaces;
 }
 
 // One namespace's jobs, however slow, leave a worker to those of others.
@@ -34,10 +38,10 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
                              JobControllerOptions options)
     : options_(std::move(options)),
       queue_(clock, options_.retry, 1, MostOfANamespace(options_.workers)),
-      jobs_(client, kTrainingJobKind, Following(options_, ""), ObserveJob),
-      pods_(client, kube::kPodKind, Following(options_, api::kLabelJobUid, PodFields()),
-            ObservePod),
-      services_(client, kube::kServiceKind,
+      jobs_(client, kTrainingJobKind, Served(options_), Following(options_, ""), ObserveJob),
+      pods_(client, kube::kPodKind, Served(options_),
+            Following(options_, api::kLabelJobUid, PodFields()), ObservePod),
+      services_(client, kube::kServiceKind, Served(options_),
                 Following(options_, api::kLabelJobUid, kube::IdentityFields()),
                 [](const kube::Object& /*service*/) { return std::monostate(); }),
       events_(client, clock, kReporter, options_.instance),
@@ -48,6 +52,7 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
   queue_.SetObserver(options_.queue_observer);
+  for (const std::string& name : Served(options_)) open_[name] = false;
   SetHandlers();
 }
 
@@ -58,7 +63,7 @@ JobController::~JobController() {
 const kube::Store<kube::Object>* JobController::FollowPodGroups(kube::Client& client) {
   if (GangSchedulerOf(options_.settings) == GangScheduler::kNone) return nullptr;
   return &pod_groups_
-              .emplace(client, PodGroupKind(options_.settings),
+              .emplace(client, PodGroupKind(options_.settings), Served(options_),
                        Following(options_, api::kLabelJobUid), TrimmedPodGroup)
               .store();
 }
@@ -66,16 +71,15 @@ const kube::Store<kube::Object>* JobController::FollowPodGroups(kube::Client& cl
 const kube::Store<kube::Object>* JobController::FollowWorkloads(kube::Client& client) {
   if (!options_.settings.kueue) return nullptr;
   return &workloads_
-              .emplace(client, kWorkloadKind, Following(options_, api::kLabelJobUid),
-                       TrimmedWorkload)
+              .emplace(client, kWorkloadKind, Served(options_),
+                       Following(options_, api::kLabelJobUid), TrimmedWorkload)
               .store();
 }
 
 const kube::Store<bool>* JobController::FollowNodes(kube::Client& client) {
   if (!options_.settings.watch_nodes) return nullptr;
-  kube::ReflectorOptions all = Following(options_, "", NodeFields());
-  all.namespace_name.clear();
-  return &nodes_.emplace(client, kNodeKind, std::move(all), IsReadyNode).store();
+  return &nodes_.emplace(client, kNodeKind, Following(options_, "", NodeFields()), IsReadyNode)
+              .store();
 }
 
 std::vector<kube::AnyInformer*> JobController::Informers() {
@@ -96,17 +100,20 @@ std::vector<const kube::AnyInformer*> JobController::Informers() const {
 
 void JobController::SetHandlers() {
   using Job = kube::Cached<ObservedJob>;
+  for (kube::AnyInformer* informer : Informers()) {
+    informer->SetSyncHandler([this] { OpenNamespaces(); });
+  }
   jobs_.SetHandler([this](const Job* before, const Job* after) {
     if (after != nullptr && options_.on_job_change) {
       options_.on_job_change(before == nullptr ? nullptr : &before->value.job, after->value.job);
     }
-    queue_.Add((after == nullptr ? before : after)->key);
+    Enqueue((after == nullptr ? before : after)->key);
   });
   const auto child_changed = [this](const kube::Identity* before, const kube::Identity* after) {
     const kube::Identity& child = after == nullptr ? *before : *after;
     // Otherwise somebody has put our label on it.
     if (child.owner_kind != kube::OwnerKind(kTrainingJobKind)) return;
-    queue_.Add({child.key.namespace_name, child.owner_name});
+    Enqueue({child.key.namespace_name, child.owner_name});
   };
   pods_.SetHandler(child_changed);
   services_.SetHandler(child_changed);
@@ -124,28 +131,49 @@ void JobController::AddJobsOn(const std::string& node) {
   for (const auto& pod : pods_.store().List()) {
     if (!pod->value || pod->value->node != node) continue;
     if (pod->owner_kind != kube::OwnerKind(kTrainingJobKind)) continue;
-    queue_.Add({pod->key.namespace_name, pod->owner_name});
+    Enqueue({pod->key.namespace_name, pod->owner_name});
+  }
+}
+
+bool JobController::IsOpen(const std::string& namespace_name) const {
+  auto it = open_.find(namespace_name);
+  if (it == open_.end()) it = open_.find("");
+  return it != open_.end() && it->second;
+}
+
+// A change that comes before its namespace is open has changed the store, which is read after.
+void JobController::Enqueue(const kube::Key& key) {
+  if (IsOpen(key.namespace_name)) queue_.Add(key);
+}
+
+void JobController::OpenNamespaces() {
+  const std::lock_guard lock(opening_);
+  const auto informers = Informers();
+  for (auto& [name, open] : open_) {
+    const auto has_synced = [&name](const kube::AnyInformer* informer) {
+      return informer->HasSynced(name);
+    };
+    if (open || !std::ranges::all_of(informers, has_synced)) continue;
+    open = true;
+    for (const auto& job : jobs_.store().List(name)) queue_.Add(job->key);
   }
 }
 
 void JobController::Start() {
+  controller_.Start(options_.workers);
   for (kube::AnyInformer* informer : Informers()) informer->Start();
-  starter_ = std::jthread([this] {
-    for (kube::AnyInformer* informer : Informers()) {
-      if (!informer->WaitForSync()) return;  // stopped
-    }
-    controller_.Start(options_.workers);
-  });
 }
 
 bool JobController::HasSynced() const {
-  return std::ranges::all_of(Informers(), &kube::AnyInformer::HasSynced);
+  const std::lock_guard lock(opening_);
+  return std::ranges::all_of(open_, [](const auto& entry) { return entry.second.load(); });
 }
 
 JobControllerStats JobController::Stats() const {
   JobControllerStats stats;
   for (const kube::AnyInformer* informer : Informers()) {
-    stats.caches.push_back({informer->kind(), informer->HasSynced(), informer->size()});
+    stats.caches.push_back(
+        {informer->kind(), informer->HasSynced(), informer->size(), informer->Feeds()});
   }
   stats.queue = queue_.Stats();
   stats.failures = controller_.failures();  // first: it never exceeds the reconciles
@@ -156,7 +184,6 @@ JobControllerStats JobController::Stats() const {
 
 void JobController::Stop() {
   for (kube::AnyInformer* informer : Informers()) informer->Stop();
-  if (starter_.joinable()) starter_.join();
   controller_.Stop();
 }
 

@@ -2,10 +2,12 @@
 // main.cc composes it over a RestClient, `lockstep run` over a MemoryClient.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <variant>
 #include <vector>
 
@@ -19,7 +21,7 @@
 namespace lockstep::controller {
 
 struct JobControllerOptions {
-  std::string namespace_name;                  // empty: all
+  std::vector<std::string> namespaces;         // that are served, each once; none: all
   int workers = 4;                             // threads that reconcile
   std::string instance = "lockstep-operator";  // reportingInstance of events
   kube::BackoffPolicy retry;                   // of failed reconciles
@@ -35,8 +37,9 @@ struct JobControllerOptions {
 struct JobControllerStats {
   struct Cache {
     kube::Kind kind;
-    bool synced = false;
+    bool synced = false;  // in all namespaces
     std::size_t objects = 0;
+    std::vector<kube::FeedState> feeds;  // each namespace's
   };
   std::vector<Cache> caches;
   kube::WorkQueueStats queue;
@@ -56,8 +59,10 @@ class JobController {
   JobController(const JobController&) = delete;
   JobController& operator=(const JobController&) = delete;
 
-  // Returns at once; reconciles begin when all caches have been filled.
+  // Returns at once. Reconciles of a namespace begin when its caches have been filled (and those of
+  // nodes): one that the API server does not let us into keeps no other waiting.
   void Start();
+  // All caches have been filled, and the jobs in them queued.
   bool HasSynced() const;
   // Ends watches and waits for reconciles under way. Idempotent.
   void Stop();
@@ -74,9 +79,15 @@ class JobController {
   const kube::Store<bool>* FollowNodes(kube::Client& client);
   void AddJobsOn(const std::string& node);
   void SetHandlers();
+  bool IsOpen(const std::string& namespace_name) const;
+  void OpenNamespaces();
+  void Enqueue(const kube::Key& key);
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
+  // By namespace that is served ("": all): its caches have been filled, and its jobs are worked on.
+  std::map<std::string, std::atomic<bool>> open_;
+  mutable std::mutex opening_;  // held from a namespace's opening until its jobs have been queued
   kube::Informer<ObservedJob> jobs_;
   kube::Informer<std::optional<ObservedPod>> pods_;
   kube::Informer<std::monostate> services_;
@@ -86,7 +97,6 @@ class JobController {
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;
-  std::jthread starter_;
 };
 
 }  // namespace lockstep::controller

@@ -101,10 +101,11 @@ std::vector<const kube::AnyStore*> Reconciler::ChildStores() const {
 }
 
 bool Reconciler::CachesAreBehind(const kube::Identity& job, Memory& memory) const {
-  std::erase_if(memory.created, [](const auto& entry) {
-    const Creation& creation = entry.second;
-    return !kube::IsOlderVersion(creation.store->resource_version(), creation.version);
-  });
+  const auto has_seen = [&job](const Creation& write) {
+    const std::string seen = write.store->resource_version(job.key.namespace_name);
+    return !kube::IsOlderVersion(seen, write.version);
+  };
+  std::erase_if(memory.created, [&](const auto& entry) { return has_seen(entry.second); });
   for (const kube::AnyStore* store : ChildStores()) {
     if (memory.created.empty()) break;
     for (const kube::AnyStore::Ptr& object : store->AllOwnedBy(memory.owner)) {
@@ -115,9 +116,7 @@ bool Reconciler::CachesAreBehind(const kube::Identity& job, Memory& memory) cons
     const kube::AnyStore::Ptr pod = stores_.pods.Find(entry.second);
     return !pod || pod->uid != entry.first || pod->being_deleted;
   });
-  std::erase_if(memory.updated, [](const Creation& write) {
-    return !kube::IsOlderVersion(write.store->resource_version(), write.version);
-  });
+  std::erase_if(memory.updated, has_seen);
   return !memory.updated.empty() || !memory.created.empty() || !memory.deleted.empty() ||
          kube::IsOlderVersion(job.resource_version, memory.job_version);
 }
@@ -127,7 +126,9 @@ bool Reconciler::IsSettled(const kube::Key& key, const Conflict& conflict,
                            const kube::Owner& owner) const {
   const kube::AnyStore& store = StoreOf(conflict.kind);
   if (!conflict.is_cached) return false;
-  if (kube::IsOlderVersion(store.resource_version(), conflict.version)) return false;
+  if (kube::IsOlderVersion(store.resource_version(key.namespace_name), conflict.version)) {
+    return false;
+  }
   const kube::AnyStore::Ptr holder = store.Find(key);
   return !holder || holder->uid != conflict.uid ||
          kube::Owner{holder->key.namespace_name, holder->owner_kind, holder->owner_uid} == owner;

@@ -13,9 +13,9 @@ double Seconds(Duration duration) {
 
 Headway::Headway(const Clock& clock) : clock_(clock) {}
 
-void Headway::Expect(const kube::Kind& kind, Duration limit) {
+void Headway::Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit) {
   const std::lock_guard lock(mutex_);
-  Signs& signs = signs_[kind.plural];
+  Signs& signs = signs_[{kind.plural, namespace_name}];
   signs.limit = limit;
   signs.last = clock_.SteadyNow();
 }
@@ -24,31 +24,36 @@ absl::Status Headway::Check() const {
   const std::lock_guard lock(mutex_);
   const SteadyTime now = clock_.SteadyNow();
   std::string silent;
-  for (const auto& [plural, signs] : signs_) {
-    if (!signs.limit || now - signs.last <= *signs.limit) continue;
-    silent += fmt::format("{}{}: no headway for {:.0f} s, expected some every {:.0f} s",
-                          silent.empty() ? "" : "; ", plural, Seconds(now - signs.last),
-                          Seconds(*signs.limit));
+  for (const auto& [about, signs] : signs_) {
+    if (now - signs.last <= signs.limit) continue;
+    const auto& [plural, namespace_name] = about;
+    silent += fmt::format("{}{}{}{}: no headway for {:.0f} s, expected some every {:.0f} s",
+                          silent.empty() ? "" : "; ", plural, namespace_name.empty() ? "" : " in ",
+                          namespace_name, Seconds(now - signs.last), Seconds(signs.limit));
   }
   return silent.empty() ? absl::OkStatus() : absl::UnavailableError(silent);
 }
 
-std::optional<Duration> Headway::SinceSuccess(const kube::Kind& kind) const {
+std::optional<Duration> Headway::SinceSuccess(const kube::Kind& kind,
+                                              const std::string& namespace_name) const {
   const std::lock_guard lock(mutex_);
-  const auto it = signs_.find(kind.plural);
+  const auto it = signs_.find({kind.plural, namespace_name});
   if (it == signs_.end() || !it->second.last_success) return std::nullopt;
   return clock_.SteadyNow() - *it->second.last_success;
 }
 
-std::string Headway::LastError(const kube::Kind& kind) const {
+std::string Headway::LastError(const kube::Kind& kind, const std::string& namespace_name) const {
   const std::lock_guard lock(mutex_);
-  const auto it = signs_.find(kind.plural);
+  const auto it = signs_.find({kind.plural, namespace_name});
   return it == signs_.end() ? "" : it->second.error;
 }
 
-void Headway::OnCall(kube::Verb, const kube::Kind& kind, const absl::Status& result, Duration) {
+void Headway::OnCall(kube::Verb, const kube::Kind& kind, const std::string& namespace_name,
+                     const absl::Status& result, Duration) {
   const std::lock_guard lock(mutex_);
-  Signs& signs = signs_[kind.plural];
+  const auto it = signs_.find({kind.plural, namespace_name});
+  if (it == signs_.end()) return;
+  Signs& signs = it->second;
   signs.last = clock_.SteadyNow();
   if (result.ok()) {
     signs.last_success = signs.last;
@@ -58,13 +63,14 @@ void Headway::OnCall(kube::Verb, const kube::Kind& kind, const absl::Status& res
   }
 }
 
-void Headway::OnWatchStart(const kube::Kind& kind) {
+void Headway::OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) {
   const std::lock_guard lock(mutex_);
-  signs_[kind.plural].last = clock_.SteadyNow();
+  const auto it = signs_.find({kind.plural, namespace_name});
+  if (it != signs_.end()) it->second.last = clock_.SteadyNow();
 }
 
-void Headway::OnWatchEvent(const kube::Kind& kind) {
-  OnWatchStart(kind);
+void Headway::OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) {
+  OnWatchStart(kind, namespace_name);
 }
 
 }  // namespace lockstep::health

@@ -5,37 +5,40 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "api/base/clock.h"
 #include "operator/kube/instrumented_client.h"
 
 namespace lockstep::health {
 
-// Notes the signs of life of each kind of object that a thread is expected to follow: a call that
-// ended, well or not (an API server that is down is no reason to restart this process), a watch
-// that began, an event. Thread-safe.
+// Notes the signs of life of what threads are expected to follow, each a kind of object in a
+// namespace (empty: in all): a call that ended, well or not (an API server that is down is no
+// reason to restart this process), a watch that began, an event. Of what is not expected nothing is
+// kept. Thread-safe.
 class Headway final : public kube::ClientObserver {
  public:
   explicit Headway(const Clock& clock);  // which outlives it
 
-  // From now on a thread is expected to talk about this kind at least every `limit`.
-  void Expect(const kube::Kind& kind, Duration limit);
+  // From now on a thread is expected to talk about this at least every `limit`.
+  void Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit);
 
-  // Error: which kinds have been silent for longer than expected.
+  // Error: what has been silent for longer than expected.
   absl::Status Check() const;
-  // Since a call about the kind last went well; nothing if none did.
-  std::optional<Duration> SinceSuccess(const kube::Kind& kind) const;
+  // Since a call about this last went well; nothing if none did.
+  std::optional<Duration> SinceSuccess(const kube::Kind& kind,
+                                       const std::string& namespace_name) const;
   // What the last call that failed said, if none went well since; else empty.
-  std::string LastError(const kube::Kind& kind) const;
+  std::string LastError(const kube::Kind& kind, const std::string& namespace_name) const;
 
-  void OnCall(kube::Verb verb, const kube::Kind& kind, const absl::Status& result,
-              Duration took) override;
-  void OnWatchStart(const kube::Kind& kind) override;
-  void OnWatchEvent(const kube::Kind& kind) override;
+  void OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,
+              const absl::Status& result, Duration took) override;
+  void OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) override;
+  void OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) override;
 
  private:
   struct Signs {
-    std::optional<Duration> limit;
+    Duration limit{};
     SteadyTime last;
     std::optional<SteadyTime> last_success;
     std::string error;
@@ -43,7 +46,8 @@ class Headway final : public kube::ClientObserver {
 
   const Clock& clock_;
   mutable std::mutex mutex_;
-  std::map<std::string, Signs> signs_;  // by plural; guarded by mutex_
+  // By plural and namespace; guarded by mutex_.
+  std::map<std::pair<std::string, std::string>, Signs> signs_;
 };
 
 }  // namespace lockstep::health

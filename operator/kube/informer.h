@@ -1,6 +1,7 @@
 // Keeps a Store equal to what the API server has of one kind, and tells of each change.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -10,87 +11,124 @@
 #include <vector>
 
 #include "api/base/log.h"
+#include "operator/kube/any_informer.h"
 #include "operator/kube/reflector.h"
 #include "operator/kube/store.h"
 
 namespace lockstep::kube {
 
-// What can be asked of an informer whatever it keeps.
-class AnyInformer {
- public:
-  virtual ~AnyInformer() = default;
-  virtual void Start() = 0;
-  virtual void Stop() = 0;  // idempotent; after it, no handler is called
-  // True once the first list is in the store and the handler has been told of it.
-  virtual bool HasSynced() const = 0;
-  virtual bool WaitForSync() = 0;  // blocks; false if stopped before
-  virtual const Kind& kind() const = 0;
-  virtual std::size_t size() const = 0;  // of the store
-};
-
+// Each namespace has a list and a watch of its own, which fail and recover by themselves.
 template <typename Value>
-class Informer final : public AnyInformer, private ReflectorSink {
+class Informer final : public AnyInformer {
  public:
   // What is kept of an object. One that it throws at is passed over, with an error in the log.
   using Reader = std::function<Value(Object object)>;
-  // Called on the informer's thread, after the store has changed. `before` is null for an object
-  // that was not there, `after` for one that is gone; one that was deleted and made again unseen
-  // goes before it comes.
+  // Called after the store has changed, on the thread of the object's namespace: those of several
+  // namespaces call at the same time. `before` is null for an object that was not there, `after`
+  // for one that is gone; one that was deleted and made again unseen goes before it comes.
   using OnChange = std::function<void(const Cached<Value>* before, const Cached<Value>* after)>;
 
-  // The client outlives it.
-  Informer(Client& client, Kind kind, ReflectorOptions options, Reader reader)
-      : reader_(std::move(reader)),
-        reflector_(client, std::move(kind), std::move(options), *this) {}
+  // Of options.namespace_name. The client outlives it.
+  Informer(Client& client, Kind kind, const ReflectorOptions& options, Reader reader)
+      : Informer(client, std::move(kind), {options.namespace_name}, options, std::move(reader)) {}
+  // Of these namespaces, each named once; "" is all of them.
+  Informer(Client& client, Kind kind, const std::vector<std::string>& namespaces,
+           ReflectorOptions options, Reader reader)
+      : kind_(std::move(kind)), reader_(std::move(reader)) {
+    for (const std::string& name : namespaces) {
+      options.namespace_name = name;
+      feeds_.push_back(std::make_unique<Feed>(*this, client, options));
+    }
+  }
 
   // Before Start.
   void SetHandler(OnChange on_change) { on_change_ = std::move(on_change); }
-  void Start() override { reflector_.Start(); }
-  void Stop() override { reflector_.Stop(); }
-  bool HasSynced() const override { return reflector_.HasSynced(); }
-  bool WaitForSync() override { return reflector_.WaitForSync(); }
-  const Kind& kind() const override { return reflector_.kind(); }
+  void SetSyncHandler(std::function<void()> on_sync) override { on_sync_ = std::move(on_sync); }
+  void Start() override {
+    for (const auto& feed : feeds_) feed->reflector.Start();
+  }
+  void Stop() override {
+    for (const auto& feed : feeds_) feed->reflector.Stop();
+  }
+  bool HasSynced() const override {
+    return std::ranges::all_of(feeds_,
+                               [](const auto& feed) { return feed->reflector.HasSynced(); });
+  }
+  bool HasSynced(const std::string& namespace_name) const override {
+    return std::ranges::any_of(feeds_, [&](const auto& feed) {
+      return (feed->scope.empty() || feed->scope == namespace_name) && feed->reflector.HasSynced();
+    });
+  }
+  bool WaitForSync() override {
+    return std::ranges::all_of(feeds_,
+                               [](const auto& feed) { return feed->reflector.WaitForSync(); });
+  }
+  std::vector<FeedState> Feeds() const override {
+    std::vector<FeedState> states;
+    for (const auto& feed : feeds_) {
+      states.push_back({feed->scope, feed->reflector.HasSynced(), feed->reflector.last_error()});
+    }
+    return states;
+  }
+  const Kind& kind() const override { return kind_; }
   std::size_t size() const override { return store_.size(); }
   const Store<Value>& store() const { return store_; }
 
  private:
   using Ptr = typename Store<Value>::Ptr;
 
-  void OnListBegin() override { listed_.clear(); }
+  // One namespace's list and watch. Nothing that it is told touches another namespace's objects.
+  struct Feed final : ReflectorSink {
+    Feed(Informer& owner, Client& client, const ReflectorOptions& options)
+        : informer(owner),
+          scope(options.namespace_name),
+          reflector(client, owner.kind_, options, *this) {}
 
-  void OnPage(std::vector<Object> items) override {
-    for (Object& item : items) {
-      if (Ptr read = Read(std::move(item))) listed_.push_back(std::move(read));
+    void OnListBegin() override { listed.clear(); }
+
+    void OnPage(std::vector<Object> items) override {
+      for (Object& item : items) {
+        if (Ptr read = informer.Read(std::move(item))) listed.push_back(std::move(read));
+      }
     }
-  }
 
-  void OnListEnd(const std::string& version) override {
-    std::set<Key> keys;
-    for (const Ptr& object : listed_) keys.insert(object->key);
-    for (const Ptr& known : store_.List()) {
-      if (!keys.contains(known->key)) Erase(known->key);
+    void OnListEnd(const std::string& version) override {
+      std::set<Key> keys;
+      for (const Ptr& object : listed) keys.insert(object->key);
+      for (const Ptr& known : informer.store_.List(scope)) {
+        if (!keys.contains(known->key)) informer.Erase(known->key);
+      }
+      for (const Ptr& object : std::exchange(listed, {})) informer.Upsert(object);
+      // The version comes last: a store that claims a version has all that is in it.
+      informer.store_.SetResourceVersion(scope, version);
     }
-    for (const Ptr& object : std::exchange(listed_, {})) Upsert(object);
-    // The version comes last: a store that claims a version has all that is in it.
-    store_.SetResourceVersion(version);
-  }
 
-  void OnEvent(WatchEvent event, const std::string& version) override {
-    switch (event.type) {
-      case WatchEvent::Type::kBookmark:
-        break;
-      case WatchEvent::Type::kDeleted:
-        Erase(KeyOf(event.object));
-        break;
-      case WatchEvent::Type::kAdded:
-      case WatchEvent::Type::kModified:
-        if (const Ptr read = Read(std::move(event.object))) Upsert(read);
-        break;
+    void OnSynced() override {
+      if (informer.on_sync_) informer.on_sync_();
     }
-    store_.SetResourceVersion(version);
-  }
 
-  std::string Version() const override { return store_.resource_version(); }
+    void OnEvent(WatchEvent event, const std::string& version) override {
+      switch (event.type) {
+        case WatchEvent::Type::kBookmark:
+          break;
+        case WatchEvent::Type::kDeleted:
+          informer.Erase(KeyOf(event.object));
+          break;
+        case WatchEvent::Type::kAdded:
+        case WatchEvent::Type::kModified:
+          if (const Ptr read = informer.Read(std::move(event.object))) informer.Upsert(read);
+          break;
+      }
+      informer.store_.SetResourceVersion(scope, version);
+    }
+
+    std::string Version() const override { return informer.store_.resource_version(scope); }
+
+    Informer& informer;
+    const std::string scope;  // the namespace; empty: all
+    std::vector<Ptr> listed;  // by a list under way
+    Reflector reflector;      // last: its thread uses all of the above
+  };
 
   // Null if the reader throws: a broken invariant while one object is read must not stop the
   // others.
@@ -101,7 +139,7 @@ class Informer final : public AnyInformer, private ReflectorSink {
       return std::make_shared<const Cached<Value>>(std::move(identity), std::move(value));
     } catch (const std::exception& error) {
       LogError("an object cannot be read; it is passed over",
-               {{"kind", kind().kind},
+               {{"kind", kind_.kind},
                 {"namespace", identity.key.namespace_name},
                 {"name", identity.key.name},
                 {"error", error.what()}});
@@ -127,11 +165,12 @@ class Informer final : public AnyInformer, private ReflectorSink {
     if (on_change_) on_change_(before, after);
   }
 
+  const Kind kind_;
   const Reader reader_;
   OnChange on_change_;
+  std::function<void()> on_sync_;
   Store<Value> store_;
-  std::vector<Ptr> listed_;  // by a list under way
-  Reflector reflector_;      // last: its thread uses all of the above
+  std::vector<std::unique_ptr<Feed>> feeds_;  // last: their threads use all of the above
 };
 
 // Keeps objects whole.

@@ -41,59 +41,73 @@ InstrumentedClient::InstrumentedClient(Client& client, const Clock& clock,
     : client_(client), clock_(clock), observers_(std::move(observers)) {}
 
 template <typename Call>
-auto InstrumentedClient::Observed(Verb verb, const Kind& kind, const Call& call) {
+auto InstrumentedClient::Observed(Verb verb, const Kind& kind, const std::string& namespace_name,
+                                  const Call& call) {
   const SteadyTime start = clock_.SteadyNow();
   auto result = call();
-  Tell(verb, kind, StatusOf(result), start);
+  Tell(verb, kind, namespace_name, StatusOf(result), start);
   return result;
 }
 
-void InstrumentedClient::Tell(Verb verb, const Kind& kind, const absl::Status& result,
-                              SteadyTime start) const {
+void InstrumentedClient::Tell(Verb verb, const Kind& kind, const std::string& namespace_name,
+                              const absl::Status& result, SteadyTime start) const {
   const Duration took = clock_.SteadyNow() - start;
-  for (ClientObserver* observer : observers_) observer->OnCall(verb, kind, result, took);
+  for (ClientObserver* observer : observers_) {
+    observer->OnCall(verb, kind, namespace_name, result, took);
+  }
 }
 
 absl::StatusOr<Object> InstrumentedClient::Get(const Kind& kind, const Key& key) {
-  return Observed(Verb::kGet, kind, [&] { return client_.Get(kind, key); });
+  return Observed(Verb::kGet, kind, key.namespace_name, [&] { return client_.Get(kind, key); });
 }
 
 absl::StatusOr<Page> InstrumentedClient::List(const Kind& kind, const ListOptions& options) {
-  return Observed(Verb::kList, kind, [&] { return client_.List(kind, options); });
+  return Observed(Verb::kList, kind, options.namespace_name,
+                  [&] { return client_.List(kind, options); });
 }
 
 absl::Status InstrumentedClient::Watch(const Kind& kind, const WatchOptions& options,
                                        std::stop_token stop,
                                        const std::function<void(WatchEvent)>& on_event) {
-  for (ClientObserver* observer : observers_) observer->OnWatchStart(kind);
+  for (ClientObserver* observer : observers_) {
+    observer->OnWatchStart(kind, options.namespace_name);
+  }
   const SteadyTime start = clock_.SteadyNow();
   absl::Status end = client_.Watch(kind, options, stop, [&](WatchEvent event) {
-    for (ClientObserver* observer : observers_) observer->OnWatchEvent(kind);
+    for (ClientObserver* observer : observers_) {
+      observer->OnWatchEvent(kind, options.namespace_name);
+    }
     on_event(std::move(event));
   });
-  Tell(Verb::kWatch, kind, stop.stop_requested() ? absl::CancelledError("stopped") : end, start);
+  Tell(Verb::kWatch, kind, options.namespace_name,
+       stop.stop_requested() ? absl::CancelledError("stopped") : end, start);
   return end;
 }
 
 absl::StatusOr<Object> InstrumentedClient::Create(const Kind& kind, const Object& object) {
-  return Observed(Verb::kCreate, kind, [&] { return client_.Create(kind, object); });
+  return Observed(Verb::kCreate, kind, Namespace(object),
+                  [&] { return client_.Create(kind, object); });
 }
 
 absl::StatusOr<Object> InstrumentedClient::Update(const Kind& kind, const Object& object) {
-  return Observed(Verb::kUpdate, kind, [&] { return client_.Update(kind, object); });
+  return Observed(Verb::kUpdate, kind, Namespace(object),
+                  [&] { return client_.Update(kind, object); });
 }
 
 absl::StatusOr<Object> InstrumentedClient::UpdateStatus(const Kind& kind, const Object& object) {
-  return Observed(Verb::kUpdateStatus, kind, [&] { return client_.UpdateStatus(kind, object); });
+  return Observed(Verb::kUpdateStatus, kind, Namespace(object),
+                  [&] { return client_.UpdateStatus(kind, object); });
 }
 
 absl::Status InstrumentedClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
-  return Observed(Verb::kDelete, kind, [&] { return client_.Delete(kind, key, uid); });
+  return Observed(Verb::kDelete, kind, key.namespace_name,
+                  [&] { return client_.Delete(kind, key, uid); });
 }
 
 absl::Status InstrumentedClient::ForceDelete(const Kind& kind, const Key& key,
                                              const std::string& uid) {
-  return Observed(Verb::kDelete, kind, [&] { return client_.ForceDelete(kind, key, uid); });
+  return Observed(Verb::kDelete, kind, key.namespace_name,
+                  [&] { return client_.ForceDelete(kind, key, uid); });
 }
 
 }  // namespace lockstep::kube

@@ -1,6 +1,7 @@
 // A client that tells observers of every call that goes through it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "api/base/clock.h"
@@ -12,14 +13,16 @@ enum class Verb { kGet, kList, kWatch, kCreate, kUpdate, kUpdateStatus, kDelete 
 // As RBAC spells it; UpdateStatus is "update" of a subresource, here "update-status".
 const char* VerbName(Verb verb);
 
-// Thread-safe; called on the thread that made the call, which waits.
+// Thread-safe; called on the thread that made the call, which waits. The namespace is that of the
+// object, or of a list or watch; empty: all, or the kind has none.
 class ClientObserver {
  public:
   virtual ~ClientObserver() = default;
   // Every call's end. A watch that was stopped from this side ends with Cancelled.
-  virtual void OnCall(Verb verb, const Kind& kind, const absl::Status& result, Duration took) = 0;
-  virtual void OnWatchStart(const Kind&) {}
-  virtual void OnWatchEvent(const Kind&) {}
+  virtual void OnCall(Verb verb, const Kind& kind, const std::string& namespace_name,
+                      const absl::Status& result, Duration took) = 0;
+  virtual void OnWatchStart(const Kind&, const std::string& /*namespace_name*/) {}
+  virtual void OnWatchEvent(const Kind&, const std::string& /*namespace_name*/) {}
 };
 
 // Thread-safe. Client, clock and observers outlive it.
@@ -39,8 +42,9 @@ class InstrumentedClient final : public Client {
 
  private:
   template <typename Call>
-  auto Observed(Verb verb, const Kind& kind, const Call& call);
-  void Tell(Verb verb, const Kind& kind, const absl::Status& result, SteadyTime start) const;
+  auto Observed(Verb verb, const Kind& kind, const std::string& namespace_name, const Call& call);
+  void Tell(Verb verb, const Kind& kind, const std::string& namespace_name,
+            const absl::Status& result, SteadyTime start) const;
 
   Client& client_;
   const Clock& clock_;

@@ -37,6 +37,11 @@ bool Reflector::WaitForSync() {
   return synced_;
 }
 
+absl::Status Reflector::last_error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
 void Reflector::Run(std::stop_token stop) {
   std::mt19937 random{std::random_device{}()};
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
@@ -47,11 +52,13 @@ void Reflector::Run(std::stop_token stop) {
     const absl::Status status = listing ? ListAll(stop) : WatchOnce(stop);
     if (stop.stop_requested()) return;
     if (status.ok()) failures = 0;
+    NoteEnd(status);
     if (status.ok() && (listing || saw_event_)) continue;
     // The server has forgotten our version: all is listed again.
     if (absl::IsOutOfRange(status)) must_list_ = true;
     if (!status.ok() && !absl::IsOutOfRange(status)) {
       LogWarning("informer failed; it is tried again", {{"kind", kind_.kind},
+                                                        {"namespace", options_.namespace_name},
                                                         {"call", listing ? "list" : "watch"},
                                                         {"error", status.ToString()}});
     }
@@ -61,6 +68,11 @@ void Reflector::Run(std::stop_token stop) {
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, stop, delay, [] { return false; });
   }
+}
+
+void Reflector::NoteEnd(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  last_error_ = status;
 }
 
 absl::Status Reflector::ListAll(const std::stop_token& stop) {
@@ -80,11 +92,13 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
   } while (!list.continue_token.empty());
   sink_.OnListEnd(version);
   must_list_ = false;
+  if (synced_) return absl::OkStatus();
   {
     const std::lock_guard lock(mutex_);
     synced_ = true;
   }
   wake_.notify_all();
+  sink_.OnSynced();
   return absl::OkStatus();
 }
 

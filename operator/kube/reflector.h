@@ -24,6 +24,8 @@ class ReflectorSink {
   virtual void OnListBegin() = 0;
   virtual void OnPage(std::vector<Object> items) = 0;
   virtual void OnListEnd(const std::string& version) = 0;
+  // The first list has been taken in: HasSynced.
+  virtual void OnSynced() = 0;
   // An event that is newer than all before.
   virtual void OnEvent(WatchEvent event, const std::string& version) = 0;
   // Of the list and of what came since.
@@ -54,13 +56,15 @@ class Reflector {
   bool HasSynced() const { return synced_; }
   // Blocks; false if stopped before.
   bool WaitForSync();
-  const Kind& kind() const { return kind_; }
+  // Ok if the latest list or watch went well, or none has ended yet.
+  absl::Status last_error() const;
 
  private:
   void Run(std::stop_token stop);
   absl::Status ListAll(const std::stop_token& stop);
   absl::Status WatchOnce(std::stop_token stop);
   void OnEvent(WatchEvent event);
+  void NoteEnd(const absl::Status& status);
 
   Client& client_;
   const Kind kind_;
@@ -69,9 +73,10 @@ class Reflector {
   bool must_list_ = true;   // of the thread
   bool saw_event_ = false;  // of the thread: the watch made headway
   std::atomic<bool> synced_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  bool stopped_ = false;  // guarded by mutex_
+  bool stopped_ = false;     // guarded by mutex_
+  absl::Status last_error_;  // guarded by mutex_
   std::jthread thread_;
 };
 

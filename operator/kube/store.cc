@@ -65,9 +65,15 @@ std::vector<AnyStore::Ptr> AnyStore::AllOwnedBy(const Owner& owner) const {
   return {owned->second.begin(), owned->second.end()};
 }
 
-std::vector<AnyStore::Ptr> AnyStore::All() const {
+std::vector<AnyStore::Ptr> AnyStore::AllIn(const std::string& namespace_name) const {
   const std::lock_guard lock(mutex_);
-  return {objects_.begin(), objects_.end()};
+  if (namespace_name.empty()) return {objects_.begin(), objects_.end()};
+  std::vector<Ptr> found;
+  for (auto it = objects_.lower_bound(Key{namespace_name, ""}); it != objects_.end(); ++it) {
+    if ((*it)->key.namespace_name != namespace_name) break;
+    found.push_back(*it);
+  }
+  return found;
 }
 
 std::size_t AnyStore::size() const {
@@ -75,14 +81,16 @@ std::size_t AnyStore::size() const {
   return objects_.size();
 }
 
-std::string AnyStore::resource_version() const {
+std::string AnyStore::resource_version(const std::string& namespace_name) const {
   const std::lock_guard lock(mutex_);
-  return resource_version_;
+  auto it = resource_versions_.find(namespace_name);
+  if (it == resource_versions_.end()) it = resource_versions_.find("");
+  return it == resource_versions_.end() ? "" : it->second;
 }
 
-void AnyStore::SetResourceVersion(const std::string& version) {
+void AnyStore::SetResourceVersion(const std::string& namespace_name, const std::string& version) {
   const std::lock_guard lock(mutex_);
-  resource_version_ = version;
+  resource_versions_[namespace_name] = version;
 }
 
 AnyStore::Ptr AnyStore::Replace(const Ptr& object) {

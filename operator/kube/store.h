@@ -54,15 +54,17 @@ class AnyStore {
 
   Ptr Find(const Key& key) const;  // null if absent
   std::size_t size() const;
-  // Everything up to this version has been seen; empty before the first list.
-  std::string resource_version() const;
-  void SetResourceVersion(const std::string& version);
+  // Everything of the namespace has been seen up to this version; empty before its first list.
+  std::string resource_version(const std::string& namespace_name) const;
+  // Empty: of all namespaces. Each namespace that is followed by itself has its own version: how
+  // far one watch is says nothing about another.
+  void SetResourceVersion(const std::string& namespace_name, const std::string& version);
   // Objects of this controlling owner, by name.
   std::vector<Ptr> AllOwnedBy(const Owner& owner) const;
 
  protected:
   ~AnyStore() = default;
-  std::vector<Ptr> All() const;
+  std::vector<Ptr> AllIn(const std::string& namespace_name) const;  // empty: all, by key
   // Both return what was there before; null if nothing was.
   Ptr Replace(const Ptr& object);
   Ptr Take(const Key& key);
@@ -82,7 +84,7 @@ class AnyStore {
   mutable std::mutex mutex_;
   Objects objects_;
   std::map<Owner, Objects> by_owner_;
-  std::string resource_version_;
+  std::map<std::string, std::string> resource_versions_;  // by namespace; "": of all
 };
 
 template <typename Value>
@@ -92,7 +94,9 @@ class Store final : public AnyStore {
 
   Ptr Get(const Key& key) const { return Typed(Find(key)); }
   std::vector<Ptr> OwnedBy(const Owner& owner) const { return Typed(AllOwnedBy(owner)); }
-  std::vector<Ptr> List() const { return Typed(All()); }
+  std::vector<Ptr> List(const std::string& namespace_name = "") const {  // empty: all
+    return Typed(AllIn(namespace_name));
+  }
 
   Ptr Put(const Ptr& object) { return Typed(Replace(object)); }
   Ptr Remove(const Key& key) { return Typed(Take(key)); }

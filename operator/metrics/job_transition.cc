@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1/conditions.h"
+#include "api/v1/names.h"
 
 namespace lockstep::metrics {
 namespace {
@@ -53,6 +54,12 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
   transition.disruption_restarts = std::max(0, now.restarts.disruption - then.restarts.disruption);
   CompareRunning(then, now, transition);
   return transition;
+}
+
+bool HasDiverged(const api::TrainingJob& job) {
+  const std::optional<api::Failure>& failure = job.status.failure;
+  return job.spec.training && IsTrue(job.status, api::kFailed) && failure &&
+         failure->exit_code == api::kExitDiverged;
 }
 
 }  // namespace lockstep::metrics

@@ -6,8 +6,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -80,7 +83,9 @@ struct OperatorMetrics::Recorded {
   Family<Gauge>& watch_last_event =
       prometheus::BuildGauge()
           .Name("lockstep_operator_watch_last_event_timestamp_seconds")
-          .Help("When a watch last brought an event, bookmarks included.")
+          .Help(
+              "When a watch last brought an event, bookmarks included; of several namespaces the "
+              "watch that has been quiet longest.")
           .Register(registry);
   Histogram& queue_durations =
       OneHistogram(registry, "lockstep_operator_workqueue_queue_duration_seconds",
@@ -107,7 +112,9 @@ struct OperatorMetrics::Recorded {
                    "From the beginning of a restart to all replicas running again.", kJobBuckets);
   Gauge& build_info;
   std::mutex mutex;
-  std::set<std::string> reasons, watched;  // guarded by mutex
+  std::set<std::string> reasons;  // guarded by mutex
+  // When each namespace's watch of a resource last brought an event; guarded by mutex.
+  std::map<std::string, std::map<std::string, double>> last_events;
 
   explicit Recorded(const std::string& version)
       : build_info(prometheus::BuildGauge()
@@ -121,15 +128,17 @@ struct OperatorMetrics::Recorded {
     for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
   }
 
-  // The counts of a watch's ends, from 0 on.
-  void BeginWatch(const std::string& resource) {
-    {
-      const std::lock_guard lock(mutex);
-      if (!watched.insert(resource).second) return;
+  void NoteEvent(const std::string& resource, const std::string& namespace_name, double now) {
+    const std::lock_guard lock(mutex);
+    auto& of_namespaces = last_events[resource];
+    if (of_namespaces.empty()) {  // the counts of its ends, from 0 on
+      for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
+        watch_restarts.Add({{"resource", resource}, {"reason", reason}});
+      }
     }
-    for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
-      watch_restarts.Add({{"resource", resource}, {"reason", reason}});
-    }
+    of_namespaces[namespace_name] = now;
+    watch_last_event.Add({{"resource", resource}})
+        .Set(std::ranges::min(std::views::values(of_namespaces)));
   }
 
   std::string BoundedReason(const std::string& reason) {
@@ -161,7 +170,8 @@ void OperatorMetrics::OnJobChange(const api::TrainingJob* before, const api::Tra
   if (transition.seconds_to_recover) recorded.to_recover.Observe(*transition.seconds_to_recover);
 }
 
-void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind, const absl::Status& result,
+void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind,
+                             const std::string& /*namespace_name*/, const absl::Status& result,
                              Duration took) {
   const char* verb_name = kube::VerbName(verb);
   recorded_->requests
@@ -177,10 +187,8 @@ void OperatorMetrics::OnCall(kube::Verb verb, const kube::Kind& kind, const absl
   }
 }
 
-void OperatorMetrics::OnWatchEvent(const kube::Kind& kind) {
-  recorded_->BeginWatch(kind.plural);
-  recorded_->watch_last_event.Add({{"resource", kind.plural}})
-      .Set(Seconds(clock_.Now().time_since_epoch()));
+void OperatorMetrics::OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) {
+  recorded_->NoteEvent(kind.plural, namespace_name, Seconds(clock_.Now().time_since_epoch()));
 }
 
 void OperatorMetrics::OnTaken(Duration waited) {

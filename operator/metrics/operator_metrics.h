@@ -27,7 +27,8 @@ struct Snapshot {
   std::vector<Cache> caches;
   struct Job {
     std::string namespace_name, name;
-    std::string state;  // what the printer column says; empty before the first status
+    std::string state;      // what the printer column says; empty before the first status
+    bool diverged = false;  // HasDiverged
   };
   std::vector<Job> jobs;
 };
@@ -44,9 +45,9 @@ class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueu
 
   // Of each change of a job that a watch brings; `before` is null for one that was not known.
   void OnJobChange(const api::TrainingJob* before, const api::TrainingJob& after);
-  void OnCall(kube::Verb verb, const kube::Kind& kind, const absl::Status& result,
-              Duration took) override;
-  void OnWatchEvent(const kube::Kind& kind) override;
+  void OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,
+              const absl::Status& result, Duration took) override;
+  void OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) override;
   void OnTaken(Duration waited) override;
   void OnDone(Duration worked) override;
 

@@ -23,7 +23,8 @@ import urllib.request
 
 import yaml
 
-from api_server import BIN, JOBS, job, role, server
+import local_job
+from api_server import BIN, JOBS, job, role, server, training_job
 from helm import CHART, ROOT
 from operator_test import PODS, Operator, eventually
 
@@ -31,35 +32,15 @@ RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"
 NAME = "live"
 WORKERS = 2
 SCRAPES = "1s"
+UNUSED = "127.77.255.254"  # nobody listens there
 TIME_PERCENT = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100"))  # cmake/TimeLimits.cmake
-
-JOB = """
-apiVersion: training.lockstep.dev/v1
-kind: TrainingJob
-metadata: {{name: {name}}}
-spec:
-  strategy: {{type: MultiWorkerMirrored}}
-  training:
-    model: {{name: simple-cnn}}
-    dataset: {{format: synthetic}}
-    batchSize: {{global: 64}}
-    steps: {steps}
-    optimizer: {{name: Adam, learningRate: {rate}}}
-    checkpoint: {{directory: /checkpoints, everySteps: 200}}
-  replicaSpecs:
-    Worker:
-      replicas: {workers}
-      template:
-        spec:
-          containers:
-          - name: trainer
-            volumeMounts: [{{name: checkpoints, mountPath: /checkpoints}}]
-          volumes: [{{name: checkpoints, emptyDir: {{}}}}]
-"""
 
 
 def job_text(steps, rate):
-    return JOB.format(name=NAME, workers=WORKERS, steps=steps, rate=f"{rate:.6f}")
+    return local_job.text(NAME, {
+        "model": {"name": "simple-cnn"}, "dataset": {"format": "synthetic"}, "batchSize": {"global": 64},
+        "steps": steps, "optimizer": {"name": "Adam", "learningRate": rate},
+        "checkpoint": {"directory": "/checkpoints", "everySteps": 200}}, ("checkpoints",), WORKERS)
 
 
 class Proxy:
@@ -278,7 +259,7 @@ class Live:
             raise AssertionError(answer["message"])
 
     def _make_pods(self):
-        server().create(yaml.safe_load(self.job) | {"metadata": {"name": NAME, "namespace": "default"}})
+        server().create(json.loads(self.job) | {"metadata": {"name": NAME, "namespace": "default"}})
         for index in range(WORKERS):
             self.run_pod(f"{NAME}-worker-{index}", self.local.address(index))
 
@@ -292,6 +273,14 @@ class Live:
         self.run_pod(f"{name}-worker-0")
         eventually(lambda: self.state(name) == "Running")
         self._end_pod(f"{name}-worker-0", 1)
+        eventually(lambda: self.state(name) == "Failed")
+
+    def diverge_a_job(self, name):
+        """A job of the bundled trainer whose numbers are no longer finite, by what its only replica says."""
+        server().create(training_job(name, replicas={"Worker": {"replicas": 1}}))
+        self.run_pod(f"{name}-worker-0", UNUSED)
+        eventually(lambda: self.state(name) == "Running")
+        self._end_pod(f"{name}-worker-0", 20, container="trainer")
         eventually(lambda: self.state(name) == "Failed")
 
     def restart_a_job(self, name):
@@ -313,9 +302,9 @@ class Live:
         self._set_pod(f"{name}-worker-0", {"phase": "Succeeded"})
         eventually(lambda: self.state(name) == "Succeeded")
 
-    def _end_pod(self, name, code):
+    def _end_pod(self, name, code, container="main"):
         self._set_pod(name, {"phase": "Failed", "containerStatuses": [
-            {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0,
+            {"name": container, "image": "", "imageID": "", "ready": False, "restartCount": 0,
              "state": {"terminated": {"exitCode": code}}}]})
 
     def state(self, name):

@@ -14,6 +14,7 @@ from monitoring_test import METRIC, made
 RULES = CHART / "rules" / "lockstep.yaml"
 GPUS = "DCGM_"  # until there is a GPU, only the linter looks at these
 WINDOW = "5m"
+DIVERGED = "diverges"
 LIMIT = re.compile(r"\s(?:>=|==|!=|>|<)\s(?![^(]*\))")  # outside parentheses
 
 
@@ -42,6 +43,7 @@ class LiveTest(unittest.TestCase):
         live.succeed_a_job("succeeds")
         live.restart_a_job("restarts")
         live.fail_a_job("fails")
+        live.diverge_a_job(DIVERGED)
         live.local.kill_replica(1)
         live.proxy.cut()
         live.wait_for_data("lockstep_trainer_replica_restarts_total > 0")
@@ -107,10 +109,11 @@ class LiveTest(unittest.TestCase):
                 self.assertTrue(found, plain)
                 self.check_labels(found, used)
 
-    def test_no_alert_fires_on_what_is_well(self):
-        firing = {alert["labels"]["alertname"] for alert in self.live.prometheus.call("alerts")["alerts"]
-                  if alert["state"] == "firing"}
-        self.assertEqual(set(), firing)
+    def test_no_alert_fires_but_of_the_job_that_has_diverged(self):
+        self.live.wait_for_data('ALERTS{alertname="TrainingJobDiverged", alertstate="firing"}')
+        firing = {(alert["labels"]["alertname"], alert["labels"].get("trainingjob"))
+                  for alert in self.live.prometheus.call("alerts")["alerts"] if alert["state"] == "firing"}
+        self.assertEqual({("TrainingJobDiverged", DIVERGED)}, firing)
 
     def test_samples_of_ranks_add_up_to_those_of_the_job(self):
         """Each of two ranks has half of a step of 64."""

@@ -9,7 +9,7 @@ import yaml
 from helm import CHART, HELMS, ROOT, of_kind, render, run, template
 
 EVERYTHING = {
-    "replicas": 2, "watchNamespaces": ["team-a"], "kueue.enabled": True, "gangScheduler": "volcano",
+    "replicas": 2, "watchNamespaces": ["team-a", "team-b"], "kueue.enabled": True, "gangScheduler": "volcano",
     "networkPolicy.enabled": True, "podMonitor.enabled": True, "podMonitor.renderMode": "alwaysRender",
     "serviceMonitor.enabled": True, "serviceMonitor.renderMode": "alwaysRender",
     "prometheusRule.enabled": True, "prometheusRule.renderMode": "alwaysRender",
@@ -134,7 +134,7 @@ class SchemaTest(unittest.TestCase):
 
     def test_values_out_of_range_are_refused(self):
         for key, value in (("replicas", -1), ("operator.controllerThreads", 65), ("metrics.port", 0),
-                           ("watchNamespaces", ["a", "b"]), ("watchNamespaces", ["A"]),
+                           ("watchNamespaces", ["a", "a"]), ("watchNamespaces", ["A"]),
                            ("image.digest", "sha256:0"), ("podMonitor.renderMode", "sometimes")):
             with self.subTest(key):
                 self.refusal({key: value})

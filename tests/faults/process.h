@@ -47,7 +47,7 @@ class Process {
   // waits for its caches would be.
   bool IsIdle() const {
     const kube::WorkQueueStats queue = operator_->Stats().queue;
-    return queue.ready == 0 && queue.longest.name.empty() &&
+    return operator_->HasSynced() && queue.ready == 0 && queue.longest.name.empty() &&
            (!queue.next_due || *queue.next_due > std::chrono::seconds(2));
   }
 

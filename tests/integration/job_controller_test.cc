@@ -50,7 +50,7 @@ class JobOnRealServerTest : public ::testing::Test {
 
   void StartOperator() {
     JobControllerOptions options;
-    options.namespace_name = namespace_;
+    options.namespaces = {namespace_};
     options.settings.restart_backoff = milliseconds(1);
     options.settings.status_interval = milliseconds(100);
     operator_ =

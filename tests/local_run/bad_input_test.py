@@ -244,7 +244,7 @@ class CommandLineTest(unittest.TestCase):
     def test_an_unknown_field_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             job = write_job(folder)
-            job.write_text(job.read_text().replace("epochs:", "epoch:"))
+            job.write_text(job.read_text().replace('"epochs"', '"epoch"'))
             code, out = self.run_lockstep("validate", str(job))
             self.assertNotEqual(code, 0)
             self.assertIn("spec.training.epoch", out)

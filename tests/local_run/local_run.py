@@ -6,57 +6,31 @@ import signal
 import subprocess
 import time
 
+import local_job
+
 BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
 # How slow this machine is, beside the one that the time limits below were chosen on.
 SLOWNESS = int(os.environ.get("LOCKSTEP_TIME_PERCENT", "100")) / 100
 LOCKSTEP = BIN / "lockstep"
 TRAINER = BIN / "lockstep-trainer"
 
-JOB = """
-apiVersion: training.lockstep.dev/v1
-kind: TrainingJob
-metadata: {{name: {name}}}
-spec:
-  strategy: {{type: MultiWorkerMirrored, communication: {communication}}}
-  restartScope: {scope}
-  training:
-    model:
-      layers:
-      - {{type: Conv2D, filters: 16, kernelSize: 5, padding: same, activation: relu}}
-      - {{type: MaxPooling2D}}
-      - {{type: Flatten}}
-      - {{type: Dense, units: 64, activation: relu}}
-      - {{type: Dropout, rate: 0.2}}
-      - {{type: Dense, units: 10}}
-    dataset:
-      format: synthetic
-      synthetic: {{trainExamples: 4000, testExamples: 500}}
-    batchSize: {{global: 64}}
-    epochs: {epochs}
-    optimizer: {{name: Adam, learningRate: 0.001}}
-    checkpoint: {{directory: /checkpoints, everySteps: 20, keep: 3}}
-    summaries: {{directory: /logs, everySteps: 10}}
-  replicaSpecs:
-    Worker:
-      replicas: {workers}
-      template:
-        spec:
-          containers:
-          - name: trainer
-            resources: {{limits: {{cpu: "1"}}}}
-            volumeMounts:
-            - {{name: checkpoints, mountPath: /checkpoints}}
-            - {{name: logs, mountPath: /logs}}
-          volumes:
-          - {{name: checkpoints, persistentVolumeClaim: {{claimName: checkpoints}}}}
-          - {{name: logs, persistentVolumeClaim: {{claimName: logs}}}}
-"""
+LAYERS = [{"type": "Conv2D", "filters": 16, "kernelSize": 5, "padding": "same", "activation": "relu"},
+          {"type": "MaxPooling2D"}, {"type": "Flatten"},
+          {"type": "Dense", "units": 64, "activation": "relu"}, {"type": "Dropout", "rate": 0.2},
+          {"type": "Dense", "units": 10}]
 
 
 def write_job(folder, name="small", workers=2, epochs=4, scope="InPlace", communication="Auto"):
+    training = {
+        "model": {"layers": LAYERS},
+        "dataset": {"format": "synthetic", "synthetic": {"trainExamples": 4000, "testExamples": 500}},
+        "batchSize": {"global": 64}, "epochs": epochs,
+        "optimizer": {"name": "Adam", "learningRate": 0.001},
+        "checkpoint": {"directory": "/checkpoints", "everySteps": 20, "keep": 3},
+        "summaries": {"directory": "/logs", "everySteps": 10}}
     path = pathlib.Path(folder) / f"{name}.yaml"
-    path.write_text(JOB.format(name=name, workers=workers, epochs=epochs, scope=scope,
-                               communication=communication))
+    path.write_text(local_job.text(name, training, folders=("checkpoints", "logs"), workers=workers,
+                                   cpu="1", communication=communication, restartScope=scope))
     return path
 
 

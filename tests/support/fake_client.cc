@@ -13,6 +13,15 @@ using kube::Kind;
 using kube::Object;
 using kube::WatchEvent;
 
+namespace {
+
+// Empty: all namespaces.
+bool IsIn(const std::string& namespace_name, const Object& object) {
+  return namespace_name.empty() || kube::Namespace(object) == namespace_name;
+}
+
+}  // namespace
+
 void FakeClient::SetBefore(Hook hook) {
   const std::lock_guard lock(mutex_);
   before_ = std::move(hook);
@@ -98,7 +107,7 @@ absl::StatusOr<Object> FakeClient::Get(const Kind& kind, const Key& key) {
 }
 
 absl::StatusOr<kube::Page> FakeClient::List(const Kind& kind, const kube::ListOptions& options) {
-  const Call call{"list", kind.kind, options.continue_token};
+  const Call call{"list", kind.kind, options.continue_token, options.namespace_name};
   if (absl::Status fate = Before(call); !fate.ok()) return fate;
   const std::lock_guard lock(mutex_);
   kube::Page page;
@@ -106,7 +115,8 @@ absl::StatusOr<kube::Page> FakeClient::List(const Kind& kind, const kube::ListOp
   std::size_t skip = options.continue_token.empty() ? 0 : std::stoul(options.continue_token);
   std::size_t position = 0;
   for (const auto& [slot, object] : objects_) {
-    if (slot.first != kind.plural || position++ < skip) continue;
+    if (slot.first != kind.plural || !IsIn(options.namespace_name, object)) continue;
+    if (position++ < skip) continue;
     if (static_cast<int>(page.items.size()) == options.limit) {
       page.continue_token = std::to_string(position - 1);
       break;
@@ -119,7 +129,7 @@ absl::StatusOr<kube::Page> FakeClient::List(const Kind& kind, const kube::ListOp
 absl::Status FakeClient::Watch(const Kind& kind, const kube::WatchOptions& options,
                                std::stop_token stop,
                                const std::function<void(WatchEvent)>& on_event) {
-  const Call call{"watch", kind.kind, options.resource_version};
+  const Call call{"watch", kind.kind, options.resource_version, options.namespace_name};
   if (absl::Status fate = Before(call); !fate.ok()) return fate;
   std::uint64_t seen = std::stoull(options.resource_version);
   std::unique_lock lock(mutex_);
@@ -128,7 +138,8 @@ absl::Status FakeClient::Watch(const Kind& kind, const kube::WatchOptions& optio
   while (!stop.stop_requested() && epoch == watch_epoch_) {
     std::vector<WatchEvent> events;
     for (const Change& change : journal_) {
-      if (change.version > seen && change.kind == kind) events.push_back(change.event);
+      if (change.version <= seen || change.kind != kind) continue;
+      if (IsIn(options.namespace_name, change.event.object)) events.push_back(change.event);
     }
     seen = version_;
     lock.unlock();

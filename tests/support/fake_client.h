@@ -16,8 +16,9 @@ namespace lockstep::testing {
 class FakeClient final : public kube::Client {
  public:
   struct Call {
-    std::string verb, kind, name;  // verb: get list watch create update update-status
-                                   // delete force-delete
+    std::string verb, kind, name;     // verb: get list watch create update update-status
+                                      // delete force-delete
+    std::string namespace_name = {};  // of a list or watch
     bool is_write() const { return verb != "get" && verb != "list" && verb != "watch"; }
     bool operator==(const Call&) const = default;
   };

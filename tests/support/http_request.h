@@ -16,12 +16,23 @@ namespace lockstep::testing {
 // A connection to a port of this machine.
 class TcpClient {
  public:
-  explicit TcpClient(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
+  // Of 127.0.0.1, or of ::1.
+  explicit TcpClient(int port, bool ipv6 = false)
+      : fd_(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0)) {
+    const auto network_port = htons(static_cast<std::uint16_t>(port));
+    sockaddr_in address{.sin_family = AF_INET,
+                        .sin_port = network_port,
+                        .sin_addr = {htonl(INADDR_LOOPBACK)},
+                        .sin_zero = {}};
+    sockaddr_in6 address6{.sin6_family = AF_INET6,
+                          .sin6_port = network_port,
+                          .sin6_flowinfo = 0,
+                          .sin6_addr = in6addr_loopback,
+                          .sin6_scope_id = 0};
+    const int failed =
+        ipv6 ? ::connect(fd_, reinterpret_cast<const sockaddr*>(&address6), sizeof address6)
+             : ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    if (failed == 0) return;
     ::close(fd_);
     throw std::runtime_error("cannot connect");
   }
@@ -50,8 +61,9 @@ class TcpClient {
 };
 
 // The whole answer of an HTTP request to a port of this machine.
-inline std::string Request(int port, const std::string& method, const std::string& path) {
-  TcpClient client(port);
+inline std::string Request(int port, const std::string& method, const std::string& path,
+                           bool ipv6 = false) {
+  TcpClient client(port, ipv6);
   EXPECT_TRUE(client.Send(fmt::format("{} {} HTTP/1.0\r\n\r\n", method, path)));
   return client.ReadAll();
 }

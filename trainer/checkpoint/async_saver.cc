@@ -7,6 +7,18 @@
 
 namespace lockstep::train {
 
+namespace {
+
+std::int64_t BytesOf(const Snapshot& snapshot) {
+  std::size_t bytes = 0;
+  for (const auto* tensors : {&snapshot.model, &snapshot.optimizer}) {
+    for (const NamedTensor& tensor : *tensors) bytes += tensor.data.size() * sizeof(float);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace
+
 AsyncSaver::AsyncSaver(CheckpointStore& store) : store_(store), thread_([this] { Run(); }) {}
 
 AsyncSaver::~AsyncSaver() {
@@ -52,10 +64,11 @@ void AsyncSaver::Run() {
     }
     lock.lock();
     outcome_.status = folder.status();
-    outcome_.save_seconds += spent.count();
     if (folder.ok()) {
       outcome_.last_saved_step = pending_->step;
       outcome_.last_saved_folder = *folder;
+      outcome_.last_saved_bytes = BytesOf(*pending_);
+      outcome_.durations.Observe(spent.count());
     } else {
       ++outcome_.failures;
     }

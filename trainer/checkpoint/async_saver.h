@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "trainer/checkpoint/store.h"
+#include "trainer/core/duration_histogram.h"
 
 namespace lockstep::train {
 
@@ -32,7 +33,8 @@ class AsyncSaver {
     std::int64_t last_saved_step = -1;  // of the latest good one; -1: none yet
     std::string last_saved_folder;
     std::int64_t failures = 0;
-    double save_seconds = 0;  // spent in all saves
+    DurationHistogram durations;        // of the good ones
+    std::int64_t last_saved_bytes = 0;  // tensors of the latest good one
   };
   // Never blocks for a save.
   Outcome outcome() const;

@@ -136,6 +136,9 @@ absl::Status Supervisor::StartServers() {
   }
   if (options_.start_metrics) {
     LOCKSTEP_ASSIGN_OR_RETURN(metrics_, options_.start_metrics());
+    if (rendezvous_) {  // which outlives the metrics' server
+      metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
+    }
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,6 @@
-// The only file that includes prometheus-cpp and civetweb.
+// The only file that includes prometheus-cpp.
 #include "trainer/observe/metrics.h"
 
-#include <CivetServer.h>
-#include <fmt/format.h>
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
@@ -15,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/base/http_server.h"
+#include "api/base/status.h"
 #include "trainer/observe/replica_series.h"
 
 namespace lockstep::train {
@@ -26,8 +26,6 @@ using prometheus::MetricType;
 
 constexpr auto kGauge = MetricType::Gauge;
 constexpr auto kCounter = MetricType::Counter;
-
-constexpr char kStepSeconds[] = "lockstep_trainer_step_duration_seconds";
 
 ClientMetric Sample(bool is_counter, const std::string& rank, const char* phase, double value) {
   ClientMetric sample;
@@ -64,6 +62,11 @@ class MetricsTable {
     replicas_[local_rank].CountRestart();
   }
 
+  void ShowRefusals(std::function<std::int64_t()> refusals) {
+    const std::lock_guard lock(mutex_);
+    refusals_ = std::move(refusals);
+  }
+
   std::vector<MetricFamily> Collect() const {
     const std::lock_guard lock(mutex_);
     std::vector<MetricFamily> families;
@@ -83,7 +86,8 @@ class MetricsTable {
     AddSamples(families.back(), [](const ReplicaSeries& replica) {
       return Sample(true, replica.rank(), nullptr, static_cast<double>(replica.restarts()));
     });
-    AddStepSeconds(families);
+    AddHistograms(families);
+    AddRefusals(families);
     return families;
   }
 
@@ -96,87 +100,68 @@ class MetricsTable {
     }
   }
 
-  // Only pods whose replica has led have it: 18 series of each rank would be too many.
-  void AddStepSeconds(std::vector<MetricFamily>& families) const {
-    MetricFamily family{
-        kStepSeconds, "Time of a step, of the leading rank.", MetricType::Histogram, {}};
-    for (const auto& [local_rank, replica] : replicas_) {
-      if (replica.step_seconds().sum <= 0) continue;
-      family.metric.push_back(HistogramSample(replica.rank(), replica.step_seconds()));
+  // Rank 0's from its first report on: of a histogram that begins with its first count, rate()
+  // misses that. Who has led before goes on.
+  void AddHistograms(std::vector<MetricFamily>& families) const {
+    for (std::size_t i = 0; i < HistogramRows().size(); ++i) {
+      const HistogramRow& row = HistogramRows()[i];
+      MetricFamily family{row.name, row.help, MetricType::Histogram, {}};
+      for (const auto& [local_rank, replica] : replicas_) {
+        if (replica.rank() != "0" && replica.histogram(i).count() == 0) continue;
+        family.metric.push_back(HistogramSample(replica.rank(), replica.histogram(i)));
+      }
+      if (!family.metric.empty()) families.push_back(std::move(family));
     }
-    if (!family.metric.empty()) families.push_back(std::move(family));
+  }
+
+  void AddRefusals(std::vector<MetricFamily>& families) const {
+    if (!refusals_) return;
+    ClientMetric sample;
+    sample.counter.value = static_cast<double>(refusals_());
+    families.push_back({"lockstep_trainer_rendezvous_refusals_total",
+                        "Callers of the rendezvous without proof that they know the job's token.",
+                        kCounter,
+                        {std::move(sample)}});
   }
 
   mutable std::mutex mutex_;
-  std::map<int, ReplicaSeries> replicas_;  // by local rank
+  std::map<int, ReplicaSeries> replicas_;   // by local rank
+  std::function<std::int64_t()> refusals_;  // empty: this pod does not lead
 };
 
-// Answers GET and HEAD with what `content` returns.
-class PageHandler final : public CivetHandler {
+class PageMetricsServer final : public MetricsServer {
  public:
-  PageHandler(const char* type, std::function<std::string()> content)
-      : type_(type), content_(std::move(content)) {}
-
-  bool handleGet(CivetServer*, mg_connection* connection) override {
-    return Answer(connection, /*with_body=*/true);
-  }
-  bool handleHead(CivetServer*, mg_connection* connection) override {
-    return Answer(connection, /*with_body=*/false);
-  }
-
- private:
-  bool Answer(mg_connection* connection, bool with_body) {
-    const std::string body = content_();
-    const std::string head = fmt::format(
-        "HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
-        "Connection: close\r\n\r\n",
-        type_, body.size());
-    mg_write(connection, head.data(), head.size());
-    if (with_body) mg_write(connection, body.data(), body.size());
-    return true;
+  absl::Status Serve(const std::string& address) {
+    const HttpPage metrics = [this] {
+      return HttpAnswer{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                        .body = prometheus::TextSerializer().Serialize(table_.Collect())};
+    };
+    const HttpPage health = [] { return HttpAnswer{.body = "ok\n"}; };
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        server_, HttpServer::Start(address, {{"/metrics", metrics}, {"/healthz", health}}));
+    return absl::OkStatus();
   }
 
-  const char* type_;
-  const std::function<std::string()> content_;
-};
-
-class CivetMetricsServer final : public MetricsServer {
- public:
-  // Throws CivetException if the address cannot be bound.
-  explicit CivetMetricsServer(const std::string& address)
-      : metrics_page_("text/plain; version=0.0.4; charset=utf-8",
-                      [this] { return prometheus::TextSerializer().Serialize(table_.Collect()); }),
-        health_page_("text/plain", [] { return std::string("ok\n"); }),
-        server_(std::vector<std::string>{"listening_ports", address, "num_threads", "2",
-                                         "request_timeout_ms", "5000"}) {
-    server_.addHandler("/metrics$", metrics_page_);
-    server_.addHandler("/healthz$", health_page_);
-    const std::vector<int> ports = server_.getListeningPorts();
-    port_ = ports.empty() ? 0 : ports.front();
-  }
-
-  int port() const override { return port_; }
+  int port() const override { return server_->port(); }
   void Update(int local_rank, const ReplicaMetrics& metrics) override {
     table_.Update(local_rank, metrics);
   }
   void CountReplicaRestart(int local_rank) override { table_.CountReplicaRestart(local_rank); }
+  void ShowRefusals(std::function<std::int64_t()> refusals) override {
+    table_.ShowRefusals(std::move(refusals));
+  }
 
  private:
   MetricsTable table_;
-  PageHandler metrics_page_, health_page_;
-  int port_ = 0;
-  CivetServer server_;  // last: its threads use all of the above
+  std::unique_ptr<HttpServer> server_;  // last: its thread asks the table
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address) {
-  try {
-    return std::make_unique<CivetMetricsServer>(address);
-  } catch (const CivetException& error) {
-    return absl::UnavailableError(fmt::format(
-        "metrics address {}: cannot listen: is the port taken? ({})", address, error.what()));
-  }
+  auto server = std::make_unique<PageMetricsServer>();
+  LOCKSTEP_RETURN_IF_ERROR(server->Serve(address));
+  return server;
 }
 
 }  // namespace lockstep::train

@@ -2,32 +2,21 @@
 // which serves those of all its replicas on one /metrics.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "trainer/core/duration_histogram.h"
 
 namespace lockstep::train {
-
-// How often a duration fell into each of a fixed set of ranges.
-struct DurationHistogram {
-  // Upper bounds in seconds, from small models on a GPU to large ones on a CPU; above is one more.
-  static constexpr std::array<double, 16> kBounds = {
-      0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
-
-  void Observe(double seconds);
-
-  std::array<std::int64_t, kBounds.size() + 1> counts{};  // not cumulative
-  double sum = 0;
-};
 
 // What one replica knows; counters are totals since its process started.
 struct ReplicaMetrics {
   int rank = 0, world = 0;
   std::int64_t step = 0, total_steps = 0;
-  double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0;
+  double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
   double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
   std::int64_t steps_total = 0;
   std::int64_t examples_total = 0;  // of this rank's own share
@@ -37,7 +26,10 @@ struct ReplicaMetrics {
   std::int64_t all_reduce_bytes = 0, generations = 0;
   std::int64_t samples_lost = 0, samples_duplicated = 0;  // since the job began, of all ranks
   std::int64_t last_checkpoint_step = -1;
-  double last_checkpoint_time = 0;  // Unix seconds
+  double last_checkpoint_time = 0;         // Unix seconds
+  std::int64_t checkpoint_bytes = 0;       // of the newest that this process saved
+  std::int64_t checkpoint_failures = 0;    // saves that failed
+  DurationHistogram checkpoint_durations;  // of the saves that did not
 };
 
 // One line of JSON and back; Decode: InvalidArgument.
@@ -47,12 +39,16 @@ absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line);
 // Serves /metrics (Prometheus text) and /healthz. Thread-safe.
 class MetricsServer {
  public:
-  // `address` "127.0.0.1:0" picks a port. Unavailable names the address if it is taken.
+  // As api/base/http_server.h has addresses: "127.0.0.1:0" picks a port, "[::]:8080" serves IPv4
+  // too. Unavailable names the address if it is taken.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual int port() const = 0;
   virtual void Update(int local_rank, const ReplicaMetrics& metrics) = 0;
   virtual void CountReplicaRestart(int local_rank) = 0;
+  // Of the pod that leads the rendezvous: how many callers it has refused. Asked at each scrape, on
+  // a thread of the server's.
+  virtual void ShowRefusals(std::function<std::int64_t()> refusals) = 0;
 };
 
 }  // namespace lockstep::train

@@ -31,6 +31,7 @@ constexpr std::array kFields = {
     Field{"loss", &ReplicaMetrics::loss},
     Field{"accuracy", &ReplicaMetrics::accuracy},
     Field{"learningRate", &ReplicaMetrics::learning_rate},
+    Field{"gradientNorm", &ReplicaMetrics::gradient_norm},
     Field{"examplesPerSecond", &ReplicaMetrics::examples_per_second},
     Field{"goodput", &ReplicaMetrics::goodput},
     Field{"remainingSeconds", &ReplicaMetrics::remaining_seconds},
@@ -51,6 +52,9 @@ constexpr std::array kFields = {
     Field{"samplesDuplicated", &ReplicaMetrics::samples_duplicated},
     Field{"lastCheckpointStep", &ReplicaMetrics::last_checkpoint_step},
     Field{"lastCheckpointTime", &ReplicaMetrics::last_checkpoint_time},
+    Field{"checkpointBytes", &ReplicaMetrics::checkpoint_bytes},
+    Field{"checkpointFailures", &ReplicaMetrics::checkpoint_failures},
+    Field{"checkpointDurations", &ReplicaMetrics::checkpoint_durations},
 };
 
 // JSON has no NaN and no infinity: a diverged loss travels as null and arrives as NaN.

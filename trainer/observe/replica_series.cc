@@ -31,6 +31,8 @@ constexpr SeriesRow kRows[] = {
      nullptr, Get<&M::accuracy>},
     {"lockstep_trainer_learning_rate", "Learning rate of the latest step.", kIsGauge, nullptr,
      Get<&M::learning_rate>},
+    {"lockstep_trainer_gradient_norm", "Norm of the mean gradient of the latest step.", kIsGauge,
+     nullptr, Get<&M::gradient_norm>},
     {"lockstep_trainer_examples_per_second", "Training speed of all replicas together, lately.",
      kIsGauge, nullptr, Get<&M::examples_per_second>},
     {"lockstep_trainer_goodput_ratio",
@@ -43,6 +45,11 @@ constexpr SeriesRow kRows[] = {
     {"lockstep_trainer_checkpoint_last_success_timestamp_seconds",
      "When the newest checkpoint was saved; 0: none yet.", kIsGauge, nullptr,
      Get<&M::last_checkpoint_time>},
+    {"lockstep_trainer_checkpoint_size_bytes",
+     "Parameters and optimizer state in the newest checkpoint that the replica saved.", kIsGauge,
+     nullptr, Get<&M::checkpoint_bytes>},
+    {"lockstep_trainer_checkpoint_failures_total", "Checkpoints that could not be saved.",
+     kIsCounter, nullptr, Get<&M::checkpoint_failures>},
     {"lockstep_trainer_steps_total", "Steps that the replica has taken part in.", kIsCounter,
      nullptr, Get<&M::steps_total>},
     {"lockstep_trainer_examples_total", "Samples of its own share that the replica has trained on.",
@@ -66,6 +73,13 @@ constexpr SeriesRow kRows[] = {
     {kTime, kTimeHelp, kIsCounter, "rework", nullptr},
 };
 
+constexpr HistogramRow kHistograms[] = {
+    {"lockstep_trainer_step_duration_seconds", "Time of a step, of the leading rank.",
+     &M::step_seconds},
+    {"lockstep_trainer_checkpoint_duration_seconds",
+     "Time to write a checkpoint, during which training goes on.", &M::checkpoint_durations},
+};
+
 // Phases of a step, which are for nothing if the step had been done before.
 bool IsOfStep(const SeriesRow& row) {
   if (row.phase == nullptr) return false;
@@ -75,17 +89,19 @@ bool IsOfStep(const SeriesRow& row) {
 
 }  // namespace
 
-void DurationHistogram::Observe(double seconds) {
-  const auto bound = std::ranges::lower_bound(kBounds, seconds);
-  ++counts[static_cast<std::size_t>(bound - kBounds.begin())];
-  sum += seconds;
-}
-
 std::span<const SeriesRow> SeriesRows() {
   return kRows;
 }
 
-ReplicaSeries::ReplicaSeries() : values_(std::size(kRows)), process_totals_(std::size(kRows)) {}
+std::span<const HistogramRow> HistogramRows() {
+  return kHistograms;
+}
+
+ReplicaSeries::ReplicaSeries()
+    : values_(std::size(kRows)),
+      process_totals_(std::size(kRows)),
+      histograms_(std::size(kHistograms)),
+      process_histograms_(std::size(kHistograms)) {}
 
 double ReplicaSeries::TakeDelta(double total, double& process_total) const {
   const double delta = total >= process_total ? total - process_total : total;
@@ -105,14 +121,14 @@ double ReplicaSeries::RedoneShare(const ReplicaMetrics& metrics) {
   return steps > 0 ? static_cast<double>(redone) / static_cast<double>(steps) : 0;
 }
 
-void ReplicaSeries::AddStepSeconds(const DurationHistogram& of_process) {
-  DurationHistogram& last = process_step_seconds_;
+void ReplicaSeries::AddHistogram(std::size_t row, const DurationHistogram& of_process) {
+  DurationHistogram &all = histograms_[row], &last = process_histograms_[row];
   for (std::size_t i = 0; i < of_process.counts.size(); ++i) {
     const std::int64_t now = of_process.counts[i];
-    step_seconds_.counts[i] += now >= last.counts[i] ? now - last.counts[i] : now;
+    all.counts[i] += now >= last.counts[i] ? now - last.counts[i] : now;
     last.counts[i] = now;
   }
-  step_seconds_.sum += TakeDelta(of_process.sum, last.sum);
+  all.sum += TakeDelta(of_process.sum, last.sum);
 }
 
 void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
@@ -133,7 +149,9 @@ void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
     rework += wasted;
   }
   values_.back() += rework;
-  AddStepSeconds(metrics.step_seconds);
+  for (std::size_t i = 0; i < std::size(kHistograms); ++i) {
+    AddHistogram(i, metrics.*kHistograms[i].value);
+  }
   has_values_ = true;
 }
 
@@ -141,7 +159,7 @@ void ReplicaSeries::CountRestart() {
   ++restarts_;
   std::ranges::fill(process_totals_, 0.0);
   process_steps_ = 0;
-  process_step_seconds_ = {};
+  std::ranges::fill(process_histograms_, DurationHistogram{});
 }
 
 }  // namespace lockstep::train

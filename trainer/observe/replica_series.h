@@ -22,6 +22,14 @@ struct SeriesRow {
 };
 std::span<const SeriesRow> SeriesRows();
 
+// Of the leading rank, which has what all ranks share: 18 series of each rank would be too many.
+struct HistogramRow {
+  const char* name;
+  const char* help;
+  DurationHistogram ReplicaMetrics::* value;
+};
+std::span<const HistogramRow> HistogramRows();
+
 // Not thread-safe.
 class ReplicaSeries {
  public:
@@ -36,20 +44,19 @@ class ReplicaSeries {
   const std::string& rank() const { return rank_; }
   bool has_values() const { return has_values_; }
   double value(std::size_t row) const { return values_[row]; }
-  // Empty sums on all but the leading rank.
-  const DurationHistogram& step_seconds() const { return step_seconds_; }
+  const DurationHistogram& histogram(std::size_t row) const { return histograms_[row]; }
   std::int64_t restarts() const { return restarts_; }
 
  private:
   double TakeDelta(double total, double& process_total) const;
   double RedoneShare(const ReplicaMetrics& metrics);
-  void AddStepSeconds(const DurationHistogram& of_process);
+  void AddHistogram(std::size_t row, const DurationHistogram& of_process);
 
   std::string rank_;
   bool has_values_ = false;
   std::vector<double> values_, process_totals_;  // by row
   std::int64_t process_steps_ = 0, furthest_step_ = 0;
-  DurationHistogram step_seconds_, process_step_seconds_;
+  std::vector<DurationHistogram> histograms_, process_histograms_;  // by row
   std::int64_t restarts_ = 0;
 };
 

@@ -85,6 +85,7 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
                   .loss = totals.loss,
                   .correct = totals.correct});
   CountStep(state.step - 1);
+  metrics_.gradient_norm = totals.gradient_norm;
   if (first_step_of_generation_) {
     first_step_of_generation_ = false;
     LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
@@ -126,6 +127,7 @@ void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {
   summaries_->Scalar("train/loss", totals.loss / totals.examples, state.step);
   summaries_->Scalar("train/accuracy", totals.correct / totals.examples, state.step);
   summaries_->Scalar("train/learning_rate", Rate(state.step - 1), state.step);
+  summaries_->Scalar("train/gradient_norm", totals.gradient_norm, state.step);
   summaries_->Scalar("train/examples_per_second", meter_.RecentExamplesPerSecond(), state.step);
 }
 
@@ -183,6 +185,9 @@ void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
     LogError("a checkpoint could not be saved", {{"reason", std::string(outcome.status.message())},
                                                  {"lastSavedStep", outcome.last_saved_step}});
   }
+  metrics_.checkpoint_failures = outcome.failures;
+  metrics_.checkpoint_durations = outcome.durations;
+  metrics_.checkpoint_bytes = outcome.last_saved_bytes;
   if (outcome.last_saved_step <= metrics_.last_checkpoint_step) return;
   metrics_.last_checkpoint_step = outcome.last_saved_step;
   metrics_.last_checkpoint_time = UnixSeconds(clock_.Now());

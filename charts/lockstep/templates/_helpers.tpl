@@ -79,7 +79,7 @@ app.kubernetes.io/component: operator
 {{- if and .Values.operator.watchNodes (not .Values.watchNamespaces) -}}true{{- end -}}
 {{- end -}}
 
-{{/* A role's rules: in a ClusterRole, or in a Role of the namespace that is served. */}}
+{{/* A role's rules: in a ClusterRole, or in a Role of each namespace that is served. */}}
 {{- define "lockstep.rules" -}}
 - apiGroups: [training.lockstep.dev]
   resources: [trainingjobs]

@@ -176,7 +176,8 @@ class World {
       store.Put(
           std::make_shared<const kube::Cached<Value>>(kube::IdentityOf(object), read(object)));
     }
-    store.SetResourceVersion(std::to_string(change.version));
+    // As of an operator that serves this namespace by name, which sees no version of all of them.
+    store.SetResourceVersion(kube::Namespace(object), std::to_string(change.version));
   }
 
   const controller::Settings settings_;

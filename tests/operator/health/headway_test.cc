@@ -21,15 +21,15 @@ struct HeadwayTest : ::testing::Test {
   Headway headway{clock};
 
   void Fail(const kube::Kind& kind) {
-    headway.OnCall(Verb::kList, kind, absl::UnavailableError("no connection"), seconds(1));
+    headway.OnCall(Verb::kList, kind, "", absl::UnavailableError("no connection"), seconds(1));
   }
 };
 
 TEST_F(HeadwayTest, AKindThatIsSilentForTooLongIsNamed) {
-  headway.Expect(kPodKind, minutes(8));
-  headway.Expect(kServiceKind, minutes(8));
+  headway.Expect(kPodKind, "", minutes(8));
+  headway.Expect(kServiceKind, "", minutes(8));
   clock.Advance(minutes(5));
-  headway.OnWatchEvent(kServiceKind);
+  headway.OnWatchEvent(kServiceKind, "");
   EXPECT_TRUE(headway.Check().ok());
   clock.Advance(minutes(4));
   const std::string said(headway.Check().message());
@@ -38,7 +38,7 @@ TEST_F(HeadwayTest, AKindThatIsSilentForTooLongIsNamed) {
 }
 
 TEST_F(HeadwayTest, ACallThatFailsIsASignOfLifeToo) {
-  headway.Expect(kPodKind, minutes(8));
+  headway.Expect(kPodKind, "", minutes(8));
   for (int i = 0; i < 3; ++i) {
     clock.Advance(minutes(7));
     Fail(kPodKind);
@@ -47,20 +47,31 @@ TEST_F(HeadwayTest, ACallThatFailsIsASignOfLifeToo) {
 }
 
 TEST_F(HeadwayTest, OnlyExpectedKindsAreChecked) {
-  headway.OnWatchStart(kPodKind);
+  headway.OnWatchStart(kPodKind, "");
   clock.Advance(minutes(60));
   EXPECT_TRUE(headway.Check().ok());
 }
 
+TEST_F(HeadwayTest, ANamespaceThatIsSilentIsNotHiddenByAnother) {
+  headway.Expect(kPodKind, "team-a", minutes(8));
+  headway.Expect(kPodKind, "team-b", minutes(8));
+  clock.Advance(minutes(9));
+  headway.OnWatchEvent(kPodKind, "team-b");
+  headway.OnCall(Verb::kCreate, kPodKind, "team-c", absl::OkStatus(), seconds(1));
+  EXPECT_EQ(headway.Check().message(),
+            "pods in team-a: no headway for 540 s, expected some every 480 s");
+}
+
 TEST_F(HeadwayTest, RemembersTheLastSuccessAndTheErrorSince) {
-  EXPECT_EQ(headway.SinceSuccess(kPodKind), std::nullopt);
-  headway.OnCall(Verb::kList, kPodKind, absl::OkStatus(), seconds(1));
+  headway.Expect(kPodKind, "", minutes(8));
+  EXPECT_EQ(headway.SinceSuccess(kPodKind, ""), std::nullopt);
+  headway.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
   clock.Advance(seconds(3));
   Fail(kPodKind);
-  EXPECT_EQ(headway.SinceSuccess(kPodKind), seconds(3));
-  EXPECT_EQ(headway.LastError(kPodKind), "no connection");
-  headway.OnCall(Verb::kList, kPodKind, absl::OkStatus(), seconds(1));
-  EXPECT_EQ(headway.LastError(kPodKind), "");
+  EXPECT_EQ(headway.SinceSuccess(kPodKind, ""), seconds(3));
+  EXPECT_EQ(headway.LastError(kPodKind, ""), "no connection");
+  headway.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
+  EXPECT_EQ(headway.LastError(kPodKind, ""), "");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::FakeClient;
+using ::testing::UnorderedElementsAre;
 
 Object Pod(const std::string& name) {
   return {{"metadata", {{"name", name}, {"namespace", "n"}}}, {"spec", {{"junk", "much"}}}};
@@ -156,6 +158,93 @@ TEST_F(InformerTest, StopEndsARunningWatchAndAWaitForSync) {
   Start();
   std::jthread stopper([this] { informer->Stop(); });
   EXPECT_FALSE(informer->WaitForSync());
+}
+
+Object PodIn(const std::string& space, const std::string& name) {
+  return {{"metadata", {{"name", name}, {"namespace", space}}}};
+}
+
+struct NamespacesTest : InformerTest {
+  void SetUp() override {
+    informer.emplace(client, kPodKind, std::vector<std::string>{"a", "b"},
+                     ReflectorOptions{.backoff = {.initial = std::chrono::microseconds(100),
+                                                  .limit = std::chrono::milliseconds(1)}},
+                     WholeObject);
+    informer->SetHandler(journal.Handler());
+    informer->SetSyncHandler([this] { ++syncs; });
+  }
+  void TearDown() override { informer->Stop(); }
+  void Make(const std::string& space, const std::string& name) {
+    ASSERT_TRUE(client.Create(kPodKind, PodIn(space, name)).ok());
+  }
+  // Lists and watches of the namespace fail from now on.
+  void Forbid(const std::string& space) {
+    client.SetBefore([space](const FakeClient::Call& call) {
+      return call.namespace_name == space ? absl::PermissionDeniedError("no right in " + space)
+                                          : absl::OkStatus();
+    });
+  }
+  std::atomic<int> syncs = 0;
+};
+
+TEST_F(NamespacesTest, AllGoIntoOneStoreAndOthersAreNotSeen) {
+  Make("a", "a1");
+  Make("b", "b1");
+  Make("c", "c1");
+  informer->Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  Make("c", "c2");
+  Make("b", "b2");
+  EXPECT_THAT(journal.WaitFor(3), UnorderedElementsAre("+a1", "+b1", "+b2"));
+  EXPECT_EQ(informer->size(), 3U);
+}
+
+TEST_F(NamespacesTest, ANewListOfOneLeavesTheObjectsOfOthers) {
+  Make("a", "a1");
+  Make("b", "b1");
+  informer->Start();
+  journal.WaitFor(2);
+  // Of the lists that follow, only that of `a` can be had.
+  Forbid("b");
+  client.ForgetHistory();
+  Make("a", "a2");
+  journal.WaitFor(3);
+  EXPECT_NE(informer->store().Get({"b", "b1"}), nullptr);
+  EXPECT_THAT(journal.WaitFor(3), UnorderedElementsAre("+a1", "+b1", "+a2"));
+}
+
+TEST_F(NamespacesTest, OneThatIsForbiddenIsNamedAndKeepsNoOtherWaiting) {
+  Make("a", "a1");
+  Make("b", "b1");
+  Forbid("b");
+  informer->Start();
+  EXPECT_THAT(journal.WaitFor(1), ElementsAre("+a1"));
+  Make("a", "a2");
+  journal.WaitFor(2);
+  EXPECT_TRUE(informer->HasSynced("a"));
+  EXPECT_FALSE(informer->HasSynced("b"));
+  EXPECT_FALSE(informer->HasSynced());
+  EXPECT_EQ(informer->store().resource_version("b"), "") << "a's watch says nothing about b";
+  const std::vector<FeedState> feeds = informer->Feeds();
+  ASSERT_EQ(feeds.size(), 2U);
+  EXPECT_TRUE(feeds[0].synced);
+  EXPECT_TRUE(feeds[0].last_error.ok()) << feeds[0].last_error;
+  EXPECT_EQ(feeds[1].namespace_name, "b");
+  EXPECT_FALSE(feeds[1].synced);
+  client.SetBefore({});
+  EXPECT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a1", "+a2", "+b1"));
+}
+
+TEST_F(NamespacesTest, EachFirstListIsToldOnce) {
+  informer->Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  client.ForgetHistory();
+  Make("a", "a1");
+  Make("b", "b1");
+  journal.WaitFor(2);
+  informer->Stop();
+  EXPECT_EQ(syncs, 2);
 }
 
 // Watches that travel back in time: an event older than what was seen changes nothing.

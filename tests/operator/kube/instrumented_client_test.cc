@@ -13,12 +13,17 @@ using ::testing::ElementsAre;
 
 class Journal final : public ClientObserver {
  public:
-  void OnCall(Verb verb, const Kind& kind, const absl::Status& result, Duration) override {
-    lines.push_back(std::string(VerbName(verb)) + " " + kind.plural + " " +
+  void OnCall(Verb verb, const Kind& kind, const std::string& space, const absl::Status& result,
+              Duration) override {
+    lines.push_back(std::string(VerbName(verb)) + " " + kind.plural + " in '" + space + "' " +
                     absl::StatusCodeToString(result.code()));
   }
-  void OnWatchStart(const Kind& kind) override { lines.push_back("start " + kind.plural); }
-  void OnWatchEvent(const Kind& kind) override { lines.push_back("event " + kind.plural); }
+  void OnWatchStart(const Kind& kind, const std::string& space) override {
+    lines.push_back("start " + kind.plural + " in " + space);
+  }
+  void OnWatchEvent(const Kind& kind, const std::string& space) override {
+    lines.push_back("event " + kind.plural + " in " + space);
+  }
 
   std::vector<std::string> lines;
 };
@@ -41,9 +46,10 @@ TEST_F(InstrumentedClientTest, EveryCallIsToldWithItsEndAndPassedOn) {
   const auto changed = client.Update(kPodKind, *made);
   EXPECT_TRUE(client.UpdateStatus(kPodKind, *changed).ok());
   EXPECT_TRUE(client.Delete(kPodKind, {"n", "a"}, "").ok());
-  EXPECT_THAT(journal.lines, ElementsAre("create pods OK", "create pods ALREADY_EXISTS",
-                                         "get pods OK", "list pods OK", "update pods OK",
-                                         "update-status pods OK", "delete pods OK"));
+  EXPECT_THAT(journal.lines,
+              ElementsAre("create pods in 'n' OK", "create pods in 'n' ALREADY_EXISTS",
+                          "get pods in 'n' OK", "list pods in '' OK", "update pods in 'n' OK",
+                          "update-status pods in 'n' OK", "delete pods in 'n' OK"));
 }
 
 TEST_F(InstrumentedClientTest, AWatchThatIsStoppedEndsAsCancelledForObserversOnly) {
@@ -51,14 +57,15 @@ TEST_F(InstrumentedClientTest, AWatchThatIsStoppedEndsAsCancelledForObserversOnl
   journal.lines.clear();
   std::stop_source source;
   int seen = 0;
-  const absl::Status end =
-      client.Watch(kPodKind, {.resource_version = "0"}, source.get_token(), [&](const WatchEvent&) {
-        ++seen;
-        source.request_stop();
-      });
+  const absl::Status end = client.Watch(kPodKind, {.namespace_name = "n", .resource_version = "0"},
+                                        source.get_token(), [&](const WatchEvent&) {
+                                          ++seen;
+                                          source.request_stop();
+                                        });
   EXPECT_TRUE(end.ok());
   EXPECT_EQ(seen, 1);
-  EXPECT_THAT(journal.lines, ElementsAre("start pods", "event pods", "watch pods CANCELLED"));
+  EXPECT_THAT(journal.lines,
+              ElementsAre("start pods in n", "event pods in n", "watch pods in 'n' CANCELLED"));
 }
 
 }  // namespace

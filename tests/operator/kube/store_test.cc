@@ -69,6 +69,34 @@ TEST(StoreTest, TheIndexFollowsChangesOfOwnerAndRemoval) {
   EXPECT_EQ(store.size(), 0U);
 }
 
+TEST(StoreTest, EachNamespaceHasItsOwnVersion) {
+  Names store;
+  EXPECT_EQ(store.resource_version("a"), "");
+  store.SetResourceVersion("a", "7");
+  EXPECT_EQ(store.resource_version("a"), "7");
+  EXPECT_EQ(store.resource_version("b"), "") << "its watch has seen nothing";
+  Names of_all;
+  of_all.SetResourceVersion("", "9");
+  EXPECT_EQ(of_all.resource_version("b"), "9");
+}
+
+TEST(StoreTest, ListsOneNamespaceOrAll) {
+  Names store;
+  for (const char* space : {"a", "ab", "b"}) {
+    for (const char* name : {"x", "y"}) {
+      Identity identity;
+      identity.key = {space, name};
+      store.Put(std::make_shared<const Cached<int>>(std::move(identity), 0));
+    }
+  }
+  const auto found = store.List("a");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found.front()->key, (Key{"a", "x"}));
+  EXPECT_EQ(found.back()->key, (Key{"a", "y"}));
+  EXPECT_TRUE(store.List("aa").empty());
+  EXPECT_EQ(store.List().size(), 6U);
+}
+
 TEST(StoreTest, AnIdentityIsReadOfAnyObject) {
   const Identity pod = IdentityOf({{"metadata",
                                     {{"name", "a"},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "api/base/rfc3339.h"
+#include "api/v1/names.h"
 
 namespace lockstep::metrics {
 namespace {
@@ -79,6 +80,21 @@ TEST(JobTransitionTest, RecoveryIsMeasuredFromTheRestart) {
   const TrainingJob running = Job({Condition("Running", "2026-05-01T12:01:02Z")});
   EXPECT_EQ(Compare(&before, running).seconds_to_recover, 2.0);
   EXPECT_EQ(Compare(&before, running).seconds_to_running, std::nullopt);
+}
+
+TEST(JobTransitionTest, OnlyTheBundledTrainersExitCodeSaysThatAJobDiverged) {
+  TrainingJob job = Job({Condition("Failed", kStart, "ReplicaFailed")});
+  job.spec.training.emplace();
+  EXPECT_FALSE(HasDiverged(job));
+  job.status.failure = api::Failure{.exit_code = 10};
+  EXPECT_FALSE(HasDiverged(job));
+  job.status.failure->exit_code = api::kExitDiverged;
+  EXPECT_TRUE(HasDiverged(job));
+  job.spec.training.reset();
+  EXPECT_FALSE(HasDiverged(job)) << "another program's 20 may mean anything";
+  job.spec.training.emplace();
+  job.status.conditions = {Condition("Restarting", kStart)};
+  EXPECT_FALSE(HasDiverged(job));
 }
 
 }  // namespace

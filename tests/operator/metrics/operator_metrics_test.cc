@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Snapshot::Job Job(const std::string& name, const std::string& state) {
-  return {"default", name, state};
+  return {.namespace_name = "default", .name = name, .state = state};
 }
 
 api::TrainingJob Failed(const std::string& reason) {
@@ -34,6 +34,14 @@ api::TrainingJob Failed(const std::string& reason) {
   return job;
 }
 
+constexpr char kLastEvent[] = "lockstep_operator_watch_last_event_timestamp_seconds{";
+// The line that begins so.
+std::string LineOf(const std::string& text, const std::string& begin) {
+  const std::size_t at = text.find("\n" + begin);
+  if (at == std::string::npos) return "";
+  return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
 struct OperatorMetricsTest : ::testing::Test {
   testing::FakeClock clock;
   OperatorMetrics metrics{clock, "1.2.3"};
@@ -42,9 +50,9 @@ struct OperatorMetricsTest : ::testing::Test {
 };
 
 TEST_F(OperatorMetricsTest, CallsAreCountedByVerbResourceAndCode) {
-  metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(3));
-  metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(30));
-  metrics.OnCall(Verb::kCreate, kPodKind, absl::AlreadyExistsError("x"), milliseconds(3));
+  metrics.OnCall(Verb::kCreate, kPodKind, "", absl::OkStatus(), milliseconds(3));
+  metrics.OnCall(Verb::kCreate, kPodKind, "", absl::OkStatus(), milliseconds(30));
+  metrics.OnCall(Verb::kCreate, kPodKind, "", absl::AlreadyExistsError("x"), milliseconds(3));
   const std::string text = Text();
   const std::string name = "lockstep_operator_kube_client_requests_total";
   for (const auto& [code, count] : {std::pair("OK", 2), std::pair("ALREADY_EXISTS", 1)}) {
@@ -59,9 +67,9 @@ TEST_F(OperatorMetricsTest, CallsAreCountedByVerbResourceAndCode) {
 }
 
 TEST_F(OperatorMetricsTest, AWatchThatWeStoppedIsNoRestart) {
-  metrics.OnCall(Verb::kWatch, kPodKind, absl::CancelledError("stopped"), milliseconds(1));
+  metrics.OnCall(Verb::kWatch, kPodKind, "", absl::CancelledError("stopped"), milliseconds(1));
   EXPECT_THAT(Text(), Not(HasSubstr("watch_restarts_total{")));
-  metrics.OnCall(Verb::kWatch, kPodKind, absl::OutOfRangeError("410"), milliseconds(1));
+  metrics.OnCall(Verb::kWatch, kPodKind, "", absl::OutOfRangeError("410"), milliseconds(1));
   EXPECT_THAT(Text(), HasSubstr("reason=\"Gone\""));
 }
 
@@ -74,6 +82,14 @@ TEST_F(OperatorMetricsTest, SeriesOfAJobEndWithTheJob) {
   snapshot.jobs.pop_back();
   EXPECT_THAT(Text(), Not(HasSubstr("trainingjob=\"b\"")));
   EXPECT_THAT(Text(), Not(HasSubstr("Succeeded")));
+}
+
+TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamed) {
+  snapshot.jobs = {Job("a", "Failed"), Job("b", "Failed")};
+  snapshot.jobs.back().diverged = true;
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_diverged{namespace=\"default\","
+                                "trainingjob=\"b\"} 1\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("job_diverged{namespace=\"default\",trainingjob=\"a\"}")));
 }
 
 TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
@@ -95,12 +111,22 @@ TEST_F(OperatorMetricsTest, FailuresBeginAtZeroSoThatTheFirstIsAnIncrease) {
 }
 
 TEST_F(OperatorMetricsTest, EndsOfAWatchBeginAtZeroWithItsFirstEvent) {
-  metrics.OnWatchEvent(kPodKind);
+  metrics.OnWatchEvent(kPodKind, "");
   for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
     EXPECT_THAT(Text(), HasSubstr(fmt::format("lockstep_operator_watch_restarts_total{{reason="
                                               "\"{}\",resource=\"pods\"}} 0\n",
                                               reason)));
   }
+}
+
+TEST_F(OperatorMetricsTest, OfSeveralNamespacesTheQuietestWatchIsShown) {
+  metrics.OnWatchEvent(kPodKind, "team-a");
+  const std::string first = Text();
+  clock.Advance(std::chrono::minutes(20));
+  metrics.OnWatchEvent(kPodKind, "team-b");
+  EXPECT_EQ(LineOf(Text(), kLastEvent), LineOf(first, kLastEvent));
+  metrics.OnWatchEvent(kPodKind, "team-a");
+  EXPECT_NE(LineOf(Text(), kLastEvent), LineOf(first, kLastEvent));
 }
 
 TEST_F(OperatorMetricsTest, ReasonsThatOthersWroteAreBounded) {
@@ -143,12 +169,13 @@ std::map<std::string, std::string> Exported(const std::string& text) {
 
 TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   // Families without a sample are not shown.
-  metrics.OnCall(Verb::kCreate, kPodKind, absl::OkStatus(), milliseconds(3));
-  metrics.OnCall(Verb::kWatch, kPodKind, absl::OkStatus(), milliseconds(3));
-  metrics.OnWatchEvent(kPodKind);
+  metrics.OnCall(Verb::kCreate, kPodKind, "", absl::OkStatus(), milliseconds(3));
+  metrics.OnCall(Verb::kWatch, kPodKind, "", absl::OkStatus(), milliseconds(3));
+  metrics.OnWatchEvent(kPodKind, "");
   const api::TrainingJob before;
   metrics.OnJobChange(&before, Failed("DeadlineExceeded"));
-  snapshot.jobs = {Job("a", "Running")};
+  snapshot.jobs = {Job("a", "Running"), Job("b", "Failed")};
+  snapshot.jobs.back().diverged = true;
   snapshot.caches = {{"pods", true, 3}};
   EXPECT_EQ(Exported(Text()), Documented());
 }

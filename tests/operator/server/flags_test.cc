@@ -16,7 +16,9 @@ namespace lockstep::server {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
@@ -57,7 +59,7 @@ TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   EXPECT_EQ(flags.health_probe_bind_address, "127.0.0.1:9");
   EXPECT_FALSE(flags.leader_elect);
   EXPECT_EQ(flags.leader_election_namespace, "a");
-  EXPECT_EQ(flags.namespace_name, "b");
+  EXPECT_THAT(flags.namespaces, ElementsAre("b"));
   EXPECT_EQ(flags.controller_threads, 8);
   EXPECT_TRUE(flags.watch_nodes);
   EXPECT_FALSE(flags.poll_progress);
@@ -74,6 +76,38 @@ TEST(FlagsTest, LeaderElectionIsOnUnlessSwitchedOff) {
     EXPECT_EQ(Parse(args, flags), std::nullopt);
     EXPECT_TRUE(flags.leader_elect);
   }
+}
+
+TEST(FlagsTest, NamespacesAreListedOrRepeatedAndCountOnce) {
+  const std::vector<std::vector<const char*>> ways = {
+      {"--namespace=b,a"}, {"--namespace", "a,b,a"}, {"--namespace=a", "--namespace=b"}};
+  for (const auto& args : ways) {
+    Flags flags;
+    EXPECT_EQ(Parse(args, flags), std::nullopt);
+    EXPECT_THAT(flags.namespaces, ElementsAre("a", "b"));
+  }
+}
+
+TEST(FlagsTest, NoNamespaceStandsForAll) {
+  for (const auto& args : {std::vector<const char*>{}, {"--namespace", ""}}) {
+    Flags flags;
+    EXPECT_EQ(Parse(args, flags), std::nullopt);
+    EXPECT_THAT(flags.namespaces, IsEmpty());
+  }
+}
+
+TEST(FlagsTest, NamespacesThatCannotBeAreNamed) {
+  EXPECT_THAT(ErrorOf({"--namespace=a,Team_B"}),
+              AllOf(HasSubstr("--namespace"), HasSubstr("found \"a,Team_B\""), HasSubstr("63")));
+  EXPECT_THAT(ErrorOf({"--namespace=a b"}), HasSubstr("found \"a b\""));
+  // A variable that was not set must not have all served.
+  EXPECT_THAT(ErrorOf({"--namespace=a,"}), HasSubstr("--namespace"));
+  EXPECT_THAT(ErrorOf({"--namespace=a", "--namespace", ""}), HasSubstr("--namespace"));
+  EXPECT_THAT(ErrorOf({"--namespace=", "--kueue"}), HasSubstr("--namespace"));
+  std::string many = "--namespace=n0";
+  for (int i = 1; i <= 100; ++i) many += ",n" + std::to_string(i);
+  EXPECT_THAT(ErrorOf({many.c_str()}),
+              AllOf(HasSubstr("found 101 namespaces"), HasSubstr("at most 100")));
 }
 
 TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {

@@ -95,6 +95,19 @@ TEST(AsyncSaverTest, FailureIsReportedAndTheNextSaveStillRuns) {
   saver.Save(SnapshotOfStep(30));
   EXPECT_TRUE(saver.Wait().ok());
   EXPECT_EQ(saver.outcome().last_saved_step, 30);
+  EXPECT_EQ(saver.outcome().durations.count(), 2) << "of those that were saved";
+}
+
+TEST(AsyncSaverTest, TellsHowMuchIsInACheckpoint) {
+  GatedStore store;
+  AsyncSaver saver(store);
+  Snapshot snapshot = SnapshotOfStep(10);
+  snapshot.model = {{.name = "a", .shape = {6}, .data = std::vector<float>(6)}};
+  snapshot.optimizer = {{.name = "a", .shape = {4}, .data = std::vector<float>(4)}};
+  store.Permit(1);
+  saver.Save(std::move(snapshot));
+  ASSERT_TRUE(saver.Wait().ok());
+  EXPECT_EQ(saver.outcome().last_saved_bytes, 40);
 }
 
 TEST(AsyncSaverTest, DestructorFinishesTheSaveUnderWay) {

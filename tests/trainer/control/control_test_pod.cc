@@ -87,6 +87,9 @@ class TellingMetrics final : public MetricsServer {
     Tell(fmt::format("metrics {}", local_rank));
   }
   void CountReplicaRestart(int local_rank) override { Tell(fmt::format("restart {}", local_rank)); }
+  void ShowRefusals(std::function<std::int64_t()> refusals) override {
+    Tell(fmt::format("refusals {}", refusals()));
+  }
 };
 
 int RunPod() {

@@ -198,6 +198,11 @@ TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
   EXPECT_EQ(pod.Next("restart"), "0");
 }
 
+TEST(SupervisorTest, TheLeadingPodShowsWhomItsRendezvousRefuses) {
+  Pod leader(Settings{{"TEST_REPLICA", "progress"}});
+  EXPECT_EQ(leader.Next("refusals"), "0");
+}
+
 TEST(SupervisorTest, OutsideTheInPlaceScopeAReplicasEndIsThePods) {
   Pod pod(Settings{{"TEST_IN_PLACE", "0"}});
   Send(pod.NextJoined().pid, SIGKILL);

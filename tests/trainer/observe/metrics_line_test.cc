@@ -21,7 +21,10 @@ ReplicaMetrics Sample() {
   metrics.loss = 0.1;
   metrics.examples_total = std::numeric_limits<std::int64_t>::max();
   metrics.rendezvous_seconds = 0.25;
+  metrics.gradient_norm = 2.5;
+  metrics.checkpoint_bytes = 1'000'000;
   metrics.step_seconds.Observe(0.5);
+  metrics.checkpoint_durations.Observe(7);
   metrics.last_checkpoint_step = -1;
   metrics.last_checkpoint_time = 1.7e9;
   return metrics;
@@ -51,6 +54,9 @@ TEST(MetricsLineTest, DecodesWhatItEncoded) {
   EXPECT_EQ(decoded->rendezvous_seconds, 0.25);
   EXPECT_EQ(decoded->step_seconds.counts, Sample().step_seconds.counts);
   EXPECT_EQ(decoded->step_seconds.sum, 0.5);
+  EXPECT_EQ(decoded->gradient_norm, 2.5);
+  EXPECT_EQ(decoded->checkpoint_bytes, 1'000'000);
+  EXPECT_EQ(decoded->checkpoint_durations.sum, 7);
 }
 
 TEST(MetricsLineTest, DivergedLossArrivesAsNaN) {
@@ -65,10 +71,10 @@ TEST(MetricsLineTest, FaultsAreNamed) {
   EXPECT_THAT(ErrorOf(With("1234", "\"x\"")), HasSubstr("metrics.step: found \"x\""));
   EXPECT_THAT(ErrorOf(With("1234", "1.5")), HasSubstr("metrics.step: found 1.5"));
   EXPECT_THAT(ErrorOf(With("1234", "9223372036854775808")), HasSubstr("metrics.step"));
-  EXPECT_THAT(ErrorOf(With("[0,", "[")), HasSubstr("metrics.stepSeconds: found [0,0,0"));
+  EXPECT_THAT(ErrorOf(With("[0,", "[")), HasSubstr("metrics.checkpointDurations: found [0,0,0"));
   EXPECT_THAT(ErrorOf(With("[0,", "[-1,")), HasSubstr("expected a list of numbers in range"));
   EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":-1")), HasSubstr("metrics.rank: found -1"));
-  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 29 fields"));
+  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 33 fields"));
 }
 
 TEST(MetricsLineTest, NoDamageCrashes) {

@@ -58,7 +58,9 @@ class ReporterTest : public ::testing::Test {
   void Step(milliseconds takes) {
     clock_.Advance(takes);
     const StepTotals totals{
-        .loss = 1, .examples = static_cast<double>(session_->plan().GlobalExamples(state_.step))};
+        .loss = 1,
+        .examples = static_cast<double>(session_->plan().GlobalExamples(state_.step)),
+        .gradient_norm = 0.5};
     ApplyStep(totals, session_->plan(), state_);
     reporter_->StepDone(totals, state_, seconds_);
   }
@@ -135,6 +137,27 @@ TEST_F(ReporterTest, AnEvaluationThatWasRestoredIsReported) {
   std::ifstream file(path);
   const std::string message{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(message, ::testing::HasSubstr("\"testAccuracy\":0.9")) << message;
+}
+
+TEST_F(ReporterTest, TheGradientsNormIsThatOfTheLatestStep) {
+  Step(milliseconds(10));
+  EXPECT_EQ(LastLine().gradient_norm, 0.5);
+}
+
+TEST_F(ReporterTest, CheckpointsAreReportedWithTheirTimeSizeAndFailures) {
+  AsyncSaver::Outcome outcome{.status = absl::ResourceExhaustedError("disk full"),
+                              .last_saved_step = 3,
+                              .last_saved_folder = "step-3",
+                              .failures = 1,
+                              .durations = {},
+                              .last_saved_bytes = 4096};
+  outcome.durations.Observe(2);
+  reporter_->CheckpointOutcome(outcome);
+  const ReplicaMetrics line = LastLine();
+  EXPECT_EQ(line.checkpoint_failures, 1);
+  EXPECT_EQ(line.checkpoint_bytes, 4096);
+  EXPECT_EQ(line.checkpoint_durations.sum, 2);
+  EXPECT_EQ(line.last_checkpoint_step, 3);
 }
 
 TEST_F(ReporterTest, AllReduceBytesAreThoseOfTheStepsOfAGroup) {

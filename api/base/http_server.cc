@@ -1,4 +1,4 @@
-#include "operator/health/http_server.h"
+#include "api/base/http_server.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 #include "api/base/clock.h"
 #include "api/base/status.h"
 
-namespace lockstep::health {
+namespace lockstep {
 namespace {
 
 constexpr int kMaxPort = 65535;
@@ -317,4 +317,4 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   return std::make_unique<PollingServer>(std::move(listener->socket), listener->port, pages);
 }
 
-}  // namespace lockstep::health
+}  // namespace lockstep

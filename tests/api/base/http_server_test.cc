@@ -1,4 +1,4 @@
-#include "operator/health/http_server.h"
+#include "api/base/http_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "tests/support/http_request.h"
 
-namespace lockstep::health {
+namespace lockstep {
 namespace {
 
 using lockstep::testing::Request;
@@ -69,9 +69,13 @@ TEST(HttpServerTest, ARequestWithoutEndIsCutOff) {
   EXPECT_THAT(Request(server->port(), "GET", "/well?x=1"), HasSubstr("200 OK"));
 }
 
-TEST(HttpServerTest, WithoutAHostAllAddressesAreServed) {
-  const auto server = StartPages(":0");
-  EXPECT_THAT(Request(server->port(), "GET", "/well"), HasSubstr("200 OK"));
+TEST(HttpServerTest, WithoutAHostAllAddressesAreServedOfBothFamilies) {
+  for (const char* address : {":0", "[::]:0"}) {
+    const auto server = StartPages(address);
+    for (const bool ipv6 : {false, true}) {
+      EXPECT_THAT(Request(server->port(), "GET", "/well", ipv6), HasSubstr("200 OK")) << address;
+    }
+  }
 }
 
 TEST(HttpServerTest, ATakenPortIsNamed) {
@@ -94,4 +98,4 @@ TEST(BindAddressTest, WhatIsNoneIsShown) {
 }
 
 }  // namespace
-}  // namespace lockstep::health
+}  // namespace lockstep

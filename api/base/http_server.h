@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace lockstep::health {
+namespace lockstep {
 
 struct HttpAnswer {
   int status = 200;
@@ -21,7 +21,8 @@ struct HttpAnswer {
 // Called on the server's thread.
 using HttpPage = std::function<HttpAnswer()>;
 
-// "HOST:PORT", "[::1]:PORT", or ":PORT" for all addresses; InvalidArgument says what was found.
+// "HOST:PORT", "[::1]:PORT", or for all addresses, those of IPv4 included, ":PORT" or "[::]:PORT";
+// InvalidArgument says what was found.
 absl::Status CheckBindAddress(const std::string& address);
 
 class HttpServer {
@@ -34,4 +35,4 @@ class HttpServer {
   virtual int port() const = 0;
 };
 
-}  // namespace lockstep::health
+}  // namespace lockstep
