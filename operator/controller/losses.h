@@ -26,8 +26,8 @@ struct Loss {
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
 // Pods that have failed, are being deleted or cannot be reached, of a gang that has run those that
-// have vanished, and a leading replica that waits for peers that have finished; none of them charged
-// before. The earliest end comes first. They point into `observed`.
+// have vanished, and a leading replica that waits for peers that have finished; none of them
+// charged before. The earliest end comes first. They point into `observed`.
 std::vector<Loss> NewLosses(const Observed& observed);
 
 // True if `replica` leads a group of the bundled trainer of which somebody has finished. Members
