@@ -108,6 +108,25 @@ void AddCluster(CLI::App& app, Flags& flags) {
       ->type_name("NUMBER");
 }
 
+void AddIsolation(CLI::App& app, Flags& flags) {
+  app.add_flag("--job-tokens", flags.job_tokens,
+               "Give the pods of a job with a `training` section a token that they prove to each "
+               "other; on unless =false");
+  app.add_option("--token-key-secret", flags.token_key_secret,
+                 "The Secret of the operator's own namespace with the key that tokens are made of; "
+                 "the operator creates it")
+      ->check([](const std::string& name) {
+        return name.empty() ? std::string("found \"\", expected the name of a Secret") : "";
+      })
+      ->type_name("NAME");
+  app.add_flag("--network-policies", flags.network_policies,
+               "Make a NetworkPolicy for each job with a `training` section, or with "
+               "`networkPolicy: Isolated`; on unless =false");
+  app.add_option("--scraper-namespace", flags.scraper_namespace,
+                 "The namespace that these let in on the metrics port; 0: none")
+      ->type_name("NAMESPACE");
+}
+
 void AddJobs(CLI::App& app, Flags& flags) {
   app.add_option("--controller-threads", flags.controller_threads,
                  "Jobs that are looked at at the same time")
@@ -151,6 +170,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   AddCluster(app, flags);
   AddServing(app, flags);
   AddJobs(app, flags);
+  AddIsolation(app, flags);
   app.add_option("--log-level", flags.log_level, "Records below it are dropped")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->type_name("debug|info|warning|error");

@@ -21,6 +21,10 @@ struct Flags {
   bool kueue = false;
   bool watch_nodes = false;
   bool poll_progress = true;
+  bool job_tokens = true;
+  std::string token_key_secret = "lockstep-operator-key";  // in the operator's own namespace
+  bool network_policies = true;
+  std::string scraper_namespace = "monitoring";  // "0": none
   double settling_seconds = 10;
   std::string trainer_image;  // ParseFlags: the one of the same version
   std::string log_level = "info";

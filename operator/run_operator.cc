@@ -36,6 +36,7 @@ namespace {
 constexpr char kLeaseName[] = "lockstep-operator";
 // As long as a candidate's questions about the lease come through, it is able to lead.
 constexpr Duration kLeaseSilence = std::chrono::seconds(30);
+constexpr Duration kKeyRetry = std::chrono::seconds(10);
 
 std::string HostName() {
   std::array<char, HOST_NAME_MAX + 1> name{};
@@ -73,10 +74,17 @@ kube::RestClientOptions LeaseOptions() {
   return options;
 }
 
+// The operator's own namespace is the cluster configuration's.
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
+                                                   const kube::RestConfig& cluster,
+                                                   controller::JobTokens* tokens,
                                                    metrics::OperatorMetrics& metrics) {
   controller::JobControllerOptions options;
   options.namespaces = flags.namespaces;
+  options.tokens = tokens;
+  options.settings.network_policies = flags.network_policies;
+  if (flags.poll_progress) options.settings.operator_namespace = cluster.namespace_name;
+  if (flags.scraper_namespace != "0") options.settings.scraper_namespace = flags.scraper_namespace;
   options.workers = flags.controller_threads;
   options.instance = HostName();
   options.settings.trainer_image = flags.trainer_image;
@@ -117,7 +125,10 @@ class Operator {
   void Run(std::stop_token stop);
 
  private:
+  controller::JobTokens* TokensOf(const Flags& flags, const Clock& clock,
+                                  const kube::RestConfig& cluster);
   controller::ProgressSource& ProgressOf(const Flags& flags);
+  void LoadKey(const std::stop_token& stop);
   void AddChecks();
   absl::Status CheckWorkers() const;
   absl::Status CheckAbleToLead() const;
@@ -133,6 +144,7 @@ class Operator {
   const std::unique_ptr<kube::RestClient> api_, lease_api_;
   kube::InstrumentedClient client_, lease_client_;
   const controller::DnsAddresses addresses_;
+  std::optional<controller::JobTokens> tokens_;
   controller::NoProgress no_progress_;
   std::optional<progress::ProgressPoller> poller_;
   controller::JobController controller_;
@@ -156,16 +168,27 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       client_(*api_, clock, {&headway_, &metrics_}),
       lease_client_(*lease_api_, clock, {&headway_, &metrics_}),
       controller_(client_, addresses_, ProgressOf(flags), clock,
-                  ControllerOptions(flags, metrics_)),
+                  ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), metrics_)),
       election_(ElectionOptions(flags, cluster)),
       elector_(lease_client_, clock, election_, ExitWithoutLease) {
   AddChecks();
 }
 
+controller::JobTokens* Operator::TokensOf(const Flags& flags, const Clock& clock,
+                                          const kube::RestConfig& cluster) {
+  if (!flags.job_tokens) return nullptr;
+  return &tokens_.emplace(client_, clock,
+                          kube::Key{cluster.namespace_name, flags.token_key_secret});
+}
+
 // Pods are a tenant's: where that is not wanted, none is asked.
 controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   if (!flags.poll_progress) return no_progress_;
-  return poller_.emplace(progress::PollerOptions());
+  progress::PollerOptions options;
+  options.token_of = [this](const std::string& job_uid) {
+    return tokens_ ? tokens_->For(job_uid) : api::JobToken();
+  };
+  return poller_.emplace(std::move(options));
 }
 
 void Operator::AddChecks() {
@@ -262,6 +285,27 @@ bool Operator::Lead(std::stop_token stop) {
   return acquired.ok();
 }
 
+// Jobs that run already are asked how far they are, which takes their tokens; new ones load the key
+// themselves.
+void Operator::LoadKey(const std::stop_token& stop) {
+  if (!tokens_) return;
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  std::string told;
+  while (!stop.stop_requested()) {
+    const absl::Status loaded = tokens_->Load();
+    if (loaded.ok()) return;
+    if (told != loaded.message()) {
+      told = std::string(loaded.message());
+      LogError("jobs with a `training` section wait",
+               {{"error", told},
+                {"hint", "grant what docs/security.md lists, or start with --job-tokens=false"}});
+    }
+    stopped.wait_for(lock, stop, kKeyRetry, [] { return false; });
+  }
+}
+
 void Operator::Run(std::stop_token stop) {
   if (!Lead(stop)) return;
   leads_ = true;
@@ -272,6 +316,7 @@ void Operator::Run(std::stop_token stop) {
     }
   }
   controller_.Start();
+  LoadKey(stop);
   std::mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);

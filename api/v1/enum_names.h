@@ -63,6 +63,9 @@ inline constexpr EnumName<CleanPodPolicy> kEnumNames<CleanPodPolicy>[] = {
     {CleanPodPolicy::kAll, "All"},
     {CleanPodPolicy::kNone, "None"}};
 template <>
+inline constexpr EnumName<NetworkPolicy> kEnumNames<NetworkPolicy>[] = {
+    {NetworkPolicy::kIsolated, "Isolated"}, {NetworkPolicy::kNone, "None"}};
+template <>
 inline constexpr EnumName<ConditionStatus> kEnumNames<ConditionStatus>[] = {
     {ConditionStatus::kTrue, "True"},
     {ConditionStatus::kFalse, "False"},

@@ -24,6 +24,8 @@ inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 
 // And which container decides its outcome.
 inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-container";
+// And the Secret that its job's token was mounted from.
+inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
 // Of a Workload: its roles' pod templates.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
 

@@ -64,6 +64,7 @@ void Fields(auto& visit, Like<TrainingJobSpec> auto& spec) {
   visit.Field("elastic", spec.elastic);
   visit.Field("restartScope", spec.restart_scope);
   visit.Field("successPolicy", spec.success_policy);
+  visit.Field("networkPolicy", spec.network_policy);
   visit.Field("runPolicy", spec.run_policy);
 }
 

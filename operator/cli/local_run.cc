@@ -10,7 +10,6 @@
 #include "operator/controller/main_container.h"
 #include "operator/controller/observed.h"
 #include "operator/controller/render.h"
-#include "operator/local/token_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,24 +25,26 @@ constexpr Duration kPollInterval = std::chrono::milliseconds(200);
 kube::Kind KindOf(const Object& object) {
   const std::string kind = object.value("kind", "");
   if (kind == "ConfigMap") return local::kConfigMapKind;
-  if (kind == "Secret") return local::kSecretKind;
+  if (kind == "Secret") return kube::kSecretKind;
   return {"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"};
 }
 
-controller::JobControllerOptions ControllerOptions(const std::string& namespace_name) {
+controller::JobControllerOptions ControllerOptions(const std::string& namespace_name,
+                                                   controller::JobTokens& tokens) {
   controller::JobControllerOptions options;
   options.namespaces = {namespace_name};
   options.workers = 1;
   options.instance = "lockstep-run";
+  options.tokens = &tokens;
   options.settings.status_interval = kStatusInterval;
   options.settings.settling = kSettling;
   return options;
 }
 
-progress::PollerOptions PollerSettings(const api::JobToken& token) {
+progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
   progress::PollerOptions options;
   options.interval = kPollInterval;
-  options.token_of = [token](const std::string&) { return token; };
+  options.token_of = [&tokens](const std::string& job_uid) { return tokens.For(job_uid); };
   return options;
 }
 
@@ -82,13 +83,14 @@ absl::Status CheckVolumeNames(const std::vector<Object>& pods,
 }  // namespace
 
 LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox,
-                   const Clock& clock, local::KubeletOptions kubelet, const api::JobToken& token,
+                   const Clock& clock, local::KubeletOptions kubelet,
                    const std::string& namespace_name)
     : inbox_(inbox),
       addresses_(std::move(addresses)),
       client_(clock, {.history = 4096, .node_name = kNode}),
-      poller_(PollerSettings(token)),
-      controller_(client_, *addresses_, poller_, clock, ControllerOptions(namespace_name)),
+      tokens_(client_, clock, {namespace_name, "lockstep-run-key"}),
+      poller_(PollerSettings(tokens_)),
+      controller_(client_, *addresses_, poller_, clock, ControllerOptions(namespace_name, tokens_)),
       kubelet_(client_, *addresses_, clock, std::move(kubelet)) {}
 
 absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
@@ -102,7 +104,6 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   local::KubeletOptions kubelet;
   kubelet.node_name = kNode;
   kubelet.mark = options.mark;
-  kubelet.token_file = options.work_dir + "/token";
   kubelet.host = local::ThisHost();
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
@@ -111,9 +112,8 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
     LOCKSTEP_RETURN_IF_ERROR(local::CheckPod(pod, kubelet.volumes));
   }
 
-  LOCKSTEP_ASSIGN_OR_RETURN(const api::JobToken token, local::MakeTokenFile(kubelet.token_file));
-  std::unique_ptr<LocalRun> run(new LocalRun(std::move(addresses), inbox, clock, kubelet, token,
-                                             job.metadata.namespace_name));
+  std::unique_ptr<LocalRun> run(
+      new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));
   const Object* main = pods.empty() ? nullptr : controller::FindMainContainer(pods.front());
   if (main != nullptr) {
     run->leading_ = kube::KeyOf(pods.front());

@@ -50,14 +50,14 @@ class LocalRun {
 
  private:
   LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox, const Clock& clock,
-           local::KubeletOptions kubelet, const api::JobToken& token,
-           const std::string& namespace_name);
+           local::KubeletOptions kubelet, const std::string& namespace_name);
   absl::Status CreateObjects(const JobFile& file);
   void Watch(const kube::Kind& kind, const std::string& namespace_name);
 
   Inbox& inbox_;
   std::unique_ptr<local::LocalAddresses> addresses_;
   local::MemoryClient client_;
+  controller::JobTokens tokens_;  // of a key that nobody else has, and that ends with the run
   progress::ProgressPoller poller_;
   controller::JobController controller_;
   local::ProcessKubelet kubelet_;

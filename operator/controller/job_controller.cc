@@ -31,12 +31,17 @@ int MostOfANamespace(int workers) {
   return std::max(1, workers - std::max(1, workers / 8));
 }
 
+JobControllerOptions Agreeing(JobControllerOptions options) {
+  options.settings.job_tokens = options.tokens != nullptr;
+  return options;
+}
+
 }  // namespace
 
 JobController::JobController(kube::Client& client, const Addresses& addresses,
                              ProgressSource& progress, const Clock& clock,
                              JobControllerOptions options)
-    : options_(std::move(options)),
+    : options_(Agreeing(std::move(options))),
       queue_(clock, options_.retry, 1, MostOfANamespace(options_.workers)),
       jobs_(client, kTrainingJobKind, Served(options_), Following(options_, ""), ObserveJob),
       pods_(client, kube::kPodKind, Served(options_),
@@ -48,7 +53,7 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
       reconciler_(client,
                   {jobs_.store(), pods_.store(), services_.store(), FollowPodGroups(client),
                    FollowWorkloads(client), FollowNodes(client)},
-                  addresses, progress, events_, clock, options_.settings),
+                  addresses, progress, events_, clock, options_.settings, options_.tokens),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
   queue_.SetObserver(options_.queue_observer);

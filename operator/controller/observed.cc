@@ -98,6 +98,7 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   const Object& annotations = Member(metadata, "annotations");
   pod.cluster_shape = TextMember(annotations, api::kAnnotationClusterShape);
   pod.spec_hash = TextMember(annotations, api::kAnnotationSpecHash);
+  pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
     pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
   }

@@ -60,6 +60,7 @@ struct ObservedPod {
   bool disruption_target = false;        // the condition: preempted, drained, node gone
   std::string disruption_reason;         // "PreemptionByScheduler"
   std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h
+  bool has_token = false;                // its job's token is mounted into it
   bool operator==(const ObservedPod&) const = default;
 };
 
@@ -84,6 +85,8 @@ struct ObservedJob {
 struct Observed : ObservedJob {
   std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
   bool has_service = false;
+  // This process has made them since pods were last wanted; see guard_rule.h.
+  bool has_token_secret = false, has_network_policy = false;
   std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
   std::optional<ObservedWorkload> workload;    // of the job, if Kueue decides when it runs
   std::vector<std::string> name_conflicts;     // wanted names that another owner has

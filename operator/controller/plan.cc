@@ -28,6 +28,11 @@ std::optional<Plan> PlanNothing(const Observed& observed) {
   return plan;
 }
 
+bool IsGuard(const Action& action) {
+  return std::holds_alternative<CreateTokenSecret>(action) ||
+         std::holds_alternative<CreateNetworkPolicy>(action);
+}
+
 // As far as this process or the job's status knows.
 bool HasHadPods(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
@@ -110,6 +115,23 @@ Plan Finalized(const Observed& observed, Plan plan) {
 }
 
 }  // namespace
+
+bool MakesPods(const Plan& plan) {
+  return std::ranges::any_of(
+      plan.actions, [](const Action& action) { return std::holds_alternative<CreatePod>(action); });
+}
+
+bool IsCreate(const Action& action) {
+  return IsGuard(action) || std::holds_alternative<CreateService>(action) ||
+         std::holds_alternative<CreatePod>(action) ||
+         std::holds_alternative<CreatePodGroup>(action) ||
+         std::holds_alternative<CreateWorkload>(action);
+}
+
+int StageOf(const Action& action) {
+  if (!IsCreate(action)) return 0;
+  return IsGuard(action) ? 1 : 2;
+}
 
 Plan MakePlan(const Observed& observed) {
   if (auto nothing = PlanNothing(observed)) return *std::move(nothing);

@@ -14,10 +14,17 @@ namespace lockstep::controller {
 struct CreateService {
   bool operator==(const CreateService&) const = default;
 };
+struct CreateTokenSecret {
+  bool operator==(const CreateTokenSecret&) const = default;
+};
+struct CreateNetworkPolicy {
+  bool operator==(const CreateNetworkPolicy&) const = default;
+};
 struct CreatePod {
   api::Role role = api::Role::kWorker;
   int index = 0;
   int attempt = 0;
+  bool has_token = false;
   bool operator==(const CreatePod&) const = default;
 };
 struct DeletePod {
@@ -57,9 +64,10 @@ struct TellWorkload {  // a condition: PodsReady, Finished
   std::string reason, message;
   bool operator==(const TellWorkload&) const = default;
 };
-using Action = std::variant<CreateService, CreatePod, DeletePod, DeleteJob, CreatePodGroup,
-                            UpdatePodGroup, DeletePodGroup, SetSuspend, CreateWorkload,
-                            DeleteWorkload, ReleaseWorkload, TellWorkload>;
+using Action =
+    std::variant<CreateService, CreateTokenSecret, CreateNetworkPolicy, CreatePod, DeletePod,
+                 DeleteJob, CreatePodGroup, UpdatePodGroup, DeletePodGroup, SetSuspend,
+                 CreateWorkload, DeleteWorkload, ReleaseWorkload, TellWorkload>;
 
 struct PlannedEvent {
   enum class Type { kNormal, kWarning };
@@ -85,5 +93,12 @@ struct Plan {
 };
 
 Plan MakePlan(const Observed& observed);
+
+bool MakesPods(const Plan& plan);
+
+bool IsCreate(const Action& action);
+// In which order a plan's actions come: 0, those that create nothing; 1, what must be there before
+// a pod is; 2, pods and what they can wait for.
+int StageOf(const Action& action);
 
 }  // namespace lockstep::controller

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/base/check.h"
 #include "api/base/status.h"
 #include "operator/controller/build_pod.h"
+#include "operator/controller/build_token_secret.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
@@ -22,7 +24,7 @@ constexpr std::size_t kMostHelpers = 32;
 
 Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Addresses& addresses,
                        ProgressSource& progress, kube::EventRecorder& events, const Clock& clock,
-                       Settings settings)
+                       Settings settings, JobTokens* tokens)
     : client_(client),
       stores_(stores),
       addresses_(addresses),
@@ -30,9 +32,13 @@ Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Address
       events_(events),
       clock_(clock),
       settings_(std::move(settings)),
+      tokens_(tokens),
       helpers_(kMostHelpers),
       turns_(settings_.status_rate, settings_.status_burst),
-      count_turns_(settings_.status_rate, settings_.status_burst) {}
+      count_turns_(settings_.status_rate, settings_.status_burst) {
+  LOCKSTEP_CHECK(tokens_ != nullptr || !settings_.job_tokens,
+                 "job_tokens without the key for them");
+}
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
   kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);
@@ -52,6 +58,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   Observe(context);
   LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   Plan plan = MakePlan(context.observed);
+  if (!MakesPods(plan)) memory.has_token_secret = memory.has_network_policy = false;
   BoundActions(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
   if (const absl::Status acted = Act(plan, context); !acted.ok()) {
@@ -206,6 +213,8 @@ void Reconciler::Observe(Context& context) {
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
   observed.pods.reserve(pods.size());
   for (const auto& pod : pods) observed.pods.push_back(*pod->value);
+  observed.has_token_secret = context.memory.has_token_secret;
+  observed.has_network_policy = context.memory.has_network_policy;
   observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty();
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, context)) {
@@ -240,6 +249,7 @@ kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) 
   const Observed& observed = context.observed;
   kube::Object pod =
       BuildPod(*context.cluster, settings_, {create.role, create.index}, create.attempt);
+  if (create.has_token) MountToken(observed.job, pod);
   if (!observed.workload) return pod;
   const auto grant = observed.workload->granted.find(create.role);
   if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);

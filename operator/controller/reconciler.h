@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
 #include "operator/controller/cluster_spec.h"
+#include "operator/controller/job_tokens.h"
 #include "operator/controller/observed.h"
 #include "operator/controller/parallel.h"
 #include "operator/controller/plan.h"
@@ -46,12 +47,12 @@ struct Stores {
 };
 
 // Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
-// Everything passed by reference outlives it.
+// Everything passed by reference outlives it, and so do `tokens`, which Settings::job_tokens needs.
 class Reconciler {
  public:
   Reconciler(kube::Client& client, const Stores& stores, const Addresses& addresses,
              ProgressSource& progress, kube::EventRecorder& events, const Clock& clock,
-             Settings settings = {});
+             Settings settings = {}, JobTokens* tokens = nullptr);
 
   // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
   // Writes nothing before the caches have seen what earlier calls wrote.
@@ -98,6 +99,8 @@ class Reconciler {
     std::optional<CreateFault> create_fault;      // of the last try
     int create_failures = 0;                      // in a row
     std::optional<SteadyTime> creates_after;      // none is tried before
+    // Made since pods were last wanted.
+    bool has_token_secret = false, has_network_policy = false;
   };
   // One reconcile's values.
   struct Context {
@@ -132,6 +135,11 @@ class Reconciler {
   absl::Status Tell(Plan& plan, Context& context);  // one status write in its turn, then events
   absl::Status ApplyAction(const Action& action, Context& context);
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
+  absl::Status CreateTokenSecretOf(Context& context);
+  // What the operator may not read; `made` is set once it is there.
+  absl::Status CreateGuard(const kube::Kind& kind, const kube::Object& object, bool& made,
+                           Context& context);
+  static absl::Status FailCreate(absl::Status status, CreateFault fault, Context& context);
   absl::Status UpdatePodGroupOf(Context& context);
   absl::Status Suspend(const SetSuspend& change, Context& context);
   absl::Status CreateWorkloadOf(Context& context);
@@ -157,6 +165,7 @@ class Reconciler {
   kube::EventRecorder& events_;
   const Clock& clock_;
   const Settings settings_;
+  JobTokens* const tokens_;
   Helpers helpers_;
   std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;

@@ -7,7 +7,9 @@
 #include "api/base/log.h"
 #include "api/base/status.h"
 #include "api/v1/names.h"
+#include "operator/controller/build_network_policy.h"
 #include "operator/controller/build_service.h"
+#include "operator/controller/build_token_secret.h"
 #include "operator/controller/gang.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/reconciler.h"
@@ -47,13 +49,6 @@ bool IsRefusal(const absl::Status& status) {
          absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
 }
 
-bool IsCreate(const Action& action) {
-  return std::holds_alternative<CreateService>(action) ||
-         std::holds_alternative<CreatePod>(action) ||
-         std::holds_alternative<CreatePodGroup>(action) ||
-         std::holds_alternative<CreateWorkload>(action);
-}
-
 // Gone already: that one is no more. After a conflict it may be, or not: the caller looks again.
 absl::Status IgnoreGone(const absl::Status& status) {
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
@@ -86,13 +81,19 @@ void Reconciler::BoundActions(Plan& plan, const Memory& memory) const {
 
 absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context& context) {
   const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
-  const auto first_create = std::ranges::find_if(actions, IsCreate);
-  const auto others = static_cast<std::size_t>(first_create - actions.begin());
+  const auto count_before = [&actions](int stage) {
+    const auto end = std::ranges::find_if(
+        actions, [stage](const Action& action) { return StageOf(action) >= stage; });
+    return static_cast<std::size_t>(end - actions.begin());
+  };
+  const std::size_t others = count_before(2);
+  const bool has_guards = others > count_before(1);
   const bool carefully = context.memory.create_failures > 0;
   std::size_t step = carefully ? others + 1 : actions.size();
+  if (has_guards) step = others;  // pods wait for them
   absl::Status result;
   for (std::size_t begin = 0; begin < actions.size(); begin += step) {
-    if (carefully && begin > 0) step = begin - others + 1;  // 1, 2, 4 …
+    if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
     const std::size_t count = std::min(step, actions.size() - begin);
     result.Update(helpers_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
@@ -124,14 +125,9 @@ void Reconciler::NoteCreates(bool failed, Context& context) {
 }
 
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
-  const auto makes_pod = [](const Action& action) {
-    return std::holds_alternative<CreatePod>(action);
-  };
-  if (std::ranges::any_of(plan.actions, makes_pod)) {
-    context.cluster.emplace(context.observed.job, addresses_);
-  }
+  if (MakesPods(plan)) context.cluster.emplace(context.observed.job, addresses_);
   std::vector<Action> actions = plan.actions;
-  std::ranges::stable_partition(actions, [](const Action& action) { return !IsCreate(action); });
+  std::ranges::stable_sort(actions, {}, StageOf);
   const absl::Status acted = ActInSteps(actions, context);
   if (std::ranges::any_of(actions, IsCreate)) NoteCreates(context.refused, context);
   return acted;
@@ -182,6 +178,11 @@ absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
       Visitor{[&](const CreateService&) {
                 return Create(kube::kServiceKind, BuildService(job), context);
               },
+              [&](const CreateTokenSecret&) { return CreateTokenSecretOf(context); },
+              [&](const CreateNetworkPolicy&) {
+                return CreateGuard(kNetworkPolicyKind, BuildNetworkPolicy(job, settings_),
+                                   context.memory.has_network_policy, context);
+              },
               [&](const CreatePod& create) {
                 return Create(kube::kPodKind, PodOf(create, context), context);
               },
@@ -221,23 +222,18 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
   if (absl::IsAlreadyExists(made.status())) made = client_.Get(kind, kube::KeyOf(object));
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
-  const auto fail = [&context](absl::Status status, CreateFault fault) {
-    fault.message = std::string(status.message());
-    if (!context.fault) context.fault = std::move(fault);  // the first, as they come
-    return status;
-  };
   if (!made.ok()) {
     const bool permanent = kind == kube::kPodKind && absl::IsInvalidArgument(answer);
-    return fail(made.status(), {"", permanent, IsRefusal(answer)});
+    return FailCreate(made.status(), {"", permanent, IsRefusal(answer)}, context);
   }
   const std::string version = kube::ResourceVersion(*made);
   // An earlier call of ours may have made it; by name alone nothing is ours.
   if (kube::OwnerOf(*made) == context.memory.owner) {
     const auto seen = kind == kube::kPodKind ? stores_.pods.Get(kube::KeyOf(object)) : nullptr;
     if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
-      return fail(absl::FailedPreconditionError(fmt::format("{} {} exists and cannot be read",
-                                                            kind.plural, kube::Name(*made))),
-                  {.is_refusal = true});
+      return FailCreate(absl::FailedPreconditionError(fmt::format("{} {} exists and cannot be read",
+                                                                  kind.plural, kube::Name(*made))),
+                        {.is_refusal = true}, context);
     }
     context.memory.created[kube::Uid(*made)] = {&StoreOf(kind), version};
     return absl::OkStatus();
@@ -248,9 +244,40 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
                                                    clock_.Now()};
     return absl::OkStatus();
   }
-  return fail(absl::AlreadyExistsError(fmt::format("{} {} exists and belongs to another owner",
-                                                   kind.plural, kube::Name(*made))),
-              {.is_refusal = true});
+  return FailCreate(
+      absl::AlreadyExistsError(
+          fmt::format("{} {} exists and belongs to another owner", kind.plural, kube::Name(*made))),
+      {.is_refusal = true}, context);
+}
+
+// context.mutex is held.
+absl::Status Reconciler::FailCreate(absl::Status status, CreateFault fault, Context& context) {
+  fault.message = std::string(status.message());
+  if (!context.fault) context.fault = std::move(fault);  // the first, as they come
+  return status;
+}
+
+absl::Status Reconciler::CreateTokenSecretOf(Context& context) {
+  const api::TrainingJob& job = context.observed.job;
+  if (absl::Status loaded = tokens_->Load(); !loaded.ok()) {
+    const std::lock_guard lock(context.mutex);
+    return FailCreate(loaded, {.is_refusal = IsRefusal(loaded)}, context);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string token, tokens_->TextFor(job.metadata.uid));
+  return CreateGuard(kube::kSecretKind, BuildTokenSecret(job, token),
+                     context.memory.has_token_secret, context);
+}
+
+// The name holds the job's uid. So what exists under it is ours, or of somebody who may create such
+// an object in the job's namespace and got there first, which docs/security.md tells of. After an
+// answer that was lost the same is created again.
+absl::Status Reconciler::CreateGuard(const kube::Kind& kind, const kube::Object& object, bool& made,
+                                     Context& context) {
+  const absl::Status answer = client_.Create(kind, object).status();
+  const std::lock_guard lock(context.mutex);
+  made = answer.ok() || absl::IsAlreadyExists(answer);
+  if (made) return absl::OkStatus();
+  return FailCreate(answer, {.is_refusal = IsRefusal(answer)}, context);
 }
 
 kube::Store<kube::Object>::Ptr Reconciler::ChildOf(const kube::Store<kube::Object>& store,

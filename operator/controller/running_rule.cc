@@ -8,6 +8,7 @@
 #include "operator/controller/addresses.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/gang_rule.h"
+#include "operator/controller/guard_rule.h"
 #include "operator/controller/kueue_rule.h"
 #include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/made_from.h"
@@ -69,12 +70,16 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   }
   if (!PlanPodGroup(observed, plan)) return false;
   bool complete = true;
+  std::vector<CreatePod> pods;
+  const bool has_token = HasToken(observed);
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
-    plan.actions.emplace_back(CreatePod{replica.role, replica.index, observed.job.status.attempt});
+    pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token});
   }
+  if (!pods.empty()) PlanGuards(observed, plan);
+  plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;
 }
 

@@ -15,6 +15,12 @@ struct Settings {
   std::string gang_scheduler_name;
   // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
   bool kueue = false;
+  // Pods of jobs with `training` get their job's token.
+  bool job_tokens = false;
+  // Jobs that are to be isolated get a NetworkPolicy, which lets in progress polls from the first
+  // of these namespaces, and scrapes of metrics from the second; empty: from nowhere.
+  bool network_policies = false;
+  std::string operator_namespace, scraper_namespace;
   // Creates and deletes of one reconcile: whoever makes 10,000 pods looks at the job in between.
   std::size_t most_actions = 512;
   // After a create that failed none is tried for this long, then twice as long, and so on.

@@ -49,6 +49,7 @@ std::string ControllerUid(const Object& object);
 
 inline const Kind kPodKind{"", "v1", "Pod", "pods"};
 inline const Kind kServiceKind{"", "v1", "Service", "services"};
+inline const Kind kSecretKind{"", "v1", "Secret", "secrets"};
 inline const Kind kEventKind{"events.k8s.io", "v1", "Event", "events"};
 
 }  // namespace lockstep::kube

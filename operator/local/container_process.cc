@@ -103,7 +103,7 @@ absl::StatusOr<std::optional<std::string>> ValueFrom(const Object& pod, const Ob
     return ResourceOf(container, source["resourceFieldRef"]);
   }
   for (const auto& [field, kind] :
-       {std::pair{"configMapKeyRef", &kConfigMapKind}, {"secretKeyRef", &kSecretKind}}) {
+       {std::pair{"configMapKeyRef", &kConfigMapKind}, {"secretKeyRef", &kube::kSecretKind}}) {
     if (!source.contains(field)) continue;
     absl::StatusOr<std::string> value = KeyOfObject(pod, *kind, source[field], client);
     if (absl::IsNotFound(value.status()) && source[field].value("optional", false)) {
@@ -118,7 +118,7 @@ absl::Status AddEnvFrom(const Object& pod, const Object& container, kube::Client
                         Env& env) {
   for (const Object& from : container.value("envFrom", Object::array())) {
     const bool secret = from.contains("secretRef");
-    const kube::Kind& kind = secret ? kSecretKind : kConfigMapKind;
+    const kube::Kind& kind = secret ? kube::kSecretKind : kConfigMapKind;
     const Object reference = from.value(secret ? "secretRef" : "configMapRef", Object::object());
     const std::string name = reference.value("name", "");
     const auto object = client.Get(kind, {kube::Namespace(pod), name});

@@ -238,9 +238,6 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
     LOCKSTEP_ASSIGN_OR_RETURN(ProcessSpec process,
                               MakeProcess(told, container, paths, options_.host, client_));
     process.env[api::kEnvTerminationMessagePath] = message_path(container);
-    if (!options_.token_file.empty() && process.env.contains(api::kEnvConfig)) {
-      process.env[api::kEnvTokenFile] = options_.token_file;
-    }
     process.cpus = CpusOf(pod, container);
     process.marker =
         fmt::format("{}{}/{}/", options_.mark, kube::Uid(pod), container.value("name", ""));

@@ -23,9 +23,8 @@ namespace lockstep::local {
 
 struct KubeletOptions {
   std::string node_name = "local";  // runs the pods that are bound to it
-  std::string mark;        // of its processes: a prefix of theirs, empty or ending with "/"
-  std::string token_file;  // the job's token, for the bundled trainer; empty: none
-  VolumeOptions volumes;   // and the work directory: logs go to <work-dir>/logs
+  std::string mark;       // of its processes: a prefix of theirs, empty or ending with "/"
+  VolumeOptions volumes;  // and the work directory: logs go to <work-dir>/logs
   HostFacts host;
   std::vector<int> cpus;  // cores to share out; empty: processes are not pinned
   int expected_pods = 1;  // share the cores evenly if they name no limit

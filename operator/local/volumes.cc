@@ -136,7 +136,7 @@ absl::Status FillVolume(const std::string& name_space, const Object& volume,
   if (type == "hostPath") return FillHostPath(source, path, what);
   LOCKSTEP_RETURN_IF_ERROR(MakeFolder(path, what));
   if (type != "configMap" && type != "secret") return absl::OkStatus();
-  const kube::Kind& kind = type == "secret" ? kSecretKind : kConfigMapKind;
+  const kube::Kind& kind = type == "secret" ? kube::kSecretKind : kConfigMapKind;
   const std::string name = source.value(type == "secret" ? "secretName" : "name", "");
   const absl::StatusOr<Object> object = client.Get(kind, {name_space, name});
   if (object.ok()) return WriteEntries(source, *object, path, what);

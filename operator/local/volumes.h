@@ -34,8 +34,7 @@ absl::StatusOr<PathMap> MapMounts(const kube::Object& container,
 // The decoded entries of a ConfigMap (data, binaryData) or Secret (data).
 std::map<std::string, std::string> EntriesOf(const kube::Object& object);
 
-// operator/kube has no use for these two.
+// operator/kube has no use for it.
 inline const kube::Kind kConfigMapKind{"", "v1", "ConfigMap", "configmaps"};
-inline const kube::Kind kSecretKind{"", "v1", "Secret", "secrets"};
 
 }  // namespace lockstep::local

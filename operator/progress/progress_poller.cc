@@ -74,13 +74,10 @@ GroupState GroupFromProto(const proto::GetStatusResponse& message) {
 }  // namespace
 
 struct ProgressPoller::Peer {
-  Peer(controller::ProgressTarget where, api::JobToken with)
-      : target(std::move(where)),
-        token(std::move(with)),
-        stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
+  explicit Peer(controller::ProgressTarget where)
+      : target(std::move(where)), stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
 
   const controller::ProgressTarget target;
-  const api::JobToken token;
   const std::unique_ptr<proto::TrainerStatus::Stub> stub;
   // The rest is guarded by the poller's mutex.
   std::optional<api::Progress> latest;
@@ -119,7 +116,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
     // What the predecessor said still stands until the new leader speaks.
     const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
     if (peer != nullptr) retired_.push_back(std::move(peer));
-    peer = std::make_shared<Peer>(target, TokenOf(target.job_uid));
+    peer = std::make_shared<Peer>(target);
     peer->latest = said;
     must_look_ = true;  // a new peer is asked at once
     changed_.notify_all();
@@ -134,10 +131,6 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   const Peer& peer = *found->second;
   return {.missing = peer.lost,
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence};
-}
-
-api::JobToken ProgressPoller::TokenOf(const std::string& job_uid) const {
-  return options_.token_of ? options_.token_of(job_uid) : api::JobToken();
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {
@@ -205,8 +198,9 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.deadline));
   call->request.set_nonce(peer->nonce);
-  if (!peer->nonce.empty()) {
-    call->request.set_proof(peer->token.Prove(api::kProofOfStatus, peer->nonce, ""));
+  if (!peer->nonce.empty() && options_.token_of) {
+    const api::JobToken token = options_.token_of(peer->target.job_uid);
+    call->request.set_proof(token.Prove(api::kProofOfStatus, peer->nonce, ""));
   }
   peer->asked = true;
   calls_.emplace(call, std::move(owned));

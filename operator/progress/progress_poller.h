@@ -28,7 +28,8 @@ struct PollerOptions {
   Duration deadline = std::chrono::seconds(2);  // of an answer
   // Questions under way at a time: what answers is whatever a tenant runs.
   std::size_t most_calls = 256;
-  // What the leading pod of a job asks to be proven; unset: no job has one. Any thread.
+  // What the leading pod of a job asks to be proven; unset: no job has one. Asked for each proof,
+  // so that one that is not known at first may be later; on any thread, and must not block.
   std::function<api::JobToken(const std::string& job_uid)> token_of;
 };
 
@@ -58,7 +59,6 @@ class ProgressPoller final : public controller::ProgressSource {
   struct Peer;  // a leading pod, its channel and what it said
   struct Call;  // one question under way
 
-  api::JobToken TokenOf(const std::string& job_uid) const;
   void Loop(std::stop_token stop);
   SteadyTime AskDue();
   void Ask(const std::shared_ptr<Peer>& peer);

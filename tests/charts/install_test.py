@@ -90,6 +90,8 @@ def flags_of(container):
     for name, value in {"--controller-threads": "16", "--kube-api-qps": "0", "--kube-api-burst": "0",
                         "--log-level": "info", "--leader-elect": "true",
                         "--watch-nodes": "false", "--poll-progress": "true",
+                        "--job-tokens": "true", "--token-key-secret": "lockstep-operator-key",
+                        "--network-policies": "true", "--scraper-namespace": "monitoring",
                         "--settling-seconds": "10",
                         "--trainer-image": f"lockstep-trainer:{version}"}.items():
         if flags.get(name) == value:
@@ -149,6 +151,10 @@ class SameInEffectTest(unittest.TestCase):
             with self.subTest(component), overlay({"resources": ["../../default"],
                                                    "components": [f"../../components/{component}"]}) as path:
                 self.compare(path, values)
+
+    def test_the_operators_own_network_policy(self):
+        with overlay({"resources": ["../../default", "../../network-policy"]}) as path:
+            self.compare(path, {"networkPolicy.enabled": True})
 
     def test_two_replicas(self):
         with overlay({"resources": ["../../default"],

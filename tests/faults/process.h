@@ -14,6 +14,7 @@ namespace lockstep::testing {
 
 inline const SystemClock kRealTime;
 inline const controller::DnsAddresses kAddresses;
+inline const kube::Key kOperatorKey{"default", "operator-key"};
 inline bool Eventually(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!holds()) {
@@ -29,6 +30,8 @@ class Process {
   Process(kube::Client& store, Faults faults) : client_(store, std::move(faults)) {
     controller::JobControllerOptions options;
     options.workers = 1;  // so that the n-th write is the same in every run
+    options.tokens = &tokens_;
+    options.settings.network_policies = true;
     options.settings.parallel_calls = 1;
     options.settings.restart_backoff = std::chrono::milliseconds(1);
     options.settings.restart_backoff_limit = std::chrono::milliseconds(5);
@@ -54,6 +57,7 @@ class Process {
  private:
   controller::NoProgress progress_;
   FaultClient client_;
+  controller::JobTokens tokens_{client_, kRealTime, kOperatorKey};
   std::unique_ptr<controller::JobController> operator_;
 };
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "operator/controller/build_network_policy.h"
 #include "operator/local/memory_client.h"
 #include "tests/faults/fault_client.h"
 #include "tests/faults/process.h"
@@ -69,6 +70,7 @@ class Life {
     }
     ExpectRest();
     CheckHistory();
+    CheckGuards();
     return first_writes;
   }
 
@@ -170,6 +172,28 @@ class Life {
           << "written at rest: " << write.verb << " " << write.kind << " " << write.name;
     }
     process_.reset();
+  }
+
+  // No pod was ever there before what keeps strangers from it.
+  void CheckGuards() {
+    const auto first = [this](const kube::Kind& kind, const std::string& prefix) {
+      std::uint64_t version = UINT64_MAX;
+      for (const kube::WatchEvent& event : HistoryOf(store_, kind)) {
+        if (!kube::Name(event.object).starts_with(prefix)) continue;
+        version =
+            std::min<std::uint64_t>(version, std::stoull(kube::ResourceVersion(event.object)));
+      }
+      return version;
+    };
+    const std::uint64_t pod = first(kube::kPodKind, "j-worker-");
+    const bool trains = scenario_.job.Build().spec.training.has_value();
+    for (const kube::Kind& kind : {kube::kSecretKind, controller::kNetworkPolicyKind}) {
+      const std::uint64_t guard = first(kind, "j-");
+      EXPECT_EQ(guard != UINT64_MAX, trains) << kind.kind;
+      if (trains) {
+        EXPECT_LT(guard, pod) << kind.kind;
+      }
+    }
   }
 
   // Versions of jobs and pods in the order in which they came to be.

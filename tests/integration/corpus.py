@@ -53,6 +53,7 @@ GOOD = {
     "a job of the bundled trainer": training_job(),
     "every role": job(strategy={"type": "ParameterServer"}, replicaSpecs={
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
+    "isolated, with an image of its own": job(networkPolicy="Isolated"),
     "a chief alone": job(replicaSpecs={"Chief": role()}),
     "roles without a strategy": job(replicaSpecs={"Worker": role(2), "PS": role()}),
     "a worker role without workers beside a chief": job(
@@ -223,6 +224,7 @@ STRATEGIES = [
     Bad("InPlace without training", job(restartScope="InPlace"), "spec.restartScope"),
     Bad("an unknown restart scope", job(restartScope="Node"), "spec.restartScope"),
     Bad("an unknown success policy", job(successPolicy="Any"), "spec.successPolicy"),
+    Bad("an unknown network policy", job(networkPolicy="Open"), "spec.networkPolicy"),
     Bad("ParameterServer with training",
         changed(training_job(replicas={"Worker": {}, "PS": {}}),
                 strategy={"type": "ParameterServer"}), "spec.strategy.type"),

@@ -155,6 +155,9 @@ class ChangeTest(Case):
     def test_a_running_jobs_success_policy_is_fixed(self):
         self.check_refused(job(), {"successPolicy": "AllWorkers"}, "spec.successPolicy")
 
+    def test_a_running_jobs_network_policy_is_fixed(self):
+        self.check_refused(job(), {"networkPolicy": "Isolated"}, "spec.networkPolicy")
+
     def test_a_running_jobs_replicas_are_fixed(self):
         self.check_refused(job(), {"replicaSpecs": {"Worker": {"replicas": 2}}},
                            "spec.replicaSpecs")

@@ -17,7 +17,7 @@ JOBS = "trainingjobs.training.lockstep.dev"
 COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
 FLAGS = ROOT / "operator" / "flags.cc"
 # What nobody who runs pods for others needs.
-FORBIDDEN = {"secrets", "pods/exec", "pods/log", "pods/attach", "pods/portforward",
+FORBIDDEN = {"pods/exec", "pods/log", "pods/attach", "pods/portforward",
              "serviceaccounts/token", "*"}
 
 
@@ -66,7 +66,8 @@ class ManifestsTest(unittest.TestCase):
         server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
 
     def test_the_server_takes_each_base_and_overlay(self):
-        for name in ("default", "rbac", "manager", "nodes", "overlays/namespaced"):  # the first has the CRD
+        for name in ("default", "rbac", "manager", "nodes", "network-policy",  # the first has the CRD
+                     "overlays/namespaced"):
             with self.subTest(name):
                 self.assertIn("(server dry run)", self.dry_run(MANIFESTS / name))
 
@@ -125,12 +126,23 @@ class ManifestsTest(unittest.TestCase):
 
 
 class RightsTest(unittest.TestCase):
+    def check_secrets(self, role):
+        """They are created, and but one is never read."""
+        for rule in role["rules"]:
+            if "secrets" not in rule["resources"]:
+                continue
+            self.assertEqual(["secrets"], rule["resources"])
+            if rule["verbs"] != ["create"]:
+                self.assertEqual((["get"], ["lockstep-operator-key"], "Role"),
+                                 (rule["verbs"], rule["resourceNames"], role["kind"]))
+
     def test_nothing_forbidden_with_all_components(self):
         for base in ("default", "overlays/namespaced"):
             with self.subTest(base), overlay(base, COMPONENTS) as path:
                 for role in render(path):
                     operators = role["metadata"]["name"].startswith("lockstep-operator")
                     if role["kind"] in ("Role", "ClusterRole") and operators:
+                        self.check_secrets(role)
                         for group, resource, verb in rights(role):
                             self.assertNotIn(resource, FORBIDDEN)
                             self.assertNotEqual("*", group)
@@ -139,7 +151,7 @@ class RightsTest(unittest.TestCase):
 
     def test_components_bring_the_rights_of_their_group_alone(self):
         plain = rights(of_kind(render(MANIFESTS / "default"), "ClusterRole", "lockstep-operator"))
-        self.assertEqual({"", "training.lockstep.dev", "events.k8s.io"},
+        self.assertEqual({"", "training.lockstep.dev", "events.k8s.io", "networking.k8s.io"},
                          {group for group, _, _ in plain})
         for component, groups in (
                 ("kueue", {"kueue.x-k8s.io", "training.lockstep.dev"}),  # it ends suspensions
@@ -155,7 +167,7 @@ class RightsTest(unittest.TestCase):
                             for subject in entry["subjects"]]
                 self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator",
                                    "namespace": namespace}] * len(subjects), subjects)
-                self.assertEqual(4 if base == "default" else 3, len(subjects))
+                self.assertEqual(5 if base == "default" else 4, len(subjects))
 
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""
@@ -167,12 +179,22 @@ class RightsTest(unittest.TestCase):
         for verb, resource, subresource, allowed in (
                 ("create", "pods", "", "yes"), ("patch", "pods", "", "no"),
                 ("create", "pods", "exec", "no"), ("get", "pods", "log", "no"),
-                ("get", "secrets", "", "no"), ("update", JOBS, "status", "yes"),
+                ("create", "secrets", "", "yes"), ("get", "secrets", "", "no"),
+                ("list", "secrets", "", "no"), ("watch", "secrets", "", "no"),
+                ("create", "networkpolicies.networking.k8s.io", "", "yes"),
+                ("get", "networkpolicies.networking.k8s.io", "", "no"),
+                ("update", JOBS, "status", "yes"),
                 ("update", JOBS, "", "no"), ("get", "leases.coordination.k8s.io", "", "no")):
             done = server().kubectl(
                 "auth", "can-i", verb, resource, f"--subresource={subresource}",
                 f"--as={ACCOUNT}", "-n", "default", check=False)
             self.assertEqual(allowed, done.stdout.strip(), f"{verb} {resource} {subresource}")
+        for name, namespace, allowed in (("lockstep-operator-key", "lockstep-system", "yes"),
+                                         ("other", "lockstep-system", "no"),
+                                         ("lockstep-operator-key", "default", "no")):
+            done = server().kubectl("auth", "can-i", "get", f"secrets/{name}", f"--as={ACCOUNT}",
+                                    "-n", namespace, check=False)
+            self.assertEqual(allowed, done.stdout.strip(), f"{namespace}/{name}")
         done = server().kubectl("auth", "can-i", "update", "leases.coordination.k8s.io/lockstep-operator",
                                 f"--as={ACCOUNT}", "-n", "lockstep-system", check=False)
         self.assertEqual("yes", done.stdout.strip())

@@ -3,7 +3,7 @@ import contextlib
 import unittest
 
 from account import AFTER_LOST_ANSWERS, MANIFESTS, audited, granted, install, start_operator
-from api_server import JOBS, LOCAL_ACCOUNT, job, role, server
+from api_server import JOBS, LOCAL_ACCOUNT, job, role, server, training_job
 from operator_test import PODS, eventually
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -42,6 +42,7 @@ class RightsTest(unittest.TestCase):
         self.take_a_name()
         self.addCleanup(start_operator("--watch-nodes").kill)
         self.run_a_job_that_restarts()
+        self.start_a_training_job()
         self.suspend_a_job_twice()
         self.let_a_job_expire()
         needed = (granted(MANIFESTS / "rbac") | granted(MANIFESTS / "nodes")) - AFTER_LOST_ANSWERS
@@ -55,6 +56,7 @@ class RightsTest(unittest.TestCase):
         install(MANIFESTS / "overlays" / "namespaced")
         self.addCleanup(start_operator("--namespace=default", namespace="default").kill)
         self.run_a_job_that_restarts()
+        self.start_a_training_job()
         self.assertEqual([], audited(LOCAL_ACCOUNT)[1])
 
     def take_a_name(self):
@@ -73,6 +75,11 @@ class RightsTest(unittest.TestCase):
         self.set_pod("restarts-worker-0", KILLED)
         eventually(lambda: (self.pod("restarts-worker-0") or first)["metadata"]["uid"] !=
                    first["metadata"]["uid"])
+
+    def start_a_training_job(self):
+        """With a Secret and a NetworkPolicy of its own."""
+        server().create(training_job("trains"))
+        eventually(lambda: self.pod("trains-worker-0"))
 
     def suspend_a_job_twice(self):
         """The same event again is an update of the first."""

@@ -125,7 +125,7 @@ class FaultsTest(unittest.TestCase):
         """Another user of this machine, with all that a replica is told but the job's token."""
         run = self.start("stranger")
         run.wait_for_checkpoint()
-        token = run.work_dir / "token"
+        token = run.work_dir / "volumes" / "lockstep-token" / "token"
         self.assertEqual(token.stat().st_mode & 0o777, 0o600)
         told = environment(run.trainers(pod=1, replica=True)[0])
         self.assertEqual(told.pop("LOCKSTEP_TOKEN_FILE"), str(token.resolve()))

@@ -93,6 +93,16 @@ app.kubernetes.io/component: operator
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create]
+{{- if .Values.operator.jobTokens }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create] # of a job's token
+{{- end }}
+{{- if .Values.operator.networkPolicies }}
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [create]
+{{- end }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, update]

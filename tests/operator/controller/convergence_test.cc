@@ -71,6 +71,8 @@ class Chaos {
         variation_(variation),
         world_(JobOf(variation), {.gang_scheduler_name = variation.gang_scheduler,
                                   .kueue = variation.kueue,
+                                  .job_tokens = true,
+                                  .network_policies = true,
                                   .parallel_calls = 1}),
         referee_(variation.scope == RestartScope::kGang) {
     world_.client.set_graceful(true);

@@ -35,6 +35,9 @@ class FakeProgress final : public controller::ProgressSource {
   std::string forgotten;
 };
 
+// Where a World's operator has the key of jobs' tokens.
+inline const kube::Key kOperatorKey{"lockstep-system", "operator-key"};
+
 class World {
  public:
   explicit World(api::TrainingJob job, controller::Settings settings = {.parallel_calls = 1})
@@ -50,11 +53,12 @@ class World {
     for (auto& [plural, seen] : seen_) seen = 0;
     SyncAll();
     events_ = std::make_unique<kube::EventRecorder>(client, clock, "test/operator", "pod");
+    tokens_.emplace(client, clock, kOperatorKey);
     reconciler = std::make_unique<controller::Reconciler>(
         client,
         controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
                            Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr},
-        addresses_, progress, *events_, clock, settings_);
+        addresses_, progress, *events_, clock, settings_, &*tokens_);
   }
 
   // Lets one kind's cache see up to `count` more changes.
@@ -184,6 +188,7 @@ class World {
   const controller::DnsAddresses addresses_;
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<kube::EventRecorder> events_;
+  std::optional<controller::JobTokens> tokens_;
   std::map<std::string, std::uint64_t> seen_;  // by plural
 };
 

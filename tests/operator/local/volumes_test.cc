@@ -39,12 +39,13 @@ TEST(VolumesTest, ASecretsFilesAreItsOwnersAndStayInTheirVolume) {
   const TempDirectory directory;
   testing::FakeClock clock;
   MemoryClient client(clock, {});
-  ASSERT_TRUE(client
-                  .Create(kSecretKind, {{"apiVersion", "v1"},
-                                        {"kind", "Secret"},
-                                        {"metadata", {{"name", "s"}, {"namespace", "default"}}},
-                                        {"data", {{"key", "dmFsdWU="}}}})
-                  .ok());
+  ASSERT_TRUE(
+      client
+          .Create(kube::kSecretKind, {{"apiVersion", "v1"},
+                                      {"kind", "Secret"},
+                                      {"metadata", {{"name", "s"}, {"namespace", "default"}}},
+                                      {"data", {{"key", "dmFsdWU="}}}})
+          .ok());
   const std::map<std::string, std::string> locations = {{"v", directory.At("v")}};
   Object source = {{"secretName", "s"}};
   ASSERT_TRUE(FillVolumes(PodWith({{"name", "v"}, {"secret", source}}), locations, client).ok());

@@ -2,6 +2,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -45,18 +46,36 @@ PollerOptions Knowing(const api::JobToken& token) {
           .token_of = [token](const std::string&) { return token; }};
 }
 
-TEST(ProgressTokenTest, ALeadingPodThatAsksForProofGetsIt) {
-  const api::JobToken token("0123456789abcdef");
-  GuardedTrainer trainer(token);
-  ProgressPoller poller(Knowing(token));
+// Nothing within 20 s is no answer.
+std::optional<api::Progress> Ask(ProgressPoller& poller, const GuardedTrainer& trainer) {
   std::optional<api::Progress> progress;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!progress && std::chrono::steady_clock::now() < deadline) {
     progress = poller.Latest(trainer.Target());
     std::this_thread::yield();
   }
+  return progress;
+}
+
+TEST(ProgressTokenTest, ALeadingPodThatAsksForProofGetsIt) {
+  const api::JobToken token("0123456789abcdef");
+  GuardedTrainer trainer(token);
+  ProgressPoller poller(Knowing(token));
+  const auto progress = Ask(poller, trainer);
   ASSERT_TRUE(progress.has_value());
   EXPECT_EQ(progress->step, 7);
+}
+
+// An operator that has just started may not have its key yet.
+TEST(ProgressTokenTest, ATokenThatIsKnownLaterIsUsedThen) {
+  const api::JobToken token("0123456789abcdef");
+  GuardedTrainer trainer(token);
+  std::atomic<int> asked{0};
+  ProgressPoller poller(
+      {.interval = std::chrono::milliseconds(10),
+       .token_of = [&](const std::string&) { return ++asked < 3 ? api::JobToken() : token; }});
+  EXPECT_TRUE(Ask(poller, trainer).has_value());
+  EXPECT_GE(asked, 3);
 }
 
 }  // namespace

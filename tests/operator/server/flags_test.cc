@@ -47,13 +47,15 @@ std::string Help() {
 
 TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   Flags flags;
-  EXPECT_EQ(Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
-                   "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
-                   "--leader-election-namespace=a", "--namespace=b", "--controller-threads=8",
-                   "--kube-api-qps=20.5", "--kube-api-burst=30", "--trainer-image=i:1",
-                   "--watch-nodes", "--poll-progress=false", "--settling-seconds=2.5"},
-                  flags),
-            std::nullopt);
+  EXPECT_EQ(
+      Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
+             "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
+             "--leader-election-namespace=a", "--namespace=b", "--controller-threads=8",
+             "--kube-api-qps=20.5", "--kube-api-burst=30", "--trainer-image=i:1", "--watch-nodes",
+             "--poll-progress=false", "--settling-seconds=2.5", "--job-tokens=false",
+             "--token-key-secret=key", "--network-policies=false", "--scraper-namespace=0"},
+            flags),
+      std::nullopt);
   EXPECT_EQ(flags.kubeconfig, "/tmp/k");
   EXPECT_EQ(flags.metrics_bind_address, "0");
   EXPECT_EQ(flags.health_probe_bind_address, "127.0.0.1:9");
@@ -64,6 +66,10 @@ TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   EXPECT_TRUE(flags.watch_nodes);
   EXPECT_FALSE(flags.poll_progress);
   EXPECT_EQ(flags.settling_seconds, 2.5);
+  EXPECT_FALSE(flags.job_tokens);
+  EXPECT_EQ(flags.token_key_secret, "key");
+  EXPECT_FALSE(flags.network_policies);
+  EXPECT_EQ(flags.scraper_namespace, "0");
   EXPECT_EQ(flags.kube_api_qps, 20.5);
   EXPECT_EQ(flags.kube_api_burst, 30);
   EXPECT_EQ(flags.trainer_image, "i:1");
@@ -110,6 +116,13 @@ TEST(FlagsTest, NamespacesThatCannotBeAreNamed) {
               AllOf(HasSubstr("found 101 namespaces"), HasSubstr("at most 100")));
 }
 
+TEST(FlagsTest, JobsAreKeptApartUnlessItIsSwitchedOff) {
+  Flags flags;
+  EXPECT_EQ(Parse({}, flags), std::nullopt);
+  EXPECT_TRUE(flags.job_tokens);
+  EXPECT_TRUE(flags.network_policies);
+}
+
 TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {
   EXPECT_THAT(ErrorOf({"--controller-threads=0"}),
               AllOf(HasSubstr("--controller-threads"), HasSubstr("1"), HasSubstr("64")));
@@ -124,6 +137,7 @@ TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {
               HasSubstr("--health-probe-bind-address"));
   EXPECT_THAT(ErrorOf({"--leader-elect=perhaps"}), HasSubstr("perhaps"));
   EXPECT_THAT(ErrorOf({"--trainer-image="}), HasSubstr("--trainer-image"));
+  EXPECT_THAT(ErrorOf({"--token-key-secret="}), HasSubstr("--token-key-secret"));
   EXPECT_THAT(ErrorOf({"--log-level=loud"}), HasSubstr("--log-level"));
   EXPECT_THAT(ErrorOf({"--no-such-flag"}), HasSubstr("--no-such-flag"));
   EXPECT_THAT(ErrorOf({"extra"}), HasSubstr("extra"));

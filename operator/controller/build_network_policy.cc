@@ -1,0 +1,46 @@
+#include "operator/controller/build_network_policy.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "api/v1/names.h"
+#include "operator/controller/addresses.h"
+#include "operator/controller/build_service.h"
+#include "operator/controller/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+
+// Every namespace has this label with its own name, by the API server's hand.
+constexpr char kNamespaceLabel[] = "kubernetes.io/metadata.name";
+
+void LetNamespaceIn(const std::string& name, int port, Object& ingress) {
+  if (name.empty()) return;
+  const Object peer = {{"namespaceSelector", {{"matchLabels", {{kNamespaceLabel, name}}}}}};
+  const Object on = {{"protocol", "TCP"}, {"port", port}};
+  ingress.push_back({{"from", Object::array({peer})}, {"ports", Object::array({on})}});
+}
+
+}  // namespace
+
+Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings) {
+  const Object pods = {{"matchLabels", {{api::kLabelJobUid, job.metadata.uid}}}};
+  const Object peers = {{"podSelector", pods}};
+  Object ingress = Object::array();
+  ingress.push_back({{"from", Object::array({peers})}});
+  LetNamespaceIn(settings.operator_namespace, ClusterPort(job, LeadingReplica(job).role), ingress);
+  LetNamespaceIn(settings.scraper_namespace, api::kMetricsPort, ingress);
+  const std::string name = fmt::format("{}-{}", job.metadata.name, job.metadata.uid);
+  return {{"apiVersion", kNetworkPolicyKind.ApiVersion()},
+          {"kind", kNetworkPolicyKind.kind},
+          {"metadata", ChildMetadata(job, name)},
+          {"spec",
+           {{"podSelector", pods},
+            {"policyTypes", Object::array({"Ingress"})},
+            {"ingress", std::move(ingress)}}}};
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,18 @@
+// Who may connect to a job's pods.
+#pragma once
+
+#include "api/v1/training_job.h"
+#include "operator/controller/settings.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::controller {
+
+inline const kube::Kind kNetworkPolicyKind{"networking.k8s.io", "v1", "NetworkPolicy",
+                                           "networkpolicies"};
+
+// Lets in the job's own pods on all ports, the operator's namespace on the leading replica's
+// cluster port, and the scrapers' namespace on the metrics port; an empty namespace is nobody.
+// Nothing is said of what the pods may connect to. Pure.
+kube::Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,87 @@
+#include "operator/controller/guard_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::NetworkPolicy;
+using api::Role;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kReady;
+using testing::Seen;
+
+testing::JobBuilder Trains(int workers = 1) {
+  return Job("j").Workers(workers).Training();
+}
+
+testing::JobBuilder With(testing::JobBuilder job, NetworkPolicy policy) {
+  return job.With([policy](api::TrainingJob& made) { made.spec.network_policy = policy; });
+}
+
+void BothOn(Observed& observed) {
+  observed.settings.job_tokens = observed.settings.network_policies = true;
+}
+
+const testing::PodState kReadyWithToken = [](ObservedPod& pod) {
+  kReady(pod);
+  pod.has_token = true;
+};
+
+TEST(GuardRuleTest, TheFirstPodsOfAJobWithTrainingComeAfterThem) {
+  EXPECT_THAT(Seen(Trains()).With(BothOn).Plan().actions,
+              ElementsAre(CreateService{}, CreateTokenSecret{}, CreateNetworkPolicy{},
+                          CreatePod{Role::kWorker, 0, 0, /*has_token=*/true}));
+}
+
+TEST(GuardRuleTest, OtherJobsHaveNeither) {
+  EXPECT_THAT(Seen(Job("j").Workers(1)).With(BothOn).Plan().actions,
+              ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));
+}
+
+TEST(GuardRuleTest, AJobCanAskForAPolicyOrRefuseIt) {
+  EXPECT_THAT(Seen(With(Job("j").Workers(1), NetworkPolicy::kIsolated)).With(BothOn).Plan().actions,
+              ElementsAre(CreateService{}, CreateNetworkPolicy{}, CreatePod{Role::kWorker, 0, 0}));
+  EXPECT_THAT(
+      Seen(With(Trains(), NetworkPolicy::kNone)).With(BothOn).Plan().actions,
+      ElementsAre(CreateService{}, CreateTokenSecret{}, CreatePod{Role::kWorker, 0, 0, true}));
+}
+
+TEST(GuardRuleTest, AnOperatorThatIsToldSoMakesNeither) {
+  EXPECT_THAT(Seen(Trains()).Plan().actions,
+              ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));
+}
+
+TEST(GuardRuleTest, WithoutPodsToMakeOrOnceTheyAreThereNothingIsPlanned) {
+  EXPECT_THAT(Seen(Trains()).With(BothOn).Service().Worker(0, kReadyWithToken).Plan().actions,
+              IsEmpty());
+  const auto made = [](Observed& observed) {
+    BothOn(observed);
+    observed.has_token_secret = observed.has_network_policy = true;
+  };
+  EXPECT_THAT(Seen(Trains()).With(made).Plan().actions,
+              ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0, true}));
+}
+
+TEST(GuardRuleTest, AReplacedPodHasATokenIfItsPeersHaveOne) {
+  // Those were made by an operator that knew no tokens, or was told to use none.
+  EXPECT_THAT(
+      Seen(Trains(2)).With(BothOn).Service().Worker(0, kReady).Plan().actions,
+      ElementsAre(CreateNetworkPolicy{}, CreatePod{Role::kWorker, 1, 0, /*has_token=*/false}));
+  EXPECT_THAT(Seen(Trains(2)).Service().Worker(0, kReadyWithToken).Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 1, 0, /*has_token=*/true}));
+}
+
+TEST(GuardRuleTest, TheNextAttemptDoesNotFollowTheOneBefore) {
+  auto seen = Seen(Trains(2)).With(BothOn).Worker(0, kReady);
+  seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
+  EXPECT_TRUE(HasToken(seen.Build()));
+}
+
+}  // namespace
+}  // namespace lockstep::controller

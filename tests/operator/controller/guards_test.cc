@@ -1,0 +1,208 @@
+// How a job's Secret and NetworkPolicy come to be, whatever goes wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "operator/controller/build_network_policy.h"
+#include "operator/controller/build_token_secret.h"
+#include "tests/operator/controller/world.h"
+
+namespace lockstep::controller {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using testing::FakeClient;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Job;
+using ::testing::SizeIs;
+using testing::World;
+
+const Settings kGuarded{.job_tokens = true, .network_policies = true, .parallel_calls = 8};
+
+api::TrainingJob Trains(int workers = 2) {
+  return Job("j")
+      .Workers(workers)
+      .Training()
+      .CleanPodPolicy(api::CleanPodPolicy::kNone)
+      .RestartScope(api::RestartScope::kInPlace)
+      .Build();
+}
+
+// Refuses to let the operator read what it has no right to read.
+absl::Status RefuseReading(const FakeClient::Call& call) {
+  const bool reads = call.verb == "get" || call.verb == "list" || call.verb == "watch";
+  const bool guard = call.kind == "NetworkPolicy" ||
+                     (call.kind == "Secret" && call.name != testing::kOperatorKey.name);
+  return reads && guard ? absl::PermissionDeniedError(call.verb + " " + call.kind)
+                        : absl::OkStatus();
+}
+
+class GuardsTest : public ::testing::Test {
+ protected:
+  explicit GuardsTest(const api::TrainingJob& job = Trains()) : world(job, kGuarded) {
+    FailCreates({}, absl::OkStatus());
+  }
+
+  // Creates of these kinds fail so, before they are done.
+  void FailCreates(std::vector<std::string> kinds, absl::Status status) {
+    world.client.SetBefore([kinds = std::move(kinds), status](const FakeClient::Call& call) {
+      const bool fails = call.verb == "create" && std::ranges::count(kinds, call.kind) > 0;
+      return fails ? status : RefuseReading(call);
+    });
+  }
+  int Creates(const std::string& kind) { return world.client.Count("create", kind); }
+  const api::Condition& Running() {
+    status_ = world.Job()->status;
+    return *FindCondition(status_, kRunning);
+  }
+
+  World world;
+
+ private:
+  api::TrainingJobStatus status_;
+};
+
+TEST_F(GuardsTest, TheyAreThereBeforeAnyPod) {
+  world.Settle();
+  std::uint64_t last_guard = 0, first_pod = 0;
+  for (const FakeClient::Change& change : world.client.JournalSince(0)) {
+    const bool guard = change.kind == kNetworkPolicyKind || change.kind == kube::kSecretKind;
+    if (guard) last_guard = change.version;
+    if (change.kind == kube::kPodKind && first_pod == 0) first_pod = change.version;
+  }
+  EXPECT_GT(last_guard, 0U);
+  EXPECT_GT(first_pod, last_guard);
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
+TEST_F(GuardsTest, AJobCostsOneWriteMoreForEach) {
+  world.Settle();
+  for (const char* phase : {"Running", "Succeeded"}) {
+    for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, phase);
+    world.Settle();
+  }
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(Creates("Secret"), 1 + 1) << "and the operator's key, once for all jobs";
+  EXPECT_EQ(Creates("NetworkPolicy"), 1);
+  EXPECT_EQ(world.client.Count("update-status", "TrainingJob"), 3);
+}
+
+TEST_F(GuardsTest, ThePodsMountTheSecretAndItHoldsTheJobsToken) {
+  world.Settle();
+  JobTokens tokens(world.client, world.clock, testing::kOperatorKey);
+  ASSERT_TRUE(tokens.Load().ok());
+  const auto job = *world.Job();
+  const kube::Object wanted = BuildTokenSecret(job, *tokens.TextFor(job.metadata.uid));
+  world.client.SetBefore({});
+  const auto secret = world.client.Get(kube::kSecretKind, kube::KeyOf(wanted));
+  ASSERT_TRUE(secret.ok()) << secret.status();
+  EXPECT_EQ(secret->at("data"), wanted.at("data"));
+  for (const kube::Object& pod : world.Pods()) {
+    EXPECT_EQ(ObservePod(pod)->has_token, true);
+    EXPECT_THAT(pod.dump(), HasSubstr(kube::Name(wanted)));
+  }
+}
+
+TEST_F(GuardsTest, AReplacedPodFindsThemEvenIfSomebodyHasDeletedThem) {
+  world.Settle();
+  const std::string name = TokenSecretName(*world.Job());
+  ASSERT_TRUE(world.client.Delete(kube::kSecretKind, {"default", name}, "").ok());
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  world.client.SetBefore({});
+  EXPECT_TRUE(world.client.Get(kube::kSecretKind, {"default", name}).ok());
+}
+
+TEST_F(GuardsTest, WhatExistsUnderTheirNamesIsTakenForThemAndNotRead) {
+  world.Settle();
+  world.RestartOperator();
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_EQ(Creates("NetworkPolicy"), 2) << "the second found the first";
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.EventReasons(), IsEmpty());
+}
+
+TEST_F(GuardsTest, WithoutTheRightToThemThereIsNoPodAndTheJobSaysWhy) {
+  for (const char* kind : {"Secret", "NetworkPolicy"}) {
+    World other(Trains(), kGuarded);
+    other.client.SetBefore([kind](const FakeClient::Call& call) {
+      return call.verb == "create" && call.kind == kind
+                 ? absl::PermissionDeniedError(std::string("create: forbidden: ") + kind)
+                 : RefuseReading(call);
+    });
+    other.SyncAll();
+    EXPECT_TRUE(absl::IsPermissionDenied(other.Reconcile().status())) << kind;
+    EXPECT_THAT(other.Pods(), IsEmpty());
+    const api::TrainingJobStatus status = other.Job()->status;
+    EXPECT_EQ(FindCondition(status, kRunning)->reason, "CreateFailed");
+    EXPECT_THAT(FindCondition(status, kRunning)->message,
+                HasSubstr(std::string("create: forbidden: ") + kind));
+    EXPECT_THAT(other.EventReasons(), ElementsAre("CreateFailed"));
+    other.client.SetBefore(RefuseReading);
+    other.clock.Advance(seconds(1));
+    other.Settle();
+    EXPECT_THAT(other.Pods(), SizeIs(2)) << kind << ", once it is granted";
+  }
+}
+
+TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyTellsTheJob) {
+  world.client.SetBefore([](const FakeClient::Call& call) {
+    return call.kind == "Secret" && call.verb == "get"
+               ? absl::PermissionDeniedError("get secrets: forbidden")
+               : absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_EQ(Running().reason, "CreateFailed");
+  EXPECT_THAT(Running().message, HasSubstr("no key to make the job's token of"));
+  EXPECT_THAT(world.Pods(), IsEmpty());
+}
+
+TEST_F(GuardsTest, AfterALostAnswerTheSameIsCreatedAgain) {
+  int lost = 0;
+  world.client.SetAfter([&lost](const FakeClient::Call& call) {
+    const bool guard = call.kind == "NetworkPolicy" || call.name.starts_with("j-token-");
+    return guard && lost++ < 2 ? absl::UnavailableError("the answer is lost") : absl::OkStatus();
+  });
+  for (int i = 0; i < 2; ++i) {
+    world.SyncAll();
+    EXPECT_TRUE(absl::IsUnavailable(world.Reconcile().status()));
+    EXPECT_THAT(world.Pods(), IsEmpty());
+    world.clock.Advance(seconds(1));
+    if (lost == 2) break;
+  }
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.client.Objects(kNetworkPolicyKind), SizeIs(1));
+  EXPECT_THAT(world.client.Objects(kube::kSecretKind), SizeIs(2));
+}
+
+TEST_F(GuardsTest, WhilePodsAreRefusedTheyAreNotCreatedAgain) {
+  FailCreates({"Pod"}, absl::PermissionDeniedError("exceeded quota"));
+  for (int i = 0; i < 5; ++i) {
+    world.SyncAll();
+    EXPECT_FALSE(world.Reconcile().ok());
+    world.clock.Advance(seconds(60));
+  }
+  EXPECT_EQ(Creates("NetworkPolicy"), 1);
+  FailCreates({}, absl::OkStatus());
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
+TEST_F(GuardsTest, AJobWithoutTrainingCostsNothingMore) {
+  World other(Job("j").Workers(2).Build(), kGuarded);
+  other.Settle();
+  EXPECT_THAT(other.Pods(), SizeIs(2));
+  EXPECT_EQ(other.client.Count("get", "Secret") + other.client.Count("create", "Secret") +
+                other.client.Count("create", "NetworkPolicy"),
+            0);
+}
+
+}  // namespace
+}  // namespace lockstep::controller
