@@ -1,5 +1,7 @@
 #include "trainer/backend/cpu/cost.h"
 
+#include <cmath>
+
 namespace lockstep::train::cpu {
 namespace {
 
@@ -47,6 +49,19 @@ double WinogradGflops(Isa isa) {
   return 35;
 }
 
+// To transform a float of a tile.
+double TransformSeconds(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return 0.13e-9;
+    case Isa::kAvx2:
+      return 0.2e-9;
+    case Isa::kBaseline:
+      break;
+  }
+  return 0.4e-9;
+}
+
 // Measured with oneDNN 3.2 on one core of a Xeon with AVX-512: convolutions of 32 to 256 channels
 // held to each instruction set.
 double ConvolutionGflops(std::string_view implementation, Isa isa) {
@@ -79,14 +94,19 @@ double WinogradSeconds(const WinogradWork& work, Isa isa) {
   constexpr double kArea = kWinogradSide * kWinogradSide;
   constexpr double kNearBytes = 512e3, kNearBytesPerSecond = 100e9, kFarBytesPerSecond = 30e9;
   constexpr double kSecondsPerKernel = 50e-9;
-  const double seconds_per_float = isa == Isa::kBaseline ? 0.4e-9 : 0.2e-9;  // to transform it
   const double pairs = work.in_channels * work.out_channels;
-  const double tiles = kArea * work.tiles *
-                       (2 * pairs / (1e9 * WinogradGflops(isa)) +
-                        (work.in_channels + work.out_channels) * seconds_per_float);
   const double weight = kArea * pairs * sizeof(float);
   const double rate = weight <= kNearBytes ? kNearBytesPerSecond : kFarBytesPerSecond;
-  return tiles + work.batches * weight * (work.gradient ? 2 : 1) / rate + pairs * kSecondsPerKernel;
+  // Of one thread.
+  const double tiles = std::ceil(work.tiles / work.threads);
+  const double filled = std::ceil(tiles / kWinogradRows) * kWinogradRows;
+  const double products = kArea * filled * 2 * pairs / (1e9 * WinogradGflops(isa));
+  const double copies =
+      kArea * tiles * (work.in_channels + work.out_channels) * TransformSeconds(isa);
+  const double reads = std::ceil(tiles / work.rows) * weight * (work.gradient ? 2 : 1) / rate;
+  const double transform =
+      std::ceil(work.pieces / work.threads) / work.pieces * pairs * kSecondsPerKernel;
+  return work.threads * (products + copies + reads + transform);
 }
 
 double CopySeconds(std::size_t bytes) {

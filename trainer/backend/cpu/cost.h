@@ -24,13 +24,17 @@ double ConvolutionSeconds(double operations, std::string_view implementation, Is
 // FewChannelGradient: oneDNN fills its registers there only with AVX-512.
 double FewChannelGradientSeconds(double operations, std::string_view implementation, Isa isa);
 
-// A pass by Winograd's method.
+// A pass by Winograd's method. Its threads share out tiles, in batches that are filled up to
+// kWinogradRows, and each reads the whole transformed weight for every batch.
 struct WinogradWork {
   double in_channels, out_channels;
   double tiles;
-  double batches;  // of tiles: each reads the whole transformed weight
-  bool gradient;   // of the weight: each reads and writes all of its sums
+  double rows;    // tiles of a batch
+  double pieces;  // in which the weight is transformed
+  double threads;
+  bool gradient;  // of the weight: each batch reads and writes all of its sums
 };
+// `threads` times what the last of them to end takes.
 double WinogradSeconds(const WinogradWork& work, Isa isa);
 
 // Seconds of one core to copy `bytes` from one order to another.

@@ -11,9 +11,10 @@ namespace lockstep::train::cpu {
 namespace {
 
 constexpr std::int64_t kArea = kWinogradSide * kWinogradSide;
-// Of a thread's transformed tiles of x: they stay in the second-level cache beside the weight. The
-// gradient reads and writes all of its sums for each batch of tiles, so it takes more of them.
-constexpr std::int64_t kTileFloats = 32 * 1024, kGradientTileFloats = 64 * 1024;
+// Of a thread's transformed tiles, of x and for the gradient of dy too: they stay in the
+// second-level cache beside the weight, or nearly so. The gradient reads and writes all of its sums
+// for each batch of tiles, so it takes more of them.
+constexpr std::int64_t kTileFloats = 32 * 1024, kGradientTileFloats = 168 * 1024;
 // Of a weight, for its gradient.
 constexpr std::int64_t kMostPairs = 8 * 1024;  // channels of x times channels of y
 
@@ -38,25 +39,27 @@ std::int64_t RowsFor(std::int64_t channels, std::int64_t floats) {
 
 // From x to y; without what only the forward pass does.
 WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageView& y,
-                      std::int64_t tile_floats) {
+                      std::int64_t rows) {
   return {.x = ImageOf(x),
           .y = ImageOf(y),
           .taps = spec.kernel_h,
           .pad_h = PlaceWindow(x.height, spec.kernel_h, 1, spec.padding).pad_begin,
           .pad_w = PlaceWindow(x.width, spec.kernel_w, 1, spec.padding).pad_begin,
-          .rows = RowsFor(x.channels, tile_floats),
+          .rows = rows,
           .bias = nullptr,
           .relu = false};
 }
 
-// What it is to convolve from x to y.
-WinogradWork WorkOf(const Conv2dSpec& spec, const ImageView& x, const ImageView& y,
-                    std::int64_t tile_floats) {
-  const auto tiles = static_cast<double>(TilesOf(y.rows, y.height, y.width, spec.kernel_h));
-  return {.in_channels = static_cast<double>(x.channels),
-          .out_channels = static_cast<double>(y.channels),
-          .tiles = tiles,
-          .batches = tiles / static_cast<double>(RowsFor(x.channels, tile_floats)),
+// What it is to convolve from `from` to `to`; `rows`: tiles at a time.
+WinogradWork WorkOf(const Device& device, const Conv2dSpec& spec, const ImageView& from,
+                    const ImageView& to, std::int64_t rows) {
+  const std::int64_t pairs_of_vectors = (to.channels / device.kernels.lanes + 1) / 2;
+  return {.in_channels = static_cast<double>(from.channels),
+          .out_channels = static_cast<double>(to.channels),
+          .tiles = static_cast<double>(TilesOf(to.rows, to.height, to.width, spec.kernel_h)),
+          .rows = static_cast<double>(rows),
+          .pieces = static_cast<double>(pairs_of_vectors),
+          .threads = static_cast<double>(device.threads),
           .gradient = false};
 }
 
@@ -76,7 +79,8 @@ std::string Winograd::Name(const Device& device) {
 
 double Winograd::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                          const ImageView& to) {
-  return WinogradSeconds(WorkOf(spec, from, to, kTileFloats), device.isa);
+  return WinogradSeconds(WorkOf(device, spec, from, to, RowsFor(from.channels, kTileFloats)),
+                         device.isa);
 }
 
 Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShape& shape,
@@ -90,7 +94,7 @@ Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShap
 Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                            const ImageView& y) {
   const std::int64_t field = spec.kernel_h * spec.kernel_w;
-  WinogradShape shape = ShapeOf(spec, x, y, kTileFloats);
+  WinogradShape shape = ShapeOf(spec, x, y, RowsFor(x.channels, kTileFloats));
   shape.relu = spec.activation == Activation::kRelu;
   return {device,
           x.rows,
@@ -105,11 +109,10 @@ Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const I
 Winograd Winograd::BackwardData(const Device& device, const Conv2dSpec& spec, const ImageView& dy,
                                 const ImageView& dx) {
   const std::int64_t field = spec.kernel_h * spec.kernel_w;
-  WinogradShape shape = ShapeOf(spec, dx, dy, kTileFloats);
+  WinogradShape shape = ShapeOf(spec, dx, dy, RowsFor(dy.channels, kTileFloats));
   std::swap(shape.x, shape.y);
   shape.pad_h = shape.taps - 1 - shape.pad_h;
   shape.pad_w = shape.taps - 1 - shape.pad_w;
-  shape.rows = RowsFor(dy.channels, kTileFloats);
   return {device,
           dy.rows,
           shape,
@@ -156,7 +159,9 @@ bool WinogradGradient::Supports(const Device& device, const Conv2dSpec& spec, co
 
 double WinogradGradient::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                                  const ImageView& y) {
-  WinogradWork work = WorkOf(spec, x, y, kGradientTileFloats);
+  const std::int64_t rows = RowsFor(x.channels + y.channels, kGradientTileFloats);
+  WinogradWork work = WorkOf(device, spec, x, y, rows);
+  work.pieces = static_cast<double>(x.channels);
   work.gradient = true;
   return WinogradSeconds(work, device.isa);
 }
@@ -166,7 +171,7 @@ WinogradGradient::WinogradGradient(const Device& device, const Conv2dSpec& spec,
     : kernels_(&device.kernels),
       threads_(device.threads),
       tiles_(TilesOf(y.rows, y.height, y.width, spec.kernel_h)),
-      shape_(ShapeOf(spec, x, y, kGradientTileFloats)) {}
+      shape_(ShapeOf(spec, x, y, RowsFor(x.channels + y.channels, kGradientTileFloats))) {}
 
 std::int64_t WinogradGradient::SumFloats() const {
   return kArea * shape_.x.channels * shape_.y.channels + shape_.y.channels;
@@ -174,7 +179,8 @@ std::int64_t WinogradGradient::SumFloats() const {
 
 std::int64_t WinogradGradient::ThreadFloats() const {
   return SumFloats() +
-         kArea * (shape_.rows * (shape_.x.channels + shape_.y.channels) + 2 * kWinogradGap);
+         kArea * (shape_.rows * (shape_.x.channels + shape_.y.channels) + 2 * kWinogradGap) +
+         shape_.y.channels;
 }
 
 std::size_t WinogradGradient::ScratchBytes() const {

@@ -52,6 +52,16 @@ TEST_P(ChoicesTest, NoOpIsAPlainLoopAfterAConvolution) {
   ExpectFastChoices(*op_case.make(*backend_, conv->output()), op_case.name);
 }
 
+TEST_P(ChoicesTest, WinogradsCasesAreWinograds) {
+  const OpCase& op_case = GetParam();
+  if (op_case.name.find("Winograd") == std::string::npos) return;
+  const auto op = op_case.make(*backend_, {.shape = op_case.x});
+  ASSERT_EQ(op->Choices().size(), 3u);
+  for (const OpChoice& choice : op->Choices()) {
+    EXPECT_THAT(choice.implementation, testing::StartsWith("lockstep:winograd:")) << choice.pass;
+  }
+}
+
 // No clock decides: a run that is resumed goes on with the same implementations.
 TEST_P(ChoicesTest, EqualOpsAreMadeAlike) {
   const OpCase& op_case = GetParam();

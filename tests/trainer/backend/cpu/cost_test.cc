@@ -37,20 +37,34 @@ TEST(CostTest, WiderInstructionsAreCheaper) {
             ConvolutionSeconds(kOperations, "x64:gemm:jit", Isa::kBaseline));
 }
 
+WinogradWork Work(double tiles, double channels, double threads) {
+  return {.in_channels = channels,
+          .out_channels = channels,
+          .tiles = tiles,
+          .rows = 12,
+          .pieces = channels / 16,
+          .threads = threads,
+          .gradient = false};
+}
+
 TEST(CostTest, WinogradIsForManyTiles) {
-  const auto winograd = [](double tiles, double channels) {
-    return WinogradSeconds({channels, channels, tiles, tiles / 12, false}, Isa::kAvx2);
+  const auto winograd = [](double tiles, double channels, double threads) {
+    return WinogradSeconds(Work(tiles, channels, threads), Isa::kAvx2);
   };
   const auto plain = [](double operations) {
     return ConvolutionSeconds(operations, "jit:avx2", Isa::kAvx2);
   };
   // 3x3 kernels on 56x56 and on 7x7 images; the weight is transformed for each batch, however
   // small.
-  EXPECT_LT(winograd(32 * 196, 64), plain(32.0 * 2 * 56 * 56 * 9 * 64 * 64));
-  EXPECT_LT(winograd(32 * 4, 512), plain(32.0 * 2 * 49 * 9 * 512 * 512));
-  EXPECT_GT(winograd(8 * 4, 512), plain(8.0 * 2 * 49 * 9 * 512 * 512));
-  EXPECT_GT(WinogradSeconds({64, 64, 1000, 100, true}, Isa::kAvx2),
-            WinogradSeconds({64, 64, 1000, 100, false}, Isa::kAvx2));
+  EXPECT_LT(winograd(32 * 196, 64, 2), plain(32.0 * 2 * 56 * 56 * 9 * 64 * 64));
+  EXPECT_LT(winograd(32 * 4, 512, 2), plain(32.0 * 2 * 49 * 9 * 512 * 512));
+  EXPECT_GT(winograd(8 * 4, 512, 2), plain(8.0 * 2 * 49 * 9 * 512 * 512));
+  // Many threads have few tiles each, and all read the whole weight.
+  EXPECT_GT(winograd(32 * 4, 512, 16), plain(32.0 * 2 * 49 * 9 * 512 * 512));
+  EXPECT_LT(winograd(32 * 196, 64, 16), plain(32.0 * 2 * 56 * 56 * 9 * 64 * 64));
+  WinogradWork gradient = Work(1000, 64, 2);
+  gradient.gradient = true;
+  EXPECT_GT(WinogradSeconds(gradient, Isa::kAvx2), winograd(1000, 64, 2));
 }
 
 TEST(CostTest, CostsGrowWithTheWork) {

@@ -77,6 +77,14 @@ std::vector<LargeOp> LargeOps() {
                               .padding = Padding::kSame,
                               .activation = Activation::kRelu});
        }},
+      {"ConvWinograd",
+       [](Backend& b) {
+         return b.MakeConv2d({.x = {.shape = {16, 32, 16, 16}},
+                              .filters = 32,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
+                              .padding = Padding::kSame});
+       }},
       {"Dense",
        [](Backend& b) {
          return b.MakeDense(

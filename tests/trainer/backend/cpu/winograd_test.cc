@@ -70,6 +70,10 @@ bool Compare(const Conv2dSpec& spec, Tag order, int threads) {
   gradient.Run(InOrder(*cpu, inputs.x, x).data(), InOrder(*cpu, inputs.dy, y).data(), weight.data(),
                spec.bias ? of_bias.data() : nullptr, scratch.data());
   ExpectClose(weight, of_linear.gradients[0], "weight");
+  std::vector<float> again(weight.size(), NAN);
+  gradient.Run(InOrder(*cpu, inputs.x, x).data(), InOrder(*cpu, inputs.dy, y).data(), again.data(),
+               nullptr, scratch.data());
+  EXPECT_EQ(again, weight);
   if (spec.bias) ExpectClose(of_bias, of_linear.gradients[1], "bias");
   return true;
 }

@@ -124,7 +124,8 @@ struct Kernels {
                           std::int64_t last_vector, const float* weight, float* transformed);
   // Adds the tiles' share of the weight's gradient, transformed, to sums (kWinogradSide ^ 2 *
   // channels of x * channels of y floats), and dy to the floats after it (channels of y).
-  // `scratch`: kWinogradSide ^ 2 matrices of rows * channels + kWinogradGap floats, of x and of y.
+  // `scratch`: kWinogradSide ^ 2 matrices of rows * channels + kWinogradGap floats, of x and of y,
+  // and as many floats as y has channels.
   void (*winograd_gradient)(const WinogradShape& shape, std::int64_t first, std::int64_t last,
                             const float* x, const float* dy, float* sums, float* scratch);
   // The gradient itself, row-major, of channels first_channel to last_channel - 1 of x.

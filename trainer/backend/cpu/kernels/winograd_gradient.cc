@@ -16,12 +16,13 @@ constexpr std::int64_t kVectors = 3;
 struct Transformed {
   std::int64_t tiles;
   float *x, *dy;
+  float* bias;  // the sum of dy
 };
 
-// The tiles of dy; adds dy to `bias`, too.
 template <std::int64_t kTile>
-void TransformDy(const WinogradShape& s, std::int64_t first, const float* dy, float* bias,
+void TransformDy(const WinogradShape& s, std::int64_t first, const float* dy,
                  const Transformed& to) {
+  for (std::int64_t k = 0; k < s.y.channels; ++k) to.bias[k] = 0;
   const std::int64_t image = s.y.channels * s.y.height * s.y.width;
   const std::int64_t matrix = MatrixFloats(to.tiles, s.y.channels);
   for (std::int64_t tile = 0; tile < to.tiles; ++tile) {
@@ -37,7 +38,7 @@ void TransformDy(const WinogradShape& s, std::int64_t first, const float* dy, fl
           sum += d[h * kTile + w];
         }
       }
-      Store(bias + v * kLanes, Load<Vector>(bias + v * kLanes) + sum);
+      Store(to.bias + v * kLanes, Load<Vector>(to.bias + v * kLanes) + sum);
       for (std::int64_t w = 0; w < kTile; ++w) {
         TransformKernel<kTile>(d + w, kTile, half + w, kTile);
       }
@@ -115,10 +116,12 @@ void WinogradGradient(const WinogradShape& s, std::int64_t first, std::int64_t l
                       const float* dy, float* sums, float* scratch) {
   float* bias = sums + kArea * s.x.channels * s.y.channels;
   for (; first < last; first += s.rows) {
-    const Transformed to{last - first < s.rows ? last - first : s.rows, scratch,
-                         scratch + kArea * MatrixFloats(s.rows, s.x.channels)};
+    float* of_dy = scratch + kArea * MatrixFloats(s.rows, s.x.channels);
+    const Transformed to{last - first < s.rows ? last - first : s.rows, scratch, of_dy,
+                         of_dy + kArea * MatrixFloats(s.rows, s.y.channels)};
     TransformTiles(s, first, to.tiles, to.tiles, x, to.x);
-    s.taps == 5 ? TransformDy<2>(s, first, dy, bias, to) : TransformDy<4>(s, first, dy, bias, to);
+    s.taps == 5 ? TransformDy<2>(s, first, dy, to) : TransformDy<4>(s, first, dy, to);
+    for (std::int64_t k = 0; k < s.y.channels; ++k) bias[k] += to.bias[k];
     for (std::int64_t i = 0; i < kArea; ++i) {
       AddMatrix(s, to.tiles, to.x + i * MatrixFloats(to.tiles, s.x.channels),
                 to.dy + i * MatrixFloats(to.tiles, s.y.channels),
