@@ -57,31 +57,51 @@ void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
   }
 }
 
-// What a leading replica gets to end after its peers: for at most 10 s it waits for their goodbyes.
-constexpr Duration kLeadersEnd = std::chrono::seconds(20);
+// What a leading replica gets to end after its peers, who leave when all have finished: it waits
+// for their goodbyes for 10 s at most. One that waits for a peer that has finished says so when it
+// is next asked; of one that is not asked, the time must allow for a kubelet that is slow to tell.
+constexpr Duration kLeadersEnd = std::chrono::seconds(15);
+constexpr Duration kUnaskedLeadersEnd = std::chrono::minutes(1);
 
-// How long this process has known of a peer that has finished; nothing: there is none.
-std::optional<Duration> KnownFinishedPeer(const Observed& observed, const Replica& leader) {
-  if (!api::UsesBundledTrainer(observed.job) || !IsSharedWork(observed.job)) return std::nullopt;
-  std::optional<Duration> longest;
-  for (const ObservedPod& pod : observed.pods) {
-    const Replica replica{pod.role, pod.index};
-    if (replica == leader || pod.role == api::Role::kEvaluator) continue;
-    if (!IsMember(observed, pod) || !HasSucceeded(pod)) continue;
-    const Duration known = observed.now - pod.succeeded_since.value_or(observed.now);
-    longest = std::max(longest.value_or(known), known);
+// Peers of the leading replica that have finished, and how long this process has known.
+struct Finished {
+  bool any = false, awaited = false;  // awaited: the leading replica says that it waits for one
+  Duration known = Duration::zero();
+};
+
+Finished FinishedPeers(const Observed& observed) {
+  Finished finished;
+  const api::TrainingJob& job = observed.job;
+  if (!api::UsesBundledTrainer(job) || !IsSharedWork(job)) return finished;
+  for (const Replica& replica : AllReplicas(job)) {
+    if (replica == LeadingReplica(job) || replica.role == api::Role::kEvaluator) continue;
+    const ObservedPod* pod = FindPod(observed, replica);
+    const bool succeeded = pod != nullptr && HasSucceeded(*pod);
+    if (!succeeded && !HasCompleted(job, replica)) continue;  // its pod may be gone by now
+    finished.any = true;
+    const std::vector<std::string>& awaited = observed.group.awaited;
+    if (std::ranges::find(awaited, Describe(replica)) != awaited.end()) finished.awaited = true;
+    const Time since =
+        succeeded ? pod->succeeded_since.value_or(observed.now) : observed.first_seen;
+    finished.known = std::max(finished.known, observed.now - since);
   }
-  return longest;
+  return finished;
+}
+
+// The leading replica's pod, if it should end and does not.
+const ObservedPod* OutlivingLeader(const Observed& observed) {
+  const ObservedPod* pod = FindPod(observed, LeadingReplica(observed.job));
+  if (pod == nullptr || !IsActive(*pod) || IsNewLoss(observed, *pod)) return nullptr;
+  // Of one on a silent node nobody knows whether it has ended: see IsUnreachable.
+  return IsCounted(observed, *pod) || pod->node_silent_since ? nullptr : pod;
 }
 
 // One whose container was started again, or that was lost before its peers were seen to finish.
+// What it was lost for has been charged.
 void AddStranded(const Observed& observed, std::vector<Loss>& losses) {
-  const Replica leader = LeadingReplica(observed.job);
-  const ObservedPod* pod = FindPod(observed, leader);
-  if (pod == nullptr || !IsActive(*pod)) return;
-  if (IsNewLoss(observed, *pod) || IsCounted(observed, *pod)) return;
-  if (KnownFinishedPeer(observed, leader) < kLeadersEnd) return;
-  losses.push_back({pod, leader, LossCause::kApplication});
+  const ObservedPod* pod = OutlivingLeader(observed);
+  if (pod == nullptr || UntilStranded(observed) != Duration::zero()) return;
+  losses.push_back({pod, {pod->role, pod->index}, LossCause::kDisruption});
 }
 
 Time EndOf(const Observed& observed, const Loss& loss) {
@@ -162,7 +182,15 @@ std::vector<Loss> NewLosses(const Observed& observed) {
 }
 
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica) {
-  return replica == LeadingReplica(observed.job) && KnownFinishedPeer(observed, replica);
+  return replica == LeadingReplica(observed.job) && FinishedPeers(observed).any;
+}
+
+std::optional<Duration> UntilStranded(const Observed& observed) {
+  if (OutlivingLeader(observed) == nullptr) return std::nullopt;
+  const Finished finished = FinishedPeers(observed);
+  if (!finished.any) return std::nullopt;
+  const Duration allowed = finished.awaited ? kLeadersEnd : kUnaskedLeadersEnd;
+  return std::max(allowed - finished.known, Duration::zero());
 }
 
 LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {

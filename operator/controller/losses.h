@@ -1,6 +1,7 @@
 // What a job has lost since it was last charged for. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ std::vector<Loss> NewLosses(const Observed& observed);
 // finish together, and the leading one ends last. If it starts again after that, it needs all of
 // them: the others know nothing of the run any more, and those that have finished do not come back.
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
+// How long a leading replica that still runs, after others have finished, is given to end; nothing:
+// there is no such one.
+std::optional<Duration> UntilStranded(const Observed& observed);
 
 // True if replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);

@@ -5,6 +5,7 @@
 #include "operator/controller/deadline_rule.h"
 #include "operator/controller/finish_rule.h"
 #include "operator/controller/kueue_rule.h"
+#include "operator/controller/losses.h"
 #include "operator/controller/rejected_rule.h"
 #include "operator/controller/rescale_rule.h"
 #include "operator/controller/restart_rule.h"
@@ -108,6 +109,8 @@ Plan Finalized(const Observed& observed, Plan plan) {
   HoldBackCounts(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
+  const std::optional<Duration> left = UntilStranded(observed);
+  if (left > Duration::zero()) RequeueWithin(plan, *left);
   // Nothing in the cluster changes when training makes progress, so it is asked for.
   const bool reports = observed.job.spec.training && IsTrue(plan.status, kRunning);
   if (reports) RequeueWithin(plan, observed.settings.status_interval);

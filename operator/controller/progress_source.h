@@ -20,6 +20,7 @@ struct ProgressTarget {
 // What a job's leading pod says of the others.
 struct GroupReport {
   std::vector<std::string> missing;  // "worker-1": had joined, and no longer answers its peers
+  std::vector<std::string> awaited;  // "worker-1": whoever the next generation still lacks
   // The leading pod has answered at its present address, and now does not.
   bool leader_is_silent = false;
   bool operator==(const GroupReport&) const = default;

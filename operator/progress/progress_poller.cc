@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,14 @@ GroupState GroupFromProto(const proto::GetStatusResponse& message) {
   return group;
 }
 
+// "worker 1" and "worker 1 process 2" are of the pod "worker-1".
+std::string PodOf(const std::string& replica) {
+  const std::size_t role = replica.find(' ');
+  if (role == std::string::npos) return replica;
+  const std::size_t index = replica.find(' ', role + 1);
+  return replica.substr(0, role) + "-" + replica.substr(role + 1, index - role - 1);
+}
+
 }  // namespace
 
 struct ProgressPoller::Peer {
@@ -129,7 +138,10 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   const auto found = peers_.find(job_uid);
   if (found == peers_.end()) return {};
   const Peer& peer = *found->second;
+  std::vector<std::string> awaited;
+  if (peer.group) std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
   return {.missing = peer.lost,
+          .awaited = std::move(awaited),
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence};
 }
 

@@ -77,6 +77,27 @@ TEST(ReconcilerTest, AChiefsSuccessIsWrittenBeforeItsPodCanGo) {
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
+TEST(ReconcilerTest, HowLongALeaderOutlivesItsPeersIsCountedFromWhenThisProcessSawThemFinish) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  world.clock.Advance(std::chrono::hours(1));
+  world.SetPod("j-worker-1", "Succeeded");
+  world.progress.group.awaited = {"worker-1"};
+  const std::optional<Duration> next = world.Settle();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_LE(*next, std::chrono::seconds(15));
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(std::chrono::seconds(14));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 0);
+  world.clock.Advance(std::chrono::seconds(1));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+}
+
 TEST(ReconcilerTest, NothingIsWrittenBeforeTheCachesHaveSeenTheLastWrites) {
   World world(Job("j").Workers(2).Build());
   ASSERT_TRUE(world.Reconcile().ok());

@@ -288,22 +288,56 @@ TEST(RestartRuleTest, ALeaderThatIsLostAfterAPeerHasFinishedNeedsAllAgain) {
   EXPECT_EQ(other.Build().job.status.attempt, 0);
 }
 
-TEST(RestartRuleTest, ALeaderThatOutlivesItsPeersStartsAgainWithThem) {
-  const PodState finished = [](ObservedPod& pod) {
-    Exited(0)(pod);
-    pod.succeeded_since = Time(seconds(1'700'000'000));  // now, of Seen
-  };
+// A drain takes pods that have finished, too.
+TEST(RestartRuleTest, APeerThatHasFinishedCountsWhenItsPodIsGone) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
+  seen.NoPods().Worker(0, kBeingDeleted).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 1);
+  seen.NoPods();
+  EXPECT_THAT(seen.Plan().actions, ::testing::Contains(CreatePod{Role::kWorker, 1, 1}));
+}
+
+const PodState kJustFinished = [](ObservedPod& pod) {
+  Exited(0)(pod);
+  pod.succeeded_since = Time(seconds(1'700'000'000));  // now, of Seen
+};
+
+TEST(RestartRuleTest, ALeaderThatWaitsForAPeerThatHasFinishedStartsAgainWithIt) {
   for (const RestartScope scope : {RestartScope::kInPlace, RestartScope::kGang}) {
-    Seen seen(Job("j").Workers(2).Training().RestartScope(scope));
-    seen.Running().Worker(0, kReady).Worker(1, finished).Write();
-    EXPECT_EQ(seen.Later(seconds(19)).Write().Build().job.status.attempt, 0);
+    Seen seen(Job("j").Workers(2).Training().RestartScope(scope).BackoffLimit(0));
+    seen.Running().Worker(0, kReady).Worker(1, kJustFinished).Write();
+    seen.With([](Observed& observed) { observed.group.awaited = {"worker-1"}; });
+    EXPECT_EQ(seen.Later(seconds(14)).Write().Build().job.status.attempt, 0);
+    EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
     EXPECT_EQ(seen.Later(seconds(1)).Write().Build().job.status.attempt, 1);
-    EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+    EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
     EXPECT_EQ(FindCondition(seen.Build().job.status, kRestarting)->message,
               "the pod of worker-0 waits for replicas that have finished; all replicas start again "
-              "(application failures: 1 of 6, disruptions: 0)");
+              "(application failures: 0 of 0, disruptions: 1)");
     EXPECT_THAT(seen.Plan().actions, ::testing::SizeIs(2));
   }
+}
+
+// An operator that cannot ask, or a kubelet that is slow to tell.
+TEST(RestartRuleTest, ALeaderOfWhomNothingIsKnownGetsAMinute) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Running().Worker(0, kReady).Worker(1, kJustFinished).Write();
+  EXPECT_EQ(seen.Later(seconds(59)).Write().Build().job.status.attempt, 0);
+  EXPECT_EQ(seen.Later(seconds(1)).Write().Build().job.status.attempt, 1);
+}
+
+TEST(RestartRuleTest, ALeaderOnASilentNodeMayHaveFinished) {
+  Seen seen(Job("j").Workers(2).Training().BackoffLimit(0));
+  seen.Running().Worker(0, kReady).Worker(1, kJustFinished);
+  seen.Later(std::chrono::minutes(1)).With([](Observed& observed) {
+    observed.group.awaited = {"worker-1"};
+    observed.pods[0].node_silent_since = observed.now - seconds(30);
+  });
+  EXPECT_EQ(seen.Write().Build().job.status.state, "Running");
+  seen.Later(std::chrono::minutes(2)).Write();  // node_lost_after
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
+  EXPECT_EQ(seen.Build().job.status.attempt, 1);
 }
 
 TEST(RestartRuleTest, ADrainedPodInPlaceIsFreeAndMadeWhenTheOldOneIsGone) {

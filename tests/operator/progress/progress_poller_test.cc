@@ -219,7 +219,8 @@ TEST(ProgressPollerTest, SaysWhoIsMissingAndThatALeaderHasFallenSilent) {
   const auto target = trainer->Target();
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
-  EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"}}));
+  EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"},
+                                                          .awaited = {"worker-1"}}));
   trainer.reset();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!poller.Group("uid").leader_is_silent && std::chrono::steady_clock::now() < deadline) {
