@@ -88,6 +88,19 @@ class IsolationTest(unittest.TestCase):
                       trainer["volumeMounts"])
         self.assertIn({"name": "LOCKSTEP_TOKEN_FILE", "value": TOKEN_FOLDER + "/token"}, trainer["env"])
 
+    def test_a_template_may_use_the_name_and_the_place_of_the_tokens_volume(self):
+        self.start()
+        for name, path in (("name", "/elsewhere"), ("place", TOKEN_FOLDER)):
+            template = {"spec": {
+                "containers": [{"name": "trainer", "image": "trainer:1",
+                                "volumeMounts": [{"name": "lockstep-token", "mountPath": path}]}],
+                "volumes": [{"name": "lockstep-token", "emptyDir": {}}]}}
+            _, pod = self.run_job(training_job(name, {"Worker": {"replicas": 1, "template": template}}))
+            mounts = {entry["mountPath"]: entry["name"]
+                      for entry in pod["spec"]["containers"][0]["volumeMounts"]}
+            self.assertEqual("lockstep-token", mounts[path])
+            self.assertEqual("lockstep-token-1" if name == "name" else "lockstep-token", mounts[TOKEN_FOLDER])
+
     def test_the_next_operator_and_the_next_job_of_the_name(self):
         first = self.start()
         stored, _ = self.run_job(training_job("again"))
