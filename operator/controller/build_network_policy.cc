@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "operator/controller/addresses.h"
 #include "operator/controller/build_service.h"
@@ -39,7 +40,10 @@ Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings)
   const Object peers = {{"podSelector", pods}};
   Object ingress = Object::array();
   ingress.push_back({{"from", Object::array({peers})}});
-  LetNamespaceIn(settings.operator_namespace, ClusterPort(job, LeadingReplica(job).role), ingress);
+  if (api::UsesBundledTrainer(job)) {  // others are not polled
+    LetNamespaceIn(settings.operator_namespace, ClusterPort(job, LeadingReplica(job).role),
+                   ingress);
+  }
   LetNamespaceIn(settings.scraper_namespace, api::kMetricsPort, ingress);
   return {{"apiVersion", kNetworkPolicyKind.ApiVersion()},
           {"kind", kNetworkPolicyKind.kind},

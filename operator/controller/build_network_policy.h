@@ -19,8 +19,9 @@ std::string NetworkPolicyName(const api::TrainingJob& job);
 void NoteNetworkPolicy(const api::TrainingJob& job, kube::Object& pod);
 
 // Lets in the job's own pods on all ports, the operator's namespace on the leading replica's
-// cluster port, and the scrapers' namespace on the metrics port; an empty namespace is nobody.
-// Nothing is said of what the pods may connect to. Pure.
+// cluster port if the job uses the bundled trainer, and the scrapers' namespace on the metrics
+// port; an empty namespace is nobody. All of the job's pods are selected, so the ports are open on
+// each of them. Nothing is said of what the pods may connect to. Pure.
 kube::Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings);
 
 }  // namespace lockstep::controller

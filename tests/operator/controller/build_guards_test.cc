@@ -133,6 +133,14 @@ TEST(BuildNetworkPolicyTest, LetsInPeersTheOperatorAndScrapers) {
        "ports": [{"protocol": "TCP", "port": 8080}]}]})"));
 }
 
+TEST(BuildNetworkPolicyTest, TheOperatorIsNotLetInToAJobThatItDoesNotAsk) {
+  const Json policy = BuildNetworkPolicy(
+      Job("j").Workers(1).BuildWithDefaults(),
+      {.operator_namespace = "lockstep-system", .scraper_namespace = "monitoring"});
+  EXPECT_EQ(policy["spec"]["ingress"].size(), 2U);
+  EXPECT_EQ(policy.dump().find("lockstep-system"), std::string::npos);
+}
+
 TEST(BuildNetworkPolicyTest, AnEmptyNamespaceIsNobody) {
   const Json policy = BuildNetworkPolicy(Trains(), {});
   EXPECT_EQ(policy["spec"]["ingress"].size(), 1U) << "an empty `from` would be everybody";
