@@ -74,7 +74,8 @@ kube::RestClientOptions LeaseOptions() {
   return options;
 }
 
-// The operator's own namespace is the cluster configuration's.
+// Outside of a pod the operator has no namespace that a NetworkPolicy could let in: that of a
+// kubeconfig's context is somebody else's.
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
                                                    const kube::RestConfig& cluster,
                                                    controller::JobTokens* tokens,
@@ -83,7 +84,7 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   options.namespaces = flags.namespaces;
   options.tokens = tokens;
   options.settings.network_policies = flags.network_policies;
-  if (flags.poll_progress) options.settings.operator_namespace = cluster.namespace_name;
+  if (flags.poll_progress) options.settings.operator_namespace = cluster.pod_namespace;
   if (flags.scraper_namespace != "0") options.settings.scraper_namespace = flags.scraper_namespace;
   options.workers = flags.controller_threads;
   options.instance = HostName();
@@ -177,8 +178,9 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
 controller::JobTokens* Operator::TokensOf(const Flags& flags, const Clock& clock,
                                           const kube::RestConfig& cluster) {
   if (!flags.job_tokens) return nullptr;
-  return &tokens_.emplace(client_, clock,
-                          kube::Key{cluster.namespace_name, flags.token_key_secret});
+  const kube::Key key{cluster.namespace_name, flags.token_key_secret};
+  LogInfo("jobs' tokens are made of a key", {{"secret", key.namespace_name + "/" + key.name}});
+  return &tokens_.emplace(client_, clock, key);
 }
 
 // Pods are a tenant's: where that is not wanted, none is asked.

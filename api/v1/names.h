@@ -26,6 +26,8 @@ inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-container";
 // And the Secret that its job's token was mounted from.
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
+// And the NetworkPolicy that was made before the pods of its attempt.
+inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/network-policy";
 // Of a Workload: its roles' pod templates.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
 

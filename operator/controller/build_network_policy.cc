@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "operator/controller/addresses.h"
 #include "operator/controller/build_service.h"
@@ -26,17 +27,27 @@ void LetNamespaceIn(const std::string& name, int port, Object& ingress) {
 
 }  // namespace
 
+std::string NetworkPolicyName(const api::TrainingJob& job) {
+  return fmt::format("{}-{}", job.metadata.name, job.metadata.uid);
+}
+
+void NoteNetworkPolicy(const api::TrainingJob& job, Object& pod) {
+  pod.at("metadata")["annotations"][api::kAnnotationNetworkPolicy] = NetworkPolicyName(job);
+}
+
 Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings) {
   const Object pods = {{"matchLabels", {{api::kLabelJobUid, job.metadata.uid}}}};
   const Object peers = {{"podSelector", pods}};
   Object ingress = Object::array();
   ingress.push_back({{"from", Object::array({peers})}});
-  LetNamespaceIn(settings.operator_namespace, ClusterPort(job, LeadingReplica(job).role), ingress);
+  if (api::UsesBundledTrainer(job)) {  // others are not polled
+    LetNamespaceIn(settings.operator_namespace, ClusterPort(job, LeadingReplica(job).role),
+                   ingress);
+  }
   LetNamespaceIn(settings.scraper_namespace, api::kMetricsPort, ingress);
-  const std::string name = fmt::format("{}-{}", job.metadata.name, job.metadata.uid);
   return {{"apiVersion", kNetworkPolicyKind.ApiVersion()},
           {"kind", kNetworkPolicyKind.kind},
-          {"metadata", ChildMetadata(job, name)},
+          {"metadata", ChildMetadata(job, NetworkPolicyName(job))},
           {"spec",
            {{"podSelector", pods},
             {"policyTypes", Object::array({"Ingress"})},

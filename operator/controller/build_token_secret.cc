@@ -27,6 +27,33 @@ void Append(Object& object, const char* key, Object entry) {
   if (list.is_array()) list.push_back(std::move(entry));
 }
 
+bool ListHas(const Object& object, const char* list, const char* key, const std::string& value) {
+  return std::ranges::any_of(kube::ListMember(object, list), [&](const Object& entry) {
+    return kube::TextMember(entry, key) == value;
+  });
+}
+
+std::string FreeVolumeName(const Object& spec) {
+  std::string name = kTokenVolume;
+  for (int i = 1; ListHas(spec, "volumes", "name", name); ++i) {
+    name = fmt::format("{}-{}", kTokenVolume, i);
+  }
+  return name;
+}
+
+bool MountsTokenFolder(const Object& container) {
+  return ListHas(container, "volumeMounts", "mountPath", kTokenFolder) ||
+         ListHas(container, "volumeMounts", "mountPath", std::string(kTokenFolder) + "/");
+}
+
+void MountVolume(const std::string& secret, Object& spec, Object& container) {
+  const std::string volume = FreeVolumeName(spec);
+  Append(spec, "volumes",
+         {{"name", volume}, {"secret", {{"secretName", secret}, {"defaultMode", kTokenMode}}}});
+  Append(container, "volumeMounts",
+         {{"name", volume}, {"mountPath", kTokenFolder}, {"readOnly", true}});
+}
+
 }  // namespace
 
 std::string TokenSecretName(const api::TrainingJob& job) {
@@ -48,15 +75,8 @@ void MountToken(const api::TrainingJob& job, Object& pod) {
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
   if (found == nullptr) return;
   Object& main = *const_cast<Object*>(found);
-  Append(spec, "volumes",
-         {{"name", kTokenVolume},
-          {"secret", {{"secretName", TokenSecretName(job)}, {"defaultMode", kTokenMode}}}});
-  Append(main, "volumeMounts",
-         {{"name", kTokenVolume}, {"mountPath", kTokenFolder}, {"readOnly", true}});
-  const bool has_own = std::ranges::any_of(kube::ListMember(main, "env"), [](const Object& entry) {
-    return kube::TextMember(entry, "name") == api::kEnvTokenFile;
-  });
-  if (!has_own) {
+  if (!MountsTokenFolder(main)) MountVolume(TokenSecretName(job), spec, main);
+  if (!ListHas(main, "env", "name", api::kEnvTokenFile)) {
     Append(
         main, "env",
         {{"name", api::kEnvTokenFile}, {"value", fmt::format("{}/{}", kTokenFolder, kTokenEntry)}});

@@ -15,7 +15,9 @@ std::string TokenSecretName(const api::TrainingJob& job);
 kube::Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token);
 
 // Mounts the Secret into the main container of a pod of the job's, and names the file in its
-// environment unless the template does. The annotation tells later that this pod has it.
+// environment unless the template does. The volume's name is one that the template does not use. A
+// template that mounts something at the Secret's place itself keeps that, and the file is looked
+// for in it. The annotation tells later that this pod has it.
 void MountToken(const api::TrainingJob& job, kube::Object& pod);
 
 }  // namespace lockstep::controller

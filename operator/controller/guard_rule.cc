@@ -13,22 +13,35 @@ bool IsIsolated(const api::TrainingJob& job) {
   return job.spec.network_policy.value_or(otherwise) == api::NetworkPolicy::kIsolated;
 }
 
+// A pod of the present attempt, if there is one.
+const ObservedPod* PeerOf(const Observed& observed) {
+  const auto peer = std::ranges::find(observed.pods, observed.job.status.attempt,
+                                      [](const ObservedPod& pod) { return pod.attempt; });
+  return peer == observed.pods.end() ? nullptr : &*peer;
+}
+
 }  // namespace
 
 bool HasToken(const Observed& observed) {
   if (!api::UsesBundledTrainer(observed.job)) return false;
-  const auto peer = std::ranges::find(observed.pods, observed.job.status.attempt,
-                                      [](const ObservedPod& pod) { return pod.attempt; });
-  return peer == observed.pods.end() ? observed.settings.job_tokens : peer->has_token;
+  const ObservedPod* peer = PeerOf(observed);
+  return peer == nullptr ? observed.settings.job_tokens : peer->has_token;
+}
+
+bool HasNetworkPolicy(const Observed& observed) {
+  const ObservedPod* peer = PeerOf(observed);
+  if (peer != nullptr) return peer->has_network_policy;
+  return observed.settings.network_policies && IsIsolated(observed.job);
 }
 
 void PlanGuards(const Observed& observed, Plan& plan) {
   const Settings& settings = observed.settings;
+  const bool is_repeat = PeerOf(observed) != nullptr;
   if (settings.job_tokens && !observed.has_token_secret && HasToken(observed)) {
-    plan.actions.emplace_back(CreateTokenSecret{});
+    plan.actions.emplace_back(CreateTokenSecret{is_repeat});
   }
-  if (settings.network_policies && !observed.has_network_policy && IsIsolated(observed.job)) {
-    plan.actions.emplace_back(CreateNetworkPolicy{});
+  if (settings.network_policies && !observed.has_network_policy && HasNetworkPolicy(observed)) {
+    plan.actions.emplace_back(CreateNetworkPolicy{is_repeat});
   }
 }
 

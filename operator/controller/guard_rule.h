@@ -1,6 +1,7 @@
 // What keeps strangers from a job's pods, and is there before them: the Secret with the job's token
 // and the NetworkPolicy. The operator may create them and not read them, so it does not know
-// whether they are there: they are created again whenever pods are to be made.
+// whether they are there: they are created again whenever pods are to be made. What an attempt
+// began without is not added to it: its pods carry a note of each.
 #pragma once
 
 #include "operator/controller/observed.h"
@@ -13,7 +14,12 @@ namespace lockstep::controller {
 // operator that made those was told.
 bool HasToken(const Observed& observed);
 
-// For a plan that makes pods.
+// True if the present attempt has a NetworkPolicy. One that began without it stays without: the
+// policy selects all pods of the job, and could cut connections that they have.
+bool HasNetworkPolicy(const Observed& observed);
+
+// For a plan that makes pods. What was created for pods that are there is created again, in case
+// somebody deleted it; a refusal does not keep a pod from its peers (CreateTokenSecret::is_repeat).
 void PlanGuards(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

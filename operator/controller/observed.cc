@@ -99,6 +99,7 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   pod.cluster_shape = TextMember(annotations, api::kAnnotationClusterShape);
   pod.spec_hash = TextMember(annotations, api::kAnnotationSpecHash);
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
+  pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
     pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
   }

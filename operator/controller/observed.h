@@ -61,6 +61,7 @@ struct ObservedPod {
   std::string disruption_reason;         // "PreemptionByScheduler"
   std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h
   bool has_token = false;                // its job's token is mounted into it
+  bool has_network_policy = false;       // one was made before its attempt's pods
   bool operator==(const ObservedPod&) const = default;
 };
 

@@ -15,9 +15,11 @@ struct CreateService {
   bool operator==(const CreateService&) const = default;
 };
 struct CreateTokenSecret {
+  bool is_repeat = false;  // it was created for pods that are there
   bool operator==(const CreateTokenSecret&) const = default;
 };
 struct CreateNetworkPolicy {
+  bool is_repeat = false;  // it was created for pods that are there
   bool operator==(const CreateNetworkPolicy&) const = default;
 };
 struct CreatePod {
@@ -25,6 +27,7 @@ struct CreatePod {
   int index = 0;
   int attempt = 0;
   bool has_token = false;
+  bool has_network_policy = false;
   bool operator==(const CreatePod&) const = default;
 };
 struct DeletePod {

@@ -5,6 +5,7 @@
 
 #include "api/base/check.h"
 #include "api/base/status.h"
+#include "operator/controller/build_network_policy.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/build_token_secret.h"
 #include "operator/controller/kueue_calls.h"
@@ -250,6 +251,7 @@ kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) 
   kube::Object pod =
       BuildPod(*context.cluster, settings_, {create.role, create.index}, create.attempt);
   if (create.has_token) MountToken(observed.job, pod);
+  if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
   if (!observed.workload) return pod;
   const auto grant = observed.workload->granted.find(create.role);
   if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);

@@ -135,10 +135,12 @@ class Reconciler {
   absl::Status Tell(Plan& plan, Context& context);  // one status write in its turn, then events
   absl::Status ApplyAction(const Action& action, Context& context);
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
-  absl::Status CreateTokenSecretOf(Context& context);
-  // What the operator may not read; `made` is set once it is there.
-  absl::Status CreateGuard(const kube::Kind& kind, const kube::Object& object, bool& made,
-                           Context& context);
+  absl::Status CreateTokenSecretOf(bool is_repeat, Context& context);
+  absl::Status CreateNetworkPolicyOf(bool is_repeat, Context& context);
+  // Of what the operator may not read; `made` is set once it is there, or once the operator was not
+  // allowed to create again what pods that are there have.
+  static absl::Status NoteGuard(const absl::Status& answer, bool is_repeat, bool& made,
+                                Context& context);
   static absl::Status FailCreate(absl::Status status, CreateFault fault, Context& context);
   absl::Status UpdatePodGroupOf(Context& context);
   absl::Status Suspend(const SetSuspend& change, Context& context);

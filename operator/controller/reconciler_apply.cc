@@ -178,10 +178,11 @@ absl::Status Reconciler::ApplyAction(const Action& action, Context& context) {
       Visitor{[&](const CreateService&) {
                 return Create(kube::kServiceKind, BuildService(job), context);
               },
-              [&](const CreateTokenSecret&) { return CreateTokenSecretOf(context); },
-              [&](const CreateNetworkPolicy&) {
-                return CreateGuard(kNetworkPolicyKind, BuildNetworkPolicy(job, settings_),
-                                   context.memory.has_network_policy, context);
+              [&](const CreateTokenSecret& secret) {
+                return CreateTokenSecretOf(secret.is_repeat, context);
+              },
+              [&](const CreateNetworkPolicy& policy) {
+                return CreateNetworkPolicyOf(policy.is_repeat, context);
               },
               [&](const CreatePod& create) {
                 return Create(kube::kPodKind, PodOf(create, context), context);
@@ -257,25 +258,36 @@ absl::Status Reconciler::FailCreate(absl::Status status, CreateFault fault, Cont
   return status;
 }
 
-absl::Status Reconciler::CreateTokenSecretOf(Context& context) {
+absl::Status Reconciler::CreateTokenSecretOf(bool is_repeat, Context& context) {
   const api::TrainingJob& job = context.observed.job;
+  bool& made = context.memory.has_token_secret;
   if (absl::Status loaded = tokens_->Load(); !loaded.ok()) {
-    const std::lock_guard lock(context.mutex);
-    return FailCreate(loaded, {.is_refusal = IsRefusal(loaded)}, context);
+    return NoteGuard(loaded, is_repeat, made, context);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string token, tokens_->TextFor(job.metadata.uid));
-  return CreateGuard(kube::kSecretKind, BuildTokenSecret(job, token),
-                     context.memory.has_token_secret, context);
+  const kube::Object secret = BuildTokenSecret(job, token);
+  return NoteGuard(client_.Create(kube::kSecretKind, secret).status(), is_repeat, made, context);
+}
+
+absl::Status Reconciler::CreateNetworkPolicyOf(bool is_repeat, Context& context) {
+  const kube::Object policy = BuildNetworkPolicy(context.observed.job, settings_);
+  return NoteGuard(client_.Create(kNetworkPolicyKind, policy).status(), is_repeat,
+                   context.memory.has_network_policy, context);
 }
 
 // The name holds the job's uid. So what exists under it is ours, or of somebody who may create such
 // an object in the job's namespace and got there first, which docs/security.md tells of. After an
-// answer that was lost the same is created again.
-absl::Status Reconciler::CreateGuard(const kube::Kind& kind, const kube::Object& object, bool& made,
-                                     Context& context) {
-  const absl::Status answer = client_.Create(kind, object).status();
+// answer that was lost the same is created again. A repeat may be refused though the object exists:
+// the right is gone, or a quota is full, which is checked before the name.
+absl::Status Reconciler::NoteGuard(const absl::Status& answer, bool is_repeat, bool& made,
+                                   Context& context) {
+  const bool may_not_repeat = is_repeat && absl::IsPermissionDenied(answer);
+  if (may_not_repeat) {
+    LogWarning("what a replaced pod's peers have could not be created again; the pod is created",
+               {{"error", std::string(answer.message())}});
+  }
   const std::lock_guard lock(context.mutex);
-  made = answer.ok() || absl::IsAlreadyExists(answer);
+  made = answer.ok() || absl::IsAlreadyExists(answer) || may_not_repeat;
   if (made) return absl::OkStatus();
   return FailCreate(answer, {.is_refusal = IsRefusal(answer)}, context);
 }

@@ -72,11 +72,13 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   bool complete = true;
   std::vector<CreatePod> pods;
   const bool has_token = HasToken(observed);
+  const bool has_policy = HasNetworkPolicy(observed);
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
-    pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token});
+    pods.push_back(
+        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
   }
   if (!pods.empty()) PlanGuards(observed, plan);
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());

@@ -18,7 +18,8 @@ struct Settings {
   // Pods of jobs with `training` get their job's token.
   bool job_tokens = false;
   // Jobs that are to be isolated get a NetworkPolicy, which lets in progress polls from the first
-  // of these namespaces, and scrapes of metrics from the second; empty: from nowhere.
+  // of these namespaces, where the operator's pods are, and scrapes of metrics from the second;
+  // empty: from nowhere.
   bool network_policies = false;
   std::string operator_namespace, scraper_namespace;
   // Creates and deletes of one reconcile: whoever makes 10,000 pods looks at the job in between.

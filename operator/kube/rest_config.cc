@@ -75,7 +75,7 @@ absl::StatusOr<RestConfig> InClusterConfig(const std::string& directory) {
   LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.ca_file, "the service account's authority").status());
   if (auto text = ReadFile(directory + "/namespace", "the pod's namespace"); text.ok()) {
     while (text->ends_with('\n')) text->pop_back();
-    if (!text->empty()) config.namespace_name = *std::move(text);
+    if (!text->empty()) config.namespace_name = config.pod_namespace = *std::move(text);
   }
   return config;
 }

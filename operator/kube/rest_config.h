@@ -23,6 +23,7 @@ struct ExecCredentialSource {
 struct RestConfig {
   std::string server;  // https://host:port[/prefix]; http only without credentials
   std::string namespace_name = "default";  // of the context
+  std::string pod_namespace;               // where this process is a pod; empty outside of one
   std::string ca_pem, ca_file;             // both empty: the system's roots
   std::string tls_server_name;
   bool insecure_skip_tls_verify = false;

@@ -60,11 +60,11 @@ class NamespacesTest(unittest.TestCase):
         return server().call("GET", pods_of(namespace) + "/mine-worker-0")[0] == 200
 
     def asked_for(self):
-        """(namespace, resource, HTTP status) of all calls since the test began."""
+        """(namespace, resource, name, HTTP status) of all calls since the test began."""
         lines = server().audit_log.read_text().splitlines()[self.seen:]
         entries = [json.loads(line) for line in lines]
         return {(entry["objectRef"].get("namespace"), entry["objectRef"]["resource"],
-                 entry.get("responseStatus", {}).get("code"))
+                 entry["objectRef"].get("name"), entry.get("responseStatus", {}).get("code"))
                 for entry in entries if entry["user"]["username"] == ACCOUNT and entry.get("objectRef")}
 
     def test_those_of_the_list_are_served_and_no_other_is_asked_for(self):
@@ -82,9 +82,10 @@ class NamespacesTest(unittest.TestCase):
             eventually(lambda: self.has_pod(team))
         self.assertFalse(self.has_pod("team-c"))
         asked = self.asked_for()
-        self.assertEqual({"team-a", "team-b", NAMESPACE}, {namespace for namespace, _, _ in asked})
-        self.assertEqual({"leases"}, {kind for namespace, kind, _ in asked if namespace == NAMESPACE})
-        self.assertNotIn(403, {code for _, _, code in asked})
+        self.assertEqual({"team-a", "team-b", NAMESPACE}, {namespace for namespace, _, _, _ in asked})
+        self.assertEqual({("leases", "lockstep-operator"), ("secrets", "lockstep-operator-key")},
+                         {(kind, name) for namespace, kind, name, _ in asked if namespace == NAMESPACE})
+        self.assertNotIn(403, {code for _, _, _, code in asked})
 
     def test_one_that_is_forbidden_is_named_and_the_others_are_served(self):
         self.grant(["team-a", "team-b"])

@@ -88,6 +88,19 @@ class IsolationTest(unittest.TestCase):
                       trainer["volumeMounts"])
         self.assertIn({"name": "LOCKSTEP_TOKEN_FILE", "value": TOKEN_FOLDER + "/token"}, trainer["env"])
 
+    def test_a_template_may_use_the_name_and_the_place_of_the_tokens_volume(self):
+        self.start()
+        for name, path in (("name", "/elsewhere"), ("place", TOKEN_FOLDER)):
+            template = {"spec": {
+                "containers": [{"name": "trainer", "image": "trainer:1",
+                                "volumeMounts": [{"name": "lockstep-token", "mountPath": path}]}],
+                "volumes": [{"name": "lockstep-token", "emptyDir": {}}]}}
+            _, pod = self.run_job(training_job(name, {"Worker": {"replicas": 1, "template": template}}))
+            mounts = {entry["mountPath"]: entry["name"]
+                      for entry in pod["spec"]["containers"][0]["volumeMounts"]}
+            self.assertEqual("lockstep-token", mounts[path])
+            self.assertEqual("lockstep-token-1" if name == "name" else "lockstep-token", mounts[TOKEN_FOLDER])
+
     def test_the_next_operator_and_the_next_job_of_the_name(self):
         first = self.start()
         stored, _ = self.run_job(training_job("again"))
@@ -101,19 +114,21 @@ class IsolationTest(unittest.TestCase):
         for one in (stored, renewed):  # no garbage collector runs here
             self.check_token(one, self.secret_of(one))
 
-    def test_a_policy_lets_in_peers_the_operator_and_scrapers(self):
-        self.start("--scraper-namespace=prometheus")
+    def test_a_policy_lets_in_peers_and_scrapers_and_no_namespace_for_an_operator_outside_the_cluster(self):
+        """This one has a kubeconfig: in its context's namespace are others."""
+        operator = self.start("--scraper-namespace=prometheus")
+        said = operator.said("jobs' tokens are made of a key")
+        self.assertEqual("lockstep-system/lockstep-operator-key", said["secret"])
         stored, pod = self.run_job(training_job("isolated"))
         spec = self.policy_of(stored)["spec"]
         selector = spec["podSelector"]["matchLabels"]
         self.assertLessEqual(selector.items(), pod["metadata"]["labels"].items())
         self.assertEqual(["Ingress"], spec["policyTypes"])
-        peers, operator, scrapers = spec["ingress"]
+        peers, scrapers = spec["ingress"]
         self.assertEqual({"from": [{"podSelector": {"matchLabels": selector}}]}, peers)
-        for rule, namespace, port in ((operator, "lockstep-system", 2222), (scrapers, "prometheus", 8080)):
-            self.assertEqual([{"port": port, "protocol": "TCP"}], rule["ports"])
-            labels = rule["from"][0]["namespaceSelector"]["matchLabels"]
-            self.assertEqual({"kubernetes.io/metadata.name": namespace}, labels)
+        self.assertEqual([{"port": 8080, "protocol": "TCP"}], scrapers["ports"])
+        labels = scrapers["from"][0]["namespaceSelector"]["matchLabels"]
+        self.assertEqual({"kubernetes.io/metadata.name": "prometheus"}, labels)
         labels = get("/api/v1/namespaces/lockstep-system")["metadata"]["labels"]
         self.assertEqual("lockstep-system", labels["kubernetes.io/metadata.name"])
 

@@ -85,6 +85,36 @@ TEST(MountTokenTest, AFileThatTheTemplateNamesStays) {
   EXPECT_EQ(Named(pod["spec"]["containers"][0]["env"], "LOCKSTEP_TOKEN_FILE")["value"], "/mine");
 }
 
+TEST(MountTokenTest, TheVolumeTakesANameThatIsFree) {
+  Json tmpl = testing::Template("trainer");
+  tmpl["spec"]["volumes"] = {{{"name", "lockstep-token"}, {"emptyDir", Json::object()}},
+                             {{"name", "lockstep-token-1"}, {"emptyDir", Json::object()}}};
+  const Json pod = PodWithToken(
+      Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).Training().BuildWithDefaults());
+  const Json& spec = pod["spec"];
+  EXPECT_TRUE(Named(spec["volumes"], "lockstep-token").contains("emptyDir"));
+  EXPECT_TRUE(Named(spec["volumes"], "lockstep-token-2").contains("secret"));
+  EXPECT_EQ(Named(spec["containers"][0]["volumeMounts"], "lockstep-token-2")["mountPath"],
+            "/var/run/secrets/training.lockstep.dev");
+}
+
+TEST(MountTokenTest, WhatTheTemplateMountsAtItsPlaceStays) {
+  for (const char* path :
+       {"/var/run/secrets/training.lockstep.dev", "/var/run/secrets/training.lockstep.dev/"}) {
+    Json tmpl = testing::Template("trainer");
+    tmpl["spec"]["volumes"] = {{{"name", "mine"}, {"secret", {{"secretName", "my-token"}}}}};
+    tmpl["spec"]["containers"][0]["volumeMounts"] = {{{"name", "mine"}, {"mountPath", path}}};
+    const Json pod = PodWithToken(
+        Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).Training().BuildWithDefaults());
+    const Json& spec = pod["spec"];
+    EXPECT_TRUE(Named(spec["volumes"], "lockstep-token").is_null()) << path;
+    EXPECT_TRUE(Named(spec["containers"][0]["volumeMounts"], "lockstep-token").is_null()) << path;
+    EXPECT_EQ(Named(spec["containers"][0]["env"], "LOCKSTEP_TOKEN_FILE")["value"],
+              "/var/run/secrets/training.lockstep.dev/token")
+        << path << ": without it the trainer would believe everybody";
+  }
+}
+
 TEST(BuildNetworkPolicyTest, LetsInPeersTheOperatorAndScrapers) {
   const Json policy = BuildNetworkPolicy(
       Trains(), {.operator_namespace = "lockstep-system", .scraper_namespace = "monitoring"});
@@ -101,6 +131,14 @@ TEST(BuildNetworkPolicyTest, LetsInPeersTheOperatorAndScrapers) {
       {"from": [{"namespaceSelector": {"matchLabels":
           {"kubernetes.io/metadata.name": "monitoring"}}}],
        "ports": [{"protocol": "TCP", "port": 8080}]}]})"));
+}
+
+TEST(BuildNetworkPolicyTest, TheOperatorIsNotLetInToAJobThatItDoesNotAsk) {
+  const Json policy = BuildNetworkPolicy(
+      Job("j").Workers(1).BuildWithDefaults(),
+      {.operator_namespace = "lockstep-system", .scraper_namespace = "monitoring"});
+  EXPECT_EQ(policy["spec"]["ingress"].size(), 2U);
+  EXPECT_EQ(policy.dump().find("lockstep-system"), std::string::npos);
 }
 
 TEST(BuildNetworkPolicyTest, AnEmptyNamespaceIsNobody) {

@@ -28,15 +28,16 @@ void BothOn(Observed& observed) {
   observed.settings.job_tokens = observed.settings.network_policies = true;
 }
 
-const testing::PodState kReadyWithToken = [](ObservedPod& pod) {
+const testing::PodState kReadyWithBoth = [](ObservedPod& pod) {
   kReady(pod);
-  pod.has_token = true;
+  pod.has_token = pod.has_network_policy = true;
 };
 
 TEST(GuardRuleTest, TheFirstPodsOfAJobWithTrainingComeAfterThem) {
   EXPECT_THAT(Seen(Trains()).With(BothOn).Plan().actions,
               ElementsAre(CreateService{}, CreateTokenSecret{}, CreateNetworkPolicy{},
-                          CreatePod{Role::kWorker, 0, 0, /*has_token=*/true}));
+                          CreatePod{Role::kWorker, 0, 0, /*has_token=*/true,
+                                    /*has_network_policy=*/true}));
 }
 
 TEST(GuardRuleTest, OtherJobsHaveNeither) {
@@ -46,7 +47,8 @@ TEST(GuardRuleTest, OtherJobsHaveNeither) {
 
 TEST(GuardRuleTest, AJobCanAskForAPolicyOrRefuseIt) {
   EXPECT_THAT(Seen(With(Job("j").Workers(1), NetworkPolicy::kIsolated)).With(BothOn).Plan().actions,
-              ElementsAre(CreateService{}, CreateNetworkPolicy{}, CreatePod{Role::kWorker, 0, 0}));
+              ElementsAre(CreateService{}, CreateNetworkPolicy{},
+                          CreatePod{Role::kWorker, 0, 0, false, true}));
   EXPECT_THAT(
       Seen(With(Trains(), NetworkPolicy::kNone)).With(BothOn).Plan().actions,
       ElementsAre(CreateService{}, CreateTokenSecret{}, CreatePod{Role::kWorker, 0, 0, true}));
@@ -58,29 +60,36 @@ TEST(GuardRuleTest, AnOperatorThatIsToldSoMakesNeither) {
 }
 
 TEST(GuardRuleTest, WithoutPodsToMakeOrOnceTheyAreThereNothingIsPlanned) {
-  EXPECT_THAT(Seen(Trains()).With(BothOn).Service().Worker(0, kReadyWithToken).Plan().actions,
+  EXPECT_THAT(Seen(Trains()).With(BothOn).Service().Worker(0, kReadyWithBoth).Plan().actions,
               IsEmpty());
   const auto made = [](Observed& observed) {
     BothOn(observed);
     observed.has_token_secret = observed.has_network_policy = true;
   };
   EXPECT_THAT(Seen(Trains()).With(made).Plan().actions,
-              ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0, true}));
+              ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0, true, true}));
 }
 
-TEST(GuardRuleTest, AReplacedPodHasATokenIfItsPeersHaveOne) {
-  // Those were made by an operator that knew no tokens, or was told to use none.
+TEST(GuardRuleTest, AReplacedPodHasWhatItsPeersHave) {
+  // Those were made by an operator that knew neither, or was told to make neither.
+  EXPECT_THAT(Seen(Trains(2)).With(BothOn).Service().Worker(0, kReady).Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 1, 0, false, false}));
+  EXPECT_THAT(Seen(Trains(2)).Service().Worker(0, kReadyWithBoth).Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 1, 0, true, true}));
+}
+
+TEST(GuardRuleTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {
   EXPECT_THAT(
-      Seen(Trains(2)).With(BothOn).Service().Worker(0, kReady).Plan().actions,
-      ElementsAre(CreateNetworkPolicy{}, CreatePod{Role::kWorker, 1, 0, /*has_token=*/false}));
-  EXPECT_THAT(Seen(Trains(2)).Service().Worker(0, kReadyWithToken).Plan().actions,
-              ElementsAre(CreatePod{Role::kWorker, 1, 0, /*has_token=*/true}));
+      Seen(Trains(2)).With(BothOn).Service().Worker(0, kReadyWithBoth).Plan().actions,
+      ElementsAre(CreateTokenSecret{/*is_repeat=*/true}, CreateNetworkPolicy{/*is_repeat=*/true},
+                  CreatePod{Role::kWorker, 1, 0, true, true}));
 }
 
 TEST(GuardRuleTest, TheNextAttemptDoesNotFollowTheOneBefore) {
   auto seen = Seen(Trains(2)).With(BothOn).Worker(0, kReady);
   seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
   EXPECT_TRUE(HasToken(seen.Build()));
+  EXPECT_TRUE(HasNetworkPolicy(seen.Build()));
 }
 
 }  // namespace

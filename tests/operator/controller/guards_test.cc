@@ -102,6 +102,7 @@ TEST_F(GuardsTest, ThePodsMountTheSecretAndItHoldsTheJobsToken) {
   EXPECT_EQ(secret->at("data"), wanted.at("data"));
   for (const kube::Object& pod : world.Pods()) {
     EXPECT_EQ(ObservePod(pod)->has_token, true);
+    EXPECT_EQ(ObservePod(pod)->has_network_policy, true);
     EXPECT_THAT(pod.dump(), HasSubstr(kube::Name(wanted)));
   }
 }
@@ -125,6 +126,35 @@ TEST_F(GuardsTest, WhatExistsUnderTheirNamesIsTakenForThemAndNotRead) {
   EXPECT_EQ(Creates("NetworkPolicy"), 2) << "the second found the first";
   EXPECT_THAT(world.Pods(), SizeIs(2));
   EXPECT_THAT(world.EventReasons(), IsEmpty());
+}
+
+// A right that was taken away, or a quota, which is asked before the server finds the name taken.
+TEST_F(GuardsTest, APodIsReplacedThoughTheyMayNotBeCreatedAgain) {
+  world.Settle();
+  world.RestartOperator();
+  FailCreates({"Secret", "NetworkPolicy"}, absl::PermissionDeniedError("exceeded quota"));
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_EQ(Creates("NetworkPolicy"), 2) << "it was tried";
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  for (const kube::Object& pod : world.Pods()) {
+    EXPECT_TRUE(ObservePod(pod)->has_token && ObservePod(pod)->has_network_policy);
+  }
+}
+
+// Whose operator knew of neither, and the next one has no right to them.
+TEST_F(GuardsTest, ARunningJobWithoutThemGetsNeitherForAReplacedPod) {
+  world.RestartOperator({.parallel_calls = 8});
+  world.Settle();
+  world.RestartOperator(kGuarded);
+  FailCreates({"Secret", "NetworkPolicy"}, absl::PermissionDeniedError("forbidden"));
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_EQ(Creates("NetworkPolicy") + world.client.Count("create", "Secret"), 0);
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  for (const kube::Object& pod : world.Pods()) {
+    EXPECT_FALSE(ObservePod(pod)->has_token || ObservePod(pod)->has_network_policy);
+  }
 }
 
 TEST_F(GuardsTest, WithoutTheRightToThemThereIsNoPodAndTheJobSaysWhy) {

@@ -46,7 +46,11 @@ class World {
     RestartOperator();
   }
 
-  // A new process: empty memory, caches from a fresh list.
+  // A new process, told something else: empty memory, caches from a fresh list.
+  void RestartOperator(controller::Settings settings) {
+    settings_ = std::move(settings);
+    RestartOperator();
+  }
   void RestartOperator() {
     reconciler.reset();
     caches_ = std::make_unique<Caches>();
@@ -184,7 +188,7 @@ class World {
     store.SetResourceVersion(kube::Namespace(object), std::to_string(change.version));
   }
 
-  const controller::Settings settings_;
+  controller::Settings settings_;
   const controller::DnsAddresses addresses_;
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<kube::EventRecorder> events_;

@@ -79,6 +79,7 @@ TEST(KubeconfigTest, AnotherContextCanBeAskedFor) {
   EXPECT_EQ(config->ca_file, "/etc/kube/pki/ca.crt");
   EXPECT_EQ(config->token_file, "/run/token");
   EXPECT_EQ(config->namespace_name, "team");
+  EXPECT_EQ(config->pod_namespace, "") << "this process need not be there";
 }
 
 TEST(KubeconfigTest, AnExecPluginIsReadWhole) {
@@ -192,6 +193,7 @@ TEST_F(InClusterConfigTest, ReadsTheServiceAccount) {
   EXPECT_EQ(config->token_file, directory_.At("token"));
   EXPECT_EQ(config->ca_file, directory_.At("ca.crt"));
   EXPECT_EQ(config->namespace_name, "operators");
+  EXPECT_EQ(config->pod_namespace, "operators");
 }
 
 TEST_F(InClusterConfigTest, AnIpv6ServiceIsCalledByItsName) {
