@@ -50,10 +50,10 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
                 Following(options_, api::kLabelJobUid, kube::IdentityFields()),
                 [](const kube::Object& /*service*/) { return std::monostate(); }),
       events_(client, clock, kReporter, options_.instance),
-      reconciler_(client,
+      reconciler_({client, addresses, progress, events_, clock, options_.tokens},
                   {jobs_.store(), pods_.store(), services_.store(), FollowPodGroups(client),
                    FollowWorkloads(client), FollowNodes(client)},
-                  addresses, progress, events_, clock, options_.settings, options_.tokens),
+                  options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {
   queue_.SetObserver(options_.queue_observer);

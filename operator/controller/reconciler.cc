@@ -23,17 +23,15 @@ constexpr std::size_t kMostHelpers = 32;
 
 }  // namespace
 
-Reconciler::Reconciler(kube::Client& client, const Stores& stores, const Addresses& addresses,
-                       ProgressSource& progress, kube::EventRecorder& events, const Clock& clock,
-                       Settings settings, JobTokens* tokens)
-    : client_(client),
+Reconciler::Reconciler(const Collaborators& with, const Stores& stores, Settings settings)
+    : client_(with.client),
       stores_(stores),
-      addresses_(addresses),
-      progress_(progress),
-      events_(events),
-      clock_(clock),
+      addresses_(with.addresses),
+      progress_(with.progress),
+      events_(with.events),
+      clock_(with.clock),
       settings_(std::move(settings)),
-      tokens_(tokens),
+      tokens_(with.tokens),
       helpers_(kMostHelpers),
       turns_(settings_.status_rate, settings_.status_burst),
       count_turns_(settings_.status_rate, settings_.status_burst) {

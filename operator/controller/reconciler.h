@@ -46,13 +46,21 @@ struct Stores {
   const kube::Store<bool>* nodes = nullptr;  // whether each is ready; where they are watched
 };
 
-// Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time.
-// Everything passed by reference outlives it, and so do `tokens`, which Settings::job_tokens needs.
+// What a reconciler works with. All of it outlives the reconciler.
+struct Collaborators {
+  kube::Client& client;
+  const Addresses& addresses;
+  ProgressSource& progress;
+  kube::EventRecorder& events;
+  const Clock& clock;
+  JobTokens* tokens = nullptr;  // Settings::job_tokens needs them
+};
+
+// Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time. The
+// stores outlive it.
 class Reconciler {
  public:
-  Reconciler(kube::Client& client, const Stores& stores, const Addresses& addresses,
-             ProgressSource& progress, kube::EventRecorder& events, const Clock& clock,
-             Settings settings = {}, JobTokens* tokens = nullptr);
+  Reconciler(const Collaborators& with, const Stores& stores, Settings settings = {});
 
   // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
   // Writes nothing before the caches have seen what earlier calls wrote.

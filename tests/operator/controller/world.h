@@ -59,10 +59,10 @@ class World {
     events_ = std::make_unique<kube::EventRecorder>(client, clock, "test/operator", "pod");
     tokens_.emplace(client, clock, kOperatorKey);
     reconciler = std::make_unique<controller::Reconciler>(
-        client,
+        controller::Collaborators{client, addresses_, progress, *events_, clock, &*tokens_},
         controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
                            Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr},
-        addresses_, progress, *events_, clock, settings_, &*tokens_);
+        settings_);
   }
 
   // Lets one kind's cache see up to `count` more changes.

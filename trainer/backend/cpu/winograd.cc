@@ -50,6 +50,11 @@ WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageVie
           .relu = false};
 }
 
+// One thread's.
+WinogradTiles PartOf(std::int64_t tiles, std::int64_t part, std::int64_t parts) {
+  return {tiles * part / parts, tiles * (part + 1) / parts};
+}
+
 // What it is to convolve from `from` to `to`; `rows`: tiles at a time.
 WinogradWork WorkOf(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                     const ImageView& to, std::int64_t rows) {
@@ -146,8 +151,8 @@ void Winograd::Run(const float* from, const float* weight, const float* bias, fl
   shape.bias = bias;
   ParallelFor(threads_, threads_, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t part = first; part < last; ++part) {
-      kernels_->winograd(shape, tiles_ * part / threads_, tiles_ * (part + 1) / threads_, from,
-                         transformed, to, transformed + WeightFloats() + part * ThreadFloats());
+      kernels_->winograd(shape, PartOf(tiles_, part, threads_), from, transformed, to,
+                         transformed + WeightFloats() + part * ThreadFloats());
     }
   });
 }
@@ -194,8 +199,8 @@ void WinogradGradient::Run(const float* x, const float* dy, float* weight, float
     for (std::int64_t part = first; part < last; ++part) {
       float* sums = memory + part * ThreadFloats();
       std::fill_n(sums, SumFloats(), 0.0f);
-      kernels_->winograd_gradient(shape_, tiles_ * part / threads_, tiles_ * (part + 1) / threads_,
-                                  x, dy, sums, sums + SumFloats());
+      kernels_->winograd_gradient(shape_, PartOf(tiles_, part, threads_), x, dy, sums,
+                                  sums + SumFloats());
     }
   });
   const WinogradParts parts{memory, threads_, ThreadFloats()};

@@ -52,6 +52,9 @@ struct WinogradParts {
   const float* sums;
   std::int64_t count, stride;
 };
+struct WinogradTiles {
+  std::int64_t first, last;  // `last` is not one of them
+};
 // A tile of x is a square of this side, one of y one of kWinogradSide + 1 - taps.
 inline constexpr std::int64_t kWinogradSide = 6;
 inline constexpr std::int64_t kWinogradRows = 12;
@@ -112,12 +115,12 @@ struct Kernels {
   // (blocks x lanes): sums, as above.
   void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,
                                float* sum, float* bias);
-  // Tiles `first` to `last` - 1 of all images, row-major within one: each element of y has one
+  // Tiles of all images, row-major within one: each element of y has one
   // order of sums, however tiles are shared out. `weight` as the next writes it. `scratch`:
   // kWinogradSide ^ 2 matrices of rows * channels of x + kWinogradGap floats, and as many of rows *
   // 2 * lanes.
-  void (*winograd)(const WinogradShape& shape, std::int64_t first, std::int64_t last,
-                   const float* x, const float* weight, float* y, float* scratch);
+  void (*winograd)(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
+                   const float* weight, float* y, float* scratch);
   // For y's channels from first_vector * lanes on; first_vector is even. Writes kWinogradSide ^ 2 *
   // in_channels floats a channel.
   void (*winograd_weight)(const WinogradWeight& shape, std::int64_t first_vector,
@@ -126,8 +129,8 @@ struct Kernels {
   // channels of x * channels of y floats), and dy to the floats after it (channels of y).
   // `scratch`: kWinogradSide ^ 2 matrices of rows * channels + kWinogradGap floats, of x and of y,
   // and as many floats as y has channels.
-  void (*winograd_gradient)(const WinogradShape& shape, std::int64_t first, std::int64_t last,
-                            const float* x, const float* dy, float* sums, float* scratch);
+  void (*winograd_gradient)(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
+                            const float* dy, float* sums, float* scratch);
   // The gradient itself, row-major, of channels first_channel to last_channel - 1 of x.
   void (*winograd_gradient_weight)(const WinogradShape& shape, const WinogradParts& parts,
                                    std::int64_t first_channel, std::int64_t last_channel,

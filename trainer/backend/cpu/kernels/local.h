@@ -13,12 +13,12 @@ void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale)
 void Multiply(const Product& product, float* scratch);
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias);
-void Winograd(const WinogradShape& shape, std::int64_t first, std::int64_t last, const float* x,
+void Winograd(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
               const float* weight, float* y, float* scratch);
 void WinogradTransformWeight(const WinogradWeight& shape, std::int64_t first_vector,
                              std::int64_t last_vector, const float* weight, float* transformed);
-void WinogradGradient(const WinogradShape& shape, std::int64_t first, std::int64_t last,
-                      const float* x, const float* dy, float* sums, float* scratch);
+void WinogradGradient(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
+                      const float* dy, float* sums, float* scratch);
 void WinogradGradientWeight(const WinogradShape& shape, const WinogradParts& parts,
                             std::int64_t first_channel, std::int64_t last_channel, float* weight);
 void Adam(const AdamFactors& factors, const float* gradient, float* value, float* m, float* v,

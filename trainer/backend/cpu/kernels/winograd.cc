@@ -63,6 +63,18 @@ template <std::int64_t kCount>
   }
 }
 
+// One tile of a vector of channels of y: what sticks out of the image is left out.
+template <std::int64_t kTile>
+void StoreTile(const WinogradShape& s, const Place& at, const Vector* tile, Vector bias, float* y) {
+  for (std::int64_t h = 0; h < kTile && at.row + h < s.y.height; ++h) {
+    for (std::int64_t w = 0; w < kTile && at.column + w < s.y.width; ++w) {
+      Vector value = tile[h * kTile + w] + bias;
+      if (s.relu) value = value < 0.0f ? Vector{} : value;  // NaN is kept
+      Store(y + ((at.row + h) * s.y.width + at.column + w) * s.y.inner, value);
+    }
+  }
+}
+
 // kCount vectors of channels from `vector` on.
 template <std::int64_t kCount, std::int64_t kTile>
 void StoreTiles(const WinogradShape& s, const Tiles& tiles, std::int64_t vector,
@@ -83,14 +95,7 @@ void StoreTiles(const WinogradShape& s, const Tiles& tiles, std::int64_t vector,
       }
       const Vector bias =
           s.bias == nullptr ? Vector{} : Load<Vector>(s.bias + (vector + v) * kLanes);
-      float* to = y + at.image * image + VectorAt(s.y, vector + v);
-      for (std::int64_t h = 0; h < kTile && at.row + h < s.y.height; ++h) {
-        for (std::int64_t w = 0; w < kTile && at.column + w < s.y.width; ++w) {
-          Vector value = out[h * kTile + w] + bias;
-          if (s.relu) value = value < 0.0f ? Vector{} : value;  // NaN is kept
-          Store(to + ((at.row + h) * s.y.width + at.column + w) * s.y.inner, value);
-        }
-      }
+      StoreTile<kTile>(s, at, out, bias, y + at.image * image + VectorAt(s.y, vector + v));
     }
   }
 }
@@ -127,12 +132,12 @@ void WinogradTransformWeight(const WinogradWeight& w, std::int64_t first_vector,
   }
 }
 
-void Winograd(const WinogradShape& s, std::int64_t first, std::int64_t last, const float* x,
-              const float* weight, float* y, float* scratch) {
+void Winograd(const WinogradShape& s, const WinogradTiles& all, const float* x, const float* weight,
+              float* y, float* scratch) {
   const std::int64_t vectors = s.y.channels / kLanes;
   float* products = scratch + kArea * MatrixFloats(s.rows, s.x.channels);
-  for (; first < last; first += s.rows) {
-    const std::int64_t count = last - first < s.rows ? last - first : s.rows;
+  for (std::int64_t first = all.first; first < all.last; first += s.rows) {
+    const std::int64_t count = all.last - first < s.rows ? all.last - first : s.rows;
     const Tiles tiles{first, count, (count + kRows - 1) / kRows * kRows};
     TransformTiles(s, tiles.first, tiles.count, tiles.rows, x, scratch);
     for (std::int64_t v = 0; v < vectors; v += kVectors) {

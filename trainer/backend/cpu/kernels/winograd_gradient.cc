@@ -112,12 +112,13 @@ void StoreWeights(const WinogradShape& s, const WinogradParts& parts, std::int64
 
 }  // namespace
 
-void WinogradGradient(const WinogradShape& s, std::int64_t first, std::int64_t last, const float* x,
+void WinogradGradient(const WinogradShape& s, const WinogradTiles& tiles, const float* x,
                       const float* dy, float* sums, float* scratch) {
   float* bias = sums + kArea * s.x.channels * s.y.channels;
-  for (; first < last; first += s.rows) {
+  for (std::int64_t first = tiles.first; first < tiles.last; first += s.rows) {
+    const std::int64_t left = tiles.last - first;
     float* of_dy = scratch + kArea * MatrixFloats(s.rows, s.x.channels);
-    const Transformed to{last - first < s.rows ? last - first : s.rows, scratch, of_dy,
+    const Transformed to{left < s.rows ? left : s.rows, scratch, of_dy,
                          of_dy + kArea * MatrixFloats(s.rows, s.y.channels)};
     TransformTiles(s, first, to.tiles, to.tiles, x, to.x);
     s.taps == 5 ? TransformDy<2>(s, first, dy, to) : TransformDy<4>(s, first, dy, to);

@@ -9,7 +9,6 @@
 #include "trainer/backend/cpu/kernels/lanes.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
-namespace {
 
 using Vector = Lanes<LOCKSTEP_LANES>::Float;
 constexpr std::int64_t kLanes = LOCKSTEP_LANES;
@@ -127,5 +126,4 @@ inline void TransformTiles(const WinogradShape& s, std::int64_t first, std::int6
   }
 }
 
-}  // namespace
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA
