@@ -113,7 +113,7 @@ class FaultsTest(unittest.TestCase):
         run = self.start(f"anytime-{seed}")
         run.wait_for(lambda: run.trainers(replica=True), "a replica")
         for _ in range(4):
-            time.sleep(chance.uniform(0, 1.5))
+            time.sleep(chance.uniform(0, 0.4) * SLOWNESS)  # undisturbed, a run takes 0.6 s
             victims = run.trainers()
             if run.process.poll() is not None or not victims:
                 break
