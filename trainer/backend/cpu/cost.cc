@@ -9,68 +9,40 @@ bool Has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+struct PerIsa {
+  double baseline, avx2, avx512;
+};
+double At(Isa isa, const PerIsa& values) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return values.avx512;
+    case Isa::kAvx2:
+      return values.avx2;
+    case Isa::kBaseline:
+      break;
+  }
+  return values.baseline;
+}
+
 // Through a matrix product over patches ("x64:gemm:jit"), whose speed is that of the instruction
 // set, not of the name.
-double GemmGflops(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512:
-      return 85;
-    case Isa::kAvx2:
-      return 65;
-    case Isa::kBaseline:
-      break;
-  }
-  return 30;
-}
-
+constexpr PerIsa kGemmGflops = {30, 65, 85};
 // FewChannelGradient, whose name has the instruction set.
-double OwnGflops(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512:
-      return 140;
-    case Isa::kAvx2:
-      return 100;
-    case Isa::kBaseline:
-      break;
-  }
-  return 35;
-}
-
-// Of what Winograd leaves of a convolution, products of matrices.
-double WinogradGflops(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512:
-      return 150;
-    case Isa::kAvx2:
-      return 100;
-    case Isa::kBaseline:
-      break;
-  }
-  return 35;
-}
-
-// To transform a float of a tile.
-double TransformSeconds(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512:
-      return 0.13e-9;
-    case Isa::kAvx2:
-      return 0.2e-9;
-    case Isa::kBaseline:
-      break;
-  }
-  return 0.4e-9;
-}
+constexpr PerIsa kFewChannelGflops = {35, 100, 140};
+// The products of matrices that remain of a convolution by Winograd's method, and the seconds to
+// transform one float of a tile.
+constexpr PerIsa kWinogradGflops = {35, 100, 150};
+constexpr PerIsa kWinogradTransform = {0.4e-9, 0.2e-9, 0.13e-9};
 
 // Measured with oneDNN 3.2 on one core of a Xeon with AVX-512: convolutions of 32 to 256 channels
 // held to each instruction set.
 double ConvolutionGflops(std::string_view implementation, Isa isa) {
   if (IsReference(implementation)) return 0.1;
-  if (Has(implementation, "gemm")) return GemmGflops(isa);
+  if (Has(implementation, "gemm")) return At(isa, kGemmGflops);
   if (Has(implementation, "avx512")) return 195;
   if (Has(implementation, "avx2")) return Has(implementation, "brg") ? 100 : 118;
   if (Has(implementation, "sse41")) return 42;
-  return GemmGflops(isa);  // an implementation of another oneDNN or another processor
+  return At(isa, kGemmGflops);  // an implementation of another oneDNN or another processor
 }
 
 }  // namespace
@@ -84,7 +56,7 @@ double ConvolutionSeconds(double operations, std::string_view implementation, Is
 }
 
 double FewChannelGradientSeconds(double operations, std::string_view implementation, Isa isa) {
-  if (Has(implementation, "lockstep")) return operations / (1e9 * OwnGflops(isa));
+  if (Has(implementation, "lockstep")) return operations / (1e9 * At(isa, kFewChannelGflops));
   // 42 GFLOP/s measured at AVX2 for one channel, 8 to 13 at SSE4.1.
   const double slowdown = Has(implementation, "avx512") ? 1 : 3;
   return slowdown * ConvolutionSeconds(operations, implementation, isa);
@@ -100,9 +72,9 @@ double WinogradSeconds(const WinogradWork& work, Isa isa) {
   // Of one thread.
   const double tiles = std::ceil(work.tiles / work.threads);
   const double filled = std::ceil(tiles / kWinogradRows) * kWinogradRows;
-  const double products = kArea * filled * 2 * pairs / (1e9 * WinogradGflops(isa));
+  const double products = kArea * filled * 2 * pairs / (1e9 * At(isa, kWinogradGflops));
   const double copies =
-      kArea * tiles * (work.in_channels + work.out_channels) * TransformSeconds(isa);
+      kArea * tiles * (work.in_channels + work.out_channels) * At(isa, kWinogradTransform);
   const double reads = std::ceil(tiles / work.rows) * weight * (work.gradient ? 2 : 1) / rate;
   const double transform =
       std::ceil(work.pieces / work.threads) / work.pieces * pairs * kSecondsPerKernel;

@@ -15,8 +15,8 @@ constexpr std::int64_t kArea = kWinogradSide * kWinogradSide;
 // second-level cache beside the weight, or nearly so. The gradient reads and writes all of its sums
 // for each batch of tiles, so it takes more of them.
 constexpr std::int64_t kTileFloats = 32 * 1024, kGradientTileFloats = 168 * 1024;
-// Of a weight, for its gradient.
-constexpr std::int64_t kMostPairs = 8 * 1024;  // channels of x times channels of y
+// Channels of x times channels of y in the largest weight whose gradient is computed this way.
+constexpr std::int64_t kMostPairs = 8 * 1024;
 
 WinogradImage ImageOf(const ImageView& view) {
   return {view.channels, view.height, view.width, view.inner};
@@ -35,6 +35,13 @@ std::int64_t TilesOf(std::int64_t images, std::int64_t height, std::int64_t widt
 std::int64_t RowsFor(std::int64_t channels, std::int64_t floats) {
   const std::int64_t rows = floats / (kArea * channels);
   return std::clamp<std::int64_t>(rows / kWinogradRows, 1, 8) * kWinogradRows;
+}
+// Tiles at a time.
+std::int64_t RowsOfPass(const ImageView& from) {
+  return RowsFor(from.channels, kTileFloats);
+}
+std::int64_t RowsOfGradient(const ImageView& x, const ImageView& y) {
+  return RowsFor(x.channels + y.channels, kGradientTileFloats);
 }
 
 // From x to y; without what only the forward pass does.
@@ -84,8 +91,7 @@ std::string Winograd::Name(const Device& device) {
 
 double Winograd::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                          const ImageView& to) {
-  return WinogradSeconds(WorkOf(device, spec, from, to, RowsFor(from.channels, kTileFloats)),
-                         device.isa);
+  return WinogradSeconds(WorkOf(device, spec, from, to, RowsOfPass(from)), device.isa);
 }
 
 Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShape& shape,
@@ -99,7 +105,7 @@ Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShap
 Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                            const ImageView& y) {
   const std::int64_t field = spec.kernel_h * spec.kernel_w;
-  WinogradShape shape = ShapeOf(spec, x, y, RowsFor(x.channels, kTileFloats));
+  WinogradShape shape = ShapeOf(spec, x, y, RowsOfPass(x));
   shape.relu = spec.activation == Activation::kRelu;
   return {device,
           x.rows,
@@ -114,7 +120,7 @@ Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const I
 Winograd Winograd::BackwardData(const Device& device, const Conv2dSpec& spec, const ImageView& dy,
                                 const ImageView& dx) {
   const std::int64_t field = spec.kernel_h * spec.kernel_w;
-  WinogradShape shape = ShapeOf(spec, dx, dy, RowsFor(dy.channels, kTileFloats));
+  WinogradShape shape = ShapeOf(spec, dx, dy, RowsOfPass(dy));
   std::swap(shape.x, shape.y);
   shape.pad_h = shape.taps - 1 - shape.pad_h;
   shape.pad_w = shape.taps - 1 - shape.pad_w;
@@ -164,7 +170,7 @@ bool WinogradGradient::Supports(const Device& device, const Conv2dSpec& spec, co
 
 double WinogradGradient::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                                  const ImageView& y) {
-  const std::int64_t rows = RowsFor(x.channels + y.channels, kGradientTileFloats);
+  const std::int64_t rows = RowsOfGradient(x, y);
   WinogradWork work = WorkOf(device, spec, x, y, rows);
   work.pieces = static_cast<double>(x.channels);
   work.gradient = true;
@@ -176,7 +182,7 @@ WinogradGradient::WinogradGradient(const Device& device, const Conv2dSpec& spec,
     : kernels_(&device.kernels),
       threads_(device.threads),
       tiles_(TilesOf(y.rows, y.height, y.width, spec.kernel_h)),
-      shape_(ShapeOf(spec, x, y, RowsFor(x.channels + y.channels, kGradientTileFloats))) {}
+      shape_(ShapeOf(spec, x, y, RowsOfGradient(x, y))) {}
 
 std::int64_t WinogradGradient::SumFloats() const {
   return kArea * shape_.x.channels * shape_.y.channels + shape_.y.channels;
