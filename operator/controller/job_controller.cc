@@ -188,6 +188,7 @@ JobControllerStats JobController::Stats() const {
 }
 
 void JobController::Stop() {
+  for (kube::AnyInformer* informer : Informers()) informer->RequestStop();
   for (kube::AnyInformer* informer : Informers()) informer->Stop();
   controller_.Stop();
 }

@@ -22,7 +22,10 @@ class AnyInformer {
  public:
   virtual ~AnyInformer() = default;
   virtual void Start() = 0;
-  virtual void Stop() = 0;  // idempotent; after it, no handler is called
+  // Tells the informer's threads to end, and does not wait for them.
+  virtual void RequestStop() = 0;
+  // RequestStop(), then waits. Idempotent; after it, no handler is called.
+  virtual void Stop() = 0;
   // Called on an informer's thread whenever the first list of a namespace is in the store and the
   // handler of changes has been told of it. Set before Start.
   virtual void SetSyncHandler(std::function<void()> on_sync) = 0;

@@ -47,7 +47,12 @@ class Informer final : public AnyInformer {
   void Start() override {
     for (const auto& feed : feeds_) feed->reflector.Start();
   }
+  void RequestStop() override {
+    for (const auto& feed : feeds_) feed->reflector.RequestStop();
+  }
   void Stop() override {
+    // All first: each may be waiting for the API server, and those waits must not add up.
+    RequestStop();
     for (const auto& feed : feeds_) feed->reflector.Stop();
   }
   bool HasSynced() const override {

@@ -20,15 +20,18 @@ void Reflector::Start() {
   thread_ = std::jthread([this](std::stop_token stop) { Run(std::move(stop)); });
 }
 
-void Reflector::Stop() {
+void Reflector::RequestStop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
   wake_.notify_all();
-  if (!thread_.joinable()) return;
   thread_.request_stop();
-  thread_.join();
+}
+
+void Reflector::Stop() {
+  RequestStop();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Reflector::WaitForSync() {

@@ -50,7 +50,10 @@ class Reflector {
   Reflector& operator=(const Reflector&) = delete;
 
   void Start();
-  void Stop();  // idempotent; after it, the sink is not called
+  // Tells the thread to end, and does not wait for it: a list under way runs to its answer.
+  void RequestStop();
+  // RequestStop(), then waits for the thread. Idempotent; after it, the sink is not called.
+  void Stop();
 
   // True once the first list has been taken in.
   bool HasSynced() const { return synced_; }

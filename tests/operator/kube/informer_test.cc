@@ -247,10 +247,71 @@ TEST_F(NamespacesTest, EachFirstListIsToldOnce) {
   EXPECT_EQ(syncs, 2);
 }
 
-// Watches that travel back in time: an event older than what was seen changes nothing.
-class BackwardsClient final : public Client {
+// Answers lists and watches as a test says, and nothing else.
+class ReadingClient : public Client {
  public:
   absl::StatusOr<Object> Get(const Kind&, const Key&) override { return absl::NotFoundError(""); }
+  absl::StatusOr<Object> Create(const Kind&, const Object&) override { return Unused(); }
+  absl::StatusOr<Object> Update(const Kind&, const Object&) override { return Unused(); }
+  absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
+  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+    return Unused();
+  }
+
+ private:
+  static absl::Status Unused() { return absl::UnimplementedError("not used"); }
+};
+
+// A watch ends only when all watches have been told to end.
+class UnitedClient final : public ReadingClient {
+ public:
+  explicit UnitedClient(int watches) : watches_(watches) {}
+  void WaitForWatches() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ == watches_; });
+  }
+  bool ended_together() {
+    const std::lock_guard lock(mutex_);
+    return ended_ == watches_;
+  }
+
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
+  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token stop,
+                     const std::function<void(WatchEvent)>&) override {
+    Add(begun_);
+    const std::stop_callback on_stop(stop, [this] { Add(told_); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return told_ > 0; });
+    if (changed_.wait_for(lock, kPatience, [&] { return told_ == watches_; })) ++ended_;
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{5};
+  void Add(int& count) {
+    const std::lock_guard lock(mutex_);
+    ++count;
+    changed_.notify_all();
+  }
+  const int watches_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0, told_ = 0, ended_ = 0;  // guarded by mutex_
+};
+
+TEST(InformerStopTest, AllNamespacesAreToldToEndBeforeOneIsWaitedFor) {
+  UnitedClient client(/*watches=*/2);
+  Informer<Object> informer(client, kPodKind, {"a", "b"}, {}, WholeObject);
+  informer.Start();
+  client.WaitForWatches();
+  informer.Stop();
+  EXPECT_TRUE(client.ended_together());
+}
+
+// Watches that travel back in time: an event older than what was seen changes nothing.
+class BackwardsClient final : public ReadingClient {
+ public:
   absl::StatusOr<Page> List(const Kind&, const ListOptions&) override {
     return Page{{At("a", "10")}, "10", ""};
   }
@@ -263,16 +324,8 @@ class BackwardsClient final : public Client {
     on_event({WatchEvent::Type::kAdded, At("b", "13")});
     return absl::OkStatus();
   }
-  absl::StatusOr<Object> Create(const Kind&, const Object&) override { return Unused(); }
-  absl::StatusOr<Object> Update(const Kind&, const Object&) override { return Unused(); }
-  absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
-  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
-  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
-    return Unused();
-  }
 
  private:
-  static absl::Status Unused() { return absl::UnimplementedError("not used"); }
   static Object At(const std::string& name, const std::string& version) {
     Object pod = Pod(name);
     pod["metadata"]["resourceVersion"] = version;
