@@ -17,16 +17,6 @@
 namespace lockstep::local {
 namespace {
 
-// Each round may uncover children that a process made while the last one looked.
-void KillMarked(const std::string& mark) {
-  for (bool found = true; found;) {
-    found = false;
-    for (const pid_t pid : ProcessIds()) {
-      if (HasMark(pid, mark) && kill(pid, SIGKILL) == 0) found = true;
-    }
-  }
-}
-
 [[noreturn]] void Guard(const std::string& mark, int pipe) {
   setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
@@ -38,7 +28,8 @@ void KillMarked(const std::string& mark) {
   do {
     got = read(pipe, &byte, 1);
   } while (got < 0 && errno == EINTR);
-  if (got == 0) KillMarked(mark);  // not told to end: its program was killed
+  // Not told to end: its program was killed.
+  if (got == 0) KillMarked(mark, ProcessIds, [](pid_t pid) { return kill(pid, SIGKILL) == 0; });
   _exit(0);
 }
 

@@ -2,12 +2,52 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <sched.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/str_split.h"
+
 namespace lockstep::local {
+
+namespace {
+
+// The fields of /proc/<pid>/stat from its third (proc(5)), without those after env_end; none if
+// there is no such process. The name before them may hold anything.
+enum StatField : std::uint8_t {
+  kState = 0,
+  kParent = 1,
+  kFlags = 6,
+  kEndCode = 24,
+  kEnvStart = 47,
+  kEnvEnd = 48
+};
+std::vector<std::string> StatFields(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::vector<std::string> fields =
+      absl::StrSplit(text.substr(name_end + 1), ' ', absl::SkipWhitespace());
+  return fields.size() > kEnvEnd ? fields : std::vector<std::string>();
+}
+
+// Of a process whose environment was read as empty. An exec replaces the memory first, says then
+// where the environment is, and last where the code is; and a file that was opened before the exec
+// reads as empty after it.
+bool IsExecuting(pid_t pid) {
+  constexpr unsigned long kKernelThread = 0x00200000;
+  const std::vector<std::string> fields = StatFields(pid);
+  if (fields.empty() || fields[kState] == "Z" || fields[kState] == "X") return false;
+  if ((std::stoul(fields[kFlags]) & kKernelThread) != 0) return false;
+  const bool has_none = fields[kEndCode] != "0" && fields[kEnvStart] == fields[kEnvEnd];
+  return !has_none;
+}
+
+}  // namespace
 
 std::vector<pid_t> ProcessIds() {
   std::vector<pid_t> ids;
@@ -21,12 +61,34 @@ std::vector<pid_t> ProcessIds() {
   return ids;
 }
 
-bool HasMark(pid_t pid, const std::string& prefix) {
+pid_t ParentOf(pid_t pid) {
+  const std::vector<std::string> fields = StatFields(pid);
+  return fields.empty() ? 0 : std::stoi(fields[kParent]);
+}
+
+Mark MarkOf(pid_t pid, const std::string& prefix) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  if (!file) return Mark::kNone;
   const std::string env((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (env.empty()) return IsExecuting(pid) ? Mark::kExecuting : Mark::kNone;
   const std::string wanted = fmt::format("{}={}", kMarkVariable, prefix);
   const std::size_t pos = env.find(wanted);
-  return pos != std::string::npos && (pos == 0 || env[pos - 1] == '\0');
+  const bool found = pos != std::string::npos && (pos == 0 || env[pos - 1] == '\0');
+  return found ? Mark::kFound : Mark::kNone;
+}
+
+void KillMarked(const std::string& prefix, const std::function<std::vector<pid_t>()>& ids,
+                const std::function<bool(pid_t)>& end) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  for (bool again = true; again;) {
+    again = false;
+    for (const pid_t pid : ids()) {
+      const Mark mark = MarkOf(pid, prefix);
+      if (mark == Mark::kFound) again |= end(pid);
+      if (mark == Mark::kExecuting) again |= std::chrono::steady_clock::now() < patience;
+    }
+    if (again) sched_yield();
+  }
 }
 
 }  // namespace lockstep::local

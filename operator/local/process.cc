@@ -15,7 +15,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -118,30 +117,11 @@ absl::Status Explain(const ProcessSpec& spec, const ChildError& error) {
   }
 }
 
-struct ProcessInfo {
-  pid_t parent = 0;
-  char state = 0;
-};
-
-// From /proc/<pid>/stat, whose second field may hold spaces and brackets.
-std::optional<ProcessInfo> ReadProcess(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const std::size_t end = line.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  std::istringstream rest(line.substr(end + 1));
-  ProcessInfo info;
-  rest >> info.state >> info.parent;
-  return info;
-}
-
 // Children of this program: what it started, and orphans of what it started.
 std::vector<pid_t> Children() {
   std::vector<pid_t> children;
   for (const pid_t pid : ProcessIds()) {
-    const auto info = ReadProcess(pid);
-    if (info && info->parent == getpid()) children.push_back(pid);
+    if (ParentOf(pid) == getpid()) children.push_back(pid);
   }
   return children;
 }
@@ -220,18 +200,19 @@ bool SystemProcesses::GroupIsAlive(pid_t group) {
 
 void SystemProcesses::KillLeftovers(pid_t group, const std::string& marker) {
   kill(-group, SIGKILL);
-  // Orphans come to us as their parents die, so each round may uncover more.
-  for (bool found = true; found;) {
-    found = false;
-    for (const pid_t pid : Children()) {
-      if (pidfds_.contains(pid)) continue;
-      const bool dead = waitpid(pid, nullptr, WNOHANG) == pid;
-      if (dead || !HasMark(pid, marker)) continue;
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-      found = true;
-    }
-  }
+  // Orphans come to us as their parents die.
+  const auto orphans = [this] {
+    std::vector<pid_t> ids = Children();
+    std::erase_if(ids, [this](pid_t pid) {
+      return pidfds_.contains(pid) || waitpid(pid, nullptr, WNOHANG) == pid;
+    });
+    return ids;
+  };
+  KillMarked(marker, orphans, [](pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return true;
+  });
 }
 
 std::vector<ProcessExit> SystemProcesses::Poll(std::optional<SteadyTime> deadline) {

@@ -1,5 +1,6 @@
 #include "operator/local/process.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -17,6 +18,15 @@ namespace {
 using ::testing::HasSubstr;
 
 const auto kLong = std::chrono::seconds(20);
+
+bool Lives(const std::string& mark) {
+  for (const pid_t pid : ProcessIds()) {
+    Mark found = Mark::kExecuting;
+    while (found == Mark::kExecuting) found = MarkOf(pid, mark);
+    if (found == Mark::kFound) return true;
+  }
+  return false;
+}
 
 class ProcessTest : public ::testing::Test {
  protected:
@@ -52,12 +62,6 @@ class ProcessTest : public ::testing::Test {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();
     }
-  }
-  static bool Lives(const std::string& mark) {
-    for (const pid_t pid : ProcessIds()) {
-      if (HasMark(pid, mark)) return true;
-    }
-    return false;
   }
 
   TempDirectory folder_;
@@ -107,6 +111,23 @@ TEST_F(ProcessTest, KillsADaemonThatLeftItsGroup) {
   EXPECT_FALSE(Lives(mark_));
 }
 
+// Each exec leaves a process without an environment for a moment.
+TEST_F(ProcessTest, AProcessInTheMiddleOfAnExecIsNotPassedOver) {
+  constexpr int kExecs = 500;
+  const auto pid = processes_.Start(Shell(fmt::format(
+      R"(export S='[ $1 = 0 ] || exec sh -c "$S" sh $(($1 - 1))'; exec sh -c "$S" sh {})",
+      kExecs)));
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  bool was_found = false, was_passed_over = false;
+  while (processes_.Poll(std::chrono::steady_clock::now()).empty()) {
+    const Mark mark = MarkOf(*pid, mark_);
+    was_found |= mark == Mark::kFound;
+    ASSERT_FALSE(was_passed_over && mark == Mark::kFound);
+    was_passed_over |= mark == Mark::kNone;  // or it has just ended
+  }
+  EXPECT_TRUE(was_found);
+}
+
 TEST_F(ProcessTest, AGroupOfDeadOrphansIsNotAlive) {
   const auto pid = processes_.Start(Shell("sleep 100 & echo up; wait"));
   ASSERT_TRUE(pid.ok()) << pid.status();
@@ -137,13 +158,7 @@ TEST(GuardianTest, KillsWhatAKilledProgramLeaves) {
   ASSERT_EQ(waitpid(program, &status, 0), program);
   ASSERT_TRUE(WIFSIGNALED(status));
   const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
-  const auto lives = [&mark] {
-    for (const pid_t pid : ProcessIds()) {
-      if (HasMark(pid, mark)) return true;
-    }
-    return false;
-  };
-  while (lives()) {
+  while (Lives(mark)) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();
   }
