@@ -76,7 +76,7 @@ bench: build
 images:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator lockstep-trainer
-	@images=$$(tools/images --preset $(PRESET)) && tests/e2e/images_test $$images
+	@images=$$(tools/images --preset $(PRESET)) && PRESET=$(PRESET) tests/e2e/images_test $$images
 
 ## make images-arm64  the same for 64-bit ARM, cross-compiled
 images-arm64:

@@ -4,6 +4,7 @@ import argparse
 import gzip
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -28,6 +29,7 @@ lint = load("lint")
 bench = load("bench/bench")
 gen_crd = load("gen-crd")
 yardstick = load("yardstick")
+image_records = load("image-records")
 aarch64 = load("../tests/aarch64/run")
 
 
@@ -61,6 +63,73 @@ class FetchMnistTest(unittest.TestCase):
         self.assertEqual("", result.stdout)
         left = list(self.destination.iterdir()) if self.destination.exists() else []
         self.assertEqual([], left)
+
+
+class ImageRecordsTest(unittest.TestCase):
+    BASE = """Package: base-files
+Status: install ok installed
+Architecture: amd64
+Version: 12.4+deb12u1
+
+Package: gone
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+"""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "status").write_text(self.BASE)
+
+    def run_tool(self, rootfs, *libraries):
+        return subprocess.run(
+            [str(TOOLS / "image-records"), str(self.folder / rootfs), "--name", "lockstep-x",
+             "--version", "1.2", "--created", "2026-01-31T12:00:00Z", "--deps-dir", str(self.folder / "deps"),
+             "--base-status", str(self.folder / "status")],
+            input="".join(f"{pathlib.Path(library).name} {library}\n" for library in libraries),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+    def library_of(self, package):
+        listed = subprocess.run(["dpkg-query", "-L", package], check=True, text=True,
+                                stdout=subprocess.PIPE).stdout.splitlines()
+        return next(path for path in listed if ".so." in path and pathlib.Path(path).is_file())
+
+    def test_each_package_has_its_record_its_licence_and_a_place_in_the_bill(self):
+        wheel = self.folder / "deps/onednn-2023.2.0/lib/libdnnl.so.3"
+        wheel.parent.mkdir(parents=True)
+        wheel.touch()
+        done = self.run_tool("root", self.library_of("zlib1g"), wheel)
+        self.assertEqual(0, done.returncode, done.stderr)
+        record = (self.folder / "root/var/lib/dpkg/status.d/zlib1g").read_text()
+        self.assertIn("Package: zlib1g\n", record)
+        self.assertNotIn("\n\n", record)
+        for path in ("zlib1g/copyright", "lockstep/LICENSE"):
+            self.assertTrue((self.folder / "root/usr/share/doc" / path).stat().st_size, path)
+        bill = json.loads((self.folder / "root/usr/share/lockstep/lockstep-x.spdx.json").read_text())
+        names = [package["name"] for package in bill["packages"]]
+        self.assertEqual(["lockstep-x", "base-files", "onednn-cpu-gomp", "zlib1g"], names)
+        self.assertEqual({package["SPDXID"] for package in bill["packages"]},
+                         {edge["relatedSpdxElement"] for edge in bill["relationships"]})
+        locators = [reference["referenceLocator"] for package in bill["packages"]
+                    for reference in package.get("externalRefs", [])]
+        self.assertIn("pkg:deb/debian/base-files@12.4%2Bdeb12u1?arch=amd64", locators)
+        self.assertIn("pkg:pypi/onednn-cpu-gomp@2023.2.0", locators)
+
+    def test_equal_input_gives_equal_files(self):
+        bills = []
+        for rootfs in ("one", "two"):
+            self.assertEqual(0, self.run_tool(rootfs, self.library_of("zlib1g")).returncode)
+            bills.append((self.folder / rootfs / "usr/share/lockstep/lockstep-x.spdx.json").read_bytes())
+        self.assertEqual(bills[0], bills[1])
+
+    def test_a_library_of_nobody_is_refused_by_name(self):
+        stray = self.folder / "libstray.so.1"
+        stray.touch()
+        done = self.run_tool("root", stray)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("libstray.so.1 comes from", done.stderr)
 
 
 class InContainerTest(unittest.TestCase):
