@@ -27,6 +27,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(TOOLS / "bench"))
 lint = load("lint")
 bench = load("bench/bench")
+gen_api_reference = load("gen-api-reference")
 gen_crd = load("gen-crd")
 yardstick = load("yardstick")
 image_records = load("image-records")
@@ -63,6 +64,28 @@ class FetchMnistTest(unittest.TestCase):
         self.assertEqual("", result.stdout)
         left = list(self.destination.iterdir()) if self.destination.exists() else []
         self.assertEqual([], left)
+
+
+class ApiReferenceTest(unittest.TestCase):
+    def test_it_is_what_the_schema_says(self):
+        done = subprocess.run([str(TOOLS / "gen-api-reference"), "--check"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_types_limits_and_rules_are_told(self):
+        lines = gen_api_reference.section("spec", {
+            "required": ["a"],
+            "x-kubernetes-validations": [{"rule": "", "x-each": ["a", "b"], "fieldPath": ".EACH", "message": "no EACH"}],
+            "properties": {
+                "a": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9},
+                "b": {"type": "array", "maxItems": 3, "default": [],
+                      "items": {"type": "object", "properties": {"c": {"type": "string", "enum": ["X", "Y"]}}}},
+            }})
+        self.assertIn("| `a` | integer | required | above 0 to 9 |  |", lines)
+        self.assertIn("| `b` | list of objects | `[]` | at most 3 entries |  |", lines)
+        self.assertIn("- `b`: no b", lines)
+        self.assertIn("## spec.b[]", lines)
+        self.assertIn("| `c` | string |  | `X`, `Y` |  |", lines)
 
 
 class ImageRecordsTest(unittest.TestCase):
