@@ -7,6 +7,7 @@ what it would have been told of them; examples/prometheus.yaml makes targets and
 """
 import contextlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -311,9 +312,12 @@ class Live:
         return server().call("GET", f"{JOBS}/{name}")[1].get("status", {}).get("state")
 
     def wait_for_data(self, query, seconds=60):
+        """Until a series has a number: a quotient is NaN while nothing has happened in its window."""
         end = time.monotonic() + seconds * TIME_PERCENT / 100
+        found = []
         while time.monotonic() < end:
-            if found := self.prometheus.query(query):
+            found = self.prometheus.query(query)
+            if any(math.isfinite(float(series["value"][1])) for series in found):
                 return found
             time.sleep(0.2)
-        raise AssertionError(f"{query}: no data within {seconds} s")
+        raise AssertionError(f"{query}: no number within {seconds} s, only {found}")

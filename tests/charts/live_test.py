@@ -1,5 +1,4 @@
 """Every panel's and every rule's query, asked of a real Prometheus that has scraped the real programs."""
-import math
 import re
 import tempfile
 import unittest
@@ -61,9 +60,8 @@ class LiveTest(unittest.TestCase):
                     if GPUS in target["expr"]:
                         continue
                     with self.subTest(dashboard=name, panel=panel["title"], query=target["expr"]):
-                        found = self.live.wait_for_data(expand(target["expr"]), seconds=20)
+                        found = self.live.wait_for_data(expand(target["expr"]))
                         self.check_labels(found, self.labels_shown(name, panel, target))
-                        self.assertTrue(any(math.isfinite(float(series["value"][1])) for series in found))
                         asked += 1
         self.assertGreater(asked, 60)
 
