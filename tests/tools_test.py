@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,55 @@ class ApiReferenceTest(unittest.TestCase):
         self.assertIn("- `b`: no b", lines)
         self.assertIn("## spec.b[]", lines)
         self.assertIn("| `c` | string |  | `X`, `Y` |  |", lines)
+
+
+class BuildTest(unittest.TestCase):
+    """With a cmake, a ninja and a compiler that do nothing but say so."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "tools").mkdir()
+        shutil.copy(TOOLS / "build", self.folder / "tools/build")
+        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja')
+        self.program("ninja", "")
+        self.program("c++", "echo compiler 12")
+
+    def program(self, name, script):
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def build(self, deps="/deps"):
+        done = subprocess.run([self.folder / "tools/build", "release", "1"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False,
+                              env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
+        self.assertEqual(0, done.returncode, done.stderr)
+        return done.stderr
+
+    def configured(self):
+        return len((self.folder / "cmake.log").read_text().splitlines())
+
+    def test_what_was_made_here_is_kept(self):
+        self.build()
+        (self.folder / "build/release/object").touch()
+        self.assertEqual("", self.build())
+        self.assertEqual(1, self.configured())
+        self.assertTrue((self.folder / "build/release/object").exists())
+
+    def test_what_another_compiler_has_made_is_made_again(self):
+        self.build()
+        (self.folder / "build/release/object").touch()
+        self.program("c++", "echo compiler 14")
+        self.assertIn("compiler 14", self.build())
+        self.assertEqual(2, self.configured())
+        self.assertFalse((self.folder / "build/release/object").exists())
+
+    def test_what_was_made_with_libraries_elsewhere_is_made_again(self):
+        self.build()
+        self.assertIn("/elsewhere", self.build(deps="/elsewhere"))
+        self.assertEqual(2, self.configured())
 
 
 class ImageRecordsTest(unittest.TestCase):
@@ -276,7 +326,7 @@ class BenchTest(unittest.TestCase):
                 ("core-cnn, 2 workers of 1 core", [3040] * 3, [2040] * 3, [1800] * 3)):
             found |= {(what, "lockstep"): ours, (what, "pytorch"): torch,
                       (what, "tensorflow"): tensorflow}
-        options = argparse.Namespace(models=["core-cnn"], batch=128, steps=300, rounds=3,
+        options = argparse.Namespace(models=["core-cnn"], batch=128, warmup=30, steps=300, rounds=3,
                                      isa="avx2")
         summary = bench.summarize(found, options, threads=2)
         self.assertEqual(3200, summary["rows"][0]["lockstep"])
@@ -293,6 +343,19 @@ class BenchTest(unittest.TestCase):
         seen, = bench.finish([one._start(show, one.cpus, {"RANK": "1"})], options.timeout)
         self.assertEqual(("AVX2", "avx2", "1"), (seen["ONEDNN_MAX_CPU_ISA"],
                                                  seen["ATEN_CPU_CAPABILITY"], seen["RANK"]))
+
+    def test_the_circumstances_are_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = pathlib.Path(folder, "trainer")
+            trainer.write_text("#!/bin/sh\necho trainer 1.2\n")
+            trainer.chmod(0o755)
+            one = bench.Bench(argparse.Namespace(threads=1, isa="native", timeout=30, trainer=str(trainer)))
+            said = [sys.executable, "-c", "print('{\"images_per_second\": 5, \"version\": \"2.0\"}')"]
+            self.assertEqual(5, one._speed("pytorch", [one._start(said, one.cpus)]))
+            told = bench.circumstances(one)
+        self.assertEqual("2.0", told["versions"]["pytorch"])
+        self.assertRegex(told["versions"]["lockstep"], r"^trainer 1\.2")
+        self.assertRegex(told["date"], r"^\d{4}-\d\d-\d\d$")
 
     def test_the_result_is_the_last_object_of_the_output(self):
         self.assertEqual({"a": 2}, bench.last_json('noise\n{"a": 1}\n{"a": 2}\nmore\n', ["x"]))

@@ -78,11 +78,6 @@ double ProgressMeter::RecentExamplesPerSecond() const {
   return seconds > 0 ? static_cast<double>(now_.examples - begin.examples) / seconds : 0.0;
 }
 
-double ProgressMeter::OverallExamplesPerSecond() const {
-  const double seconds = Seconds(now_.time);
-  return seconds > 0 ? static_cast<double>(now_.examples) / seconds : 0.0;
-}
-
 api::Progress ProgressMeter::Get() const {
   api::Progress progress;
   progress.step = step_;

@@ -43,8 +43,6 @@ class ProgressMeter {
   // Over recent steps: those of the last kRecent, but kFewest at least, and not the process's
   // first, which also warms up, unless there is no other.
   double RecentExamplesPerSecond() const;
-  // Since the start.
-  double OverallExamplesPerSecond() const;
   api::Progress Get() const;
 
  private:
