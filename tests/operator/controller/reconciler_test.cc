@@ -329,7 +329,7 @@ void SetQuota(World& world, std::size_t pods) {
 }
 
 TEST(ReconcilerTest, AQuotaThatIsSpentCostsOneCallATry) {
-  World world(Job("j").Workers(1000).Build());
+  World world(Job("j").Workers(200).Build());
   SetQuota(world, 10);
   world.SyncAll();
   EXPECT_FALSE(world.Reconcile().ok());
@@ -342,10 +342,10 @@ TEST(ReconcilerTest, AQuotaThatIsSpentCostsOneCallATry) {
     EXPECT_EQ(Writes(world, "create", "Pod"), 12 + i);
   }
   // Once there is room it starts slowly, and then gets on.
-  SetQuota(world, 1000);
+  SetQuota(world, 200);
   world.clock.Advance(std::chrono::minutes(1));
   world.Settle();
-  EXPECT_THAT(world.Pods(), SizeIs(1000));
+  EXPECT_THAT(world.Pods(), SizeIs(200));
 }
 
 TEST(ReconcilerTest, AfterARefusalPodsAreCreatedInGrowingSteps) {
