@@ -308,8 +308,31 @@ class LintTest(unittest.TestCase):
 
 class YardstickTest(unittest.TestCase):
     def test_a_slow_machine_gets_more_time_and_a_fast_one_no_less(self):
-        self.assertEqual(300, yardstick.percent(3 * yardstick.REFERENCE_SECONDS))
-        self.assertEqual(100, yardstick.percent(yardstick.REFERENCE_SECONDS / 2))
+        self.assertEqual(300, yardstick.percent(3 * yardstick.REFERENCE_SECONDS, cores=2))
+        self.assertEqual(100, yardstick.percent(yardstick.REFERENCE_SECONDS / 2, cores=2))
+
+    def test_less_than_two_cores_get_more_time_and_more_no_less(self):
+        self.assertEqual(200, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=1))
+        self.assertEqual(400, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=0.5))
+        self.assertEqual(100, yardstick.percent(yardstick.REFERENCE_SECONDS, cores=64))
+
+    def test_a_quota_is_the_least_of_the_cgroups(self):
+        for cgroup, files, cores in (
+                ("0::/a/b\n", {"a/cpu.max": "150000 100000\n", "a/b/cpu.max": "max 100000\n"}, 1.5),
+                ("0::/\n", {}, float("inf")),
+                ("0::/\n", {"cpu.max": "50000 100000\n"}, 0.5),
+                ("3:cpu,cpuacct:/c\n2:memory:/c\n0::/\n",
+                 {"cpu/c/cpu.cfs_quota_us": "66000\n", "cpu/c/cpu.cfs_period_us": "100000\n",
+                  "cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0.66)):
+            with self.subTest(cgroup), tempfile.TemporaryDirectory() as folder:
+                root = pathlib.Path(folder)
+                (root / "proc/self").mkdir(parents=True)
+                (root / "proc/self/cgroup").write_text(cgroup)
+                for name, text in files.items():
+                    path = root / "sys/fs/cgroup" / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text)
+                self.assertAlmostEqual(cores, yardstick.quota(root))
 
     def test_it_prints_a_number_that_cmake_can_multiply_with(self):
         done = subprocess.run([str(TOOLS / "yardstick")], stdout=subprocess.PIPE, text=True,
