@@ -336,6 +336,13 @@ class KubectlTest(Case):
         self.assertIn("condition met", server().kubectl(
             "wait", "--for=jsonpath={.status.state}=Running", "--timeout=10s", "tj/job"))
 
+    def test_who_wrote_a_part_of_a_status_is_not_kept(self):
+        server().create(job())
+        self.set_status("job", state="Running", conditions=[CONDITION])
+        fields = server().call("GET", f"{JOBS}/job")[1]["metadata"]["managedFields"]
+        self.assertEqual([{"f:status": {}}], [entry["fieldsV1"] for entry in fields
+                                              if entry.get("subresource") == "status"])
+
     def test_a_condition_is_there_once(self):
         server().create(job())
         said = server().patch("job", {"status": {"conditions": [CONDITION, CONDITION]}}, "/status")
