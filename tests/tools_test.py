@@ -450,12 +450,42 @@ class GenCrdTest(unittest.TestCase):
                           "'Evaluator' in self"],
                          [entry["rule"] for entry in gen_crd.expanded(source, {})["rules"]])
 
-    def test_a_rule_may_be_left_out_as_a_status_is_written(self):
-        source = {"rules": [{"x-unless-status-write": True, "x-each": ["a", "b"], "rule": "EACH"}]}
-        rules = gen_crd.expanded(source, {})["rules"]
-        self.assertEqual([f"{gen_crd.STATUS_WRITE} || {name}" for name in "ab"],
-                         [entry["rule"] for entry in rules])
-        self.assertEqual([["rule"], ["rule"]], [list(entry) for entry in rules])
+    def test_the_root_has_two_rules_of_all(self):
+        rules, schema = self.gathered(
+            {"rule": "self.spec.a == 1", "message": "expected 1", "fieldPath": ".spec.a"},
+            {"rule": "self.a == oldSelf.a", "message": "cannot be changed", "fieldPath": ".a"})
+        self.assertEqual(2, len(rules))
+        self.assertTrue(rules[0]["rule"].startswith("has(self.status) || "))
+        self.assertTrue(rules[1]["rule"].startswith(gen_crd.STATUS_WRITE + " || "))
+        self.assertNotIn("x-kubernetes-validations", schema["properties"]["spec"])
+
+    def test_a_new_job_is_not_asked_what_a_change_is(self):
+        new, changed = (rule["rule"] for rule in self.gathered(
+            {"rule": "self.spec.a == 1", "message": "m"},
+            {"rule": "self.a == oldSelf.a", "message": "m"})[0])
+        self.assertNotIn("oldSelf", new)
+        self.assertIn("(self.spec.a == oldSelf.spec.a)", changed)
+
+    def test_what_a_change_leaves_as_it_is_is_not_asked_again(self):
+        changed = self.gathered({"rule": "self.spec.a == 1", "message": "m"},
+                                {"rule": "self.b == 2", "message": "m"})[0][1]["rule"]
+        for name, value in (("a", 1), ("b", 2)):
+            now, before = f"self.spec.{name}", f"oldSelf.spec.{name}"
+            self.assertIn(f"has({now}) == has({before}) && (!has({now}) || {now} == {before}) || "
+                          f"({now} == {value})", changed)
+
+    def test_a_message_names_the_field(self):
+        told = self.gathered({"rule": "self.spec.a == 1", "message": "m", "fieldPath": ".spec.a"},
+                             {"rule": "true", "message": "n", "fieldPath": ".b"})[0][0]
+        self.assertIn('"; spec.a: " + "m"', told["messageExpression"])
+        self.assertIn('"; spec.b: " + "n"', told["messageExpression"])
+
+    @staticmethod
+    def gathered(of_root, of_spec):
+        schema = {"x-kubernetes-validations": [of_root], "required": ["spec"],
+                  "properties": {"spec": {"x-kubernetes-validations": [of_spec]}}}
+        gen_crd.gather_rules(schema)
+        return schema["x-kubernetes-validations"], schema
 
     def test_a_marked_node_becomes_the_template(self):
         self.assertEqual({"t": {"type": "object", "description": "Ours."}}, gen_crd.expanded(

@@ -126,8 +126,9 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   Object metadata = Metadata(job, replica, attempt, pod_template);
   const Object* main =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
-  if (main != nullptr) {
-    metadata["annotations"][api::kAnnotationMainContainer] = kube::TextMember(*main, "name");
+  const std::string main_name = main == nullptr ? "" : kube::TextMember(*main, "name");
+  if (!main_name.empty() && !IsMainContainerName(main_name)) {  // those are found by themselves
+    metadata["annotations"][api::kAnnotationMainContainer] = main_name;
   }
   if (spec.contains("containers")) {
     for (Object& container : spec.at("containers")) AddEnv(env, container);

@@ -1,9 +1,16 @@
 #include "operator/controller/main_container.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "api/v1/names.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
+
+bool IsMainContainerName(std::string_view name) {
+  return std::ranges::find(api::kMainContainerNames, name) != std::end(api::kMainContainerNames);
+}
 
 const api::Json* MainContainerOf(const api::Json& containers) {
   if (!containers.is_array() || containers.empty()) return nullptr;

@@ -360,11 +360,18 @@ void Reconciler::NoteWriteTime(Duration took) {
 }
 
 absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
-  // The server takes the status alone; with the spec there it has less to compare.
-  api::TrainingJob job = context.observed.job;
+  // The server takes the status alone, and would decode, default and compare a spec for nothing.
+  // Metadata that were left out would count as taken away from those who manage them.
+  api::TrainingJob job;
+  job.metadata = context.observed.job.metadata;
   job.status = status;
+  const auto body = [&job] {
+    kube::Object object = api::TrainingJobToJson(job);
+    object.erase("spec");
+    return object;
+  };
   const SteadyTime start = clock_.SteadyNow();
-  auto written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
+  auto written = client_.UpdateStatus(kTrainingJobKind, body());
   if (absl::IsInvalidArgument(written.status())) {
     // What pods have said is in these two. Neither may keep a job from being suspended or ended.
     LogWarning("the server finds a status invalid; it is written without progress and failure",
@@ -373,7 +380,7 @@ absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Conte
                 {"error", written.status().ToString()}});
     job.status.progress.reset();
     job.status.failure.reset();
-    written = client_.UpdateStatus(kTrainingJobKind, api::TrainingJobToJson(job));
+    written = client_.UpdateStatus(kTrainingJobKind, body());
   }
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {

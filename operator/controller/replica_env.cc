@@ -30,23 +30,22 @@ int GpusOf(const api::Json& container) {
   return gpus;
 }
 
-// Whose variables a program reads beside LOCKSTEP_*. All of them are nearly half of a small pod,
-// which the API server stores and compares at each of its changes; and a TF_CONFIG is as long as
-// its job is large.
+// Whose variables a program reads. All of them are over half of a small pod, which the API server
+// stores and compares, with the owner of each, at each of its changes; and a TF_CONFIG is as long
+// as its job is large.
 struct Dialects {
-  bool tensorflow = true, torch = true, jax = true;
+  bool lockstep = false, tensorflow = false, torch = false, jax = false;
 };
 
 // A name that says nothing of the framework: whoever it is finds what it reads.
 Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
-  constexpr Dialects kTensorFlow{.tensorflow = true, .torch = false, .jax = false};
-  if (api::UsesBundledTrainer(job)) return kTensorFlow;
+  if (api::UsesBundledTrainer(job)) return {.lockstep = true, .tensorflow = true};
   const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
   const std::string name = main == nullptr ? "" : kube::TextMember(*main, "name");
-  if (name == api::kTensorFlowContainer) return kTensorFlow;
-  if (name == api::kPyTorchContainer) return {.tensorflow = false, .torch = true, .jax = false};
-  if (name == api::kJaxContainer) return {.tensorflow = false, .torch = false, .jax = true};
-  return {};
+  if (name == api::kTensorFlowContainer) return {.tensorflow = true};
+  if (name == api::kPyTorchContainer) return {.torch = true};
+  if (name == api::kJaxContainer) return {.jax = true};
+  return {.lockstep = true, .tensorflow = true, .torch = true, .jax = true};
 }
 
 void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attempt,
@@ -139,7 +138,7 @@ std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replic
   if (dialects.tensorflow && HasTfConfig(job, replica.role)) {
     env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
   }
-  AddLockstep(job, replica, attempt, env);
+  if (dialects.lockstep) AddLockstep(job, replica, attempt, env);
   if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
     const Replica leading = LeadingReplica(job);

@@ -218,7 +218,24 @@ class ChangeTest(Case):
         server().create(job())
         self.set_status("job", state="Running")
 
-    # The rules about changes are left out as a status is written; nobody else can make it look so.
+    def test_a_refusal_names_all_that_is_wrong(self):
+        said = server().dry_run(job(elastic={"minReplicas": 3, "maxReplicas": 2},
+                                    replicaSpecs={"Chief": role(2)}))
+        for wrong in ("spec.elastic.minReplicas: expected at most maxReplicas",
+                      "spec.replicaSpecs.Chief.replicas: expected at most 1",
+                      "spec.replicaSpecs.Worker: found none, expected one with elastic"):
+            self.assertIn(wrong, said)
+
+    def test_an_edit_is_asked_what_a_new_job_is(self):
+        for state in (None, "Suspended"):
+            with self.subTest(state):
+                status = {} if state is None else {"status": {"state": state}}
+                self.check_refused({**job(suspend=True), **status},
+                                   {"replicaSpecs": {"Chief": role(2)}},
+                                   "spec.replicaSpecs.Chief.replicas", "expected at most 1")
+                server().call("DELETE", JOBS)
+
+    # No rule is asked as a status is written; nobody else can make it look so.
     def test_a_first_status_beside_it_lets_no_change_through(self):
         self.check_refused(job(), {"successPolicy": "AllWorkers"}, "spec.successPolicy",
                            status={"state": "Failed", "readyReplicas": "9/9"})
@@ -247,7 +264,7 @@ class ElasticTest(Case):
                 if taken:
                     self.assertIsNone(said)
                 else:
-                    self.assertIn("spec.replicaSpecs[Worker].replicas", said)
+                    self.assertIn("spec.replicaSpecs.Worker.replicas", said)
 
     def test_bounds_in_the_wrong_order_are_refused(self):
         self.assertIn("spec.elastic.minReplicas", server().dry_run(
@@ -318,6 +335,13 @@ class KubectlTest(Case):
             "wait", "--for=condition=Running", "--timeout=10s", "tj/job"))
         self.assertIn("condition met", server().kubectl(
             "wait", "--for=jsonpath={.status.state}=Running", "--timeout=10s", "tj/job"))
+
+    def test_who_wrote_a_part_of_a_status_is_not_kept(self):
+        server().create(job())
+        self.set_status("job", state="Running", conditions=[CONDITION])
+        fields = server().call("GET", f"{JOBS}/job")[1]["metadata"]["managedFields"]
+        self.assertEqual([{"f:status": {}}], [entry["fieldsV1"] for entry in fields
+                                              if entry.get("subresource") == "status"])
 
     def test_a_condition_is_there_once(self):
         server().create(job())

@@ -48,6 +48,14 @@ def older():
     return crd
 
 
+def without_rules():
+    """As before any rule was known; with a field of its own, by which it can be told apart."""
+    crd = definition()
+    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]
+    spec_of(crd)["properties"]["ruleless"] = {"type": "boolean"}
+    return crd
+
+
 class UpgradeTest(unittest.TestCase):
     def setUp(self):
         server().call("DELETE", LEASE)
@@ -126,6 +134,24 @@ class UpgradeTest(unittest.TestCase):
                 self.touch(f"crd-{step}")
                 self.check_untouched(pods)
         self.assertIsNone(operator.process.poll())
+
+    def test_a_rule_that_a_job_breaks_keeps_nothing_else_of_it_from_changing(self):
+        """As a rule that is younger than the job does."""
+        broken = training_job("broken", optimizer={"name": "Adam", "momentum": 0.5})
+        broken["spec"]["suspend"] = True
+        self.install(without_rules())
+        eventually(lambda: server().dry_run(broken) is None)
+        server().create(broken)
+        self.assertIsNone(server().patch("broken", {"status": {"state": "Suspended"}}, "/status"))
+        self.install(definition())
+        eventually(lambda: server().dry_run({**broken, "metadata": {"name": "new"}}) is not None)
+        for change in ({"metadata": {"labels": {"a": "b"}}}, {"spec": {"suspend": False}},
+                       {"spec": {"training": {"seed": 1}, "runPolicy": {"backoffLimit": 1}}}):
+            self.assertIsNone(server().patch("broken", change))
+        self.assertIsNone(server().patch("broken", {"status": {"state": "Running"}}, "/status"))
+        self.assertIsNone(server().patch("broken", {"status": {"attempt": 1}}, "/status"))
+        self.assertIn("spec.training.optimizer.momentum: expected only with SGD", server().patch(
+            "broken", {"spec": {"training": {"optimizer": {"momentum": 0.25}}}}))
 
     def test_one_job_that_is_nested_deep_stops_no_list_and_no_watch(self):
         """As any version of the CRD may have taken it."""

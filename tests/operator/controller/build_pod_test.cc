@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/build_service.h"
 #include "operator/controller/render.h"
 #include "tests/support/builders.h"
@@ -68,6 +69,18 @@ TEST(BuildPodTest, EveryContainerButInitContainersGetsTheEnvironment) {
     EXPECT_NE(EnvEntry(container, "TF_CONFIG"), nullptr);
   }
   EXPECT_FALSE(pod["spec"]["initContainers"][0].contains("env"));
+}
+
+TEST(BuildPodTest, AMainContainerIsNotedUnlessItsNameSaysSo) {
+  const auto noted = [](const char* container) {
+    const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, testing::Template(container));
+    const Object annotations = Pod(job)["metadata"]["annotations"];
+    return kube::TextMember(annotations, api::kAnnotationMainContainer);
+  };
+  EXPECT_EQ(noted("mine"), "mine");
+  for (const char* container : {"tensorflow", "pytorch", "jax", "trainer"}) {
+    EXPECT_EQ(noted(container), "") << container;
+  }
 }
 
 TEST(BuildPodTest, TheUsersVariableWinsAndIsNamed) {

@@ -27,7 +27,7 @@ testing::JobBuilder With(const char* container, testing::JobBuilder job) {
 }
 
 TEST(ReplicaEnvTest, SaysWhoTheReplicaIs) {
-  const Env env = EnvOf(Job("j").Workers(2), Role::kWorker, 1, 3);
+  const Env env = EnvOf(With("mine", Job("j").Workers(2)), Role::kWorker, 1, 3);
   EXPECT_EQ(env.at("LOCKSTEP_JOB"), "j");
   EXPECT_EQ(env.at("LOCKSTEP_NAMESPACE"), "default");
   EXPECT_EQ(env.at("LOCKSTEP_ROLE"), "worker");
@@ -68,11 +68,12 @@ TEST(ReplicaEnvTest, TheBundledTrainerIsToldOfAGracePeriodThatIsNotTheDefault) {
 TEST(ReplicaEnvTest, TheMainContainersNameSaysWhichFrameworkReadsIt) {
   struct Case {
     const char* container;
-    bool tensorflow, torch, jax;
+    bool tensorflow, torch, jax, lockstep;
   };
-  for (const Case& expected : {Case{"tensorflow", true, false, false},
-                               Case{"pytorch", false, true, false}, Case{"jax", false, false, true},
-                               Case{"trainer", true, true, true}, Case{"mine", true, true, true}}) {
+  for (const Case& expected :
+       {Case{"tensorflow", true, false, false, false}, Case{"pytorch", false, true, false, false},
+        Case{"jax", false, false, true, false}, Case{"trainer", true, true, true, true},
+        Case{"mine", true, true, true, true}}) {
     SCOPED_TRACE(expected.container);
     const Env env = EnvOf(With(expected.container, Job("j").Workers(2)), Role::kWorker, 1);
     EXPECT_EQ(env.contains("TF_CONFIG"), expected.tensorflow);
@@ -80,7 +81,7 @@ TEST(ReplicaEnvTest, TheMainContainersNameSaysWhichFrameworkReadsIt) {
     EXPECT_EQ(env.contains("PET_NNODES"), expected.torch);
     EXPECT_EQ(env.contains("JAX_PROCESS_ID"), expected.jax);
     EXPECT_EQ(env.contains("PROCESS_ID"), expected.jax);
-    EXPECT_TRUE(env.contains("LOCKSTEP_INDEX"));
+    EXPECT_EQ(env.contains("LOCKSTEP_INDEX"), expected.lockstep);
   }
 }
 
