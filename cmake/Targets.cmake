@@ -54,7 +54,8 @@ endfunction()
 
 # lockstep_test_each_isa(NAME [FILTER gtest_filter]): runs the test program once more as a processor
 # without AVX-512, and one without AVX, would. On one that has less itself, it runs with what there is.
-# Only oneDNN can be held back so: in a build without it there is nothing to repeat.
+# The program also gets a test that its kernels are those of the set. Only a build with oneDNN can be
+# held back so: without it there is nothing to repeat.
 function(lockstep_test_each_isa name)
   if(NOT LOCKSTEP_WITH_ONEDNN)
     return()
@@ -63,8 +64,9 @@ function(lockstep_test_each_isa name)
   if(NOT ARG_FILTER)
     set(ARG_FILTER *)
   endif()
+  target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/instruction_set_test.cc)
   foreach(isa AVX2 SSE41)
-    add_test(NAME ${name}_${isa} COMMAND ${name} --gtest_filter=${ARG_FILTER})
+    add_test(NAME ${name}_${isa} COMMAND ${name} --gtest_filter=${ARG_FILTER}:InstructionSetTest.*)
     set_tests_properties(${name}_${isa} PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${isa})
     lockstep_limit_tests(120 ${name}_${isa})
   endforeach()
