@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/backend/cpu/each_isa.h"
 #include "tests/trainer/backend/op_bench.h"
 
 namespace lockstep::train::cpu {
@@ -15,13 +16,9 @@ namespace {
 
 constexpr std::int64_t kSize = 1037;
 
-class KernelsTest : public testing::TestWithParam<Isa> {
+class KernelsTest : public EachIsa {
  protected:
-  void SetUp() override {
-    if (GetParam() > BestIsa()) GTEST_SKIP() << "this machine has not these instructions";
-  }
-  const Kernels& tested() const { return KernelsFor(GetParam()); }
-  const Kernels& plain() const { return KernelsFor(Isa::kBaseline); }
+  static const Kernels& plain() { return KernelsFor(Isa::kBaseline); }
 };
 
 void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected) {
@@ -143,9 +140,7 @@ TEST_P(KernelsTest, OptimizersAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, KernelsTest,
-                         testing::Values(Isa::kBaseline, Isa::kAvx2, Isa::kAvx512),
-                         [](const auto& isa) { return NameOf(isa.param); });
+INSTANTIATE_TEST_SUITE_P(InstructionSets, KernelsTest, AllIsas(), NameOfIsa);
 
 }  // namespace
 }  // namespace lockstep::train::cpu

@@ -1,20 +1,20 @@
-// The kernels of the instruction set that this machine runs them on, against loops over single
-// floats that follow their contracts. (kernels_test compares instruction sets with each other,
-// backend_test whole ops with `reference`, which on some processors meet few of the widths.)
+// The kernels of every instruction set that this machine has, against loops over single floats that
+// follow their contracts. (kernels_test compares instruction sets with each other, backend_test
+// whole ops with `reference`; winograd_kernels_test has Winograd's kernels.)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
+#include "tests/trainer/backend/cpu/each_isa.h"
 #include "tests/trainer/backend/op_bench.h"
-#include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu {
 namespace {
 
-const Kernels& Tested() {
-  return KernelsFor(BestIsa());
-}
+class PlainLoopsTest : public EachIsa {};
 
 std::size_t Size(std::int64_t floats) {
   return static_cast<std::size_t>(floats);
@@ -32,7 +32,12 @@ Strides StridesOf(std::int64_t rows, std::int64_t columns, bool transposed) {
   return transposed ? Strides{1, rows} : Strides{columns, 1};
 }
 
-void ExpectProduct(const Extents& e, bool transpose_a, bool transpose_b, bool add) {
+struct ProductForm {
+  bool transpose_a, transpose_b, add;
+};
+
+void ExpectProduct(const Kernels& kernels, const Extents& e, const ProductForm& form) {
+  const auto [transpose_a, transpose_b, add] = form;
   SCOPED_TRACE(testing::Message() << e.m << "x" << e.n << "x" << e.k << (transpose_a ? " aT" : "")
                                   << (transpose_b ? " bT" : "") << (add ? " add" : ""));
   constexpr std::int64_t kGap = 3;  // after each row of c, which is not touched
@@ -41,19 +46,19 @@ void ExpectProduct(const Extents& e, bool transpose_a, bool transpose_b, bool ad
   const std::vector<float> before = RandomValues(e.m * c_row, 3);
   std::vector<float> c = before, scratch(Size(kProductScratchFloats), NAN);
   const Strides sa = StridesOf(e.m, e.k, transpose_a), sb = StridesOf(e.k, e.n, transpose_b);
-  Tested().multiply({.m = e.m,
-                     .n = e.n,
-                     .k = e.k,
-                     .a = a.data(),
-                     .a_row = sa.row,
-                     .a_column = sa.column,
-                     .b = b.data(),
-                     .b_row = sb.row,
-                     .b_column = sb.column,
-                     .c = c.data(),
-                     .c_row = c_row,
-                     .add = add},
-                    scratch.data());
+  kernels.multiply({.m = e.m,
+                    .n = e.n,
+                    .k = e.k,
+                    .a = a.data(),
+                    .a_row = sa.row,
+                    .a_column = sa.column,
+                    .b = b.data(),
+                    .b_row = sb.row,
+                    .b_column = sb.column,
+                    .c = c.data(),
+                    .c_row = c_row,
+                    .add = add},
+                   scratch.data());
   for (std::int64_t i = 0; i < e.m; ++i) {
     for (std::int64_t j = 0; j < c_row; ++j) {
       double expected = before[Size(i * c_row + j)];
@@ -70,26 +75,28 @@ void ExpectProduct(const Extents& e, bool transpose_a, bool transpose_b, bool ad
 }
 
 // Sizes below a tile, at its edges, and over a block in each extent.
-TEST(PlainLoopsTest, ProductsOfEveryShapeAndOrder) {
+TEST_P(PlainLoopsTest, ProductsOfEveryShapeAndOrder) {
   for (const Extents& e : {Extents{1, 1, 1}, Extents{6, 32, 5}, Extents{7, 33, 3},
                            Extents{13, 9, 257}, Extents{97, 10, 20}, Extents{5, 300, 12}}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
-        for (const bool add : {false, true}) ExpectProduct(e, transpose_a, transpose_b, add);
+        for (const bool add : {false, true}) {
+          ExpectProduct(tested(), e, {transpose_a, transpose_b, add});
+        }
       }
     }
   }
 }
 
 // Threads share out rows or columns: where they cut must not change a bit.
-TEST(PlainLoopsTest, AnElementOfAProductDoesNotDependOnTheOthers) {
+TEST_P(PlainLoopsTest, AnElementOfAProductDoesNotDependOnTheOthers) {
   constexpr std::int64_t kRows = 19, kColumns = 70, kDepth = 300;
   const std::vector<float> a = RandomValues(kRows * kDepth, 1),
                            b = RandomValues(kDepth * kColumns, 2);
   std::vector<float> scratch(Size(kProductScratchFloats));
   const auto multiply = [&](std::int64_t row, std::int64_t rows, std::int64_t column,
                             std::int64_t columns, std::vector<float>& c) {
-    Tested().multiply({.m = rows,
+    tested().multiply({.m = rows,
                        .n = columns,
                        .k = kDepth,
                        .a = a.data() + row * kDepth,
@@ -116,19 +123,19 @@ struct PoolResult {
   std::vector<float> y, dx;
   std::vector<std::uint8_t> chosen;
 };
-PoolResult RunMaxPool(const PoolShape& s, const std::vector<float>& x,
+PoolResult RunMaxPool(const Kernels& kernels, const PoolShape& s, const std::vector<float>& x,
                       const std::vector<float>& dy) {
   PoolResult result{std::vector<float>(dy.size(), NAN), std::vector<float>(x.size(), NAN),
                     std::vector<std::uint8_t>(dy.size())};
-  Tested().max_pool(s, x.data(), result.y.data(), result.chosen.data(), 1);
-  Tested().max_pool_backward(s, dy.data(), result.chosen.data(), result.dx.data(), 1);
+  kernels.max_pool(s, x.data(), result.y.data(), result.chosen.data(), 1);
+  kernels.max_pool_backward(s, dy.data(), result.chosen.data(), result.dx.data(), 1);
   return result;
 }
-PoolResult RunAveragePool(const PoolShape& s, const std::vector<float>& x,
+PoolResult RunAveragePool(const Kernels& kernels, const PoolShape& s, const std::vector<float>& x,
                           const std::vector<float>& dy) {
   PoolResult result{std::vector<float>(dy.size(), NAN), std::vector<float>(x.size(), NAN), {}};
-  Tested().average_pool(s, x.data(), result.y.data(), 1);
-  Tested().average_pool_backward(s, dy.data(), result.dx.data(), 1);
+  kernels.average_pool(s, x.data(), result.y.data(), 1);
+  kernels.average_pool_backward(s, dy.data(), result.dx.data(), 1);
   return result;
 }
 
@@ -140,7 +147,7 @@ std::vector<T> Lane(const std::vector<T>& values, std::int64_t inner, std::int64
   return picked;
 }
 
-TEST(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
+TEST_P(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
   for (const std::int64_t inner : {4, 8, 12, 16, 32}) {
     for (const std::int64_t stride : {1, 2, 3}) {
       const PoolShape wide{.in_h = 7,
@@ -159,14 +166,15 @@ TEST(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
       single.inner = 1;
       const std::vector<float> x = RandomValues(7 * 7 * inner, 1);
       const std::vector<float> dy = RandomValues(wide.out_h * wide.out_w * inner, 2);
-      const PoolResult max = RunMaxPool(wide, x, dy), average = RunAveragePool(wide, x, dy);
+      const PoolResult max = RunMaxPool(tested(), wide, x, dy),
+                       average = RunAveragePool(tested(), wide, x, dy);
       for (std::int64_t lane = 0; lane < inner; ++lane) {
         const auto lane_x = Lane(x, inner, lane), lane_dy = Lane(dy, inner, lane);
-        const PoolResult expected = RunMaxPool(single, lane_x, lane_dy);
+        const PoolResult expected = RunMaxPool(tested(), single, lane_x, lane_dy);
         EXPECT_EQ(Lane(max.y, inner, lane), expected.y) << inner << " stride " << stride;
         EXPECT_EQ(Lane(max.chosen, inner, lane), expected.chosen);
         EXPECT_EQ(Lane(max.dx, inner, lane), expected.dx);
-        const PoolResult mean = RunAveragePool(single, lane_x, lane_dy);
+        const PoolResult mean = RunAveragePool(tested(), single, lane_x, lane_dy);
         EXPECT_EQ(Lane(average.y, inner, lane), mean.y);
         EXPECT_EQ(Lane(average.dx, inner, lane), mean.dx);
       }
@@ -174,8 +182,46 @@ TEST(PlainLoopsTest, PoolsOverNeighboursArePoolsOverEach) {
   }
 }
 
-TEST(PlainLoopsTest, AFewChannelGradientIsItsSum) {
-  const std::int64_t lanes = Tested().lanes;
+// A window's taps are numbered in two bytes where one is too few.
+TEST_P(PlainLoopsTest, AWidePoolIsAPool) {
+  const PoolShape s{.in_h = 8,
+                    .in_w = 7,
+                    .out_h = 4,
+                    .out_w = 3,
+                    .inner = 20,
+                    .window_h = 2,
+                    .window_w = 2,
+                    .stride_h = 2,
+                    .stride_w = 2,
+                    .relu = true};
+  const std::vector<float> x = RandomValues(8 * 7 * 20, 1), dy = RandomValues(4 * 3 * 20, 2);
+  const PoolResult expected = RunMaxPool(tested(), s, x, dy);
+  std::vector<float> y(dy.size(), NAN), dx(x.size(), NAN);
+  std::vector<std::uint16_t> chosen(dy.size());
+  tested().max_pool_wide(s, x.data(), y.data(), chosen.data(), 1);
+  tested().max_pool_wide_backward(s, dy.data(), chosen.data(), dx.data(), 1);
+  EXPECT_EQ(y, expected.y);
+  EXPECT_EQ(std::vector<std::uint8_t>(chosen.begin(), chosen.end()), expected.chosen);
+  EXPECT_EQ(dx, expected.dx);
+}
+
+TEST_P(PlainLoopsTest, ReluKeepsNaN) {
+  std::vector<float> x = RandomValues(103, 1), y(x.size());
+  for (std::size_t i = 0; i < x.size(); i += 5) x[i] = NAN;
+  const std::vector<float> before = RandomValues(103, 2);
+  std::vector<float> dy = before;
+  tested().relu(x.data(), y.data(), 103);
+  tested().mask_by_relu(y.data(), dy.data(), 103);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << i;
+    EXPECT_EQ(dy[i], x[i] > 0 ? before[i] : 0.0f) << i;
+    if (std::isnan(x[i])) continue;
+    EXPECT_EQ(y[i], std::max(x[i], 0.0f)) << i;
+  }
+}
+
+TEST_P(PlainLoopsTest, AFewChannelGradientIsItsSum) {
+  const std::int64_t lanes = tested().lanes;
   const FewChannelShape s{.channels = 3,
                           .kernel_h = 2,
                           .kernel_w = 9,  // more columns than registers hold at a time
@@ -192,7 +238,7 @@ TEST(PlainLoopsTest, AFewChannelGradientIsItsSum) {
   const std::vector<float> dy = RandomValues(s.out_h * s.out_w * s.pixel_stride, 2);
   const std::int64_t taps = s.channels * s.kernel_h * s.kernel_w;
   std::vector<float> sum(Size(s.blocks * taps * lanes), 1.0f), bias(Size(s.blocks * lanes), 2.0f);
-  Tested().few_channel_gradient(s, x.data(), dy.data(), sum.data(), bias.data());
+  tested().few_channel_gradient(s, x.data(), dy.data(), sum.data(), bias.data());
   for (std::int64_t k = 0; k < s.blocks * lanes; ++k) {
     std::vector<double> expected(Size(taps), 1.0);
     double expected_bias = 2;
@@ -216,13 +262,13 @@ TEST(PlainLoopsTest, AFewChannelGradientIsItsSum) {
 }
 
 // To the bit, so that processors of other architectures apply the same update: nothing is fused.
-TEST(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
+TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
   constexpr std::int64_t kSize = 103;
   const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
   std::vector<float> value = start, m(start.size(), 0.1f), v(start.size(), 0.2f);
   const AdamFactors adam{
       .rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f};
-  Tested().adam(adam, gradient.data(), value.data(), m.data(), v.data(), kSize);
+  tested().adam(adam, gradient.data(), value.data(), m.data(), v.data(), kSize);
   // A volatile float is rounded, whatever the compiler would like to fuse.
   const auto times = [](float a, float b) {
     const volatile float product = a * b;
@@ -239,7 +285,7 @@ TEST(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
   }
   std::vector<float> moved = start, velocity(start.size(), 0.1f);
   const SgdFactors sgd{.rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .nesterov = true};
-  Tested().sgd(sgd, gradient.data(), moved.data(), velocity.data(), kSize);
+  tested().sgd(sgd, gradient.data(), moved.data(), velocity.data(), kSize);
   for (std::size_t i = 0; i < start.size(); ++i) {
     const float speed = times(sgd.momentum, 0.1f) - times(sgd.rate, gradient[i]);
     EXPECT_EQ(velocity[i], speed);
@@ -247,6 +293,8 @@ TEST(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
                             times(-sgd.rate, gradient[i]));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, PlainLoopsTest, AllIsas(), NameOfIsa);
 
 }  // namespace
 }  // namespace lockstep::train::cpu
