@@ -68,16 +68,16 @@ double WinogradSeconds(const WinogradWork& work, Isa isa) {
   constexpr double kSecondsPerKernel = 50e-9;
   const double pairs = work.in_channels * work.out_channels;
   const double weight = kArea * pairs * sizeof(float);
-  const double rate = weight <= kNearBytes ? kNearBytesPerSecond : kFarBytesPerSecond;
+  const double rate = weight / work.blocks <= kNearBytes ? kNearBytesPerSecond : kFarBytesPerSecond;
   // Of one thread.
   const double tiles = std::ceil(work.tiles / work.threads);
   const double filled = std::ceil(tiles / kWinogradRows) * kWinogradRows;
   const double products = kArea * filled * 2 * pairs / (1e9 * At(isa, kWinogradGflops));
-  const double copies =
-      kArea * tiles * (work.in_channels + work.out_channels) * At(isa, kWinogradTransform);
+  const double copies = kArea * tiles * (work.blocks * work.in_channels + work.out_channels) *
+                        At(isa, kWinogradTransform);
   const double reads = std::ceil(tiles / work.rows) * weight * (work.gradient ? 2 : 1) / rate;
-  const double transform =
-      std::ceil(work.pieces / work.threads) / work.pieces * pairs * kSecondsPerKernel;
+  const double transform = work.blocks * std::ceil(work.pieces / work.blocks / work.threads) /
+                           work.pieces * pairs * kSecondsPerKernel;
   return work.threads * (products + copies + reads + transform);
 }
 

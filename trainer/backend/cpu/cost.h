@@ -1,7 +1,8 @@
 // What a primitive or a copy is expected to cost, so that an op can choose among orders of memory
-// and implementations. An estimate depends on the shape, the implementation's name and the
-// instruction set, never on a clock: on one kind of processor an op is made the same way in every
-// run, so that a run that is resumed goes on bit for bit.
+// and implementations. An estimate depends on the shape, the implementation's name, the
+// instruction set and the number of threads, never on a clock: on one kind of processor and with as
+// many threads an op is made the same way in every run, so that a run that is resumed goes on bit
+// for bit.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace lockstep::train::cpu {
 bool IsReference(std::string_view implementation);
 
 // Seconds of one core for a convolution of `operations` additions and multiplications, on the
-// machine of the table. On others all three functions are off by about the same factor, and only
+// machine of the table. On others all of these functions are off by about the same factor, and only
 // sums of them are compared.
 double ConvolutionSeconds(double operations, std::string_view implementation, Isa isa);
 
@@ -25,12 +26,14 @@ double ConvolutionSeconds(double operations, std::string_view implementation, Is
 double FewChannelGradientSeconds(double operations, std::string_view implementation, Isa isa);
 
 // A pass by Winograd's method. Its threads share out tiles, in batches that are filled up to
-// kWinogradRows, and each reads the whole transformed weight for every batch.
+// kWinogradRows, and each reads the whole transformed weight for every batch. A large weight is
+// transformed in blocks of channels of y, for each of which the tiles are transformed again.
 struct WinogradWork {
   double in_channels, out_channels;
   double tiles;
   double rows;    // tiles of a batch
   double pieces;  // in which the weight is transformed
+  double blocks;  // of the weight
   double threads;
   bool gradient;  // of the weight: each batch reads and writes all of its sums
 };

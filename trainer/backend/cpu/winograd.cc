@@ -18,6 +18,10 @@ constexpr std::int64_t kTileFloats = 32 * 1024, kGradientTileFloats = 168 * 1024
 // Channels of x times channels of y in the largest weight whose gradient is computed this way.
 constexpr std::int64_t kMostPairs = 8 * 1024;
 
+std::int64_t CeilDiv(std::int64_t count, std::int64_t by) {
+  return (count + by - 1) / by;
+}
+
 WinogradImage ImageOf(const ImageView& view) {
   return {view.channels, view.height, view.width, view.inner};
 }
@@ -29,7 +33,7 @@ bool FillsRegisters(const ImageView& view, std::int64_t lanes) {
 std::int64_t TilesOf(std::int64_t images, std::int64_t height, std::int64_t width,
                      std::int64_t taps) {
   const std::int64_t side = kWinogradSide + 1 - taps;
-  return images * ((height + side - 1) / side) * ((width + side - 1) / side);
+  return images * CeilDiv(height, side) * CeilDiv(width, side);
 }
 
 std::int64_t RowsFor(std::int64_t channels, std::int64_t floats) {
@@ -62,15 +66,34 @@ WinogradTiles PartOf(std::int64_t tiles, std::int64_t part, std::int64_t parts) 
   return {tiles * part / parts, tiles * (part + 1) / parts};
 }
 
+// Floats of the transformed weight of two registers of channels, which are multiplied together.
+std::int64_t PairFloats(std::int64_t in_channels, std::int64_t lanes) {
+  return kArea * in_channels * 2 * lanes;
+}
+constexpr auto kMostWeightFloats =
+    static_cast<std::int64_t>(Winograd::kMostWeightBytes / sizeof(float));
+
+// A weight's blocks, which are as large as each other, but for the last.
+struct Blocks {
+  std::int64_t count, pairs;  // pairs: of registers in a block
+};
+Blocks BlocksOf(std::int64_t in_channels, std::int64_t out_channels, std::int64_t lanes) {
+  const std::int64_t all = CeilDiv(out_channels, 2 * lanes);
+  const std::int64_t most = kMostWeightFloats / PairFloats(in_channels, lanes);
+  const std::int64_t pairs = CeilDiv(all, CeilDiv(all, most));
+  return {CeilDiv(all, pairs), pairs};
+}
+
 // What it is to convolve from `from` to `to`; `rows`: tiles at a time.
 WinogradWork WorkOf(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                     const ImageView& to, std::int64_t rows) {
-  const std::int64_t pairs_of_vectors = (to.channels / device.kernels.lanes + 1) / 2;
+  const std::int64_t pairs_of_vectors = CeilDiv(to.channels, 2 * device.kernels.lanes);
   return {.in_channels = static_cast<double>(from.channels),
           .out_channels = static_cast<double>(to.channels),
           .tiles = static_cast<double>(TilesOf(to.rows, to.height, to.width, spec.kernel_h)),
           .rows = static_cast<double>(rows),
           .pieces = static_cast<double>(pairs_of_vectors),
+          .blocks = 1,
           .threads = static_cast<double>(device.threads),
           .gradient = false};
 }
@@ -82,7 +105,8 @@ bool Winograd::Supports(const Device& device, const Conv2dSpec& spec, const Imag
   const std::int64_t lanes = device.kernels.lanes;
   const bool square = spec.kernel_h == spec.kernel_w && (spec.kernel_h == 3 || spec.kernel_h == 5);
   return square && spec.stride_h == 1 && spec.stride_w == 1 && FillsRegisters(x, lanes) &&
-         FillsRegisters(y, lanes);
+         FillsRegisters(y, lanes) &&
+         PairFloats(std::max(x.channels, y.channels), lanes) <= kMostWeightFloats;
 }
 
 std::string Winograd::Name(const Device& device) {
@@ -91,7 +115,10 @@ std::string Winograd::Name(const Device& device) {
 
 double Winograd::Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                          const ImageView& to) {
-  return WinogradSeconds(WorkOf(device, spec, from, to, RowsOfPass(from)), device.isa);
+  WinogradWork work = WorkOf(device, spec, from, to, RowsOfPass(from));
+  work.blocks =
+      static_cast<double>(BlocksOf(from.channels, to.channels, device.kernels.lanes).count);
+  return WinogradSeconds(work, device.isa);
 }
 
 Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShape& shape,
@@ -100,7 +127,11 @@ Winograd::Winograd(const Device& device, std::int64_t images, const WinogradShap
       threads_(device.threads),
       tiles_(TilesOf(images, shape.y.height, shape.y.width, shape.taps)),
       shape_(shape),
-      weight_(weight) {}
+      weight_(weight),
+      vectors_(shape.y.channels / device.kernels.lanes),
+      block_vectors_(std::min(
+          vectors_, 2 * BlocksOf(shape.x.channels, shape.y.channels, device.kernels.lanes).pairs)) {
+}
 
 Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                            const ImageView& y) {
@@ -134,8 +165,12 @@ Winograd Winograd::BackwardData(const Device& device, const Conv2dSpec& spec, co
            .flipped = true}};
 }
 
-std::int64_t Winograd::WeightFloats() const {
-  return kArea * shape_.x.channels * shape_.y.channels;
+std::int64_t Winograd::VectorFloats() const {
+  return kArea * shape_.x.channels * kernels_->lanes;
+}
+
+std::size_t Winograd::WeightBytes() const {
+  return static_cast<std::size_t>(block_vectors_ * VectorFloats()) * sizeof(float);
 }
 
 std::int64_t Winograd::ThreadFloats() const {
@@ -143,24 +178,34 @@ std::int64_t Winograd::ThreadFloats() const {
 }
 
 std::size_t Winograd::ScratchBytes() const {
-  return static_cast<std::size_t>(WeightFloats() + threads_ * ThreadFloats()) * sizeof(float);
+  return WeightBytes() + static_cast<std::size_t>(threads_ * ThreadFloats()) * sizeof(float);
+}
+
+WinogradBlock Winograd::TransformWeight(std::int64_t first, std::int64_t last, const float* weight,
+                                        float* transformed) const {
+  ParallelFor(threads_, CeilDiv(last - first, 2), [&](std::int64_t begin, std::int64_t end) {
+    kernels_->winograd_weight(weight_, first + 2 * begin, std::min(first + 2 * end, last), weight,
+                              transformed + 2 * begin * VectorFloats());
+  });
+  return {transformed, first, last};
 }
 
 void Winograd::Run(const float* from, const float* weight, const float* bias, float* to,
                    void* scratch) const {
   auto* transformed = static_cast<float*>(scratch);
-  const std::int64_t vectors = shape_.y.channels / kernels_->lanes;
-  ParallelFor(threads_, (vectors + 1) / 2, [&](std::int64_t begin, std::int64_t end) {
-    kernels_->winograd_weight(weight_, 2 * begin, std::min(2 * end, vectors), weight, transformed);
-  });
+  float* of_threads = transformed + block_vectors_ * VectorFloats();
   WinogradShape shape = shape_;
   shape.bias = bias;
-  ParallelFor(threads_, threads_, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t part = first; part < last; ++part) {
-      kernels_->winograd(shape, PartOf(tiles_, part, threads_), from, transformed, to,
-                         transformed + WeightFloats() + part * ThreadFloats());
-    }
-  });
+  for (std::int64_t vector = 0; vector < vectors_; vector += block_vectors_) {
+    const WinogradBlock block =
+        TransformWeight(vector, std::min(vector + block_vectors_, vectors_), weight, transformed);
+    ParallelFor(threads_, threads_, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t part = first; part < last; ++part) {
+        kernels_->winograd(shape, PartOf(tiles_, part, threads_), from, block, to,
+                           of_threads + part * ThreadFloats());
+      }
+    });
+  }
 }
 
 bool WinogradGradient::Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,

@@ -43,6 +43,7 @@ WinogradWork Work(double tiles, double channels, double threads) {
           .tiles = tiles,
           .rows = 12,
           .pieces = channels / 16,
+          .blocks = 1,
           .threads = threads,
           .gradient = false};
 }
@@ -65,6 +66,14 @@ TEST(CostTest, WinogradIsForManyTiles) {
   WinogradWork gradient = Work(1000, 64, 2);
   gradient.gradient = true;
   EXPECT_GT(WinogradSeconds(gradient, Isa::kAvx2), winograd(1000, 64, 2));
+}
+
+// The tiles are transformed for each; two blocks that stay near may still be read faster than one.
+TEST(CostTest, BlocksOfAWeightCost) {
+  WinogradWork blocks = Work(1000, 512, 2);
+  const double whole = WinogradSeconds(blocks, Isa::kAvx2);
+  blocks.blocks = 3;
+  EXPECT_GT(WinogradSeconds(blocks, Isa::kAvx2), whole);
 }
 
 TEST(CostTest, CostsGrowWithTheWork) {

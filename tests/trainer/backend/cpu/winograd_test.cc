@@ -137,6 +137,42 @@ TEST(WinogradTest, WhatItCannotDoIsLeftToOneDnn) {
   EXPECT_FALSE(supports({.filters = 16, .kernel_h = 3, .kernel_w = 3, .stride_w = 2}, 16));
 }
 
+// Views only: no memory is as large as these images.
+TEST(WinogradTest, ScratchIsBoundedHoweverLargeTheWeight) {
+  const Device device(2);
+  for (const std::int64_t channels : {512, 2048, 3584}) {
+    const Conv2dSpec spec{.x = {.shape = {1, channels, 28, 28}},
+                          .filters = channels,
+                          .kernel_h = 5,
+                          .kernel_w = 5,
+                          .padding = Padding::kSame};
+    const ImageView image = ViewOf(Ordered(spec.x.shape, Tag::nhwc));
+    ASSERT_TRUE(Winograd::Supports(device, spec, image, image)) << channels;
+    for (const Winograd& pass : {Winograd::Forward(device, spec, image, image),
+                                 Winograd::BackwardData(device, spec, image, image)}) {
+      EXPECT_LE(pass.WeightBytes(), Winograd::kMostWeightBytes) << channels;
+      EXPECT_GT(pass.WeightBytes(), Winograd::kMostWeightBytes / 3) << channels << ": tiny blocks";
+      EXPECT_LE(pass.ScratchBytes(), 2 * Winograd::kMostWeightBytes) << channels;
+    }
+  }
+  const Conv2dSpec endless{.filters = 16384, .kernel_h = 3, .kernel_w = 3};
+  const ImageView few = ViewOf(Ordered({1, 16, 8, 8}, Tag::nhwc)),
+                  many = ViewOf(Ordered({1, 16384, 8, 8}, Tag::nhwc));
+  EXPECT_FALSE(Winograd::Supports(device, endless, few, many));
+  EXPECT_FALSE(Winograd::Supports(device, endless, many, few));
+}
+
+// A weight of three blocks on every instruction set, the last one smaller.
+TEST(WinogradTest, AWeightOfSeveralBlocksMatchesReference) {
+  const Conv2dSpec spec{.x = {.shape = {1, 448, 6, 5}},
+                        .filters = 736,
+                        .kernel_h = 3,
+                        .kernel_w = 3,
+                        .padding = Padding::kSame,
+                        .activation = Activation::kRelu};
+  EXPECT_TRUE(Compare(spec, Tag::nhwc, /*threads=*/2));
+}
+
 TEST(WinogradTest, AnImageHasTheSameBitsInEveryBatch) {
   const Conv2dSpec spec{.x = {.shape = {7, 16, 12, 12}},
                         .filters = 32,

@@ -47,6 +47,12 @@ struct WinogradWeight {
   std::int64_t in_channels, taps, out_stride, in_stride;
   bool flipped;
 };
+// The transformed weight of y's channels from first_vector * lanes to last_vector * lanes - 1;
+// first_vector is even.
+struct WinogradBlock {
+  const float* weight;
+  std::int64_t first_vector, last_vector;
+};
 // Sums of WinogradGradient that belong together, `stride` floats apart.
 struct WinogradParts {
   const float* sums;
@@ -115,14 +121,14 @@ struct Kernels {
   // (blocks x lanes): sums, as above.
   void (*few_channel_gradient)(const FewChannelShape& shape, const float* x, const float* dy,
                                float* sum, float* bias);
-  // Tiles of all images, row-major within one: each element of y has one
-  // order of sums, however tiles are shared out. `weight` as the next writes it. `scratch`:
-  // kWinogradSide ^ 2 matrices of rows * channels of x + kWinogradGap floats, and as many of rows *
-  // 2 * lanes.
+  // The block's channels of y, in tiles of all images, row-major within one: each element has one
+  // order of sums, however tiles and channels are shared out. `block` as the next writes it.
+  // `scratch`: kWinogradSide ^ 2 matrices of rows * channels of x + kWinogradGap floats, and as
+  // many of rows * 2 * lanes.
   void (*winograd)(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
-                   const float* weight, float* y, float* scratch);
-  // For y's channels from first_vector * lanes on; first_vector is even. Writes kWinogradSide ^ 2 *
-  // in_channels floats a channel.
+                   const WinogradBlock& block, float* y, float* scratch);
+  // A WinogradBlock's weight: kWinogradSide ^ 2 * in_channels floats for each of its channels.
+  // Those of neighbouring blocks, one after the other, are that of the block that they make.
   void (*winograd_weight)(const WinogradWeight& shape, std::int64_t first_vector,
                           std::int64_t last_vector, const float* weight, float* transformed);
   // Adds the tiles' share of the weight's gradient, transformed, to sums (kWinogradSide ^ 2 *

@@ -14,7 +14,7 @@ void Multiply(const Product& product, float* scratch);
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias);
 void Winograd(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
-              const float* weight, float* y, float* scratch);
+              const WinogradBlock& block, float* y, float* scratch);
 void WinogradTransformWeight(const WinogradWeight& shape, std::int64_t first_vector,
                              std::int64_t last_vector, const float* weight, float* transformed);
 void WinogradGradient(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,

@@ -126,27 +126,26 @@ void WinogradTransformWeight(const WinogradWeight& w, std::int64_t first_vector,
                              std::int64_t last_vector, const float* weight, float* to) {
   for (std::int64_t vector = first_vector; vector < last_vector; vector += kVectors) {
     const std::int64_t left = last_vector - vector, count = left < kVectors ? left : kVectors;
-    float* block = to + vector * kArea * w.in_channels * kLanes;
+    float* block = to + (vector - first_vector) * kArea * w.in_channels * kLanes;
     w.taps == 5 ? TransformKernels<5>(w, vector, weight, count, block)
                 : TransformKernels<3>(w, vector, weight, count, block);
   }
 }
 
-void Winograd(const WinogradShape& s, const WinogradTiles& all, const float* x, const float* weight,
-              float* y, float* scratch) {
-  const std::int64_t vectors = s.y.channels / kLanes;
+void Winograd(const WinogradShape& s, const WinogradTiles& all, const float* x,
+              const WinogradBlock& block, float* y, float* scratch) {
   float* products = scratch + kArea * MatrixFloats(s.rows, s.x.channels);
   for (std::int64_t first = all.first; first < all.last; first += s.rows) {
     const std::int64_t count = all.last - first < s.rows ? all.last - first : s.rows;
     const Tiles tiles{first, count, (count + kRows - 1) / kRows * kRows};
     TransformTiles(s, tiles.first, tiles.count, tiles.rows, x, scratch);
-    for (std::int64_t v = 0; v < vectors; v += kVectors) {
-      const float* block = weight + v * kArea * s.x.channels * kLanes;
-      if (vectors - v >= kVectors) {
-        MultiplyTiles<kVectors>(s, tiles, scratch, block, products);
+    for (std::int64_t v = block.first_vector; v < block.last_vector; v += kVectors) {
+      const float* weight = block.weight + (v - block.first_vector) * kArea * s.x.channels * kLanes;
+      if (block.last_vector - v >= kVectors) {
+        MultiplyTiles<kVectors>(s, tiles, scratch, weight, products);
         StoreTiles<kVectors>(s, tiles, v, products, y);
       } else {
-        MultiplyTiles<1>(s, tiles, scratch, block, products);
+        MultiplyTiles<1>(s, tiles, scratch, weight, products);
         StoreTiles<1>(s, tiles, v, products, y);
       }
     }

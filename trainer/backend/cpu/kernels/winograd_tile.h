@@ -108,8 +108,9 @@ inline void TransformTile(const WinogradShape& s, const Place& at, const float* 
     TransformInput(half + h * kSide, 1, whole + h * kSide, 1);
 }
 
-// `count` tiles from `first` on: kArea matrices of `rows` rows, tiles x channels of x. What is
-// beyond `count` is left as it is.
+// `count` tiles from `first` on: kArea matrices of `rows` rows, tiles x channels of x. Rows beyond
+// `count`, which are multiplied too, become 0: memory that another op has used may hold denormal
+// numbers, which are slow, or nothing that was ever written.
 inline void TransformTiles(const WinogradShape& s, std::int64_t first, std::int64_t count,
                            std::int64_t rows, const float* x, float* to) {
   const std::int64_t image = s.x.channels * s.x.height * s.x.width;
@@ -122,6 +123,11 @@ inline void TransformTiles(const WinogradShape& s, std::int64_t first, std::int6
       for (std::int64_t i = 0; i < kArea; ++i) {
         Store(to + i * matrix + tile * s.x.channels + v * kLanes, whole[i]);
       }
+    }
+  }
+  for (std::int64_t i = 0; i < kArea; ++i) {
+    for (std::int64_t at = count * s.x.channels; at < rows * s.x.channels; at += kLanes) {
+      Store(to + i * matrix + at, Vector{});
     }
   }
 }
