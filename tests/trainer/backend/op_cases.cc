@@ -84,6 +84,16 @@ std::vector<OpCase> ConvCases() {
                {.filters = 24, .kernel_h = 3, .kernel_w = 6, .padding = Padding::kSame}),
       ConvCase("ConvOneChannelWithoutBias", {3, 1, 8, 8},
                {.filters = 48, .kernel_h = 4, .kernel_w = 1, .bias = false}),
+      // So little work that copies cost more than a plain loop would.
+      ConvCase("ConvOneRowStrideOverKernel", {1, 2, 1, 3},
+               {.filters = 1,
+                .kernel_h = 1,
+                .kernel_w = 1,
+                .stride_h = 3,
+                .stride_w = 3,
+                .padding = Padding::kSame}),
+      ConvCase("ConvOneFilterTallStride", {3, 3, 3, 4},
+               {.filters = 1, .kernel_h = 1, .kernel_w = 4, .stride_h = 4, .stride_w = 2}),
       ConvCase("ConvOnePixelOut", {5, 2, 3, 3}, {.filters = 3, .kernel_h = 3, .kernel_w = 3}),
   };
 }

@@ -23,6 +23,9 @@ TEST(CostTest, AnythingIsCheaperThanAPlainLoop) {
       EXPECT_LT(ConvolutionSeconds(kOperations, name, isa) * 50,
                 ConvolutionSeconds(kOperations, "ref:any", isa))
           << name;
+      EXPECT_LT(ConvolutionSeconds(100, name, isa) + CopySeconds(1 << 30),
+                ConvolutionSeconds(100, "ref:any", isa))
+          << name << ", however small the convolution and large the copies";
     }
   }
 }
