@@ -138,14 +138,17 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
   OpOutputs outputs;
   op.Forward(step);
   backend.Synchronize();
-  y.ExpectZeroPadding(step.valid, "y");
+  // What a layout adds is computed too, and 0 times NaN is NaN.
+  const bool numbers =
+      std::ranges::all_of(inputs.x, [](float value) { return !std::isnan(value); });
+  if (numbers) y.ExpectZeroPadding(step.valid, "y");
   outputs.y = y.Dense();
   outputs.states = Download(states);
   if (!step.training) return outputs;
   op.Backward(step);
   backend.Synchronize();
   if (want_dx) {
-    dx.ExpectZeroPadding(step.valid, "dx");
+    if (numbers) dx.ExpectZeroPadding(step.valid, "dx");
     outputs.dx = dx.Dense();
   }
   outputs.gradients = Download(gradients);

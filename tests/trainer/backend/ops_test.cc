@@ -85,6 +85,30 @@ TEST_P(OpsTest, EvaluationMatchesReference) {
   Compare(/*training=*/false, /*want_dx=*/false);
 }
 
+// A model that overflows must be seen to do so: no op makes a number of what is none, and no relu
+// that is a part of an op makes it 0.
+TEST_P(OpsTest, WhatIsNotANumberStaysSo) {
+  const auto& [name, op_case, layout] = GetParam();
+  const auto backend = MakeBackend({.name = name, .threads = 2});
+  const auto oracle = MakeBackend({.name = "reference"});
+  const auto op = op_case.make(*backend, InputDesc(*backend));
+  const auto expected_op = op_case.make(*oracle, {.shape = op_case.x});
+  StepContext step = op_case.step;
+  step.training = false;
+  step.valid = op_case.x[0];
+  OpInputs inputs = RandomInputs(*expected_op, 1);
+  inputs.x[0] = NAN;
+  const OpOutputs found = RunOp(*backend, *op, inputs, step);
+  const OpOutputs expected = RunOp(*oracle, *expected_op, inputs, step);
+  int count = 0;
+  for (std::size_t i = 0; i < expected.y.size(); ++i) {
+    if (!std::isnan(expected.y[i])) continue;
+    ASSERT_TRUE(std::isnan(found.y[i])) << "y[" << i << "] is " << found.y[i];
+    ++count;
+  }
+  EXPECT_GT(count, 0);
+}
+
 // Ops keep nothing from step to step but what Bind gave them.
 TEST_P(OpsTest, RunningTwiceGivesTheSameBits) {
   const auto& [name, op_case, layout] = GetParam();

@@ -39,7 +39,15 @@ class BoundOp : public Op {
   float* dy() const { return static_cast<float*>(memory_.dy); }
   float* dx() const { return static_cast<float*>(memory_.dx); }
   const Device& device() const { return device_; }
-  // dy becomes dy * relu'(y): the fused activation's share of Backward.
+  // y becomes max(y, 0), NaN kept: the fused activation's share of Forward. oneDNN's own, as a part
+  // of a primitive, makes 0 of NaN, and a model that overflows would train on unnoticed.
+  void ApplyRelu() const {
+    ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
+                      [this](std::int64_t begin, std::int64_t end) {
+                        device_.kernels.relu(y() + begin, y() + begin, end - begin);
+                      });
+  }
+  // dy becomes dy * relu'(y): its share of Backward.
   void MaskByRelu() const {
     ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
                       [this](std::int64_t begin, std::int64_t end) {

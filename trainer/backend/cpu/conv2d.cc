@@ -79,6 +79,7 @@ class Conv2d final : public BoundOp {
     }
     order_weight_.Run();
     forward_.Run();
+    if (spec_.activation == Activation::kRelu) ApplyRelu();
   }
 
   void Backward(const StepContext&) override {

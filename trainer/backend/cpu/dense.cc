@@ -32,12 +32,7 @@ Products Describe(const Device& device, const DenseSpec& spec, std::int64_t k) {
   const memory::desc x({n, k}, kFloat, Tag::ab), y({n, spec.units}, kFloat, Tag::ab);
   const memory::desc weight({spec.units, k}, kFloat, Tag::ab);
   const memory::desc transposed({k, spec.units}, kFloat, Tag::ba);  // the same memory
-  dnnl::primitive_attr attributes = UserScratchpad();
-  if (spec.activation == Activation::kRelu) {
-    dnnl::post_ops relu;
-    relu.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
-    attributes.set_post_ops(relu);
-  }
+  const dnnl::primitive_attr attributes = UserScratchpad();
   const memory::desc row =
       spec.bias ? memory::desc({1, spec.units}, kFloat, Tag::ab) : memory::desc();
   const memory::desc bias = spec.bias ? memory::desc({spec.units}, kFloat, Tag::x) : memory::desc();
@@ -125,6 +120,7 @@ class Dense final : public BoundOp {
     order_x_.Run();
     order_weight_.Run();
     forward_.Run();
+    if (spec_.activation == Activation::kRelu) ApplyRelu();
   }
 
   void Backward(const StepContext&) override {
