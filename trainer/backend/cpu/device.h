@@ -27,6 +27,7 @@ struct Device {
 
 // What a build with oneDNN (onednn.cc) and one without (portable/device.cc) answer each in their
 // way. The instruction set of the kernels; ONEDNN_MAX_CPU_ISA limits it where oneDNN obeys that.
+// A value of that variable which oneDNN does not know, and so ignores, is logged once.
 Isa EffectiveIsa();
 std::shared_ptr<Onednn> MakeOnednn();
 

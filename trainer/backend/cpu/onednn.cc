@@ -1,9 +1,62 @@
 #include "trainer/backend/cpu/onednn.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "api/base/log.h"
+
 namespace lockstep::train::cpu {
+namespace {
+
+// What oneDNN 3.2 compares the variable with, in upper or lower case.
+constexpr std::array<std::string_view, 12> kIsaNames = {"SSE41",
+                                                        "AVX",
+                                                        "AVX2",
+                                                        "AVX2_VNNI",
+                                                        "AVX2_VNNI_2",
+                                                        "AVX512_CORE",
+                                                        "AVX512_CORE_VNNI",
+                                                        "AVX512_CORE_BF16",
+                                                        "AVX512_CORE_FP16",
+                                                        "AVX512_CORE_AMX",
+                                                        "AVX512_CORE_AMX_FP16",
+                                                        "DEFAULT"};
+
+bool IsIsaName(std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::toupper(c); });
+  return std::ranges::find(kIsaNames, value) != kIsaNames.end() ||
+         value.starts_with("AVX10_");  // of later releases
+}
+
+// oneDNN runs on all that the processor has if it does not know the name, and says nothing. Whoever
+// set it meant something else.
+void WarnOfUnknownIsa() {
+  // oneDNN's order: the second serves if the first is not set, or empty.
+  for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    if (!IsIsaName(value)) {
+      LogWarning(
+          fmt::format("{} is '{}', expected one of {}: oneDNN ignores it, and the trainer "
+                      "uses every instruction set of this processor",
+                      variable, value, fmt::join(kIsaNames, ", ")));
+    }
+    return;
+  }
+}
+
+}  // namespace
 
 // oneDNN's own choice, so that ONEDNN_MAX_CPU_ISA limits both.
 Isa EffectiveIsa() {
+  [[maybe_unused]] static const bool warned = (WarnOfUnknownIsa(), true);
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto covers = [isa](dnnl::cpu_isa wanted) {
     return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
