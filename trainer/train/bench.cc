@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "api/base/status.h"
 #include "trainer/strategy/strategy.h"
@@ -83,6 +88,33 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
             {"optimizer", phases.optimizer}}}};
 }
 
+using ExplainRow = std::array<std::string, 6>;
+
+// Characters, of which UTF-8 has several bytes in some.
+std::size_t WidthOf(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+// Columns as wide as what is in them, a blank between two, no blanks at the end of a line; the last
+// column, of numbers, is aligned on the right.
+std::string AsTable(const std::vector<ExplainRow>& rows) {
+  std::array<std::size_t, std::tuple_size_v<ExplainRow>> widths{};
+  for (const ExplainRow& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
+  }
+  std::string table;
+  for (const ExplainRow& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - WidthOf(row[i]) + 1, ' ');
+    }
+    line += std::string(widths.back() - WidthOf(row.back()), ' ') + row.back();
+    table += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return table;
+}
+
 }  // namespace
 
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
@@ -118,8 +150,7 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
 }
 
 std::string ExplainTable(const nlohmann::ordered_json& report) {
-  constexpr const char* kRow = "{:16} {:34} {:17} {:22} {:30} {:>10}\n";
-  std::string table = fmt::format(kRow, "op", "shape", "pass", "implementation", "layout", "µs");
+  std::vector<ExplainRow> rows = {{"op", "shape", "pass", "implementation", "layout", "µs"}};
   for (const auto& op : report.at("ops")) {
     std::string name = op.at("name"), shape = op.at("x").get<std::string>() + " > ";
     shape += op.at("y").get<std::string>();
@@ -137,13 +168,12 @@ std::string ExplainTable(const nlohmann::ordered_json& report) {
     }
     for (const auto& choice : choices) {
       const std::string pass = choice.at("pass");
-      table += fmt::format(kRow, std::exchange(name, ""), std::exchange(shape, ""), pass,
-                           choice.at("implementation").get<std::string>(),
-                           choice.at("layout").get<std::string>(),
-                           std::exchange(pass == "forward" ? forward : backward, ""));
+      rows.push_back({std::exchange(name, ""), std::exchange(shape, ""), pass,
+                      choice.at("implementation"), choice.at("layout"),
+                      std::exchange(pass == "forward" ? forward : backward, "")});
     }
   }
-  return table;
+  return AsTable(rows);
 }
 
 }  // namespace lockstep::train

@@ -1,0 +1,152 @@
+#include "trainer/train/bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "api/v1/names.h"
+
+namespace lockstep::train {
+namespace {
+
+class BenchTest : public testing::TestWithParam<std::string> {
+ protected:
+  static nlohmann::ordered_json Run(const std::string& model, bool explain) {
+    const auto report = RunBench(
+        {.model = model, .batch = 8, .threads = 1, .steps = 2, .warmup = 1, .explain = explain});
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *report : nlohmann::ordered_json{};
+  }
+};
+
+// tools/bench/bench reads images_per_second, people the rest.
+TEST_P(BenchTest, TheReportSaysWhatWasTimedAndHowLongItTook) {
+  const auto report = Run(GetParam(), /*explain=*/false);
+  EXPECT_EQ(report.at("model"), GetParam());
+  EXPECT_EQ(report.at("data"), "synthetic");
+  EXPECT_EQ(report.at("backend"), "cpu");
+  EXPECT_EQ(report.at("batch"), 8);
+  EXPECT_EQ(report.at("threads"), 1);
+  EXPECT_EQ(report.at("steps"), 2) << "without those of the warm-up";
+  EXPECT_FALSE(report.contains("ops"));
+  EXPECT_GT(report.at("loss"), 0.0);
+  const auto& seconds = report.at("seconds");
+  const double total = seconds.at("total");
+  EXPECT_GT(total, 0.0);
+  double parts = 0;
+  for (const char* part : {"input", "forward", "backward", "communication", "optimizer"}) {
+    EXPECT_GE(seconds.at(part), 0.0) << part;
+    parts += seconds.at(part).get<double>();
+  }
+  for (const char* part : {"forward", "backward", "optimizer"}) EXPECT_GT(seconds.at(part), 0.0);
+  EXPECT_LE(parts, total);
+  EXPECT_DOUBLE_EQ(report.at("steps_per_second"), 2 / total);
+  EXPECT_DOUBLE_EQ(report.at("images_per_second"), 16 / total);
+}
+
+TEST_P(BenchTest, EveryPassOfEveryOpIsExplainedAndTimed) {
+  const auto report = Run(GetParam(), /*explain=*/true);
+  ASSERT_FALSE(report.at("ops").empty());
+  for (const auto& op : report.at("ops")) {
+    const std::string name = op.at("name");
+    std::vector<std::string> passes;
+    for (const auto& choice : op.at("choices")) {
+      passes.push_back(choice.at("pass"));
+      EXPECT_FALSE(choice.at("implementation").get<std::string>().empty()) << name;
+      EXPECT_FALSE(choice.at("layout").get<std::string>().empty()) << name;
+    }
+    ASSERT_GE(passes.size(), 2u) << name;
+    EXPECT_EQ(passes.front(), "forward") << name;
+    EXPECT_THAT(passes.back(), testing::StartsWith("backward")) << name;
+    EXPECT_GT(op.at("forward_us"), 0.0) << name;
+    EXPECT_GT(op.at("backward_us"), 0.0) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BenchTest, testing::Values("mlp", "core-cnn"),
+                         [](const auto& found) {
+                           std::string name = found.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(BenchOptionsTest, AnUnknownModelIsAnError) {
+  EXPECT_THAT(RunBench({.model = "resnet"}).status().message(),
+              testing::HasSubstr("found \"resnet\", expected one of mlp"));
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Wider than any that are chosen today, and one op that says nothing.
+const nlohmann::ordered_json kExplained = nlohmann::ordered_json::parse(R"({"ops": [
+  {"name": "conv2d_with_a_long_name", "x": "[128,32,14,14]", "y": "[128,64,14,14]", "choices": [
+     {"pass": "forward", "implementation": "lockstep:winograd:baseline", "layout": "nhwc > nhwc"},
+     {"pass": "backward weights", "implementation": "ref:any", "layout": "nchw > nhwc > nChw16c"},
+     {"pass": "backward data", "implementation": "jit:avx2", "layout": "nhwc > nhwc"}],
+   "forward_us": 1234.5, "backward_us": 23456.7},
+  {"name": "relu", "x": "[128,10]", "y": "[128,10]", "choices": [],
+   "forward_us": 0.2, "backward_us": null}]})");
+
+TEST(ExplainTableTest, ColumnsAreAsWideAsWhatIsInThem) {
+  EXPECT_EQ(ExplainTable(kExplained), R"(
+op                      shape                           pass             implementation             layout                     µs
+conv2d_with_a_long_name [128,32,14,14] > [128,64,14,14] forward          lockstep:winograd:baseline nhwc > nhwc            1234.5
+                                                        backward weights ref:any                    nchw > nhwc > nChw16c 23456.7
+                                                        backward data    jit:avx2                   nhwc > nhwc
+relu                    [128,10] > [128,10]             forward                                                               0.2
+                                                        backward
+)" + 1);
+}
+
+struct Ended {
+  int code;
+  std::string out;
+};
+Ended RunTrainer(const std::string& arguments) {
+  const std::string command = LOCKSTEP_BINARY_DIR "/lockstep-trainer " + arguments;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {-1, "popen failed"};
+  std::string out;
+  for (int byte = std::fgetc(pipe); byte != EOF; byte = std::fgetc(pipe)) {
+    out += static_cast<char>(byte);
+  }
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
+}
+
+TEST(BenchVerbTest, PrintsTheTableAndThenTheReport) {
+  const Ended ended =
+      RunTrainer("bench --model mlp --batch 8 --threads 1 --steps 2 --warmup 0 --explain");
+  ASSERT_EQ(ended.code, api::kExitDone) << ended.out;
+  const std::vector<std::string> lines = Lines(ended.out);
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_THAT(lines.front(), testing::StartsWith("op "));
+  const auto report = nlohmann::json::parse(lines.back());
+  EXPECT_EQ(report.at("model"), "mlp");
+  EXPECT_EQ(report.at("steps"), 2);
+  EXPECT_GT(report.at("images_per_second"), 0.0);
+  std::size_t choices = 0;
+  for (const auto& op : report.at("ops")) choices += op.at("choices").size();
+  EXPECT_EQ(lines.size(), 1 + choices + 1);
+}
+
+TEST(BenchVerbTest, SaysWhatItCannotDo) {
+  const Ended model = RunTrainer("bench --model resnet 2>&1");
+  EXPECT_EQ(model.code, api::kExitBadConfig);
+  EXPECT_THAT(model.out,
+              testing::StartsWith("lockstep-trainer bench: model.name: found \"resnet\""));
+  EXPECT_EQ(RunTrainer("bench --steps 0 2>&1").code, api::kExitUsage);
+}
+
+}  // namespace
+}  // namespace lockstep::train
