@@ -1,4 +1,4 @@
-// Which of oneDNN's convolutions an op is made of.
+// Which convolutions an op is made of, oneDNN's and our own.
 #pragma once
 
 #include <dnnl.hpp>
