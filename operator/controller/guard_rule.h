@@ -9,7 +9,7 @@
 
 namespace lockstep::controller {
 
-// True if the pods of the job's present attempt have its token. All have it or none: one that has
+// True if the pods of the job's present attempt have its token, as spec.jobToken asks for. All have it or none: one that has
 // cannot join one that has not. So who is made later follows the pods that are there, whatever the
 // operator that made those was told.
 bool HasToken(const Observed& observed);
