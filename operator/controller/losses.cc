@@ -100,7 +100,7 @@ const ObservedPod* OutlivingLeader(const Observed& observed) {
 // What it was lost for has been charged.
 void AddStranded(const Observed& observed, std::vector<Loss>& losses) {
   const ObservedPod* pod = OutlivingLeader(observed);
-  if (pod == nullptr || UntilStranded(observed) != Duration::zero()) return;
+  if (pod == nullptr || observed.until_stranded != Duration::zero()) return;
   losses.push_back({pod, {pod->role, pod->index}, LossCause::kDisruption});
 }
 
