@@ -29,7 +29,7 @@ struct RestClientOptions {
   // a page that is longer is asked for again with half as many objects; of an event that is longer
   // only the object's identity is read.
   std::size_t longest_page = 2U << 20U;
-  std::size_t longest_event = 4U << 20U;
+  std::size_t longest_event = 2U << 20U;
   // The server ends a watch after this long; a stream silent for longer is taken for dead.
   Duration watch_timeout = std::chrono::minutes(4);
 };
