@@ -36,8 +36,10 @@ test: build
 	@tools/setup chart
 	@ctest --preset $(PRESET) -j$(JOBS)
 
-## make test-all    make test, and `make run` in a fresh Debian 12 and 13; needs root, takes an hour
+## make test-all    make test, a hundred jobs beside a hostile tenant's, and `make run` in a fresh Debian 12 and 13;
+##                  needs root, takes an hour
 test-all: test
+	@cd tests/integration && LOCKSTEP_BIN=$(CURDIR)/$(BIN) python3 -m unittest -v hostile_tenant_test
 	@tests/e2e/debian/run
 
 ## make asan        the tests under AddressSanitizer and UBSan

@@ -109,9 +109,10 @@ void AddCluster(CLI::App& app, Flags& flags) {
 }
 
 void AddIsolation(CLI::App& app, Flags& flags) {
-  app.add_flag("--job-tokens", flags.job_tokens,
-               "Give the pods of a job with a `training` section a token that they prove to each "
-               "other; on unless =false");
+  app.add_flag(
+      "--job-tokens", flags.job_tokens,
+      "Give the pods of a job with a `training` section, or with `jobToken: Mounted`, a token "
+      "that they prove to each other; on unless =false");
   app.add_option("--token-key-secret", flags.token_key_secret,
                  "The Secret of the operator's own namespace with the key that tokens are made of; "
                  "the operator creates it")

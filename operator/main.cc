@@ -18,6 +18,8 @@ namespace {
 
 // Well below the 30 s that a kubelet gives a pod.
 constexpr Duration kStopGrace = std::chrono::seconds(8);
+// Bytes; a piece of memory of this size is given back as soon as it is freed.
+constexpr int kMappedApart = 128 * 1024;
 
 LogLevel LevelOf(const std::string& name) {
   static const std::map<std::string, LogLevel> kLevels = {{"debug", LogLevel::kDebug},
@@ -30,6 +32,9 @@ LogLevel LevelOf(const std::string& name) {
 int Main(int argc, char** argv) {
   // Every thread would otherwise get a heap of its own, and keep what was freed there.
   mallopt(M_ARENA_MAX, 2);
+  // And what large objects of tenants are read into would end there too, once one such piece has
+  // been freed: glibc then raises this limit by itself, up to 32 MiB.
+  mallopt(M_MMAP_THRESHOLD, kMappedApart);
   Flags flags;
   if (const auto exit_code = ParseFlags(argc, argv, flags)) return *exit_code;
   SetLogLevel(LevelOf(flags.log_level));

@@ -66,6 +66,9 @@ template <>
 inline constexpr EnumName<NetworkPolicy> kEnumNames<NetworkPolicy>[] = {
     {NetworkPolicy::kIsolated, "Isolated"}, {NetworkPolicy::kNone, "None"}};
 template <>
+inline constexpr EnumName<TokenMount> kEnumNames<TokenMount>[] = {{TokenMount::kMounted, "Mounted"},
+                                                                  {TokenMount::kNone, "None"}};
+template <>
 inline constexpr EnumName<ConditionStatus> kEnumNames<ConditionStatus>[] = {
     {ConditionStatus::kTrue, "True"},
     {ConditionStatus::kFalse, "False"},

@@ -164,6 +164,7 @@ enum class RestartScope { kInPlace, kGang, kPod };
 enum class SuccessPolicy { kChiefOrWorker0, kAllWorkers };
 enum class CleanPodPolicy { kRunning, kAll, kNone };
 enum class NetworkPolicy { kIsolated, kNone };
+enum class TokenMount { kMounted, kNone };
 struct SchedulingPolicySpec {           // of the gang, where a gang scheduler is used
   std::optional<int> min_available;     // pods that start together or not at all
   std::string queue, priority_class;    // priority_class: of the pods too
@@ -189,6 +190,7 @@ struct TrainingJobSpec {
   std::optional<RestartScope> restart_scope;
   std::optional<SuccessPolicy> success_policy;
   std::optional<NetworkPolicy> network_policy;  // absent: kIsolated with `training`, else kNone
+  std::optional<TokenMount> job_token;          // absent: kMounted with `training`, else kNone
   RunPolicySpec run_policy;
   bool operator==(const TrainingJobSpec&) const = default;
 };

@@ -65,6 +65,7 @@ void Fields(auto& visit, Like<TrainingJobSpec> auto& spec) {
   visit.Field("restartScope", spec.restart_scope);
   visit.Field("successPolicy", spec.success_policy);
   visit.Field("networkPolicy", spec.network_policy);
+  visit.Field("jobToken", spec.job_token);
   visit.Field("runPolicy", spec.run_policy);
 }
 

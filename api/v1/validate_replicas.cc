@@ -18,6 +18,9 @@ namespace {
 using Errors = std::vector<FieldError>;
 
 constexpr std::size_t kLongestLabel = 63;  // of a DNS name, and so of a pod's hostname
+// Of a pod template: the operator holds those of all jobs, and puts them into each of their pods.
+constexpr std::size_t kMostTemplateValues = 16'384;
+constexpr std::size_t kLongestTemplate = 256U << 10U;  // bytes of text
 
 bool IsLowerOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -106,6 +109,34 @@ void ValidateContainer(const Json& container, const std::string& path, std::set<
   }
 }
 
+struct Size {
+  std::size_t values = 0, bytes = 0;  // bytes: of texts and of members' names
+};
+
+void AddSize(const Json& json, Size& size) {
+  ++size.values;
+  if (json.is_string()) size.bytes += json.get_ref<const std::string&>().size();
+  if (!json.is_structured()) return;
+  for (auto member = json.begin(); member != json.end(); ++member) {
+    if (json.is_object()) size.bytes += member.key().size();
+    AddSize(*member, size);
+  }
+}
+
+void ValidateSize(const Json& tmpl, const std::string& path, Errors& errors) {
+  Size size;
+  AddSize(tmpl, size);
+  if (size.values > kMostTemplateValues) {
+    errors.push_back({path, fmt::format("found {} values, expected at most {}", size.values,
+                                        kMostTemplateValues)});
+  }
+  if (size.bytes > kLongestTemplate) {
+    errors.push_back(
+        {path, fmt::format("found {} bytes of text, expected at most {}: files belong in a volume",
+                           size.bytes, kLongestTemplate)});
+  }
+}
+
 void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_containers,
                       Errors& errors) {
   const auto spec = tmpl.find("spec");
@@ -191,7 +222,9 @@ void ValidateTfConfig(const TrainingJob& job, Errors& errors) {
 
 void ValidateTemplates(const TrainingJob& job, Errors& errors) {
   for (const auto& [role, replicas] : job.spec.replica_specs) {
-    ValidateTemplate(*replicas.tmpl, RolePath(role) + ".template", UsesBundledTrainer(job), errors);
+    const std::string path = RolePath(role) + ".template";
+    ValidateSize(*replicas.tmpl, path, errors);
+    ValidateTemplate(*replicas.tmpl, path, UsesBundledTrainer(job), errors);
   }
 }
 

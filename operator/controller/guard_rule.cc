@@ -13,6 +13,12 @@ bool IsIsolated(const api::TrainingJob& job) {
   return job.spec.network_policy.value_or(otherwise) == api::NetworkPolicy::kIsolated;
 }
 
+bool WantsToken(const api::TrainingJob& job) {
+  const auto otherwise =
+      api::UsesBundledTrainer(job) ? api::TokenMount::kMounted : api::TokenMount::kNone;
+  return job.spec.job_token.value_or(otherwise) == api::TokenMount::kMounted;
+}
+
 // A pod of the present attempt, if there is one.
 const ObservedPod* PeerOf(const Observed& observed) {
   const auto peer = std::ranges::find(observed.pods, observed.job.status.attempt,
@@ -23,9 +29,9 @@ const ObservedPod* PeerOf(const Observed& observed) {
 }  // namespace
 
 bool HasToken(const Observed& observed) {
-  if (!api::UsesBundledTrainer(observed.job)) return false;
   const ObservedPod* peer = PeerOf(observed);
-  return peer == nullptr ? observed.settings.job_tokens : peer->has_token;
+  if (peer != nullptr) return peer->has_token;
+  return observed.settings.job_tokens && WantsToken(observed.job);
 }
 
 bool HasNetworkPolicy(const Observed& observed) {

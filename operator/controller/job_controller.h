@@ -27,7 +27,7 @@ struct JobControllerOptions {
   kube::BackoffPolicy retry;                   // of failed reconciles
   kube::BackoffPolicy watch_retry{.initial = std::chrono::milliseconds(200)};
   Settings settings;
-  // Of which jobs with `training` get their tokens; null: none has one. Outlives the controller.
+  // Of which jobs get their tokens; null: none has one. Outlives the controller.
   JobTokens* tokens = nullptr;
   kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
   // Of each change of a job that is seen, on the watching thread; `before` is null for one that was

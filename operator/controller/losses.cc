@@ -100,7 +100,7 @@ const ObservedPod* OutlivingLeader(const Observed& observed) {
 // What it was lost for has been charged.
 void AddStranded(const Observed& observed, std::vector<Loss>& losses) {
   const ObservedPod* pod = OutlivingLeader(observed);
-  if (pod == nullptr || UntilStranded(observed) != Duration::zero()) return;
+  if (pod == nullptr || observed.until_stranded != Duration::zero()) return;
   losses.push_back({pod, {pod->role, pod->index}, LossCause::kDisruption});
 }
 
@@ -133,10 +133,10 @@ bool EndedBeforeItsDeletion(const ObservedPod& pod) {
 constexpr std::size_t kLongestFailureReason = 512, kLongestFailureMessage = 16'384,
                       kLongestFailureNode = 253;
 
-api::Failure Shortened(api::Failure failure) {
-  failure.node = lockstep::Shortened(std::move(failure.node), kLongestFailureNode);
-  failure.reason = lockstep::Shortened(std::move(failure.reason), kLongestFailureReason);
-  failure.message = lockstep::Shortened(std::move(failure.message), kLongestFailureMessage, " …");
+api::Failure WithShortTexts(api::Failure failure) {
+  failure.node = Shortened(std::move(failure.node), kLongestFailureNode);
+  failure.reason = Shortened(std::move(failure.reason), kLongestFailureReason);
+  failure.message = Shortened(std::move(failure.message), kLongestFailureMessage, " …");
   return failure;
 }
 
@@ -253,7 +253,7 @@ api::Failure FailureOf(const Loss& loss) {
     failure.reason = end->reason;
     failure.message = end->message;
   }
-  return Shortened(std::move(failure));
+  return WithShortTexts(std::move(failure));
 }
 
 }  // namespace lockstep::controller

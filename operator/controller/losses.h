@@ -36,7 +36,7 @@ std::vector<Loss> NewLosses(const Observed& observed);
 // them: the others know nothing of the run any more, and those that have finished do not come back.
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
 // How long a leading replica that still runs, after others have finished, is given to end; nothing:
-// there is no such one.
+// there is no such one. Looks through all replicas: rules read Observed::until_stranded.
 std::optional<Duration> UntilStranded(const Observed& observed);
 
 // True if replicas cannot go on without each other.

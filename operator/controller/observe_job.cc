@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/base/shorten.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
@@ -10,6 +11,9 @@ namespace lockstep::controller {
 namespace {
 
 using kube::Object;
+
+constexpr char kKueuePrefix[] = "kueue.x-k8s.io/";  // of the labels that a Workload is made by
+constexpr std::size_t kLongestFault = 16'384;  // bytes; a condition takes twice as many characters
 
 // What an unreadable spec still says about who owns the job and when it may go.
 Object ReadableParts(const Object& object) {
@@ -49,16 +53,31 @@ api::TrainingJob Unreadable(const Object& object) {
   return named;
 }
 
+// Nobody here reads the rest of it, and it may be as large as an object can be.
+void TrimMetadata(api::ObjectMeta& metadata) {
+  metadata.annotations.clear();
+  metadata.owner_references.clear();
+  std::erase_if(metadata.labels,
+                [](const auto& label) { return !label.first.starts_with(kKueuePrefix); });
+}
+
 }  // namespace
 
 ObservedJob ObserveJob(const Object& object) {
-  auto job = api::TrainingJobFromServer(object);
-  if (!job.ok()) return {Unreadable(object), std::string(job.status().message())};
-  ObservedJob observed{api::WithDefaults(*std::move(job)), std::nullopt};
-  // kubectl's copy of the whole job, which nobody here reads.
-  observed.job.metadata.annotations.erase("kubectl.kubernetes.io/last-applied-configuration");
-  const absl::Status valid = api::ToStatus(api::Validate(observed.job));
-  if (!valid.ok()) observed.invalid = std::string(valid.message());
+  auto read = api::TrainingJobFromServer(object);
+  ObservedJob observed;
+  absl::Status valid = read.status();
+  if (read.ok()) {
+    observed.job = api::WithDefaults(*std::move(read));
+    valid = api::ToStatus(api::Validate(observed.job));
+  } else {
+    observed.job = Unreadable(object);
+  }
+  TrimMetadata(observed.job.metadata);
+  if (valid.ok()) return observed;
+  observed.invalid = Shortened(std::string(valid.message()), kLongestFault, " …");
+  // No pods are made of it, and it may be invalid because they are too large to be held.
+  for (auto& [role, replicas] : observed.job.spec.replica_specs) replicas.tmpl = {};
   return observed;
 }
 

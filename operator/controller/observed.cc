@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "api/base/rfc3339.h"
+#include "api/base/shorten.h"
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
 #include "operator/controller/main_container.h"
@@ -15,6 +16,18 @@ using kube::IntMember;
 using kube::Member;
 using kube::Object;
 using kube::TextMember;
+
+// Bytes; whoever can write a pod's status decides on its texts, and conditions take no more of
+// them.
+constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384;
+
+std::string ReasonOf(const Object& state) {
+  return Shortened(TextMember(state, "reason"), kLongestReason);
+}
+
+std::string MessageOf(const Object& state) {
+  return Shortened(TextMember(state, "message"), kLongestMessage, " …");
+}
 
 std::optional<int> NumberLabel(const Object& pod, const char* key) {
   const std::string text = kube::Label(pod, key);
@@ -41,8 +54,8 @@ bool IsFinal(const std::string& restart_policy, int exit_code) {
 Termination ReadTermination(const Object& terminated) {
   Termination end{.exit_code = IntMember(terminated, "exitCode"),
                   .signal = IntMember(terminated, "signal"),
-                  .reason = TextMember(terminated, "reason"),
-                  .message = TextMember(terminated, "message"),
+                  .reason = ReasonOf(terminated),
+                  .message = MessageOf(terminated),
                   .progress = std::nullopt,
                   .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
   end.progress = api::ProgressFromMessage(end.message);
@@ -66,8 +79,8 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
     if (TextMember(entry, "name") != name) continue;
     pod.restart_count = IntMember(entry, "restartCount");
     const Object& state = Member(entry, "state");
-    pod.waiting_reason = TextMember(Member(state, "waiting"), "reason");
-    pod.waiting_message = TextMember(Member(state, "waiting"), "message");
+    pod.waiting_reason = ReasonOf(Member(state, "waiting"));
+    pod.waiting_message = MessageOf(Member(state, "waiting"));
     const Object& last = Member(Member(entry, "lastState"), "terminated");
     if (!last.is_null()) pod.last_end = ReadTermination(last);
     const Object& terminated = Member(state, "terminated");
@@ -86,18 +99,19 @@ void ReadConditions(const Object& status, ObservedPod& pod) {
   pod.ready = kube::IsTrueCondition(ready);
   const Object& disruption = kube::ConditionOf(status, "DisruptionTarget");
   pod.disruption_target = kube::IsTrueCondition(disruption);
-  if (pod.disruption_target) pod.disruption_reason = TextMember(disruption, "reason");
+  if (pod.disruption_target) pod.disruption_reason = ReasonOf(disruption);
   const Object& scheduled = kube::ConditionOf(status, "PodScheduled");
   if (TextMember(scheduled, "status") == "False" &&
       TextMember(scheduled, "reason") == "Unschedulable") {
-    pod.unschedulable = TextMember(scheduled, "message");
+    pod.unschedulable = MessageOf(scheduled);
   }
 }
 
 void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   const Object& annotations = Member(metadata, "annotations");
-  pod.cluster_shape = TextMember(annotations, api::kAnnotationClusterShape);
-  pod.spec_hash = TextMember(annotations, api::kAnnotationSpecHash);
+  pod.cluster_shape =
+      Shortened(TextMember(annotations, api::kAnnotationClusterShape), kLongestReason);
+  pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
@@ -122,8 +136,8 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
                   .phase = PhaseOf(status),
                   .node = TextMember(spec, "nodeName"),
                   .ip = TextMember(status, "podIP"),
-                  .reason = TextMember(status, "reason"),
-                  .message = TextMember(status, "message"),
+                  .reason = ReasonOf(status),
+                  .message = MessageOf(status),
                   .being_deleted = kube::IsBeingDeleted(object)};
   ReadMetadata(Member(object, "metadata"), pod);
   ReadConditions(status, pod);

@@ -86,7 +86,7 @@ struct ObservedJob {
 struct Observed : ObservedJob {
   std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
   bool has_service = false;
-  // This process has made them since pods were last wanted; see guard_rule.h.
+  // This process has made them for the present attempt; see guard_rule.h.
   bool has_token_secret = false, has_network_policy = false;
   std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
   std::optional<ObservedWorkload> workload;    // of the job, if Kueue decides when it runs
@@ -94,6 +94,7 @@ struct Observed : ObservedJob {
   std::optional<CreateFault> create_fault;     // of the last try
   std::optional<api::Progress> progress;       // newer than status.progress, if anything is
   GroupReport group;                           // what the job's leading pod says of its peers
+  std::optional<Duration> until_stranded;      // see losses.h
   std::optional<Time> last_status_write;       // by this process
   std::optional<Time> last_cause;    // when it last saw what explains why peers end, as below
   std::optional<Time> last_restart;  // when it last had a replica, or all, start again

@@ -109,8 +109,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   HoldBackCounts(observed, plan);
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
-  const std::optional<Duration> left = UntilStranded(observed);
-  if (left > Duration::zero()) RequeueWithin(plan, *left);
+  if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
   // Nothing in the cluster changes when training makes progress, so it is asked for.
   const bool reports = observed.job.spec.training && IsTrue(plan.status, kRunning);
   if (reports) RequeueWithin(plan, observed.settings.status_interval);

@@ -9,6 +9,7 @@
 #include "operator/controller/build_pod.h"
 #include "operator/controller/build_token_secret.h"
 #include "operator/controller/kueue_calls.h"
+#include "operator/controller/losses.h"
 #include "operator/controller/replicas.h"
 #include "operator/controller/status.h"
 
@@ -57,7 +58,6 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   Observe(context);
   LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   Plan plan = MakePlan(context.observed);
-  if (!MakesPods(plan)) memory.has_token_secret = memory.has_network_policy = false;
   BoundActions(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
   if (const absl::Status acted = Act(plan, context); !acted.ok()) {
@@ -189,19 +189,26 @@ void Reconciler::ObserveSights(Context& context) {
   };
   std::map<std::string, Sight> sights;
   for (ObservedPod& pod : context.observed.pods) {
-    const auto known = context.memory.sights.find(pod.uid);
-    Sight sight = known == context.memory.sights.end() ? Sight() : known->second;
+    const auto known = context.memory.sights.extract(pod.uid);
+    Sight sight = known.empty() ? Sight() : known.mapped();
     note(HasFailed(pod), sight.failed);
     note(HasSucceeded(pod), sight.succeeded);
     note(pod.being_deleted, sight.deleting);
     note(IsSilentNode(pod.node), sight.node_silent);
+    sight.is_pending = pod.phase == PodPhase::kPending;
     pod.failed_since = sight.failed;
     pod.succeeded_since = sight.succeeded;
     pod.deleting_since = sight.deleting;
     pod.node_silent_since = sight.node_silent;
     if (sight != Sight()) sights[pod.uid] = sight;
   }
-  context.memory.sights = std::move(sights);
+  std::swap(context.memory.sights, sights);
+  // Those that are left have gone. One that never began may have waited for a guard that somebody
+  // had deleted.
+  if (std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_pending; })) {
+    context.memory.token_secret.attempt.reset();
+    context.memory.network_policy.attempt.reset();
+  }
 }
 
 void Reconciler::Observe(Context& context) {
@@ -212,8 +219,6 @@ void Reconciler::Observe(Context& context) {
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
   observed.pods.reserve(pods.size());
   for (const auto& pod : pods) observed.pods.push_back(*pod->value);
-  observed.has_token_secret = context.memory.has_token_secret;
-  observed.has_network_policy = context.memory.has_network_policy;
   observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty();
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, context)) {
@@ -231,8 +236,12 @@ void Reconciler::Observe(Context& context) {
   observed.last_restart = context.memory.last_restart;
   observed.settings = settings_;
   ObserveSights(context);
+  observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
+  observed.has_network_policy =
+      context.memory.network_policy.attempt == observed.job.status.attempt;
   observed.progress = LatestProgress(observed);
   if (observed.job.spec.training) observed.group = progress_.Group(observed.job.metadata.uid);
+  observed.until_stranded = UntilStranded(observed);
 }
 
 absl::Status Reconciler::ObserveKueue(Context& context) {

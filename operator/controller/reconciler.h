@@ -85,7 +85,13 @@ class Reconciler {
   // When this process first saw that of a pod.
   struct Sight {
     std::optional<Time> failed, succeeded, deleting, node_silent;
+    bool is_pending = false;
     bool operator==(const Sight&) const = default;
+  };
+  // What it knows of one of the job's guards, which it may not read.
+  struct Guard {
+    bool exists = false;         // it did when it was last created
+    std::optional<int> attempt;  // for whose pods that was
   };
   // What this process knows of a job beyond the caches; lost at a restart without harm.
   struct Memory {
@@ -107,8 +113,7 @@ class Reconciler {
     std::optional<CreateFault> create_fault;      // of the last try
     int create_failures = 0;                      // in a row
     std::optional<SteadyTime> creates_after;      // none is tried before
-    // Made since pods were last wanted.
-    bool has_token_secret = false, has_network_policy = false;
+    Guard token_secret, network_policy;
   };
   // One reconcile's values.
   struct Context {
@@ -145,9 +150,7 @@ class Reconciler {
   absl::Status Create(const kube::Kind& kind, const kube::Object& object, Context& context);
   absl::Status CreateTokenSecretOf(bool is_repeat, Context& context);
   absl::Status CreateNetworkPolicyOf(bool is_repeat, Context& context);
-  // Of what the operator may not read; `made` is set once it is there, or once the operator was not
-  // allowed to create again what pods that are there have.
-  static absl::Status NoteGuard(const absl::Status& answer, bool is_repeat, bool& made,
+  static absl::Status NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
                                 Context& context);
   static absl::Status FailCreate(absl::Status status, CreateFault fault, Context& context);
   absl::Status UpdatePodGroupOf(Context& context);

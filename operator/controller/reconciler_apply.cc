@@ -14,6 +14,7 @@
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/status.h"
+#include "operator/kube/api_errors.h"
 #include "operator/kube/backoff.h"
 
 namespace lockstep::controller {
@@ -260,36 +261,42 @@ absl::Status Reconciler::FailCreate(absl::Status status, CreateFault fault, Cont
 
 absl::Status Reconciler::CreateTokenSecretOf(bool is_repeat, Context& context) {
   const api::TrainingJob& job = context.observed.job;
-  bool& made = context.memory.has_token_secret;
+  Guard& guard = context.memory.token_secret;
   if (absl::Status loaded = tokens_->Load(); !loaded.ok()) {
-    return NoteGuard(loaded, is_repeat, made, context);
+    return NoteGuard(loaded, is_repeat, guard, context);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string token, tokens_->TextFor(job.metadata.uid));
   const kube::Object secret = BuildTokenSecret(job, token);
-  return NoteGuard(client_.Create(kube::kSecretKind, secret).status(), is_repeat, made, context);
+  return NoteGuard(client_.Create(kube::kSecretKind, secret).status(), is_repeat, guard, context);
 }
 
 absl::Status Reconciler::CreateNetworkPolicyOf(bool is_repeat, Context& context) {
   const kube::Object policy = BuildNetworkPolicy(context.observed.job, settings_);
   return NoteGuard(client_.Create(kNetworkPolicyKind, policy).status(), is_repeat,
-                   context.memory.has_network_policy, context);
+                   context.memory.network_policy, context);
 }
 
 // The name holds the job's uid. So what exists under it is ours, or of somebody who may create such
 // an object in the job's namespace and got there first, which docs/security.md tells of. After an
-// answer that was lost the same is created again. A repeat may be refused though the object exists:
-// the right is gone, or a quota is full, which is checked before the name.
-absl::Status Reconciler::NoteGuard(const absl::Status& answer, bool is_repeat, bool& made,
+// answer that was lost the same is created again. It may be refused though the object exists: the
+// right is gone, or a quota is full, which is checked before the name. Then pods that are there
+// tell that it exists, or this process remembers it.
+absl::Status Reconciler::NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
                                    Context& context) {
-  const bool may_not_repeat = is_repeat && absl::IsPermissionDenied(answer);
-  if (may_not_repeat) {
-    LogWarning("what a replaced pod's peers have could not be created again; the pod is created",
+  const bool exists = answer.ok() || absl::IsAlreadyExists(answer);
+  const bool is_known = (is_repeat && absl::IsPermissionDenied(answer)) ||
+                        (guard.exists && kube::ExceedsQuota(answer));
+  if (is_known) {
+    LogWarning("what the job's pods have had so far could not be created again; they are made",
                {{"error", std::string(answer.message())}});
   }
   const std::lock_guard lock(context.mutex);
-  made = answer.ok() || absl::IsAlreadyExists(answer) || may_not_repeat;
-  if (made) return absl::OkStatus();
-  return FailCreate(answer, {.is_refusal = IsRefusal(answer)}, context);
+  if (!exists && !is_known) {
+    return FailCreate(answer, {.is_refusal = IsRefusal(answer)}, context);
+  }
+  guard.exists = guard.exists || exists;
+  guard.attempt = context.observed.job.status.attempt;
+  return absl::OkStatus();
 }
 
 kube::Store<kube::Object>::Ptr Reconciler::ChildOf(const kube::Store<kube::Object>& store,

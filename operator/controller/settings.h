@@ -15,7 +15,7 @@ struct Settings {
   std::string gang_scheduler_name;
   // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
   bool kueue = false;
-  // Pods of jobs with `training` get their job's token.
+  // Pods of jobs with `training`, or that ask for it, get their job's token.
   bool job_tokens = false;
   // Jobs that are to be isolated get a NetworkPolicy, which lets in progress polls from the first
   // of these namespaces, where the operator's pods are, and scrapes of metrics from the second;

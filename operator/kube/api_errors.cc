@@ -51,6 +51,11 @@ absl::StatusCode CodeOf(int http_status, const std::string& reason) {
   }
 }
 
+bool ExceedsQuota(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) &&
+         status.message().find("exceeded quota: ") != absl::string_view::npos;
+}
+
 absl::Status ErrorOf(const std::string& what, const Object& status) {
   const Object& code = Member(status, "code");
   const int http_status = code.is_number_integer() ? code.get<int>() : 500;

@@ -18,4 +18,9 @@ absl::Status ErrorOf(const std::string& what, const Object& status);
 // Of an answer that is no success; its body is a metav1.Status or anything.
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response);
 
+// True of an ErrorOf that says that a ResourceQuota of the namespace has no room for the object.
+// The API server gives it the code and the reason of a missing right; only its words tell them
+// apart.
+bool ExceedsQuota(const absl::Status& status);
+
 }  // namespace lockstep::kube

@@ -18,12 +18,14 @@ namespace ondemand = simdjson::ondemand;
 using simdjson::error_code;
 using JsonType = ondemand::json_type;
 
-constexpr int kDeepest = 200;  // kTooDeep says so
+constexpr int kDeepest = 200;         // kTooDeep says so
+constexpr int kMostValues = 100'000;  // kTooMany says so
 
 // What is read of a value.
 struct Scope {
   const FieldTree* keep = nullptr;  // of the members, or of a list's entries; null: all
   bool is_metadata = false;
+  bool is_item = false;  // an object whose members are limited each by itself, or a list of such
 };
 
 // Digits, and more of them than 64 bits hold.
@@ -71,7 +73,7 @@ class ObjectReader {
 
   // `type` is an object or a list.
   error_code Read(ondemand::document& document, JsonType type, Object& into) {
-    const Scope root{under_.empty() ? keep_ : nullptr};
+    const Scope root{under_.empty() ? keep_ : nullptr, false, under_.empty()};
     if (type == JsonType::object) {
       ondemand::object members;
       if (const error_code error = document.get_object().get(members)) return error;
@@ -88,7 +90,8 @@ class ObjectReader {
     if (scope.is_metadata && name == "managedFields") return false;
     below.is_metadata = name == "metadata";
     if (depth_ == 1 && !under_.empty()) {
-      below.keep = name == under_ ? keep_ : nullptr;
+      below.is_item = name == under_;
+      below.keep = below.is_item ? keep_ : nullptr;
       return true;
     }
     if (scope.keep == nullptr) return true;
@@ -102,6 +105,7 @@ class ObjectReader {
     ++depth_;
     into = Object::object();
     for (auto member : members) {
+      if (scope.is_item) left_ = kMostValues;
       std::string_view name;
       if (const error_code error = member.unescaped_key().get(name)) return error;
       Scope below;
@@ -109,8 +113,11 @@ class ObjectReader {
       ondemand::value value;
       if (const error_code error = member.value().get(value)) return error;
       if (const error_code error = Read(value, below, into[std::string(name)])) return error;
+      if (left_ < 0 && !scope.is_item) break;  // the rest is passed over
     }
     --depth_;
+    if (scope.is_item) left_ = kMostValues;
+    if (left_ < 0) into = kTooMany;
     return simdjson::SUCCESS;
   }
 
@@ -120,13 +127,17 @@ class ObjectReader {
     for (auto entry : entries) {
       ondemand::value value;
       if (const error_code error = entry.get(value)) return error;
-      if (const error_code error = Read(value, {scope.keep}, into.emplace_back())) return error;
+      const Scope below{scope.keep, false, scope.is_item};
+      if (const error_code error = Read(value, below, into.emplace_back())) return error;
+      if (left_ < 0) break;  // the rest is passed over
     }
     --depth_;
+    if (left_ < 0) into = kTooMany;
     return simdjson::SUCCESS;
   }
 
   error_code Read(ondemand::value value, const Scope& scope, Object& into) {
+    if (--left_ < 0) return simdjson::SUCCESS;  // whoever holds it says so
     JsonType type{};
     if (const error_code error = value.type().get(type)) return error;
     const bool is_nested = type == JsonType::object || type == JsonType::array;
@@ -171,7 +182,8 @@ class ObjectReader {
 
   const std::string_view under_;
   const FieldTree* const keep_;
-  int depth_ = 0;  // of objects and lists that are open
+  int depth_ = 0;           // of objects and lists that are open
+  int left_ = kMostValues;  // that may be read of the present member of an item
 };
 
 absl::Status ErrorOf(error_code error, ondemand::document& document, const char* text) {

@@ -25,10 +25,11 @@ struct RestClientOptions {
   // few, a burst of jobs waits although the server has time.
   int max_in_flight = 48;
   Duration request_deadline = std::chrono::seconds(30);  // in all, retries after 429/503 included
-  // Bytes. Tenants decide how large their objects are, so a page that is longer is asked for again
-  // with half as many objects; of an event that is longer only the object's identity is read.
-  std::size_t longest_page = 8U << 20U;
-  std::size_t longest_event = 4U << 20U;
+  // Bytes, of which each may take thirty in memory. Tenants decide how large their objects are, so
+  // a page that is longer is asked for again with half as many objects; of an event that is longer
+  // only the object's identity is read.
+  std::size_t longest_page = 2U << 20U;
+  std::size_t longest_event = 2U << 20U;
   // The server ends a watch after this long; a stream silent for longer is taken for dead.
   Duration watch_timeout = std::chrono::minutes(4);
 };

@@ -221,13 +221,28 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       [this, call](const grpc::Status& status) { OnAnswer(*call, status); });
 }
 
+// False of one that gives nothing but a nonce: to whom no proof came, or not that of its own token.
+// A pod that took over the address may be another job's.
+bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
+                              const controller::ProgressTarget& target) {
+  if (!said.job_uid().empty()) return said.job_uid() == target.job_uid;
+  return said.nonce().empty();
+}
+
+// Of what is no report: true if the leading pod would have sent one.
+bool ProgressPoller::IsSilence(const Call& call, const grpc::Status& status) {
+  if (!status.ok()) {
+    return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+           status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  }
+  return !call.response.job_uid().empty() || !call.request.proof().empty();
+}
+
 void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
   const proto::GetStatusResponse& said = call.response;
-  // A pod that took over the address may be another job's.
-  const bool is_ours = said.job_uid().empty() || said.job_uid() == peer.target.job_uid;
   peer.lost.clear();
   if (status.ok()) {
     // The first answer of a pod with a token holds nothing but what a proof is made for.
@@ -236,19 +251,17 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
       must_look_ = true;
     }
     peer.nonce = said.nonce();
-  } else {
-    peer.group.reset();  // a pod that does not answer may be a dead one
   }
-  if (status.ok() && is_ours) {
+  if (status.ok() && IsReport(said, peer.target)) {
     peer.has_answered = true;
     peer.unanswered = 0;
     peer.lost.assign(said.missing_members().begin(), said.missing_members().end());
     peer.group = GroupFromProto(said);
     const api::Progress progress = FromProto(said.progress());
     if (said.has_progress() && api::IsInRange(progress)) peer.latest = progress;
-  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-             status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    ++peer.unanswered;
+  } else {
+    peer.group.reset();  // what does not tell may be a dead pod, or who has its address now
+    if (IsSilence(call, status)) ++peer.unanswered;
   }
   if (calls_.size() >= options_.most_calls) must_look_ = true;
   retired_.push_back(std::move(call.peer));

@@ -20,6 +20,9 @@
 namespace grpc {
 class Status;
 }
+namespace lockstep::proto {
+class GetStatusResponse;
+}
 
 namespace lockstep::progress {
 
@@ -48,7 +51,8 @@ class ProgressPoller final : public controller::ProgressSource {
   ProgressPoller& operator=(const ProgressPoller&) = delete;
 
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override;
-  // Silent is a leader that has left two questions in a row without an answer.
+  // Silent is a leader that has left two questions in a row without a report. Answers of another
+  // job's trainer, and of one that refuses the proof of the job's token, are none.
   controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
   // Nothing before the first answer of the present leading pod, and none of a job that nobody asks
@@ -63,6 +67,9 @@ class ProgressPoller final : public controller::ProgressSource {
   SteadyTime AskDue();
   void Ask(const std::shared_ptr<Peer>& peer);
   void OnAnswer(Call& call, const grpc::Status& status);
+  static bool IsReport(const proto::GetStatusResponse& said,
+                       const controller::ProgressTarget& target);
+  static bool IsSilence(const Call& call, const grpc::Status& status);
   void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;

@@ -1,11 +1,13 @@
 """One real API server for all tests of a Python process, with the CRD applied by kubectl."""
 import atexit
+import contextlib
 import copy
 import functools
 import http.client
 import json
 import os
 import pathlib
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -35,6 +37,43 @@ def program(name):
     return path
 
 
+class Connection:
+    """HTTP to the server, for one thread at a time."""
+
+    def __init__(self, folder, headers=None, timeout=60):
+        """As the administrator; with headers as whoever they impersonate."""
+        config = json.loads((folder / "kubeconfig").read_text())
+        url = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
+        self._headers = {"Authorization": "Bearer " + (folder / "token").read_text(), **(headers or {})}
+        self._http = http.client.HTTPSConnection(
+            url.hostname, url.port, context=ssl.create_default_context(cafile=folder / "ca.crt"),
+            timeout=timeout)
+
+    def send(self, method, path, body=None, headers=None):
+        """The answer, unread. A body is an object, or its JSON as bytes."""
+        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        self._http.request(method, path, body=body,
+                           headers={**self._headers, "Content-Type": content_type, **(headers or {})})
+        return self._http.getresponse()
+
+    def call(self, method, path, body=None, headers=None):
+        """(HTTP status, the JSON of the answer)"""
+        answer = self.send(method, path, body, headers)
+        text = answer.read()
+        is_json = "json" in answer.headers.get("Content-Type", "")
+        return answer.status, json.loads(text) if is_json else {"message": text.decode()}
+
+    def shut_down(self):
+        """Ends an answer that another thread reads."""
+        with contextlib.suppress(OSError):
+            self._http.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self._http.close()
+
+
 class Server:
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="lockstep-api-")
@@ -49,9 +88,6 @@ class Server:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self._process.stdout.readline().strip() != "ready":
             raise RuntimeError("the API server did not start (its reason is above)")
-        config = json.loads(self.kubeconfig.read_text())
-        self._url = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
-        self._token = (self.folder / "token").read_text()
         self._connection = None
         self._kubectl = program("kubectl")
 
@@ -74,18 +110,11 @@ class Server:
     def call(self, method, path, body=None, headers=None):
         """(HTTP status, the JSON of the answer), as the administrator."""
         if self._connection is None:
-            context = ssl.create_default_context(cafile=self.folder / "ca.crt")
-            self._connection = http.client.HTTPSConnection(self._url.hostname, self._url.port,
-                                                           context=context, timeout=60)
-        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        self._connection.request(
-            method, path, body=None if body is None else json.dumps(body),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": content_type,
-                     **(headers or {})})
-        answer = self._connection.getresponse()
-        text = answer.read()
-        is_json = "json" in answer.headers.get("Content-Type", "")
-        return answer.status, json.loads(text) if is_json else {"message": text.decode()}
+            self._connection = self.connect()
+        return self._connection.call(method, path, body, headers)
+
+    def connect(self, headers=None, timeout=60):
+        return Connection(self.folder, headers, timeout)
 
     def wait_until_served(self, path):
         end = time.monotonic() + 60

@@ -54,6 +54,8 @@ GOOD = {
     "every role": job(strategy={"type": "ParameterServer"}, replicaSpecs={
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
+    "a token for an image of its own": job(jobToken="Mounted"),
+    "the bundled trainer without a token": changed(training_job(), jobToken="None"),
     "a chief alone": job(replicaSpecs={"Chief": role()}),
     "roles without a strategy": job(replicaSpecs={"Worker": role(2), "PS": role()}),
     "a worker role without workers beside a chief": job(
@@ -225,6 +227,7 @@ STRATEGIES = [
     Bad("an unknown restart scope", job(restartScope="Node"), "spec.restartScope"),
     Bad("an unknown success policy", job(successPolicy="Any"), "spec.successPolicy"),
     Bad("an unknown network policy", job(networkPolicy="Open"), "spec.networkPolicy"),
+    Bad("an unknown job token", job(jobToken="Shared"), "spec.jobToken"),
     Bad("ParameterServer with training",
         changed(training_job(replicas={"Worker": {}, "PS": {}}),
                 strategy={"type": "ParameterServer"}), "spec.strategy.type"),

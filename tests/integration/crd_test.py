@@ -158,6 +158,9 @@ class ChangeTest(Case):
     def test_a_running_jobs_network_policy_is_fixed(self):
         self.check_refused(job(), {"networkPolicy": "Isolated"}, "spec.networkPolicy")
 
+    def test_a_running_jobs_token_is_fixed(self):
+        self.check_refused(job(), {"jobToken": "Mounted"}, "spec.jobToken")
+
     def test_a_running_jobs_replicas_are_fixed(self):
         self.check_refused(job(), {"replicaSpecs": {"Worker": {"replicas": 2}}},
                            "spec.replicaSpecs")

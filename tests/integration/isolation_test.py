@@ -140,6 +140,12 @@ class IsolationTest(unittest.TestCase):
         self.assertNotIn("lockstep-token", json.dumps(pod))
         asks, _ = self.run_job(job("asks", networkPolicy="Isolated"))
         self.assertIsNotNone(self.policy_of(asks))
+        given = job("given", jobToken="Mounted")
+        given, pod = self.run_job(given)
+        self.check_token(given, self.secret_of(given))
+        self.assertIn({"name": "LOCKSTEP_TOKEN_FILE", "value": TOKEN_FOLDER + "/token"},
+                      pod["spec"]["containers"][0]["env"])
+        self.assertIsNone(self.policy_of(given))
         refuses = training_job("refuses")
         refuses["spec"]["networkPolicy"] = "None"
         refuses, _ = self.run_job(refuses)

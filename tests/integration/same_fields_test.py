@@ -33,7 +33,7 @@ PLACES = {
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",
     "RestartPolicy": "spec.replicaSpecs.*.restartPolicy", "RestartScope": "spec.restartScope",
     "SuccessPolicy": "spec.successPolicy", "CleanPodPolicy": "spec.runPolicy.cleanPodPolicy",
-    "NetworkPolicy": "spec.networkPolicy",
+    "NetworkPolicy": "spec.networkPolicy", "TokenMount": "spec.jobToken",
     "ConditionStatus": "status.conditions[].status",
 }
 

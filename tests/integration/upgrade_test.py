@@ -1,5 +1,6 @@
 """Another version's CRD, newer or older, and another operator's start touch no running job."""
 import copy
+import json
 import os
 import pathlib
 import time
@@ -13,6 +14,8 @@ from operator_test import LEASE, OPERATOR, PODS, Operator, eventually
 
 OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
 OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
+NEWEST = ("networkPolicy", "jobToken")  # of spec; both are read when pods are made
+NOTES = ("main-container", "network-policy", "token-secret")  # of pods, which older operators did not make
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -36,9 +39,13 @@ def newer():
 
 
 def older():
-    """As before restartPolicy lost its default, and times their bound."""
+    """As before restartPolicy lost its default and times got their bounds, and without the newest fields,
+    which the server then drops from what it stores."""
     crd = definition()
     spec = spec_of(crd)["properties"]
+    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]  # they name all
+    for name in NEWEST:
+        del spec[name]
     roles = spec["replicaSpecs"]["additionalProperties"]["properties"]
     roles["restartPolicy"]["default"] = "ExitCode"
     layer = spec["training"]["properties"]["model"]["properties"]["layers"]["items"]["properties"]
@@ -78,8 +85,8 @@ class UpgradeTest(unittest.TestCase):
         found = schemas.get("dev.lockstep.training.v1.TrainingJob", {"properties": {}})
         return found["properties"].get("spec", {"properties": {}})["properties"]
 
-    def start(self, **options):
-        started = Operator(**options)
+    def start(self, *flags, **options):
+        started = Operator(*flags, **options)
         self.addCleanup(started.kill)
         started.wait_for("leading")
         self.running = started
@@ -93,8 +100,10 @@ class UpgradeTest(unittest.TestCase):
         return server().call("GET", f"{JOBS}/{name}")[1].get("status", {})
 
     def run_jobs(self):
-        server().create(job("own", replicaSpecs={"Worker": role(2)}))
-        server().create({**training_job(), "metadata": {"name": "bundled"}})
+        newest = {"networkPolicy": "Isolated", "jobToken": "Mounted"}
+        known = {name: newest[name] for name in NEWEST if name in self.served()}
+        server().create(job("own", replicaSpecs={"Worker": role(2)}, **known))
+        server().create(training_job("bundled"))
         eventually(lambda: len(self.pods()) == 4)
         for name in self.pods():
             self.set_pod(name, RUNNING)
@@ -153,6 +162,30 @@ class UpgradeTest(unittest.TestCase):
         self.assertIn("spec.training.optimizer.momentum: expected only with SGD", server().patch(
             "broken", {"spec": {"training": {"optimizer": {"momentum": 0.25}}}}))
 
+    def test_jobs_that_an_operator_of_earlier_times_runs_are_left_as_they_are(self):
+        """It knew no tokens, no policies, and made fewer notes on its pods."""
+        first = self.start("--job-tokens=false", "--network-policies=false")
+        self.install(older())
+        self.run_jobs()
+        first.kill()
+        server().call("DELETE", LEASE)
+        notes = {f"training.lockstep.dev/{name}": None for name in NOTES}
+        for name in self.pods():
+            code, answer = server().call("PATCH", f"{PODS}/{name}", {"metadata": {"annotations": notes}})
+            self.assertEqual(200, code, answer.get("message"))
+        pods = self.pods()
+        self.start()
+        self.touch("newer")
+        self.check_untouched(pods)
+        self.install(definition())
+        self.touch("newer-crd")
+        self.check_untouched(pods)
+        server().call("DELETE", f"{PODS}/bundled-worker-1?gracePeriodSeconds=0")
+        eventually(lambda: self.pods().get("bundled-worker-1", pods["bundled-worker-1"])
+                   != pods["bundled-worker-1"])
+        replaced = server().call("GET", f"{PODS}/bundled-worker-1")[1]
+        self.assertNotIn("lockstep-token", json.dumps(replaced), "its peers have none")
+
     def test_one_job_that_is_nested_deep_stops_no_list_and_no_watch(self):
         """As any version of the CRD may have taken it."""
         self.install(older())
@@ -193,7 +226,6 @@ class UpgradeTest(unittest.TestCase):
                 self.touch("start")
                 self.check_untouched(pods)
                 second.kill()
-
 
     @unittest.skipUnless(OTHER, "LOCKSTEP_OTHER_OPERATOR names no other version's operator")
     def test_another_versions_operator_takes_over_and_gives_back(self):

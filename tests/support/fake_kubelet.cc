@@ -7,8 +7,9 @@ namespace {
 
 using kube::Object;
 
+// A server that says nothing of a new pod's means so.
 std::string PhaseOf(const Object& pod) {
-  return pod.value("/status/phase"_json_pointer, "");
+  return pod.value("/status/phase"_json_pointer, "Pending");
 }
 
 Object ContainerStatus(const Object& pod, const Object& state, bool ready) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "operator/controller/addresses.h"
+#include "operator/controller/losses.h"
 #include "operator/controller/plan.h"
 #include "tests/support/builders.h"
 
@@ -89,7 +90,7 @@ class Seen {
   }
   // Writes the plan's status, as Apply would.
   Seen& Write() {
-    observed_.job.status = controller::MakePlan(observed_).status;
+    observed_.job.status = Plan().status;
     return *this;
   }
   Seen& NoPods() {
@@ -104,8 +105,11 @@ class Seen {
     change(observed_);
     return *this;
   }
-  const controller::Observed& Build() const { return observed_; }
-  controller::Plan Plan() const { return controller::MakePlan(observed_); }
+  const controller::Observed& Build() {
+    observed_.until_stranded = controller::UntilStranded(observed_);
+    return observed_;
+  }
+  controller::Plan Plan() { return controller::MakePlan(Build()); }
 
  private:
   controller::Observed observed_;

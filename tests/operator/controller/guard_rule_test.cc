@@ -54,6 +54,21 @@ TEST(GuardRuleTest, AJobCanAskForAPolicyOrRefuseIt) {
       ElementsAre(CreateService{}, CreateTokenSecret{}, CreatePod{Role::kWorker, 0, 0, true}));
 }
 
+TEST(GuardRuleTest, AJobCanAskForATokenOrRefuseIt) {
+  const auto with = [](testing::JobBuilder job, api::TokenMount mount) {
+    return job.With([mount](api::TrainingJob& made) { made.spec.job_token = mount; });
+  };
+  EXPECT_THAT(
+      Seen(with(Job("j").Workers(1), api::TokenMount::kMounted)).With(BothOn).Plan().actions,
+      ElementsAre(CreateService{}, CreateTokenSecret{}, CreatePod{Role::kWorker, 0, 0, true}));
+  EXPECT_THAT(Seen(with(Trains(), api::TokenMount::kNone)).With(BothOn).Plan().actions,
+              ElementsAre(CreateService{}, CreateNetworkPolicy{},
+                          CreatePod{Role::kWorker, 0, 0, false, true}));
+  EXPECT_THAT(Seen(with(Job("j").Workers(1), api::TokenMount::kMounted)).Plan().actions,
+              ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}))
+      << "the operator is told to make none";
+}
+
 TEST(GuardRuleTest, AnOperatorThatIsToldSoMakesNeither) {
   EXPECT_THAT(Seen(Trains()).Plan().actions,
               ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));

@@ -118,6 +118,21 @@ TEST_F(GuardsTest, AReplacedPodFindsThemEvenIfSomebodyHasDeletedThem) {
   EXPECT_TRUE(world.client.Get(kube::kSecretKind, {"default", name}).ok());
 }
 
+TEST_F(GuardsTest, AReplacedPodThatHadBegunCostsNoCreateButItsOwn) {
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  const std::size_t before = world.client.writes().size();
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  const auto writes = world.client.writes();
+  EXPECT_EQ(std::count_if(writes.begin() + static_cast<std::ptrdiff_t>(before), writes.end(),
+                          [](const FakeClient::Call& call) { return call.verb == "create"; }),
+            1);
+  EXPECT_EQ(Creates("NetworkPolicy") + Creates("Service"), 2);
+}
+
 TEST_F(GuardsTest, WhatExistsUnderTheirNamesIsTakenForThemAndNotRead) {
   world.Settle();
   world.RestartOperator();
@@ -178,6 +193,52 @@ TEST_F(GuardsTest, WithoutTheRightToThemThereIsNoPodAndTheJobSaysWhy) {
     other.Settle();
     EXPECT_THAT(other.Pods(), SizeIs(2)) << kind << ", once it is granted";
   }
+}
+
+class GuardsOfAGangTest : public GuardsTest {
+ protected:
+  GuardsOfAGangTest()
+      : GuardsTest(Job("j").Workers(2).Training().RestartScope(api::RestartScope::kGang).Build()) {}
+
+  // One more attempt; creates of guards are answered so.
+  void FailTheGang(const absl::Status& status) {
+    for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+    world.Settle();
+    FailCreates({"Secret", "NetworkPolicy"}, status);
+    world.SetPod("j-worker-0", "Failed", 137);
+    for (int i = 0; i < 10; ++i) {
+      world.SyncAll();
+      (void)world.Reconcile();
+    }
+  }
+  std::size_t PodsOfAttempt(int attempt) {
+    const auto pods = world.Pods();
+    return static_cast<std::size_t>(std::ranges::count_if(
+        pods, [attempt](const kube::Object& pod) { return ObservePod(pod)->attempt == attempt; }));
+  }
+};
+
+// The server asks the quota before it finds the name taken.
+TEST_F(GuardsOfAGangTest, AFullQuotaKeepsNoAttemptFromItsPodsIfTheyAreKnownToExist) {
+  world.Settle();
+  FailTheGang(absl::PermissionDeniedError("create secret: exceeded quota: q (403 Forbidden)"));
+  EXPECT_EQ(PodsOfAttempt(1), 2U);
+}
+
+TEST_F(GuardsOfAGangTest, ARightThatWasTakenAwayKeepsTheNextAttemptFromItsPods) {
+  world.Settle();
+  FailTheGang(absl::PermissionDeniedError("create secret: is forbidden (403 Forbidden)"));
+  EXPECT_EQ(PodsOfAttempt(1), 0U);
+  EXPECT_EQ(Running().reason, "CreateFailed");
+}
+
+TEST_F(GuardsOfAGangTest, AFullQuotaKeepsTheFirstPodsFromAJobAndTheJobSaysWhy) {
+  FailCreates({"Secret"}, absl::PermissionDeniedError("exceeded quota: q (403 Forbidden)"));
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(Running().reason, "CreateFailed");
+  EXPECT_THAT(Running().message, HasSubstr("exceeded quota: q"));
 }
 
 TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyTellsTheJob) {

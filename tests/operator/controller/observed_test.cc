@@ -223,5 +223,65 @@ TEST(ObservedTest, AJobThatCannotBeReadStillSaysWhoseItIsAndWhenItMayGo) {
   EXPECT_EQ(MakePlan(observed).actions, std::vector<Action>{DeleteJob{}});
 }
 
+// One tenant's objects must not fill the memory of an operator that serves others too.
+TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.metadata.annotations["note"] = std::string(200'000, 'x');
+  job.metadata.labels = {{"kueue.x-k8s.io/queue-name", "q"}, {"team", "vision"}};
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(job));
+  ASSERT_FALSE(held.invalid) << *held.invalid;
+  EXPECT_TRUE(held.job.metadata.annotations.empty());
+  EXPECT_EQ(held.job.metadata.labels,
+            decltype(held.job.metadata.labels)({{"kueue.x-k8s.io/queue-name", "q"}}));
+}
+
+TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  Object& main = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];
+  const Object large[] = {std::vector<std::string>(17'000, "x"), {std::string(300'000, 'x')}};
+  for (const Object& args : large) {
+    main["args"] = args;
+    const ObservedJob held = ObserveJob(job);
+    ASSERT_TRUE(held.invalid);
+    EXPECT_NE(held.invalid->find("spec.replicaSpecs.Worker.template"), std::string::npos);
+    const auto& worker = held.job.spec.replica_specs.at(api::Role::kWorker);
+    EXPECT_TRUE(worker.tmpl->empty());
+    EXPECT_EQ(worker.replicas, 1);
+  }
+  main["args"] = Object(std::vector<std::string>(16'000, "x"));
+  EXPECT_FALSE(ObserveJob(job).invalid);
+}
+
+TEST(ObservedTest, AFaultIsHeldAsLongAsAConditionTellsIt) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  job["spec"]["replicaSpecs"]["Worker"]["replicas"] = std::string(100'000, 'x');
+  EXPECT_LE(ObserveJob(job).invalid->size(), 16'400U);
+}
+
+TEST(ObservedTest, OfAPodsTextsNoMoreIsHeldThanAStatusTells) {
+  const std::string text(1'000'000, 'x');
+  Object pod = PodWith("Never", "Running", Object::object());
+  Object& status = pod["status"];
+  status["reason"] = status["message"] = text;
+  const Object end = {{"exitCode", 1}, {"reason", text}, {"message", text}};
+  status["conditions"] = {{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", text}},
+                          {{"type", "PodScheduled"},
+                           {"status", "False"},
+                           {"reason", "Unschedulable"},
+                           {"message", text}}};
+  status["containerStatuses"] = {{{"name", "tensorflow"},
+                                  {"state", {{"waiting", {{"reason", text}, {"message", text}}}}},
+                                  {"lastState", {{"terminated", end}}}}};
+  const ObservedPod held = *ObservePod(pod);
+  EXPECT_LE(held.reason.size() + held.message.size() + held.disruption_reason.size() +
+                held.unschedulable.size() + held.waiting_reason.size() +
+                held.waiting_message.size() + held.last_end->reason.size() +
+                held.last_end->message.size(),
+            70'000U);
+  status["containerStatuses"][0]["state"] = {{"terminated", end}};
+  status["phase"] = "Failed";
+  EXPECT_LE(ObservePod(pod)->termination->message.size(), 16'400U);
+}
+
 }  // namespace
 }  // namespace lockstep::controller

@@ -62,7 +62,7 @@ TEST(ObstacleTest, SaysWhatKeepsPodsFromBeingUp) {
        Two().With([](Observed& o) { o.job.status.next_retry_time = o.now + seconds(20); }),
        Obstacle{"BackOff", "the next try is at 2023-11-14T22:13:40Z", false}},
   };
-  for (const Case& c : cases) EXPECT_EQ(FindObstacle(c.seen.Build()), c.expected) << c.name;
+  for (Case c : cases) EXPECT_EQ(FindObstacle(c.seen.Build()), c.expected) << c.name;
 }
 
 TEST(ObstacleTest, AnImageThatCannotBePulledIsTold) {

@@ -54,5 +54,17 @@ TEST(ApiErrorsTest, ARedirectIsNotFollowed) {
               HasSubstr("redirects"));
 }
 
+TEST(ApiErrorsTest, AFullQuotaIsNoMissingRight) {
+  const auto forbidden = [](const char* message) {
+    return ErrorOf("create", {{"code", 403}, {"reason", "Forbidden"}, {"message", message}});
+  };
+  EXPECT_TRUE(
+      ExceedsQuota(forbidden("secrets \"s\" is forbidden: exceeded quota: q, requested: "
+                             "count/secrets=1, used: count/secrets=1")));
+  EXPECT_FALSE(ExceedsQuota(forbidden("secrets is forbidden: User \"x\" cannot create resource")));
+  EXPECT_FALSE(ExceedsQuota(absl::AlreadyExistsError("exceeded quota: q")));
+  EXPECT_FALSE(ExceedsQuota(absl::OkStatus()));
+}
+
 }  // namespace
 }  // namespace lockstep::kube

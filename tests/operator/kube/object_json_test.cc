@@ -158,5 +158,29 @@ TEST(ObjectJsonTest, WhatIsNestedTooDeepCostsNothingBesideIt) {
   EXPECT_EQ(*ParseObject(skipped), Object::parse(R"({"metadata":{}})"));
 }
 
+// Two bytes of JSON may take 64 of memory.
+TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
+  const auto values = [](int count) { return Object(std::vector<int>(count, 7)); };
+  const auto with = [](const Object& spec) {
+    return Object{{"metadata", {{"name", "x"}}}, {"spec", spec}, {"status", {{"a", {1, 2}}}}};
+  };
+  const Object most = with(values(99'999));
+  EXPECT_EQ(*ParseObject(most.dump()), most) << "the list itself is one more";
+  const Object too_many[] = {values(100'000),
+                             {{"a", {{"b", {values(60'000), values(60'000)}}}}, {"c", 1}},
+                             {{"a", values(60'000)}, {"b", values(60'000)}, {"c", {{"d", 1}}}}};
+  for (const Object& spec : too_many) {
+    EXPECT_EQ(*ParseObject(with(spec).dump()), with(kTooMany));
+    const Object list = {{"items", {with(spec), most, with(spec), with(1)}}, {"kind", "L"}};
+    const Object read = {{"items", {with(kTooMany), most, with(kTooMany), with(1)}}, {"kind", "L"}};
+    EXPECT_EQ(*ParseObject(list.dump(), "items", nullptr), read);
+    const Object event = {{"object", with(spec)}, {"type", "ADDED"}};
+    EXPECT_EQ(*ParseObject(event.dump(), "object", nullptr),
+              Object({{"object", with(kTooMany)}, {"type", "ADDED"}}));
+    const FieldTree keep = {"metadata"};
+    EXPECT_EQ(*ParseObject(with(spec).dump(), "", &keep), Object({{"metadata", {{"name", "x"}}}}));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -1,9 +1,12 @@
 // A leading pod that answers only who proves to know the job's token.
+#include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -13,21 +16,36 @@
 namespace lockstep::progress {
 namespace {
 
+// False: not within 20 s.
+bool Eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 class GuardedTrainer final : public proto::TrainerStatus::Service {
  public:
-  explicit GuardedTrainer(api::JobToken token) : token_(std::move(token)) {
+  explicit GuardedTrainer(api::JobToken token, int port = 0) : token_(std::move(token)) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(fmt::format("127.0.0.1:{}", port), grpc::InsecureServerCredentials(),
+                             &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
   ~GuardedTrainer() override { server_->Shutdown(); }
   controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
+  bool WaitForRefusals(int count) const {
+    return Eventually([this, count] { return refusals_ >= count; });
+  }
 
   grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest* request,
                          proto::GetStatusResponse* response) override {
     response->set_nonce("a nonce");
     if (!token_.Accepts(api::kProofOfStatus, "a nonce", "", request->proof())) {
+      if (!request->proof().empty()) ++refusals_;
       return grpc::Status::OK;
     }
     response->set_job_uid("uid");
@@ -37,6 +55,7 @@ class GuardedTrainer final : public proto::TrainerStatus::Service {
 
  private:
   const api::JobToken token_;
+  std::atomic<int> refusals_{0};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -64,6 +83,32 @@ TEST(ProgressTokenTest, ALeadingPodThatAsksForProofGetsIt) {
   const auto progress = Ask(poller, trainer);
   ASSERT_TRUE(progress.has_value());
   EXPECT_EQ(progress->step, 7);
+}
+
+// Who does not know the token is not the leading pod, whatever it answers.
+TEST(ProgressTokenTest, WhoRefusesTheProofGivesNoSignOfLife) {
+  const api::JobToken token("0123456789abcdef");
+  auto trainer = std::make_unique<GuardedTrainer>(token);
+  ProgressPoller poller(Knowing(token));
+  const controller::ProgressTarget target = trainer->Target();
+  ASSERT_TRUE(Ask(poller, *trainer).has_value());
+  ASSERT_TRUE(poller.State("uid").has_value());
+  trainer.reset();
+  const GuardedTrainer stranger(api::JobToken("another one's token"), target.port);
+  EXPECT_TRUE(Eventually([&] { return poller.Group("uid").leader_is_silent; }));
+  ASSERT_TRUE(stranger.WaitForRefusals(3));
+  EXPECT_TRUE(poller.Group("uid").leader_is_silent);
+  EXPECT_FALSE(poller.State("uid").has_value());
+}
+
+// One that never gave a report may only be unknown to this operator.
+TEST(ProgressTokenTest, WhoHasRefusedEveryProofIsNotTakenForSilent) {
+  GuardedTrainer trainer(api::JobToken("another key's token"));
+  ProgressPoller poller(Knowing(api::JobToken("0123456789abcdef")));
+  poller.Latest(trainer.Target());
+  ASSERT_TRUE(trainer.WaitForRefusals(4));
+  EXPECT_FALSE(poller.Group("uid").leader_is_silent);
+  EXPECT_FALSE(poller.State("uid").has_value());
 }
 
 // An operator that has just started may not have its key yet.

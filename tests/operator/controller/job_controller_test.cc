@@ -1,0 +1,110 @@
+// One operator for a list of namespaces; tests/integration asks a real API server about the rest.
+#include "operator/controller/job_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "tests/operator/controller/world.h"
+#include "tests/support/fake_kubelet.h"
+
+namespace lockstep::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::FakeClient;
+using testing::FakeKubelet;
+using testing::Job;
+
+class NamespacesTest : public ::testing::Test {
+ protected:
+  NamespacesTest() {
+    for (const char* name : {"a", "b", "c"}) {
+      kubelets_.push_back(std::make_unique<FakeKubelet>(
+          client_, name, [](const kube::Object&) { return FakeKubelet::Fate::kSucceeds; }));
+    }
+  }
+
+  void StartOperator(std::vector<std::string> namespaces) {
+    JobControllerOptions options;
+    options.namespaces = std::move(namespaces);
+    options.settings.status_interval = milliseconds(1);
+    options.retry = options.watch_retry = {.initial = milliseconds(1), .limit = milliseconds(5)};
+    operator_ = std::make_unique<JobController>(client_, addresses_, progress_, clock_, options);
+    operator_->Start();
+  }
+  void Submit(const std::string& name) {
+    for (const char* where : {"a", "b", "c"}) {
+      const auto job = Job(name).Namespace(where).Uid(where + ("-" + name)).Workers(2).Build();
+      ASSERT_TRUE(client_.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+    }
+  }
+  std::string StateOf(const std::string& where, const std::string& name) {
+    const auto job = client_.Get(kTrainingJobKind, {where, name});
+    return job.ok() ? job->value("/status/state"_json_pointer, "") : "gone";
+  }
+  int Pods(const std::string& where) {
+    const auto pods = client_.Objects(kube::kPodKind);
+    return static_cast<int>(std::ranges::count(pods, where, kube::Namespace));
+  }
+  static bool Eventually(const std::function<bool()>& holds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!holds() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return holds();
+  }
+
+  const SystemClock clock_;
+  const DnsAddresses addresses_;
+  NoProgress progress_;
+  FakeClient client_;
+  std::vector<std::unique_ptr<FakeKubelet>> kubelets_;
+  std::unique_ptr<JobController> operator_;
+};
+
+TEST_F(NamespacesTest, JobsOfTheNamespacesServedRunAndThoseOfOthersAreLeftAlone) {
+  Submit("j");
+  StartOperator({"a", "b"});
+  Submit("later");
+  for (const char* where : {"a", "b"}) {
+    for (const char* name : {"j", "later"}) {
+      EXPECT_TRUE(Eventually([&] { return StateOf(where, name) == "Succeeded"; })) << where << name;
+    }
+  }
+  // By name alone these would be each other's.
+  EXPECT_EQ(Pods("a"), 4);
+  EXPECT_EQ(Pods("b"), 4);
+  EXPECT_EQ(Pods("c"), 0);
+  EXPECT_EQ(StateOf("c", "j"), "");
+  for (const JobControllerStats::Cache& cache : operator_->Stats().caches) {
+    EXPECT_EQ(cache.feeds.size(), 2U) << cache.kind.plural;
+  }
+}
+
+TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
+  std::atomic<bool> may_enter{false};
+  client_.SetBefore([&may_enter](const FakeClient::Call& call) {
+    const bool enters = call.kind == "TrainingJob" && call.namespace_name == "b";
+    return enters && !may_enter ? absl::PermissionDeniedError("list b: forbidden")
+                                : absl::OkStatus();
+  });
+  Submit("j");
+  StartOperator({"a", "b"});
+  EXPECT_TRUE(Eventually([&] { return StateOf("a", "j") == "Succeeded"; }));
+  EXPECT_FALSE(operator_->HasSynced());
+  EXPECT_EQ(StateOf("b", "j"), "");
+  EXPECT_EQ(Pods("b"), 0);
+  may_enter = true;
+  EXPECT_TRUE(Eventually([&] { return StateOf("b", "j") == "Succeeded"; }));
+  EXPECT_TRUE(operator_->HasSynced());
+  EXPECT_EQ(Pods("c"), 0);
+  operator_.reset();  // before what its client asks
+}
+
+}  // namespace
+}  // namespace lockstep::controller
