@@ -5,9 +5,10 @@ PRESET ?= release
 RUN_FLAGS ?=
 BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
+E2E ?=
 BIN := build/$(PRESET)/bin
 
-.PHONY: run programs test test-all test-peers test-aarch64 build images images-arm64 e2e-smoke lint bench \
+.PHONY: run programs test test-all test-peers test-aarch64 build images images-arm64 e2e lint bench \
   tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
@@ -36,11 +37,12 @@ test: build
 	@tools/setup chart
 	@ctest --preset $(PRESET) -j$(JOBS)
 
-## make test-all    make test, a hundred jobs beside a hostile tenant's, and `make run` in a fresh Debian 12 and 13;
-##                  needs root, takes an hour
+## make test-all    make test, a hundred jobs beside a hostile tenant's, `make run` in a fresh Debian 12 and 13,
+##                  make e2e; needs root, takes two hours
 test-all: test
 	@cd tests/integration && LOCKSTEP_BIN=$(CURDIR)/$(BIN) python3 -m unittest -v hostile_tenant_test
 	@tests/e2e/debian/run
+	@$(MAKE) --no-print-directory e2e
 
 ## make asan        the tests under AddressSanitizer and UBSan
 asan:
@@ -86,13 +88,14 @@ images-arm64:
 	@tools/build aarch64 $(JOBS) lockstep lockstep-operator lockstep-trainer
 	@tools/images --arch arm64
 
-## make e2e-smoke   the README's job on a kind cluster of its own; builds what is missing, takes minutes
-e2e-smoke: build
+## make e2e         on a kind cluster: all scenarios, or E2E=smoke,lifecycle; builds what is missing, half an hour
+e2e:
 	@tools/kube/docker-engine.sh
 	@$(MAKE) --no-print-directory images
 	@tools/setup data
+	@tools/setup chart
 	@[ -n "$$KIND_NODE_IMAGE" ] || tools/setup kube
-	@LOCKSTEP_BIN=$(CURDIR)/$(BIN) tests/e2e/smoke/run
+	@LOCKSTEP_BIN=$(CURDIR)/$(BIN) tests/e2e/run $(E2E)
 
 ## make lint        formatting, layers, machine paths, clang-tidy (results are cached by content)
 lint:

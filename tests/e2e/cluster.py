@@ -1,0 +1,182 @@
+"""A kind cluster of this machine, and Lockstep on it, as the scenarios share them."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from steps import Failure
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "e2e"
+BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build" / "release" / "bin"))
+NAME = os.environ.get("E2E_CLUSTER", "lockstep-e2e")
+CRD = ROOT / "api" / "crd" / "trainingjobs.yaml"
+MANIFESTS = ROOT / "manifests" / "default"
+SYSTEM = "lockstep-system"
+OPERATOR = "deployment/lockstep-operator"
+WORKERS = 3  # a job of two has its pods apart, and there is a node for a successor
+SHARED = OUT / "shared"  # which every node has as /shared: as good as a network's file system
+SHARED_ON_NODE = "/shared"
+
+VERSION = re.search(r"^project\(lockstep VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(),
+                    re.MULTILINE).group(1)
+TRAINER_IMAGE = f"lockstep-trainer:{VERSION}"
+
+
+class Cluster:
+    def __init__(self, steps):
+        self.steps = steps
+        OUT.mkdir(parents=True, exist_ok=True)
+        SHARED.mkdir(exist_ok=True)
+        # A file of its own: the user's current context stays what it was.
+        self.kubeconfig = OUT / "kubeconfig"
+        self.env = dict(os.environ, KUBECONFIG=str(self.kubeconfig))
+        self.built = pathlib.Path(subprocess.run(
+            [ROOT / "tools/kube/control-plane.sh", "where"], check=True, text=True,
+            stdout=subprocess.PIPE).stdout.strip())
+
+    # Programs. Each ends with the step that it is started in.
+
+    def call(self, *command, quiet=True, check=True, stdin=None):
+        """What it printed. Of a program that fails, a subprocess.CalledProcessError."""
+        result = subprocess.run(
+            list(map(str, command)), env=self.env, cwd=ROOT, text=True, check=check,
+            timeout=self.steps.left(), input="" if stdin is None else stdin,
+            stdout=subprocess.PIPE if quiet else None, stderr=subprocess.PIPE if quiet else None)
+        return (result.stdout or "").strip()
+
+    def program(self, name):
+        """The one that tools/kube built, else the PATH's."""
+        built = self.built / name
+        found = str(built) if built.exists() else shutil.which(name)
+        if found is None:
+            raise Failure(f"found no {name}: tools/kube/control-plane.sh {name} builds it")
+        return found
+
+    def kubectl(self, *arguments, **options):
+        return self.call(self.program("kubectl"), "--context", f"kind-{NAME}", *arguments, **options)
+
+    def refused(self, *arguments, **options):
+        """What kubectl says of a command that must fail."""
+        try:
+            said = self.kubectl(*arguments, **options)
+        except subprocess.CalledProcessError as error:
+            return error.stderr
+        raise Failure(f"kubectl {' '.join(map(str, arguments))}: found {said!r}, "
+                      "expected that it is refused")
+
+    def lockstep(self, *arguments):
+        return self.call(BIN / "lockstep", *arguments, "--kubeconfig", self.kubeconfig, "--context",
+                         f"kind-{NAME}")
+
+    # Objects.
+
+    def items(self, *arguments):
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))["items"]
+
+    def find(self, kind, name, *arguments):
+        """None if there is no such object."""
+        found = self.kubectl("get", kind, name, *arguments, "--ignore-not-found", "-o", "json")
+        return json.loads(found) if found else None
+
+    def apply(self, *objects):
+        self.kubectl("apply", "-f", "-",
+                     stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def objects_of(self, kustomization):
+        """What `kubectl apply -k` would send."""
+        printed = self.kubectl("create", "--dry-run=client", "-o", "json", "-k", kustomization)
+        objects, decoder, start = [], json.JSONDecoder(), 0
+        while start < len(printed):
+            found, start = decoder.raw_decode(printed, start)
+            objects += found["items"] if found["kind"] == "List" else [found]
+            start = re.compile(r"\s*").match(printed, start).end()
+        return objects
+
+    # The cluster.
+
+    def start(self):
+        self.env["KIND_SHARED_DIR"] = str(SHARED)
+        self.call(ROOT / "tools/kube/cluster.sh", "create", NAME, WORKERS, quiet=False)
+
+    def stop(self):
+        self.call(ROOT / "tools/kube/cluster.sh", "down", NAME, check=False)
+
+    def workers(self):
+        return [node["metadata"]["name"] for node in self.items("nodes")
+                if "node-role.kubernetes.io/control-plane" not in node["metadata"]["labels"]]
+
+    def readiness(self, node):
+        """Its condition Ready."""
+        conditions = self.find("node", node)["status"]["conditions"]
+        return next(one for one in conditions if one["type"] == "Ready")
+
+    def is_ready(self, node):
+        return self.readiness(node)["status"] == "True"
+
+    def load_images(self, *images):
+        self.call(self.program("kind"), "load", "docker-image", "--name", NAME, *images)
+
+    # Lockstep.
+
+    def install(self):
+        """`kubectl apply -k manifests/default`; does nothing where it has been done."""
+        self.kubectl("apply", "-k", MANIFESTS)
+        self.wait_for_operator()
+
+    def wait_for_operator(self):
+        self.kubectl("-n", SYSTEM, "rollout", "status", OPERATOR, f"--timeout={self.steps.left():.0f}s")
+
+    def put_operator_on_the_control_plane(self):
+        """Where no scenario stops the node. It stays there for the scenarios that follow."""
+        self.kubectl("-n", SYSTEM, "patch", OPERATOR, "--type=merge", "-p", json.dumps(
+            {"spec": {"template": {"spec": ON_CONTROL_PLANE}}}))
+        self.wait_for_operator()
+
+    def uninstall(self):
+        """All of manifests/default; jobs go with the CRD."""
+        self.kubectl("delete", "--ignore-not-found", "-k", MANIFESTS,
+                     f"--timeout={self.steps.left():.0f}s")
+
+    def operator_pod(self):
+        pods = [pod for pod in self.items("-n", SYSTEM, "pods", "-l",
+                                          "app.kubernetes.io/component=operator")
+                if "deletionTimestamp" not in pod["metadata"]]
+        if len(pods) != 1:
+            raise Failure(f"found {len(pods)} pods of the operator, expected one")
+        return pods[0]
+
+    def collect(self, folder):
+        """All that tells why something failed, whatever of it can be had."""
+        wanted = {
+            "nodes.txt": ["get", "nodes", "-o", "wide"],
+            "pods.txt": ["get", "pods", "-A", "-o", "wide"],
+            "pods-described.txt": ["describe", "pods", "-A"],
+            "pods.yaml": ["get", "pods", "-A", "-o", "yaml"],
+            "jobs.yaml": ["get", "tj", "-A", "-o", "yaml"],
+            "leases.yaml": ["get", "leases", "-A", "-o", "yaml"],
+            "events.txt": ["get", "events", "-A", "--sort-by=.lastTimestamp"],
+            "operator.log": ["logs", "-n", SYSTEM, "-l", "app.kubernetes.io/component=operator",
+                             "--prefix", "--tail=-1", "--ignore-errors"],
+            "operator-before.log": ["logs", "-n", SYSTEM, OPERATOR, "--previous"],
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        with self.steps.step(f"what tells why, into {folder.relative_to(ROOT)}", 180):
+            for name, arguments in wanted.items():
+                try:
+                    found = self.kubectl("--request-timeout=20s", *arguments, check=False)
+                except (subprocess.TimeoutExpired, OSError) as error:
+                    found = str(error)
+                (folder / name).write_text(found + "\n")
+            for pod in self.items("pods", "-A", "-l", "training.lockstep.dev/job-name"):
+                where, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+                found = self.kubectl("--request-timeout=20s", "logs", "-n", where, name, check=False)
+                (folder / f"{where}.{name}.log").write_text(found + "\n")
+
+
+ON_CONTROL_PLANE = {
+    "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+    "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+}

@@ -1,0 +1,1 @@
+"""One file each: run(cluster), and clean_up(cluster), which is called whatever came of it."""

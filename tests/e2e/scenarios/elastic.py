@@ -1,0 +1,48 @@
+"""`kubectl scale` changes a job's size while it trains; it goes on from its checkpoint."""
+from job import Job, make_namespace, make_shared_claim, training_job
+from steps import expect
+
+NAMESPACE = "e2e-elastic"
+CLAIM = "checkpoints"
+
+
+def run(cluster):
+    steps, job = cluster.steps, Job(cluster, NAMESPACE, "grows")
+    with steps.step("the operator, and a namespace for restricted pods", 120):
+        cluster.install()
+        make_namespace(cluster, NAMESPACE)
+        make_shared_claim(cluster, NAMESPACE, CLAIM)
+    with steps.step("a job of one worker trains", 120):
+        job.apply(training_job("grows", workers=1, claim=CLAIM,
+                               elastic={"minReplicas": 1, "maxReplicas": 3}))
+        job.await_training("grows-worker-0")
+        step = job.await_step_beyond(50)
+    for size in (3, 2):
+        with steps.step(f"kubectl scale --replicas={size}: {size} train, from the checkpoint", 180):
+            step = scale(job, size, step)
+    with steps.step("beyond maxReplicas it is refused", 30):
+        said = cluster.refused(*job.where, "scale", "tj/grows", "--replicas=4")
+        expect("spec.elastic" in said or "maxReplicas" in said, "the bounds' name", said)
+    with steps.step("the job is deleted", 60):
+        job.delete()
+
+
+def clean_up(cluster):
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    cluster.kubectl("delete", "pv", f"{NAMESPACE}-{CLAIM}", "--ignore-not-found", "--timeout=30s")
+
+
+def scale(job, size, step):
+    """The step that the job was at in the end."""
+    old = set(job.uids().values())
+    job.kubectl("scale", "tj/grows", f"--replicas={size}")
+    job.steps.until(f"{size} new pods", job.uids, lambda uids: len(uids) == size and not
+                    set(uids.values()) & old)
+    first = job.await_training("grows-worker-0")
+    started = job.said("grows-worker-0", "the generation has started")[-1]
+    expect(started["world"] == size, f"a world of {size}", started)
+    expect(first["step"] > step, f"a step beyond {step}, which was reported", first)
+    expect(job.restarts() == (0, 0), "no restart charged", job.restarts())
+    scaled = job.cluster.find("tj", "grows", *job.where, "--subresource=scale")
+    expect(scaled["spec"]["replicas"] == size, f"a scale of {size}", scaled)
+    return job.await_step_beyond(first["step"])

@@ -1,0 +1,176 @@
+"""What goes wrong around a job and in it, and what each costs."""
+import json
+import time
+
+from cluster import SYSTEM
+from job import Job, make_namespace, program_job, seconds_of, training_job
+from steps import expect
+
+NAMESPACE = "e2e-failure"
+QUOTA = "few-pods"
+CORDONED = []
+
+
+def run(cluster):
+    steps = cluster.steps
+    with steps.step("the operator, and a namespace for restricted pods", 120):
+        cluster.install()
+        cluster.put_operator_on_the_control_plane()
+        make_namespace(cluster, NAMESPACE)
+    job = Job(cluster, NAMESPACE, "hit")
+    with steps.step("a job trains", 120):
+        job.apply(training_job("hit"))
+        job.await_training("hit-worker-0")
+        job.await_training("hit-worker-1")
+        job.await_step_beyond(0)
+    kill_a_rank(job)
+    delete_a_pod(job)
+    kill_the_operator(cluster, job)
+    drain_a_node(cluster, job)
+    with steps.step("the job is deleted", 60):
+        job.delete()
+    out_of_memory(cluster)
+    bad_image(cluster)
+    quota(cluster)
+    bad_spec(cluster)
+
+
+def clean_up(cluster):
+    for node in CORDONED:
+        cluster.kubectl("uncordon", node, check=False)
+    CORDONED.clear()
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+
+
+def next_generation(job, pod, happened, lost):
+    """Waits for it, and says what it took. `pod` has been there all the time. The job saves nothing, so
+    only memory can have the steps that were done."""
+    step, count = job.await_step_beyond(0), len(job.first_steps(pod))
+    began = time.time()
+    happened()
+    record = job.await_training(pod, generations=count + 1)
+    job.steps.note(f"{lost}: {seconds_of(record['time']) - began:.1f} s to the next step, "
+                   f"{record['step']}")
+    expect(record["step"] > step, f"a step beyond {step}, which was reported", record)
+
+
+def kill_a_rank(job):
+    with job.steps.step("a rank is killed: its supervisor starts it again", 90):
+        before = job.lives()
+        pid = job.said("hit-worker-1", "replica started")[-1]["pid"]
+        next_generation(job, "hit-worker-0", lambda: job.kubectl(
+            "exec", "hit-worker-1", "--", "sh", "-c", f"kill -9 {pid}"), "a killed rank")
+        expect(job.lives() == before, "the same pods, not restarted", job.lives())
+        expect(len(job.said("hit-worker-0", "replica started")) == 1, "the peer's process as it was",
+               job.said("hit-worker-0", "replica started"))
+
+
+def delete_a_pod(job):
+    with job.steps.step("a pod is deleted: it alone is recreated", 120):
+        before = job.lives()
+        next_generation(job, "hit-worker-1", lambda: job.kubectl(
+            "delete", "pod", "hit-worker-0", "--wait=false"), "a deleted pod, the leader's")
+        after = job.lives()
+        expect(after["hit-worker-1"] == before["hit-worker-1"], "hit-worker-1 as it was", after)
+        job.steps.until("one disruption", job.restarts, lambda restarts: restarts == (0, 1))
+
+
+def kill_the_operator(cluster, job):
+    def restarts():
+        return cluster.operator_pod()["status"]["containerStatuses"][0]["restartCount"]
+    with job.steps.step("the operator is killed: it goes on where it was, and nothing is touched", 120):
+        before, count = job.lives(), restarts()
+        node = cluster.operator_pod()["spec"]["nodeName"]
+        # A process' name has 15 characters.
+        cluster.call("docker", "exec", node, "pkill", "-KILL", "-x", "lockstep-operat")
+        job.steps.until("a restart of the operator", restarts, lambda found: found == count + 1)
+        cluster.kubectl("-n", SYSTEM, "wait", "--for=condition=Ready", "pod",
+                        cluster.operator_pod()["metadata"]["name"], "--timeout=60s")
+        job.await_step_beyond(job.step())
+        expect(job.lives() == before, "the same pods, not restarted", job.lives())
+
+
+def drain_a_node(cluster, job):
+    with job.steps.step("a node is drained: its pod is recreated elsewhere", 180):
+        before, node = job.lives(), job.node_of("hit-worker-1")
+        CORDONED.append(node)
+        next_generation(job, "hit-worker-0", lambda: cluster.kubectl(
+            "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s"),
+            "a drained node")
+        expect(job.node_of("hit-worker-1") != node, f"another node than {node}", node)
+        expect(job.lives()["hit-worker-0"] == before["hit-worker-0"], "hit-worker-0 as it was",
+               job.lives())
+        job.steps.until("two disruptions", job.restarts, lambda restarts: restarts == (0, 2))
+        cluster.kubectl("uncordon", CORDONED.pop())
+
+
+def out_of_memory(cluster):
+    job = Job(cluster, NAMESPACE, "hungry")
+    with cluster.steps.step("out of memory: retried, then failed for it", 120):
+        job.apply(program_job("hungry", "exec tail /dev/zero", memory="16Mi",
+                              runPolicy={"backoffLimit": 1}))
+        job.await_condition("Failed", "True", "BackoffLimitExceeded")
+        failure = job.status()["failure"]
+        expect((failure["reason"], failure["exitCode"]) == ("OOMKilled", 137), "OOMKilled, 137", failure)
+        expect(job.restarts() == (2, 0), "two application failures", job.restarts())
+        job.delete()
+
+
+def bad_image(cluster):
+    job = Job(cluster, NAMESPACE, "pulled")
+    spec = program_job("pulled", "exit 0")
+    container = spec["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    good, container["image"] = container["image"], "nowhere.invalid/none:1"
+    with cluster.steps.step("an image that is nowhere is named", 90):
+        job.apply(spec)
+        one = job.await_condition("Running", "False", "PodWaiting")
+        expect("ImagePullBackOff" in one["message"], "ImagePullBackOff", one)
+    with cluster.steps.step("suspended, given another image and resumed, the job succeeds", 90):
+        container["image"] = good
+        job.patch({"suspend": True})
+        job.await_condition("Suspended", "True", "Suspended")
+        job.patch({"suspend": False, "replicaSpecs": spec["spec"]["replicaSpecs"]})
+        job.await_state("Succeeded")
+        job.delete()
+
+
+def quota(cluster):
+    job = Job(cluster, NAMESPACE, "many")
+    with cluster.steps.step("a quota that is full is named", 60):
+        cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota",
+                       "metadata": {"name": QUOTA, "namespace": NAMESPACE},
+                       "spec": {"hard": {"pods": "1"}}})
+        job.steps.until("that the quota is in force", lambda: cluster.find(
+            "resourcequota", QUOTA, *job.where).get("status", {}), lambda status: "used" in status)
+        job.apply(program_job("many", "sleep 5", workers=3))
+        one = job.await_condition("Running", "False", "CreateFailed")
+        expect(QUOTA in one["message"], f"the quota's name, {QUOTA}", one)
+    with cluster.steps.step("the quota is lifted, and the job succeeds", 90):
+        job.kubectl("delete", "resourcequota", QUOTA)
+        job.await_state("Succeeded")
+        job.delete()
+
+
+def bad_spec(cluster):
+    steps, job = cluster.steps, Job(cluster, NAMESPACE, "wrong")
+    good = training_job("wrong", steps=20)
+    good["metadata"]["namespace"] = NAMESPACE
+    with steps.step("a wrong spec is refused with the field's name", 30):
+        wrong = json.loads(json.dumps(good))
+        wrong["spec"]["training"]["epochs"] = 2
+        said = cluster.refused("apply", "-f", "-", stdin=json.dumps(wrong))
+        expect("exactly one of epochs and steps" in said, "what is wrong", said)
+    with steps.step("what only the operator sees fails the job with the field's name", 60):
+        wrong = json.loads(json.dumps(good))
+        wrong["spec"]["training"]["batchSize"]["global"] = 7
+        pod = wrong["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
+        pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 4}}
+        job.apply(wrong)
+        message = job.await_condition("Failed", "True", "InvalidSpec")["message"]
+        expect("spec.training.batchSize.global" in message, "the field's name", message)
+    with steps.step("put right and applied again, it succeeds", 120):
+        job.delete()
+        job.apply(good)
+        job.await_state("Succeeded")
+        job.delete()
+

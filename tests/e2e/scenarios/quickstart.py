@@ -1,0 +1,99 @@
+"""docs/quick-start.md with Helm, from nothing to a job that has succeeded, and back to nothing."""
+import shutil
+import time
+
+from cluster import OUT, ROOT, SYSTEM, VERSION
+from job import Job, seconds_of
+from steps import Failure, expect
+
+NAMESPACE = "default"
+GOAL_SECONDS = 120  # from the first of the documented commands to Succeeded; the images are there
+FIRST_STEP_SECONDS = 2  # of the last pod to start, from its container's start
+GROUP = "training.lockstep.dev"
+MEGABYTES = {"lockstep-operator": 60, "lockstep-trainer": 120}  # over their base
+# What helm uninstall leaves, as docs/faq.md says: jobs would go with the CRD, tokens of running jobs with
+# the key; and the Lease, which is the operator's own.
+KEPT = [f"customresourcedefinition.apiextensions.k8s.io/trainingjobs.{GROUP}",
+        "lease.coordination.k8s.io/lockstep-operator", "secret/lockstep-operator-key"]
+KINDS = ("clusterroles,clusterrolebindings,customresourcedefinitions,"
+         "validatingadmissionpolicies,mutatingwebhookconfigurations,validatingwebhookconfigurations,"
+         "priorityclasses")
+NAMESPACED = ("trainingjobs,pods,services,secrets,configmaps,networkpolicies,deployments,"
+              "serviceaccounts,roles,rolebindings,leases,poddisruptionbudgets")
+
+
+def run(cluster):
+    steps, job = cluster.steps, Job(cluster, NAMESPACE, "quickstart")
+    with steps.step("how large the images are", 30):
+        measure_images(cluster)
+    with steps.step("nothing of Lockstep is there", 90):
+        cluster.uninstall()
+        expect_left(cluster, [], namespaced=False)
+    began = time.monotonic()
+    with steps.step("helm install", 90):
+        helm(cluster, "install", "lockstep", ROOT / "charts/lockstep", "--create-namespace",
+             "--wait", "--timeout", "80s")
+    with steps.step("kubectl apply -f examples/quickstart.yaml, to Succeeded", GOAL_SECONDS):
+        cluster.kubectl("apply", "-f", ROOT / "examples/quickstart.yaml")
+        job.await_state("Succeeded")
+        seconds = time.monotonic() - began
+    with steps.step("how long that took", 30):
+        measure_start(job)
+        steps.within(GOAL_SECONDS, seconds, "from helm install to a job that has succeeded")
+    with steps.step("helm test", 300):
+        helm(cluster, "test", "lockstep", "--timeout", "280s")
+    with steps.step("the documented way back, and what it leaves", 120):
+        cluster.kubectl("delete", "-f", ROOT / "examples/quickstart.yaml")
+        helm(cluster, "uninstall", "lockstep", "--wait", "--timeout", "60s")
+        expect_left(cluster, KEPT)
+        cluster.kubectl("delete", "crd", f"trainingjobs.{GROUP}")
+        cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=60s")
+        expect_left(cluster, [], namespaced=False)
+
+
+def clean_up(cluster):
+    helm(cluster, "uninstall", "lockstep", "--ignore-not-found", "--wait", "--timeout", "60s")
+    cluster.kubectl("delete", "crd", f"trainingjobs.{GROUP}", "--ignore-not-found")
+    cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=60s")
+
+
+def helm(cluster, *arguments):
+    folder = cluster.call(ROOT / "tools/chart/programs.sh", "where")
+    found = shutil.which("helm4", path=folder) or shutil.which("helm")
+    if found is None:
+        raise Failure("found no helm: tools/setup chart builds it")
+    return cluster.call(found, *arguments, "--namespace", SYSTEM, "--kubeconfig", OUT / "kubeconfig")
+
+
+def expect_left(cluster, expected, namespaced=True):
+    """What is named after Lockstep, of the cluster's and of its own namespace."""
+    def look():
+        found = names(cluster, KINDS) + (names(cluster, "-n", SYSTEM, NAMESPACED) if namespaced else [])
+        return sorted(name for name in found if "lockstep" in name)
+    cluster.steps.until(f"{expected} of Lockstep", look, lambda found: found == sorted(expected))
+
+
+def names(cluster, *arguments):
+    return cluster.kubectl("get", *arguments, "-o", "name", check=False).split()
+
+
+def measure_images(cluster):
+    def bytes_of(image):
+        return int(cluster.call("docker", "image", "inspect", "-f", "{{.Size}}", image))
+    base = bytes_of("debian:bookworm-slim")
+    for name, limit in MEGABYTES.items():
+        found = (bytes_of(f"{name}:{VERSION}") - base) / 1e6
+        cluster.steps.note(f"{name}: {found:.1f} MB over its base")
+        expect(found <= limit, f"{name}: at most {limit} MB over its base", found)
+
+
+def measure_start(job):
+    """The API server says when a pod was created in whole seconds; the trainer's log is exact."""
+    first = min(seconds_of(job.first_steps(name)[0]["time"]) for name in job.pods())
+    created, started = [], []
+    for pod in job.pods().values():
+        created.append(seconds_of(pod["metadata"]["creationTimestamp"]))
+        started.append(seconds_of(job.records(pod["metadata"]["name"])[0]["time"]))
+    job.steps.note(f"{first - min(created):.0f} s from the first pod's creation to the first step")
+    job.steps.within(FIRST_STEP_SECONDS, first - max(started),
+                     "from the last trainer's start to the first step")

@@ -1,0 +1,116 @@
+"""From the version before the last change of the CRD to this one and back, CRD and operator in either
+order, while jobs run: not one pod is touched."""
+import os
+
+from cluster import CRD, MANIFESTS, OPERATOR, OUT, ON_CONTROL_PLANE, ROOT, SYSTEM
+from job import Job, make_namespace, program_job, training_job
+from steps import expect
+
+NAMESPACE = "e2e-upgrade"
+SOURCES = OUT / "previous"
+TAG = "previous"
+STEPS = 25_000  # for the five minutes that it takes
+UNTOUCHED_SECONDS = 12  # more than the operator takes to look at every job again
+
+
+def run(cluster):
+    steps = cluster.steps
+    with steps.step("the previous version's operator is built", 3600):
+        commit = build_previous(cluster)
+    steps.note(f"upgraded from {commit}")
+    with steps.step("onto the nodes, and installed", 180):
+        cluster.load_images(f"lockstep-operator:{TAG}")
+        cluster.uninstall()
+        install_crd(cluster, previous=True)
+        install_operator(cluster, previous=True)
+        make_namespace(cluster, NAMESPACE)
+    jobs = [start(cluster, training_job("old", steps=STEPS)),
+            start(cluster, program_job("own", "sleep 900", workers=2))]
+    for first, second in ((install_crd, install_operator), (install_operator, install_crd)):
+        change(cluster, first, jobs, previous=False)
+        change(cluster, second, jobs, previous=False)
+        if len(jobs) == 2:
+            jobs.append(start(cluster, training_job("new", steps=STEPS)))
+        change(cluster, first, jobs, previous=True)
+        change(cluster, second, jobs, previous=True)
+    with steps.step("nobody was restarted", 30):
+        for job in jobs:
+            expect(job.restarts() == (0, 0) and job.status().get("attempt", 0) == 0,
+                   f"{job.name}: no restart, the first attempt", job.status())
+    with steps.step("both at this version again", 120):
+        install_crd(cluster, previous=False)
+        install_operator(cluster, previous=False)
+    with steps.step("the training jobs succeed", 900):
+        for job in jobs:
+            if job.name != "own":
+                job.await_state("Succeeded")
+                expect(job.restarts() == (0, 0), f"{job.name}: no restart", job.status())
+
+
+def clean_up(cluster):
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    cluster.uninstall()
+    cluster.install()
+
+
+def build_previous(cluster):
+    """The commit, of which there is an image with the tag `previous` and a tree in SOURCES."""
+    commit = os.environ.get("E2E_PREVIOUS") or cluster.call(
+        "git", "log", "-1", "--format=%H", "--first-parent", "--", CRD) + "^"
+    commit = cluster.call("git", "rev-parse", "--short", commit)
+    # Over what an earlier run left: what has not changed is not built again.
+    archive = OUT / "previous.tar"
+    cluster.call("git", "archive", "-o", archive, commit)
+    SOURCES.mkdir(exist_ok=True)
+    cluster.call("tar", "-x", "-f", archive, "-C", SOURCES)
+    archive.unlink()
+    programs = ("lockstep", "lockstep-operator")
+    cluster.call(SOURCES / "tools/build", "release", os.cpu_count(), *programs, quiet=False)
+    cluster.call(SOURCES / "tools/images", "--tag", TAG, "operator")
+    return commit
+
+
+def start(cluster, manifest):
+    job = Job(cluster, NAMESPACE, manifest["metadata"]["name"])
+    with cluster.steps.step(f"the job {job.name} runs", 180):
+        job.apply(manifest)
+        job.await_state("Running")
+        if "training" in manifest["spec"]:
+            job.await_training(f"{job.name}-worker-0")
+    return job
+
+
+def tree(previous):
+    return SOURCES if previous else ROOT
+
+
+def install_crd(cluster, previous):
+    cluster.kubectl("apply", "-f", tree(previous) / CRD.relative_to(ROOT))
+
+
+def install_operator(cluster, previous):
+    """All of manifests/default but the CRD."""
+    objects = cluster.objects_of(tree(previous) / MANIFESTS.relative_to(ROOT))
+    deployment = next(one for one in objects if one["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    pod.update(ON_CONTROL_PLANE)
+    if previous:
+        pod["containers"][0]["image"] = f"lockstep-operator:{TAG}"
+    cluster.apply(*(one for one in objects if one["kind"] != "CustomResourceDefinition"))
+    cluster.wait_for_operator()
+
+
+def change(cluster, install, jobs, previous):
+    """One part to another version; nobody's pods are touched then, nor once the operator has looked."""
+    part = "CRD" if install is install_crd else "operator"
+    way = "back" if previous else "up"
+    with cluster.steps.step(f"{part} {way}: not one pod is touched", 120):
+        before = [job.lives() for job in jobs]
+        install(cluster, previous)
+        cluster.kubectl("-n", SYSTEM, "wait", OPERATOR, "--for=condition=Available", "--timeout=60s")
+        cluster.steps.stays("the same pods, not restarted", lambda: [job.lives() for job in jobs],
+                            lambda found: found == before, UNTOUCHED_SECONDS)
+        for job in jobs:
+            status = job.status()
+            # A fast machine may have trained it to its end by now.
+            expect(status["state"] in ("Running", "Succeeded"), f"{job.name} Running", status)
