@@ -6,6 +6,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
+#include "operator/controller/held_metadata.h"
 
 namespace lockstep::controller {
 namespace {
@@ -74,6 +75,7 @@ ObservedJob ObserveJob(const Object& object) {
     observed.job = Unreadable(object);
   }
   TrimMetadata(observed.job.metadata);
+  observed.owned_metadata = HeldMetadata(object);
   if (valid.ok()) return observed;
   observed.invalid = Shortened(std::string(valid.message()), kLongestFault, " …");
   // No pods are made of it, and it may be invalid because they are too large to be held.

@@ -81,6 +81,8 @@ struct CreateFault {
 struct ObservedJob {
   api::TrainingJob job;                // with defaults
   std::optional<std::string> invalid;  // why the spec cannot be used
+  // HeldMetadata of the object; nothing: too large to be held.
+  std::optional<std::string> owned_metadata = std::nullopt;
 };
 
 struct Observed : ObservedJob {

@@ -167,6 +167,8 @@ class Reconciler {
                           Context& context);
   absl::Status DeletePodOf(const DeletePod& pod, Context& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, Context& context);
+  // The metadata of a write of the job's status. Asks the server for what is too large to be held.
+  absl::StatusOr<kube::Object> MetadataOfStatus(const Context& context);
   void NoteWriteTime(Duration took);
   Memory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);

@@ -11,6 +11,7 @@
 #include "operator/controller/build_service.h"
 #include "operator/controller/build_token_secret.h"
 #include "operator/controller/gang.h"
+#include "operator/controller/held_metadata.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/status.h"
@@ -366,15 +367,32 @@ void Reconciler::NoteWriteTime(Duration took) {
   write_time_ += (took - write_time_) / 8;  // the last eight or so
 }
 
+absl::StatusOr<kube::Object> Reconciler::MetadataOfStatus(const Context& context) {
+  const api::ObjectMeta& job = context.observed.job.metadata;
+  kube::Object metadata;
+  if (context.observed.owned_metadata) {
+    metadata = kube::Object::parse(*context.observed.owned_metadata);
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object live,
+                              client_.Get(kTrainingJobKind, {job.namespace_name, job.name}));
+    metadata = OwnedMetadata(live);
+  }
+  metadata["name"] = job.name;
+  metadata["namespace"] = job.namespace_name;
+  metadata["uid"] = job.uid;
+  metadata["resourceVersion"] = job.resource_version;
+  return metadata;
+}
+
 absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
-  // The server takes the status alone, and would decode, default and compare a spec for nothing.
-  // Metadata that were left out would count as taken away from those who manage them.
+  LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object metadata, MetadataOfStatus(context));
   api::TrainingJob job;
-  job.metadata = context.observed.job.metadata;
   job.status = status;
-  const auto body = [&job] {
+  // The server takes the status alone, and would decode, default and compare a spec for nothing.
+  const auto body = [&] {
     kube::Object object = api::TrainingJobToJson(job);
     object.erase("spec");
+    object["metadata"] = metadata;
     return object;
   };
   const SteadyTime start = clock_.SteadyNow();

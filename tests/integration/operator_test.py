@@ -149,9 +149,13 @@ class OperatorTest(unittest.TestCase):
             return found if found.get("status", {}).get("conditions") else None
         written = eventually(seen)
         self.assertEqual(created["spec"], written["spec"])
+        managed = []
         for found in (created, written):
-            del found["metadata"]["resourceVersion"], found["metadata"]["managedFields"]
+            del found["metadata"]["resourceVersion"]
+            managed.append([entry["fieldsV1"] for entry in found["metadata"].pop("managedFields")
+                            if entry.get("subresource") != "status"])
         self.assertEqual(created["metadata"], written["metadata"])
+        self.assertEqual(*managed, "who wrote a label or the spec goes on owning it")
 
     def test_a_server_that_cannot_be_reached_is_named_and_no_reason_to_restart(self):
         config = json.loads(server().kubeconfig.read_text())

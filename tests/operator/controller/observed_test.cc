@@ -233,6 +233,7 @@ TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
   EXPECT_TRUE(held.job.metadata.annotations.empty());
   EXPECT_EQ(held.job.metadata.labels,
             decltype(held.job.metadata.labels)({{"kueue.x-k8s.io/queue-name", "q"}}));
+  EXPECT_FALSE(held.owned_metadata) << "200 KB";
 }
 
 TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
