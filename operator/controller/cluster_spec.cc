@@ -34,8 +34,8 @@ OrderedJson SparseCluster(const api::TrainingJob& job, const Addresses& addresse
   return cluster;
 }
 
-OrderedJson FullCluster(const api::TrainingJob& job, const Addresses& addresses,
-                        bool with_evaluators) {
+OrderedJson WholeCluster(const api::TrainingJob& job, const Addresses& addresses,
+                         bool with_evaluators) {
   OrderedJson cluster = OrderedJson::object();
   for (const api::Role role : {api::Role::kChief, api::Role::kParameterServer, api::Role::kWorker,
                                api::Role::kEvaluator}) {
@@ -49,20 +49,22 @@ OrderedJson FullCluster(const api::TrainingJob& job, const Addresses& addresses,
 }  // namespace
 
 ClusterSpec::ClusterSpec(const api::TrainingJob& job, const Addresses& addresses)
-    : job_(job),
-      addresses_(addresses),
-      trainers_(FullCluster(job, addresses, /*with_evaluators=*/false).dump()) {
-  if (ReplicaCount(job, api::Role::kEvaluator) > 0) {
-    evaluators_ = FullCluster(job, addresses, /*with_evaluators=*/true).dump();
-  }
+    : job_(job), addresses_(addresses) {}
+
+const std::string& ClusterSpec::FullCluster(bool with_evaluators) const {
+  Text& text = with_evaluators ? evaluators_ : trainers_;
+  std::call_once(text.written, [this, with_evaluators, &text] {
+    text.json = WholeCluster(job_, addresses_, with_evaluators).dump();
+  });
+  return text.json;
 }
 
 std::string ClusterSpec::TfConfig(const Replica& replica) const {
-  const bool is_sparse = IsSparse(job_, replica.role);
-  const std::string own = is_sparse ? SparseCluster(job_, addresses_, replica).dump() : "";
-  const std::string& full = replica.role == api::Role::kEvaluator ? evaluators_ : trainers_;
+  const std::string cluster = IsSparse(job_, replica.role)
+                                  ? SparseCluster(job_, addresses_, replica).dump()
+                                  : FullCluster(replica.role == api::Role::kEvaluator);
   return fmt::format(R"({{"cluster":{},"task":{{"type":"{}","index":{}}},"environment":"cloud"}})",
-                     is_sparse ? own : full, api::RoleName(replica.role), replica.index);
+                     cluster, api::RoleName(replica.role), replica.index);
 }
 
 }  // namespace lockstep::controller

@@ -40,7 +40,8 @@ class Kubelet:
         self._changed = threading.Condition()
         self._stopped = False
         self._watching = server().connect(headers, timeout=3600)
-        version = self._watching.call("GET", self._pods)[1]["metadata"]["resourceVersion"]
+        self._seen = set()  # uids of pods
+        version = self._list()
         self._threads = [threading.Thread(target=self._watch, args=(version,))]
         self._threads += [threading.Thread(target=self._speak) for _ in range(self.THREADS)]
         for thread in self._threads:
@@ -55,15 +56,30 @@ class Kubelet:
             thread.join()
         self._watching.close()
 
+    def _list(self):
+        """Plans the lives of pods that are new, and returns the version to watch from."""
+        listed = self._watching.call("GET", self._pods)[1]
+        for pod in listed["items"]:
+            self._meet(pod)
+        return listed["metadata"]["resourceVersion"]
+
+    def _meet(self, pod):
+        if pod["metadata"]["uid"] not in self._seen:
+            self._seen.add(pod["metadata"]["uid"])
+            self._plan(pod, iter(self._life(pod)))
+
     def _watch(self, version):
-        try:
-            for line in self._watching.send("GET", f"{self._pods}?watch=1&resourceVersion={version}"):
-                event = json.loads(line)
-                if event["type"] == "ADDED":
-                    self._plan(event["object"], iter(self._life(event["object"])))
-        except (OSError, ValueError, http.client.HTTPException):
-            if not self._stopped:
-                raise
+        """The server ends a watch whose reader is slow; what was missed is listed."""
+        while not self._stopped:
+            try:
+                for line in self._watching.send("GET", f"{self._pods}?watch=1&resourceVersion={version}"):
+                    event = json.loads(line)
+                    if event["type"] == "ADDED":
+                        self._meet(event["object"])
+                version = self._list()
+            except (OSError, ValueError, KeyError, http.client.HTTPException):
+                if not self._stopped:
+                    raise
 
     def _plan(self, pod, said):
         step = next(said, None)
