@@ -4,12 +4,14 @@ import argparse
 import gzip
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -31,6 +33,7 @@ bench = load("bench/bench")
 gen_api_reference = load("gen-api-reference")
 gen_crd = load("gen-crd")
 yardstick = load("yardstick")
+image_base = load("image-base")
 image_records = load("image-records")
 aarch64 = load("../tests/aarch64/run")
 
@@ -203,6 +206,65 @@ Version: 1
         done = self.run_tool("root", stray)
         self.assertNotEqual(0, done.returncode)
         self.assertIn("libstray.so.1 comes from", done.stderr)
+
+
+class ImageBaseTest(unittest.TestCase):
+    """On an image of a few files, as `docker export` prints it."""
+
+    # Where packages say that their files are; since Debian 12 bin and lib are links into usr.
+    FILES = {"libc6": "/lib/x86_64-linux-gnu/libc.so.6", "dash": "/bin/dash", "coreutils": "/bin/ls",
+             "libgmp10": "/usr/share/doc/libgmp10/copyright", "apt": "/usr/bin/apt"}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.rootfs = self.folder / "rootfs"
+
+    def make(self, without=""):
+        packages = [name for name in (*image_base.KEPT, "apt") if name != without]
+        status = "\n".join(f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n"
+                           "Conffiles:\n /etc/x 0123\n" for name in packages)
+        with tarfile.open(self.folder / "tar", "w") as tar:
+            for path, text in (("var/lib/dpkg/status", status), ("etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
+                               ("etc/group", "root:x:0:\n"), ("etc/nsswitch.conf", "hosts: files dns\n")):
+                self.add(tar, path, text)
+            for name in packages:
+                listed = ["/.", *filter(None, [self.FILES.get(name)])]
+                self.add(tar, f"var/lib/dpkg/info/{name}.list", "\n".join(listed) + "\n")
+                for path in listed[1:]:
+                    self.add(tar, image_base.inside(path), name, mode=0o6755)
+        return subprocess.run([str(TOOLS / "image-base"), str(self.folder / "tar"), str(self.rootfs)],
+                              stderr=subprocess.PIPE, text=True, check=False)
+
+    @staticmethod
+    def add(tar, path, text, mode=0o644):
+        member = tarfile.TarInfo(path)
+        member.size, member.mode = len(text.encode()), mode
+        tar.addfile(member, io.BytesIO(text.encode()))
+
+    def test_what_a_program_needs_is_kept_and_nothing_else(self):
+        done = self.make()
+        self.assertEqual(0, done.returncode, done.stderr)
+        for path, text in (("lib/x86_64-linux-gnu/libc.so.6", "libc6"), ("bin/dash", "dash"),
+                           ("usr/share/doc/libgmp10/copyright", "libgmp10")):
+            self.assertEqual(text, (self.rootfs / path).read_text())
+        self.assertEqual(0o755, (self.rootfs / "usr/bin/ls").stat().st_mode & 0o7777)
+        self.assertIn("nonroot:x:65532:65532:", (self.rootfs / "etc/passwd").read_text())
+        self.assertEqual("hosts: files dns\n", (self.rootfs / "etc/nsswitch.conf").read_text())
+        self.assertFalse(list(self.rootfs.glob("**/*apt*")))
+
+    def test_each_package_has_its_record(self):
+        self.make()
+        records = {path.name: path.read_text() for path in (self.rootfs / "var/lib/dpkg/status.d").iterdir()}
+        self.assertEqual(set(image_base.KEPT), set(records))
+        self.assertEqual("Package: dash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n",
+                         records["dash"])
+
+    def test_an_image_without_a_needed_package_is_refused_by_name(self):
+        done = self.make(without="coreutils")
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("found no package coreutils", done.stderr)
 
 
 class InContainerTest(unittest.TestCase):

@@ -8,6 +8,7 @@ from steps import Skipped, expect
 
 OWN, OTHER = "e2e-policy", "e2e-strangers"
 PORTS = {"2222": "rendezvous", "8080": "metrics"}
+DEBIAN = os.environ.get("BASE_IMAGE", "debian:bookworm-slim")
 ENGINE = os.environ.get("E2E_POLICY_ENGINE")  # what to apply to a cluster whose network enforces none
 
 
@@ -15,6 +16,7 @@ def run(cluster):
     steps = cluster.steps
     with steps.step("the operator, two namespaces, a stranger in each", 150):
         cluster.install()
+        cluster.load_images(DEBIAN)
         for namespace in (OWN, OTHER):
             make_namespace(cluster, namespace)
             cluster.apply(stranger(namespace))
@@ -63,8 +65,10 @@ def clean_up(cluster):
 
 
 def stranger(namespace):
-    """A pod that does nothing, of the same image as trainers: it has a shell."""
+    """A pod that does nothing, with a shell that opens connections, which the trainer's image has not."""
     spec = program_job("stranger", "sleep 3600")["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
+    spec["containers"][0]["image"] = DEBIAN
+    spec["securityContext"]["runAsUser"] = 65532
     return {"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "stranger", "namespace": namespace, "labels": {"app": "stranger"}},
             "spec": spec}
