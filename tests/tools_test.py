@@ -110,11 +110,11 @@ class BuildTest(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def build(self, deps="/deps"):
-        done = subprocess.run([self.folder / "tools/build", "release", "1"], stdout=subprocess.PIPE,
+    def build(self, deps="/deps", tree=None, code=0):
+        done = subprocess.run([(tree or self.folder) / "tools/build", "release", "1"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False,
                               env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
-        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(code, done.returncode, done.stderr)
         return done.stderr
 
     def configured(self):
@@ -138,6 +138,31 @@ class BuildTest(unittest.TestCase):
     def test_what_was_made_with_libraries_elsewhere_is_made_again(self):
         self.build()
         self.assertIn("/elsewhere", self.build(deps="/elsewhere"))
+        self.assertEqual(2, self.configured())
+
+    def test_what_an_interrupted_removal_has_left_is_not_built_on(self):
+        self.build()
+        (self.folder / "build/release/object").touch()
+        self.program("c++", "echo compiler 14")
+        self.program("rm", 'for last; do :; done; test ! -e "$last" || ! /bin/rm -f "$last/.made-with"')
+        self.build(code=1)
+        (self.folder / "rm").unlink()
+        self.build()
+        self.assertEqual(2, self.configured())
+        self.assertFalse((self.folder / "build/release/object").exists())
+        self.assertEqual(["release"], [path.name for path in (self.folder / "build").iterdir() if path.is_dir()])
+
+    def test_the_build_of_another_tree_is_made_again(self):
+        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja; '
+                              'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt')
+        self.build()
+        self.assertEqual("", self.build())
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "copy")
+            shutil.copytree(self.folder, copy)
+            (copy / "build/release/object").touch()
+            self.assertIn(f"was made of {self.folder}", self.build(tree=copy))
+            self.assertFalse((copy / "build/release/object").exists())
         self.assertEqual(2, self.configured())
 
 
