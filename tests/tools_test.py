@@ -166,6 +166,48 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(2, self.configured())
 
 
+class SetupTest(unittest.TestCase):
+    """With a python3 whose environments hold a pip that writes down that it was called."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.program("uname", "echo x86_64")
+        self.python("3.11")
+
+    def program(self, name, script):
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def python(self, version):
+        self.program("python3", f"""case "$1" in
+  -c) echo python{version} ;;
+  -m) mkdir -p "$3/bin" "$3/lib/python{version}"
+      echo "echo {version} >>{self.folder}/installed" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
+esac""")
+
+    def installed(self):
+        """The Pythons for which pip has installed something, one for each time."""
+        done = subprocess.run([TOOLS / "setup", "peers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, check=False,
+                              env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
+                                   "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
+        self.assertEqual(0, done.returncode, done.stderr)
+        return (self.folder / "installed").read_text().split()
+
+    def test_the_peers_are_installed_once(self):
+        self.assertEqual(["3.11"], self.installed())
+        self.assertEqual(["3.11"], self.installed())
+
+    def test_the_peers_of_another_debians_python_are_installed_again(self):
+        self.installed()
+        self.python("3.13")
+        self.assertEqual(["3.11", "3.13"], self.installed())
+        self.assertFalse((self.folder / "deps/peers/lib/python3.11").exists())
+
+
 class ImageRecordsTest(unittest.TestCase):
     BASE = """Package: base-files
 Status: install ok installed
