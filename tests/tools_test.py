@@ -208,6 +208,35 @@ esac""")
         self.assertFalse((self.folder / "deps/peers/lib/python3.11").exists())
 
 
+@unittest.skipUnless(os.geteuid() == 0, "tests/e2e/debian/run is for root")
+class DebianRunTest(unittest.TestCase):
+    """With a git that lists no files, and an unshare that runs nothing but writes the log of a replica."""
+
+    FIRST_STEP = '{"time":"2100-01-01T00:00:00.5Z","message":"first step of the generation"}'
+
+    def call(self, log):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "root").mkdir()
+            for name, script in (("debootstrap", ""), ("git", ""), ("unshare", f"""logs=$8/lockstep/runs/mnist/logs/mnist-chief-0
+[ "$9" != "make run" ] || {{ mkdir -p $logs; echo '{log}' >$logs/0.log; }}""")):
+                path = pathlib.Path(folder, name)
+                path.write_text(f"#!/bin/sh\n{script}\n")
+                path.chmod(0o755)
+            return subprocess.run([TOOLS / "../tests/e2e/debian/run", "--root", f"{folder}/root", "12"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                                  env={**os.environ, "PATH": f"{folder}:/usr/bin:/bin"})
+
+    def test_the_first_step_is_timed(self):
+        done = self.call(self.FIRST_STEP)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"make run to its first step: \d+\.\d s")
+
+    def test_a_run_without_a_step_does_not_pass(self):
+        done = self.call('{"message":"nothing"}')
+        self.assertNotEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("passed", done.stderr)
+
+
 class ImageRecordsTest(unittest.TestCase):
     BASE = """Package: base-files
 Status: install ok installed
