@@ -478,6 +478,7 @@ class YardstickTest(unittest.TestCase):
         for cgroup, files, cores in (
                 ("0::/a/b\n", {"a/cpu.max": "150000 100000\n", "a/b/cpu.max": "max 100000\n"}, 1.5),
                 ("0::/\n", {}, float("inf")),
+                (None, {}, float("inf")),
                 ("0::/\n", {"cpu.max": "50000 100000\n"}, 0.5),
                 ("3:cpu,cpuacct:/c\n2:memory:/c\n0::/\n",
                  {"cpu/c/cpu.cfs_quota_us": "66000\n", "cpu/c/cpu.cfs_period_us": "100000\n",
@@ -485,7 +486,8 @@ class YardstickTest(unittest.TestCase):
             with self.subTest(cgroup), tempfile.TemporaryDirectory() as folder:
                 root = pathlib.Path(folder)
                 (root / "proc/self").mkdir(parents=True)
-                (root / "proc/self/cgroup").write_text(cgroup)
+                if cgroup is not None:
+                    (root / "proc/self/cgroup").write_text(cgroup)
                 for name, text in files.items():
                     path = root / "sys/fs/cgroup" / name
                     path.parent.mkdir(parents=True, exist_ok=True)
