@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
 
@@ -536,6 +537,8 @@ class BenchTest(unittest.TestCase):
             said = [sys.executable, "-c", "print('{\"images_per_second\": 5, \"version\": \"2.0\"}')"]
             self.assertEqual(5, one._speed("pytorch", [one._start(said, one.cpus)]))
             told = bench.circumstances(one)
+            with unittest.mock.patch.dict(os.environ, PATH=folder):
+                self.assertEqual("trainer 1.2", one.version(), "where there is no git")
         self.assertEqual("2.0", told["versions"]["pytorch"])
         self.assertRegex(told["versions"]["lockstep"], r"^trainer 1\.2")
         self.assertRegex(told["date"], r"^\d{4}-\d\d-\d\d$")
