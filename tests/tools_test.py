@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
 
@@ -110,11 +111,11 @@ class BuildTest(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def build(self, deps="/deps"):
-        done = subprocess.run([self.folder / "tools/build", "release", "1"], stdout=subprocess.PIPE,
+    def build(self, deps="/deps", tree=None, code=0):
+        done = subprocess.run([(tree or self.folder) / "tools/build", "release", "1"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False,
                               env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
-        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(code, done.returncode, done.stderr)
         return done.stderr
 
     def configured(self):
@@ -139,6 +140,102 @@ class BuildTest(unittest.TestCase):
         self.build()
         self.assertIn("/elsewhere", self.build(deps="/elsewhere"))
         self.assertEqual(2, self.configured())
+
+    def test_what_an_interrupted_removal_has_left_is_not_built_on(self):
+        self.build()
+        (self.folder / "build/release/object").touch()
+        self.program("c++", "echo compiler 14")
+        self.program("rm", 'for last; do :; done; test ! -e "$last" || ! /bin/rm -f "$last/.made-with"')
+        self.build(code=1)
+        (self.folder / "rm").unlink()
+        self.build()
+        self.assertEqual(2, self.configured())
+        self.assertFalse((self.folder / "build/release/object").exists())
+        self.assertEqual(["release"], [path.name for path in (self.folder / "build").iterdir() if path.is_dir()])
+
+    def test_the_build_of_another_tree_is_made_again(self):
+        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja; '
+                              'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt')
+        self.build()
+        self.assertEqual("", self.build())
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "copy")
+            shutil.copytree(self.folder, copy)
+            (copy / "build/release/object").touch()
+            self.assertIn(f"was made of {self.folder}", self.build(tree=copy))
+            self.assertFalse((copy / "build/release/object").exists())
+        self.assertEqual(2, self.configured())
+
+
+class SetupTest(unittest.TestCase):
+    """With a python3 whose environments hold a pip that writes down that it was called."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.program("uname", "echo x86_64")
+        self.python("3.11")
+
+    def program(self, name, script):
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def python(self, version):
+        self.program("python3", f"""case "$1" in
+  -c) echo python{version} ;;
+  -m) mkdir -p "$3/bin" "$3/lib/python{version}"
+      echo "echo {version} >>{self.folder}/installed" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
+esac""")
+
+    def installed(self):
+        """The Pythons for which pip has installed something, one for each time."""
+        done = subprocess.run([TOOLS / "setup", "peers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, check=False,
+                              env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
+                                   "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
+        self.assertEqual(0, done.returncode, done.stderr)
+        return (self.folder / "installed").read_text().split()
+
+    def test_the_peers_are_installed_once(self):
+        self.assertEqual(["3.11"], self.installed())
+        self.assertEqual(["3.11"], self.installed())
+
+    def test_the_peers_of_another_debians_python_are_installed_again(self):
+        self.installed()
+        self.python("3.13")
+        self.assertEqual(["3.11", "3.13"], self.installed())
+        self.assertFalse((self.folder / "deps/peers/lib/python3.11").exists())
+
+
+@unittest.skipUnless(os.geteuid() == 0, "tests/e2e/debian/run is for root")
+class DebianRunTest(unittest.TestCase):
+    """With a git that lists no files, and an unshare that runs nothing but writes the log of a replica."""
+
+    FIRST_STEP = '{"time":"2100-01-01T00:00:00.5Z","message":"first step of the generation"}'
+
+    def call(self, log):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "root").mkdir()
+            for name, script in (("debootstrap", ""), ("git", ""), ("unshare", f"""logs=$8/lockstep/runs/mnist/logs/mnist-chief-0
+[ "$9" != "make run" ] || {{ mkdir -p $logs; echo '{log}' >$logs/0.log; }}""")):
+                path = pathlib.Path(folder, name)
+                path.write_text(f"#!/bin/sh\n{script}\n")
+                path.chmod(0o755)
+            return subprocess.run([TOOLS / "../tests/e2e/debian/run", "--root", f"{folder}/root", "12"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                                  env={**os.environ, "PATH": f"{folder}:/usr/bin:/bin"})
+
+    def test_the_first_step_is_timed(self):
+        done = self.call(self.FIRST_STEP)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"make run to its first step: \d+\.\d s")
+
+    def test_a_run_without_a_step_does_not_pass(self):
+        done = self.call('{"message":"nothing"}')
+        self.assertNotEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("passed", done.stderr)
 
 
 class ImageRecordsTest(unittest.TestCase):
@@ -382,6 +479,7 @@ class YardstickTest(unittest.TestCase):
         for cgroup, files, cores in (
                 ("0::/a/b\n", {"a/cpu.max": "150000 100000\n", "a/b/cpu.max": "max 100000\n"}, 1.5),
                 ("0::/\n", {}, float("inf")),
+                (None, {}, float("inf")),
                 ("0::/\n", {"cpu.max": "50000 100000\n"}, 0.5),
                 ("3:cpu,cpuacct:/c\n2:memory:/c\n0::/\n",
                  {"cpu/c/cpu.cfs_quota_us": "66000\n", "cpu/c/cpu.cfs_period_us": "100000\n",
@@ -389,7 +487,8 @@ class YardstickTest(unittest.TestCase):
             with self.subTest(cgroup), tempfile.TemporaryDirectory() as folder:
                 root = pathlib.Path(folder)
                 (root / "proc/self").mkdir(parents=True)
-                (root / "proc/self/cgroup").write_text(cgroup)
+                if cgroup is not None:
+                    (root / "proc/self/cgroup").write_text(cgroup)
                 for name, text in files.items():
                     path = root / "sys/fs/cgroup" / name
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -438,6 +537,8 @@ class BenchTest(unittest.TestCase):
             said = [sys.executable, "-c", "print('{\"images_per_second\": 5, \"version\": \"2.0\"}')"]
             self.assertEqual(5, one._speed("pytorch", [one._start(said, one.cpus)]))
             told = bench.circumstances(one)
+            with unittest.mock.patch.dict(os.environ, PATH=folder):
+                self.assertEqual("trainer 1.2", one.version(), "where there is no git")
         self.assertEqual("2.0", told["versions"]["pytorch"])
         self.assertRegex(told["versions"]["lockstep"], r"^trainer 1\.2")
         self.assertRegex(told["date"], r"^\d{4}-\d\d-\d\d$")

@@ -13,6 +13,7 @@ struct Onednn;  // onednn.h
 
 // Shared by all ops of a back end, which outlives them.
 struct Device {
+  // Throws DeviceError if the processor has not what every kernel needs.
   explicit Device(int thread_count);
 
   // Makes OpenMP, and so oneDNN, use `threads` in the calling thread. Cheap; before every primitive

@@ -9,7 +9,7 @@
 
 namespace lockstep::train::cpu {
 
-// From the narrowest to the widest. kBaseline: x86-64-v2, or what every processor of another
+// From the narrowest to the widest. kBaseline: SSE4.1, or what every processor of another
 // architecture has (NEON on 64-bit ARM), which has no other.
 enum class Isa { kBaseline, kAvx2, kAvx512 };
 
@@ -149,7 +149,9 @@ struct Kernels {
               std::int64_t size);
 };
 
-// The widest that this machine has.
+// Empty, or what this machine lacks even for kBaseline: such as "SSE4.1".
+const char* MissingForBaseline();
+// The widest that this machine has, if it lacks nothing for kBaseline.
 Isa BestIsa();
 // The machine must have `isa`.
 const Kernels& KernelsFor(Isa isa);

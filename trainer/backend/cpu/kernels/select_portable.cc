@@ -4,6 +4,10 @@
 
 namespace lockstep::train::cpu {
 
+const char* MissingForBaseline() {
+  return "";
+}
+
 Isa BestIsa() {
   return Isa::kBaseline;
 }

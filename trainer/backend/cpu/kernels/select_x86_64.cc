@@ -2,6 +2,10 @@
 
 namespace lockstep::train::cpu {
 
+const char* MissingForBaseline() {
+  return __builtin_cpu_supports("sse4.1") ? "" : "SSE4.1";
+}
+
 Isa BestIsa() {
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512dq")) {
