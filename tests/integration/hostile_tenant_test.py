@@ -4,11 +4,13 @@ import contextlib
 import http.client
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
 import re
 import threading
 import time
+import typing
 import unittest
 
 from account import MANIFESTS, install, start_operator
@@ -236,16 +238,6 @@ class Tenant:
         for thread in self._threads:
             thread.join()
 
-    def wait_for_rounds(self, operator):
-        """Until each attack has gone through one more, or failed."""
-        before = dict(self.rounds)
-        end = time.monotonic() + LIMIT
-        while not self.faults and any(self.rounds[name] == count for name, count in before.items()):
-            check_alive(operator)
-            if time.monotonic() > end:
-                raise AssertionError(f"not all attacks went on within {LIMIT} s: {before} {self.rounds}")
-            time.sleep(0.1)
-
     def _repeat(self, name, attack):
         connection = server().connect(MALLORY)
         kept = collections.deque()
@@ -262,6 +254,89 @@ class Tenant:
         except (AssertionError, OSError, KeyError) as fault:
             self.faults.append(f"{name}: {fault!r}")
         connection.close()
+
+
+def choose_victims(waves):
+    """Each job in turn, with those that run among them."""
+    connection = server().connect()
+    with contextlib.closing(connection):
+        for i, wave in itertools.cycle(itertools.product(range(JOBS), waves)):
+            code, found = connection.call("GET", f"{jobs(HONEST)}/{wave}-{i}")
+            if code == 200:
+                yield found["metadata"]
+
+
+def live_as_tenant(pipe):
+    """Begins when told to; then says at each question how often each attack was made, and what went wrong."""
+    if pipe.recv() != "begin":
+        return
+    attacks = {attack.__name__: attack for attack in (
+        nest, swell_a_pod, swell_a_job, storm, churn, lie, outlast)}
+    trainers = Trainers()
+    victims = choose_victims(("before", "beside"))
+    attacks["forge"] = lambda attack: forge(attack, next(victims))
+    attacks["mislead"] = lambda attack: mislead(attack, trainers)
+    kubelet = Kubelet(HOSTILE, hostile_life)
+    tenant = Tenant(attacks)
+    while pipe.recv() != "stop":
+        pipe.send((tenant.rounds, tenant.faults))
+    tenant.stop()
+    kubelet.stop()
+    trainers.stop()
+    victims.close()
+    pipe.send((tenant.rounds, tenant.faults))
+
+
+class TenantProcess:
+    """The tenant in a process of his own: his threads do not hold up those that play the other one's nodes."""
+
+    def __init__(self):
+        self._pipe, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("fork").Process(target=live_as_tenant, args=(theirs,))
+        self._process.start()
+        theirs.close()
+
+    def begin(self):
+        self._pipe.send("begin")
+
+    def wait_for_rounds(self, operator):
+        """Until each attack has gone through one more, or failed."""
+        before = self._ask("how far")[0]
+        end = time.monotonic() + LIMIT
+        while True:
+            rounds, faults = self._ask("how far")
+            if faults or all(rounds[name] > count for name, count in before.items()):
+                return
+            check_alive(operator)
+            if time.monotonic() > end:
+                raise AssertionError(f"not all attacks went on within {LIMIT} s: {before} {rounds}")
+            time.sleep(0.1)
+
+    def finish(self):
+        """(how often each attack was made, what went wrong)"""
+        answer = self._ask("stop")
+        self._process.join()
+        return answer
+
+    def stop(self):
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+
+    def _ask(self, question):
+        self._pipe.send(question)
+        return self._pipe.recv()
+
+
+class Wave(typing.NamedTuple):
+    """Seconds: from the first job's submission to the last one's end; from when a job was there to its end."""
+
+    whole: float
+    median: float
+    slowest: float
+
+    def __str__(self):
+        return f"{self.whole:.1f} s (a job: {self.median:.1f} s, the slowest {self.slowest:.1f} s)"
 
 
 class HostileTenantTest(unittest.TestCase):
@@ -294,21 +369,11 @@ class HostileTenantTest(unittest.TestCase):
         self.addCleanup(started.stop)
         return started
 
-    @staticmethod
-    def choose_victims(waves):
-        """Each job in turn, with those that run among them."""
-        connection = server().connect()
-        with contextlib.closing(connection):
-            for i, wave in itertools.cycle(itertools.product(range(JOBS), waves)):
-                code, found = connection.call("GET", f"{jobs(HONEST)}/{wave}-{i}")
-                if code == 200:
-                    yield found["metadata"]
-
     def run_wave(self, name, operator):
-        """How many seconds honest jobs took, all submitted at once."""
+        """Honest jobs, submitted one after the other. How long they took, as a Wave."""
         connection = server().connect()
         self.addCleanup(connection.close)
-        begin = time.monotonic()
+        begin, created, ended = time.monotonic(), {}, {}
         for i in range(JOBS):
             if i % 4:
                 made = job(f"{name}-{i}", replicaSpecs={"Worker": role(WORKERS)})
@@ -317,49 +382,49 @@ class HostileTenantTest(unittest.TestCase):
             made["metadata"].pop("namespace")
             code, answer = connection.call("POST", jobs(HONEST), made)
             self.assertEqual(201, code, answer.get("message"))
-        while True:
-            found = connection.call("GET", jobs(HONEST))[1]["items"]
-            found = [entry for entry in found if entry["metadata"]["name"].startswith(name)]
-            ended = [entry for entry in found if is_terminal(entry)]
-            if len(ended) == JOBS:
-                break
+            created[f"{name}-{i}"] = time.monotonic()
+            self.note_ended(connection, created, ended)
+        while len(ended) < JOBS:
             check_alive(operator)
             self.assertLess(time.monotonic() - begin, LIMIT, f"{len(ended)} of {JOBS} jobs have ended")
-            time.sleep(0.2)
-        took = time.monotonic() - begin
-        for entry in ended:
+            time.sleep(0.1)
+            self.note_ended(connection, created, ended)
+        seconds = sorted(when - created[job_name] for job_name, when in ended.items())
+        return Wave(whole=time.monotonic() - begin, median=seconds[JOBS // 2], slowest=seconds[-1])
+
+    def note_ended(self, connection, created, ended):
+        """When each job was first seen to have ended."""
+        for entry in connection.call("GET", jobs(HONEST))[1]["items"]:
+            job_name = entry["metadata"]["name"]
+            if job_name not in created or job_name in ended or not is_terminal(entry):
+                continue
+            ended[job_name] = time.monotonic()
             status = entry["status"]
             self.assertEqual("Succeeded", status["state"], status)
             self.assertEqual({}, {key: count for key, count in status.get("restarts", {}).items() if count})
             self.assertNotIn("failure", status)
-        return took
 
     def test_the_jobs_of_others_run_at_half_the_speed_at_least_and_are_charged_nothing(self):
+        tenant = self.start(TenantProcess())  # before there are threads
         # Without a Lease: on a busy machine an API server that is slow for everybody would end it.
         operator = start_operator("--leader-elect=false")
         self.addCleanup(operator.kill)
         self.start(Kubelet(HONEST, honest_life))
-        self.start(Kubelet(HOSTILE, hostile_life))
         before = self.run_wave("before", operator)
-        victims = self.choose_victims(("before", "beside"))
-        self.addCleanup(victims.close)
-        trainers = self.start(Trainers())
-        attacks = {attack.__name__: attack for attack in (
-            nest, swell_a_pod, swell_a_job, storm, churn, lie, outlast)}
-        attacks["forge"] = lambda attack: forge(attack, next(victims))
-        attacks["mislead"] = lambda attack: mislead(attack, trainers)
-        tenant = self.start(Tenant(attacks))
+        tenant.begin()
         tenant.wait_for_rounds(operator)
         beside = self.run_wave("beside", operator)
         tenant.wait_for_rounds(operator)
-        tenant.stop()
+        rounds, faults = tenant.finish()
         memory = peak_memory(operator.process.pid)
-        self.assertEqual([], tenant.faults, f"{tenant.rounds}, {memory / 1e6:.1f} MB")
+        self.assertEqual([], faults, f"{rounds}, {memory / 1e6:.1f} MB")
         after = self.run_wave("after", operator)
-        print(f"{JOBS} jobs: {before:.1f} s before, {beside:.1f} s beside {tenant.rounds}, {after:.1f} s after; "
+        print(f"{JOBS} jobs: {before} before, {beside} beside {rounds}, {after} after; "
               f"the operator: {memory / 1e6:.1f} MB at most")
         self.assertLess(memory, MEMORY)
-        self.assertLess(beside, 2 * max(before, after))
+        # The whole wave is not compared: he fills the API server's time, and it takes new jobs slowly then.
+        self.assertLess(beside.median, 2 * max(before.median, after.median))
+        self.assertLess(beside.slowest, 2 * max(before.slowest, after.slowest))
 
 
 if __name__ == "__main__":
