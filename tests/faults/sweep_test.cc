@@ -62,7 +62,10 @@ class Life {
       ActAsUser();
       return expected == nullptr ? State() == scenario_.end : Look() == *expected;
     });
-    if (expected == nullptr) AwaitRest();  // what follows the end, too
+    if (expected == nullptr) {  // what follows the end, too
+      AwaitRest();
+      AwaitCollection();
+    }
     first_writes = OwnWrites();
     EXPECT_TRUE(ended) << "state: " << State();
     if (expected != nullptr) {
@@ -143,6 +146,12 @@ class Life {
       AwaitBarrier();
       EXPECT_TRUE(Eventually([this] { return process_->IsIdle(); }));
     } while (OwnWrites() != before && !::testing::Test::HasFailure());
+  }
+
+  // A deleted job's objects go after it, in the background.
+  void AwaitCollection() {
+    if (!State().empty()) return;
+    EXPECT_TRUE(Eventually([this] { return Look().objects.empty(); }));
   }
 
   std::size_t OwnWrites() {
