@@ -6,7 +6,6 @@ namespace lockstep::controller {
 namespace {
 
 constexpr std::size_t kLongest = 4096;
-constexpr char kAppliedCopy[] = "kubectl.kubernetes.io/last-applied-configuration";
 
 }  // namespace
 
@@ -17,9 +16,6 @@ kube::Object OwnedMetadata(kube::Object metadata) {
     const auto found = metadata.find(key);
     // What is no object and no list stands for more than was read.
     if (found != metadata.end() && found->is_structured()) owned[key] = std::move(*found);
-  }
-  if (const auto annotations = owned.find("annotations"); annotations != owned.end()) {
-    annotations->erase(kAppliedCopy);
   }
   return owned;
 }

@@ -157,6 +157,20 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(created["metadata"], written["metadata"])
         self.assertEqual(*managed, "who wrote a label or the spec goes on owning it")
 
+    def test_a_job_that_was_applied_can_be_applied_by_the_server_from_then_on(self):
+        """kubectl takes its own fields over, and so removes what is no longer said, if it is still seen
+        to have applied the job."""
+        self.start("--leader-elect=false")
+        applied = job("applied", runPolicy={"backoffLimit": 3})
+        applied["metadata"]["labels"] = {"team": "vision"}
+        server().kubectl("apply", "-f", "-", stdin=json.dumps(applied))
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", JOBS + "/applied")
+        eventually(lambda: server().call("GET", JOBS + "/applied")[1].get("status", {}).get("conditions"))
+        del applied["metadata"]["labels"]
+        server().kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(applied))
+        self.assertNotIn("labels", server().call("GET", JOBS + "/applied")[1]["metadata"])
+
     def test_a_server_that_cannot_be_reached_is_named_and_no_reason_to_restart(self):
         config = json.loads(server().kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
