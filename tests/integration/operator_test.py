@@ -1,4 +1,5 @@
 """The operator's process against a real API server: leading, waiting, stopping, losing the lease."""
+import atexit
 import json
 import re
 import signal
@@ -35,6 +36,7 @@ class Operator:
             [program, "--kubeconfig", kubeconfig or server().kubeconfig, "--metrics-bind-address",
              "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", *flags],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        atexit.register(self.kill)  # an interrupted test does not clean up
         self.log = []
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
