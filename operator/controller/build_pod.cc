@@ -46,6 +46,11 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   labels[api::kLabelAttempt] = std::to_string(attempt);
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
+  // What the operator notes is not for a template to say, which may be a copy of an earlier pod.
+  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
+                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret}) {
+    annotations.erase(note);
+  }
   if (const std::string shape = ClusterShape(job); !shape.empty()) {
     annotations[api::kAnnotationClusterShape] = shape;
   }

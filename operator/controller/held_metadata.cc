@@ -6,25 +6,22 @@ namespace lockstep::controller {
 namespace {
 
 constexpr std::size_t kLongest = 4096;
-constexpr char kAppliedCopy[] = "kubectl.kubernetes.io/last-applied-configuration";
 
 }  // namespace
 
-kube::Object OwnedMetadata(const kube::Object& object) {
+kube::Object OwnedMetadata(kube::Object metadata) {
   kube::Object owned = kube::Object::object();
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end()) return owned;
+  if (!metadata.is_object()) return owned;
   for (const char* key : {"labels", "annotations", "ownerReferences", "finalizers"}) {
-    if (const auto found = metadata->find(key); found != metadata->end()) owned[key] = *found;
-  }
-  if (const auto annotations = owned.find("annotations"); annotations != owned.end()) {
-    annotations->erase(kAppliedCopy);
+    const auto found = metadata.find(key);
+    // What is no object and no list stands for more than was read.
+    if (found != metadata.end() && found->is_structured()) owned[key] = std::move(*found);
   }
   return owned;
 }
 
 std::optional<std::string> HeldMetadata(const kube::Object& object) {
-  std::string text = OwnedMetadata(object).dump();
+  std::string text = OwnedMetadata(kube::Member(object, "metadata")).dump();
   if (text.size() > kLongest) return std::nullopt;
   return text;
 }

@@ -12,12 +12,12 @@
 
 namespace lockstep::controller {
 
-// Labels, annotations, owner references and finalizers. Not kubectl's copy of the whole object,
-// which kubectl itself looks for in the annotation only.
-kube::Object OwnedMetadata(const kube::Object& object);
+// Labels, annotations, owner references and finalizers. Also kubectl's copy of the whole object: by
+// who owns that annotation `kubectl apply --server-side` tells whose fields it takes over.
+kube::Object OwnedMetadata(kube::Object metadata);
 
-// OwnedMetadata as JSON, or nothing above 4 KiB: a tenant decides how large it is, and it would be
-// held for each object.
+// OwnedMetadata of an object as JSON, or nothing above 4 KiB: a tenant decides how large it is, and
+// it would be held for each object.
 std::optional<std::string> HeldMetadata(const kube::Object& object);
 
 }  // namespace lockstep::controller

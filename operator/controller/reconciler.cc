@@ -74,7 +74,7 @@ absl::Status Reconciler::LookAtUnsure(Memory& memory) {
   std::vector<std::pair<kube::Kind, kube::Key>> left;
   const auto look = [&](std::size_t i) {
     const auto& [kind, key] = memory.unsure[i];
-    const auto object = client_.Get(kind, key);
+    const auto object = client_.GetMetadata(kind, key);
     const std::lock_guard lock(mutex);
     if (!object.ok() && !absl::IsNotFound(object.status())) {
       left.emplace_back(kind, key);
@@ -150,7 +150,7 @@ absl::Status Reconciler::LookAtConflicts(const kube::Key& key, Memory& memory) {
     }
     // Of a stranger's object nobody tells, and a watch may have lost its way.
     if (clock_.Now() - conflict.looked_at < kConflictLook) continue;
-    const auto object = client_.Get(conflict.kind, holder);
+    const auto object = client_.GetMetadata(conflict.kind, holder);
     if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();
     const bool foreign = object.ok() && kube::OwnerOf(*object) != memory.owner;
     if (foreign) {

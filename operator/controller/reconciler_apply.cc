@@ -222,7 +222,7 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
   const bool unsure = MayHaveHappened(made.status());
   const bool existed = absl::IsAlreadyExists(made.status());
   const absl::Status answer = made.status();
-  if (absl::IsAlreadyExists(made.status())) made = client_.Get(kind, kube::KeyOf(object));
+  if (existed) made = client_.GetMetadata(kind, kube::KeyOf(object));
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
   if (!made.ok()) {
@@ -373,9 +373,9 @@ absl::StatusOr<kube::Object> Reconciler::MetadataOfStatus(const Context& context
   if (context.observed.owned_metadata) {
     metadata = kube::Object::parse(*context.observed.owned_metadata);
   } else {
-    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object live,
-                              client_.Get(kTrainingJobKind, {job.namespace_name, job.name}));
-    metadata = OwnedMetadata(live);
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        kube::Object live, client_.GetMetadata(kTrainingJobKind, {job.namespace_name, job.name}));
+    metadata = OwnedMetadata(std::move(live["metadata"]));
   }
   metadata["name"] = job.name;
   metadata["namespace"] = job.namespace_name;
@@ -385,27 +385,23 @@ absl::StatusOr<kube::Object> Reconciler::MetadataOfStatus(const Context& context
 }
 
 absl::Status Reconciler::WriteStatus(const api::TrainingJobStatus& status, Context& context) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object metadata, MetadataOfStatus(context));
   api::TrainingJob job;
   job.status = status;
   // The server takes the status alone, and would decode, default and compare a spec for nothing.
-  const auto body = [&] {
-    kube::Object object = api::TrainingJobToJson(job);
-    object.erase("spec");
-    object["metadata"] = metadata;
-    return object;
-  };
+  kube::Object object = api::TrainingJobToJson(job);
+  object.erase("spec");
+  LOCKSTEP_ASSIGN_OR_RETURN(object["metadata"], MetadataOfStatus(context));
   const SteadyTime start = clock_.SteadyNow();
-  auto written = client_.UpdateStatus(kTrainingJobKind, body());
+  auto written = client_.UpdateStatus(kTrainingJobKind, object);
   if (absl::IsInvalidArgument(written.status())) {
     // What pods have said is in these two. Neither may keep a job from being suspended or ended.
     LogWarning("the server finds a status invalid; it is written without progress and failure",
                {{"namespace", context.job->key.namespace_name},
                 {"name", context.job->key.name},
                 {"error", written.status().ToString()}});
-    job.status.progress.reset();
-    job.status.failure.reset();
-    written = client_.UpdateStatus(kTrainingJobKind, body());
+    object["status"].erase("progress");
+    object["status"].erase("failure");
+    written = client_.UpdateStatus(kTrainingJobKind, object);
   }
   if (!written.ok()) {
     if (MayHaveHappened(written.status())) {

@@ -51,6 +51,11 @@ class Client {
  public:
   virtual ~Client() = default;
   virtual absl::StatusOr<Object> Get(const Kind& kind, const Key& key) = 0;
+  // The object's metadata; the rest may be missing. For what tenants write: many may be asked for
+  // at a time, and a spec may take ten times as much memory.
+  virtual absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) {
+    return Get(kind, key);
+  }
   virtual absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) = 0;
   // Blocks until `stop`, the end of the stream (Ok) or a failure; OutOfRange means: list again.
   virtual absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,

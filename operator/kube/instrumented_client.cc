@@ -61,6 +61,11 @@ absl::StatusOr<Object> InstrumentedClient::Get(const Kind& kind, const Key& key)
   return Observed(Verb::kGet, kind, key.namespace_name, [&] { return client_.Get(kind, key); });
 }
 
+absl::StatusOr<Object> InstrumentedClient::GetMetadata(const Kind& kind, const Key& key) {
+  return Observed(Verb::kGet, kind, key.namespace_name,
+                  [&] { return client_.GetMetadata(kind, key); });
+}
+
 absl::StatusOr<Page> InstrumentedClient::List(const Kind& kind, const ListOptions& options) {
   return Observed(Verb::kList, kind, options.namespace_name,
                   [&] { return client_.List(kind, options); });

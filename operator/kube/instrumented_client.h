@@ -31,6 +31,7 @@ class InstrumentedClient final : public Client {
   InstrumentedClient(Client& client, const Clock& clock, std::vector<ClientObserver*> observers);
 
   absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override;
+  absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) override;
   absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) override;
   absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
                      const std::function<void(WatchEvent)>& on_event) override;

@@ -20,6 +20,7 @@ using JsonType = ondemand::json_type;
 
 constexpr int kDeepest = 200;         // kTooDeep says so
 constexpr int kMostValues = 100'000;  // kTooMany says so
+constexpr int kMostInMetadata = 10'000;
 
 // What is read of a value.
 struct Scope {
@@ -89,6 +90,8 @@ class ObjectReader {
   bool Enter(const Scope& scope, std::string_view name, Scope& below) const {
     if (scope.is_metadata && name == "managedFields") return false;
     below.is_metadata = name == "metadata";
+    // Without its name and version an event would end the watch of everybody's objects.
+    below.is_item = scope.is_item && below.is_metadata && !scope.is_metadata;
     if (depth_ == 1 && !under_.empty()) {
       below.is_item = name == under_;
       below.keep = below.is_item ? keep_ : nullptr;
@@ -105,7 +108,7 @@ class ObjectReader {
     ++depth_;
     into = Object::object();
     for (auto member : members) {
-      if (scope.is_item) left_ = kMostValues;
+      if (scope.is_item) left_ = scope.is_metadata ? kMostInMetadata : kMostValues;
       std::string_view name;
       if (const error_code error = member.unescaped_key().get(name)) return error;
       Scope below;

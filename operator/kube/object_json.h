@@ -14,8 +14,9 @@ namespace lockstep::kube {
 inline constexpr char kTooDeep[] = "(nested deeper than 200 levels)";
 // What stands for a member of an object, such as its spec, that has more than 100,000 values: one
 // takes some 64 bytes of memory, in JSON only two. A status with an index for each of 10,000
-// replicas has fewer.
-inline constexpr char kTooMany[] = "(more than 100000 values)";
+// replicas has fewer. And for a member of its metadata, such as its labels, with more than 10,000:
+// those are read of each answer of the server's, many at a time.
+inline constexpr char kTooMany[] = "(too many values)";
 
 // Leaves out metadata.managedFields, at any depth: nobody here reads it, it is often half of an
 // object, and a write without it keeps the server's. InvalidArgument: no JSON, or neither an object

@@ -82,6 +82,10 @@ class ApiServerClient final : public RestClient {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
     return CallForObject(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
+  absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) override {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
+    return CallForMetadata(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
+  }
 
   absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) override;
   absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,

@@ -229,7 +229,9 @@ class Tenant:
         self.rounds = dict.fromkeys(attacks, 0)
         self.faults = []
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._repeat, args=item) for item in attacks.items()]
+        # Daemons: a test that is interrupted is not cleaned up after.
+        self._threads = [threading.Thread(target=self._repeat, args=item, daemon=True)
+                         for item in attacks.items()]
         for thread in self._threads:
             thread.start()
 

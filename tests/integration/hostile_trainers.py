@@ -89,7 +89,8 @@ class Trainers:
         for behaviour in self.BEHAVIOURS:
             listening = socket.create_server(("127.0.0.1", 0))
             self._listening.append(listening)
-            self._threads.append(threading.Thread(target=self._serve, args=(listening, behaviour)))
+            self._threads.append(threading.Thread(
+                target=self._serve, args=(listening, behaviour), daemon=True))
         self.ports = [listening.getsockname()[1] for listening in self._listening]
         for thread in self._threads:
             thread.start()

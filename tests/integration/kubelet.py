@@ -42,8 +42,8 @@ class Kubelet:
         self._watching = server().connect(headers, timeout=3600)
         self._seen = set()  # uids of pods
         version = self._list()
-        self._threads = [threading.Thread(target=self._watch, args=(version,))]
-        self._threads += [threading.Thread(target=self._speak) for _ in range(self.THREADS)]
+        self._threads = [threading.Thread(target=self._watch, args=(version,), daemon=True)]
+        self._threads += [threading.Thread(target=self._speak, daemon=True) for _ in range(self.THREADS)]
         for thread in self._threads:
             thread.start()
 

@@ -1,4 +1,5 @@
 """The operator's process against a real API server: leading, waiting, stopping, losing the lease."""
+import atexit
 import json
 import re
 import signal
@@ -35,6 +36,7 @@ class Operator:
             [program, "--kubeconfig", kubeconfig or server().kubeconfig, "--metrics-bind-address",
              "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", *flags],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        atexit.register(self.kill)  # an interrupted test does not clean up
         self.log = []
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -156,6 +158,20 @@ class OperatorTest(unittest.TestCase):
                             if entry.get("subresource") != "status"])
         self.assertEqual(created["metadata"], written["metadata"])
         self.assertEqual(*managed, "who wrote a label or the spec goes on owning it")
+
+    def test_a_job_that_was_applied_can_be_applied_by_the_server_from_then_on(self):
+        """kubectl takes its own fields over, and so removes what is no longer said, if it is still seen
+        to have applied the job."""
+        self.start("--leader-elect=false")
+        applied = job("applied", runPolicy={"backoffLimit": 3})
+        applied["metadata"]["labels"] = {"team": "vision"}
+        server().kubectl("apply", "-f", "-", stdin=json.dumps(applied))
+        self.addCleanup(server().call, "DELETE", PODS + "?gracePeriodSeconds=0")
+        self.addCleanup(server().call, "DELETE", JOBS + "/applied")
+        eventually(lambda: server().call("GET", JOBS + "/applied")[1].get("status", {}).get("conditions"))
+        del applied["metadata"]["labels"]
+        server().kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(applied))
+        self.assertNotIn("labels", server().call("GET", JOBS + "/applied")[1]["metadata"])
 
     def test_a_server_that_cannot_be_reached_is_named_and_no_reason_to_restart(self):
         config = json.loads(server().kubeconfig.read_text())

@@ -211,6 +211,18 @@ class UpgradeTest(unittest.TestCase):
             eventually(lambda name=name: self.status(name).get("state") == "Failed")
             self.assertIn("kernelSize", str(self.status(name)["conditions"]))
 
+    def test_one_job_with_more_labels_than_are_read_ends_no_watch(self):
+        running = self.start()
+        server().create(job("labelled", suspend=True))
+        # With the note of who set each they would be too many for the server.
+        self.assertIsNone(server().patch("labelled", {"metadata": {"managedFields": [{}]}}))
+        labels = dict.fromkeys(map(str, range(100_001)), "")
+        self.assertIsNone(server().patch("labelled", {"metadata": {"labels": labels}}))
+        eventually(lambda: self.status("labelled").get("state") == "Failed")
+        server().create(job("second"))
+        eventually(lambda: "second-worker-0" in self.pods())
+        self.assertIsNone(running.said("informer failed; it is tried again"))
+
     def test_an_operator_starts_under_another_versions_crd(self):
         self.start().kill()
         for make in (newer, older):

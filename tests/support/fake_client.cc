@@ -106,6 +106,12 @@ absl::StatusOr<Object> FakeClient::Get(const Kind& kind, const Key& key) {
   return it->second;
 }
 
+absl::StatusOr<Object> FakeClient::GetMetadata(const Kind& kind, const Key& key) {
+  absl::StatusOr<Object> object = Get(kind, key);
+  if (!object.ok()) return object.status();
+  return Object({{"metadata", std::move(object->at("metadata"))}});
+}
+
 absl::StatusOr<kube::Page> FakeClient::List(const Kind& kind, const kube::ListOptions& options) {
   const Call call{"list", kind.kind, options.continue_token, options.namespace_name};
   if (absl::Status fate = Before(call); !fate.ok()) return fate;

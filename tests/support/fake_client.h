@@ -51,6 +51,8 @@ class FakeClient final : public kube::Client {
               const std::function<void(kube::Object&)>& change);
 
   absl::StatusOr<kube::Object> Get(const kube::Kind& kind, const kube::Key& key) override;
+  // A "get"; the answer has nothing but the metadata.
+  absl::StatusOr<kube::Object> GetMetadata(const kube::Kind& kind, const kube::Key& key) override;
   absl::StatusOr<kube::Page> List(const kube::Kind& kind,
                                   const kube::ListOptions& options) override;
   absl::Status Watch(const kube::Kind& kind, const kube::WatchOptions& options,

@@ -5,6 +5,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/build_service.h"
+#include "operator/controller/observed.h"
 #include "operator/controller/render.h"
 #include "tests/support/builders.h"
 
@@ -81,6 +82,24 @@ TEST(BuildPodTest, AMainContainerIsNotedUnlessItsNameSaysSo) {
   for (const char* container : {"tensorflow", "pytorch", "jax", "trainer"}) {
     EXPECT_EQ(noted(container), "") << container;
   }
+}
+
+// It may be a copy of an earlier job's pod.
+TEST(BuildPodTest, ATemplateMakesNoNotesInTheOperatorsPlace) {
+  api::Json pod_template = testing::Template("pytorch");
+  api::Json& annotations = pod_template["metadata"]["annotations"];
+  annotations["mine"] = "kept";
+  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
+                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret}) {
+    annotations[note] = "forged";
+  }
+  annotations[api::kAnnotationSpecHash] = "forged";
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  const Object made = Pod(job)["metadata"]["annotations"];
+  EXPECT_EQ(made["mine"], "kept");
+  EXPECT_THAT(made.dump(), ::testing::Not(::testing::HasSubstr("forged")));
+  const auto observed = ObservePod(Pod(job));
+  EXPECT_FALSE(observed->has_token || observed->has_network_policy);
 }
 
 TEST(BuildPodTest, TheUsersVariableWinsAndIsNamed) {

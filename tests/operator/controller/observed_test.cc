@@ -236,6 +236,20 @@ TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
   EXPECT_FALSE(held.owned_metadata) << "200 KB";
 }
 
+TEST(ObservedTest, OfMetadataThatAWriteRepeatsNothingIsLeftOut) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.metadata.labels = {{"team", "vision"}};
+  job.metadata.annotations = {{"kubectl.kubernetes.io/last-applied-configuration", "{}"}};
+  Object object = api::TrainingJobToJson(job);
+  object["metadata"]["finalizers"] = {"example.com/stay"};
+  const Object held = Object::parse(*ObserveJob(object).owned_metadata);
+  for (const char* key : {"labels", "annotations", "finalizers"}) {
+    EXPECT_EQ(held.at(key), object["metadata"][key]) << key;
+  }
+  object["metadata"]["labels"] = kube::kTooMany;  // no server would take it
+  EXPECT_FALSE(Object::parse(*ObserveJob(object).owned_metadata).contains("labels"));
+}
+
 TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
   Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
   Object& main = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];

@@ -182,5 +182,30 @@ TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
   }
 }
 
+// Of an object with too many labels everybody still has to know which it is.
+TEST(ObjectJsonTest, TooManyLabelsCostNothingElseOfTheMetadata) {
+  Object labels = Object::object();
+  for (int i = 0; i < 9'999; ++i) labels[std::to_string(i)] = "";
+  const Object most = {{"metadata", {{"annotations", labels}, {"labels", labels}}}};
+  EXPECT_EQ(*ParseObject(most.dump()), most);
+  labels["one"] = "more";
+  const auto with = [](const Object& held) {
+    return Object{{"metadata", {{"labels", held}, {"name", "x"}, {"uid", "u"}}}, {"spec", 1}};
+  };
+  const FieldTree keep = {"metadata", "spec"};
+  for (const FieldTree* kept : {&keep, static_cast<const FieldTree*>(nullptr)}) {
+    EXPECT_EQ(*ParseObject(with(labels).dump(), "", kept), with(kTooMany));
+    const Object list = {{"items", {with(labels), with(1)}}};
+    EXPECT_EQ(*ParseObject(list.dump(), "items", kept),
+              Object({{"items", {with(kTooMany), with(1)}}}));
+    const Object event = {{"object", with(labels)}, {"type", "MODIFIED"}};
+    EXPECT_EQ(*ParseObject(event.dump(), "object", kept),
+              Object({{"object", with(kTooMany)}, {"type", "MODIFIED"}}));
+  }
+  // Metadata further down are a part of the spec.
+  const Object inner = {{"spec", {{"metadata", {{"labels", labels}}}}}};
+  EXPECT_EQ(*ParseObject(inner.dump()), inner);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -83,6 +83,16 @@ TEST_F(RestClientTest, GetAsksForTheObjectAndLeavesManagedFieldsOut) {
   EXPECT_FALSE(request.headers.contains("authorization"));
 }
 
+TEST_F(RestClientTest, OfMetadataThatAreAskedForNothingElseIsRead) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"kind":"Pod","metadata":{"name":"a","uid":"u"},"spec":{"x":[1,2]}})");
+  });
+  const auto pod = client_->GetMetadata(kPodKind, {"x", "a"});
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(*pod, Object({{"metadata", {{"name", "a"}, {"uid", "u"}}}}));
+  EXPECT_EQ(OnlyRequest().target, "/api/v1/namespaces/x/pods/a");
+}
+
 TEST_F(RestClientTest, ListReadsAPageAndCompletesItsItems) {
   Serve([](const Request&, Connection& to) {
     to.Respond(200, R"({"kind":"PodList","metadata":{"resourceVersion":"9","continue":"more"},)"

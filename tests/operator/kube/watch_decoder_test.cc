@@ -54,6 +54,23 @@ TEST_F(WatchDecoderTest, AnyPartitionOfTheBytesGivesTheSameEvents) {
   }
 }
 
+// Whoever may write one object must not end the watch of all others.
+TEST(WatchDecoderLabelsTest, AnObjectWithTooManyLabelsEndsNoWatch) {
+  WatchDecoder decoder("watch pods");
+  std::string labels;
+  for (int i = 0; i < 10'001; ++i)
+    labels += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
+  const std::string large = R"({"type":"ADDED","object":{"metadata":{"name":"large","labels":{)" +
+                            labels + "},\"resourceVersion\":\"1\"}}}\n";
+  std::vector<std::string> versions;
+  ASSERT_TRUE(
+      decoder
+          .Feed(large + Line("MODIFIED", "2"),
+                [&](const WatchEvent& event) { versions.push_back(ResourceVersion(event.object)); })
+          .ok());
+  EXPECT_THAT(versions, ::testing::ElementsAre("1", "2"));
+}
+
 TEST_F(WatchDecoderTest, AForgottenVersionIsOutOfRange) {
   const absl::Status status = Feed(
       Line("ADDED", "1") +
