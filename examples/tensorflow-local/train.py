@@ -49,9 +49,7 @@ def make_step(strategy, model, optimizer, batch):
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
             loss = tf.reduce_sum(losses) / batch  # of the global batch: the replicas' sums add up
         gradients = tape.gradient(loss, model.trainable_variables)
-        context = tf.distribute.get_replica_context()
-        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        optimizer.apply(gradients, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)  # summed over the replicas by Keras
         return loss
 
     @tf.function

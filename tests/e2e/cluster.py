@@ -116,8 +116,18 @@ class Cluster:
     def is_ready(self, node):
         return self.readiness(node)["status"] == "True"
 
-    def load_images(self, *images):
-        self.call(self.program("kind"), "load", "docker-image", "--name", NAME, *images)
+    def load_images(self, *images, nodes=()):
+        """Onto these nodes, else all."""
+        chosen = ["--nodes", ",".join(nodes)] if nodes else []
+        self.call(self.program("kind"), "load", "docker-image", "--name", NAME, *chosen, *images)
+
+    def has_image(self, node, image):
+        found = self.call("docker", "exec", node, "ctr", "-n", "k8s.io", "images", "ls", "-q")
+        return any(name.endswith(f"/{image}") for name in found.splitlines())
+
+    def manifest(self, path):
+        """The one object of a file."""
+        return json.loads(self.kubectl("create", "--dry-run=client", "-o", "json", "-f", path))
 
     # Lockstep.
 

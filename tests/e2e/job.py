@@ -3,7 +3,7 @@ import datetime
 import json
 import shutil
 
-from cluster import SHARED, SHARED_ON_NODE, TRAINER_IMAGE
+from cluster import ROOT, SHARED, SHARED_ON_NODE, TRAINER_IMAGE
 from steps import Failure, expect
 
 JOB_LABEL = "training.lockstep.dev/job-name"
@@ -30,18 +30,30 @@ def make_shared_claim(cluster, namespace, name):
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
     folder.mkdir()
     folder.chmod(0o777)
-    size = {"storage": "1Gi"}
+    make_claim(cluster, namespace, name, volume, "ReadWriteMany")
+    return folder
+
+
+def make_claim(cluster, namespace, name, folder, mode):
+    """A claim of what is in this folder of SHARED, and its volume NAMESPACE-NAME."""
+    volume, size = f"{namespace}-{name}", {"storage": "1Gi"}
     cluster.apply(
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
-         "spec": {"capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "",
+         "spec": {"capacity": size, "accessModes": [mode], "storageClassName": "",
                   "persistentVolumeReclaimPolicy": "Retain",
                   "claimRef": {"namespace": namespace, "name": name},
-                  "hostPath": {"path": f"{SHARED_ON_NODE}/{volume}", "type": "Directory"}}},
+                  "hostPath": {"path": f"{SHARED_ON_NODE}/{folder}", "type": "Directory"}}},
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
          "metadata": {"name": name, "namespace": namespace},
-         "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": volume,
+         "spec": {"accessModes": [mode], "storageClassName": "", "volumeName": volume,
                   "resources": {"requests": size}}})
-    return folder
+
+
+def provide_mnist(cluster):
+    """The four IDX files, in /shared/mnist of every node."""
+    source = cluster.call(ROOT / "tools/fetch-mnist").splitlines()[-1]
+    cluster.call("cp", "-rLT", source, SHARED / "mnist")
+    cluster.call("chmod", "-R", "a+rX", SHARED / "mnist")
 
 
 def resources(cpu, memory):

@@ -39,18 +39,13 @@ def make_dataset(folder, batch):
 
 
 def make_step(strategy, model, optimizer, batch):
-    several = strategy.num_replicas_in_sync > 1
-
     def replica_step(images, labels):
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
             loss = tf.reduce_sum(losses) / batch
         gradients = tape.gradient(loss, model.trainable_variables)
-        if several:
-            context = tf.distribute.get_replica_context()
-            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        optimizer.apply(gradients, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)  # summed over the replicas by Keras
         return loss
 
     @tf.function

@@ -1,5 +1,6 @@
 """What goes wrong around a job and in it, and what each costs."""
 import json
+import subprocess
 import time
 
 from cluster import SYSTEM
@@ -8,6 +9,7 @@ from steps import expect
 
 NAMESPACE = "e2e-failure"
 QUOTA = "few-pods"
+WEBHOOK = "nobody.e2e.lockstep.dev"
 CORDONED = []
 
 
@@ -32,6 +34,7 @@ def run(cluster):
     out_of_memory(cluster)
     bad_image(cluster)
     quota(cluster)
+    webhook_down(cluster)
     bad_spec(cluster)
 
 
@@ -39,6 +42,7 @@ def clean_up(cluster):
     for node in CORDONED:
         cluster.kubectl("uncordon", node, check=False)
     CORDONED.clear()
+    cluster.kubectl("delete", "validatingwebhookconfiguration", WEBHOOK, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
 
 
@@ -149,6 +153,47 @@ def quota(cluster):
         job.kubectl("delete", "resourcequota", QUOTA)
         job.await_state("Succeeded")
         job.delete()
+
+
+def webhook_down(cluster):
+    """All pods of the namespace must be approved by a webhook whose Service does not exist."""
+    steps, job = cluster.steps, Job(cluster, NAMESPACE, "unheard")
+    spec = program_job("unheard", "exit 0", workers=2)
+    with steps.step("a webhook that does not answer is named", 90):
+        cluster.apply({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": WEBHOOK},
+            "webhooks": [{
+                "name": WEBHOOK, "failurePolicy": "Fail", "sideEffects": "None", "timeoutSeconds": 2,
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"service": {"namespace": NAMESPACE, "name": "nobody"}},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+                           "operations": ["CREATE"]}]}]})
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
+               "spec": spec["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]}
+        steps.until("that the webhook is asked", lambda: is_admitted(job, pod), lambda found: not found)
+        job.apply(spec)
+        one = job.await_condition("Running", "False", "CreateFailed")
+        expect(WEBHOOK in one["message"], f"the webhook's name, {WEBHOOK}", one)
+        events = steps.until("an event", lambda: cluster.items(
+            *job.where, "events", "--field-selector=involvedObject.name=unheard,reason=CreateFailed"))
+        expect(WEBHOOK in events[0]["message"], f"the webhook's name, {WEBHOOK}", events)
+        steps.stays("no pod", job.uids, lambda uids: not uids, 5)
+    with steps.step("the webhook is removed, and the job succeeds", 90):
+        cluster.kubectl("delete", "validatingwebhookconfiguration", WEBHOOK)
+        job.await_state("Succeeded")
+        expect(job.restarts() == (0, 0), "no restart charged", job.restarts())
+        job.delete()
+
+
+def is_admitted(job, pod):
+    try:
+        job.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+        return True
+    except subprocess.CalledProcessError as error:
+        expect(WEBHOOK in error.stderr, f"a refusal by {WEBHOOK}", error.stderr)
+        return False
 
 
 def bad_spec(cluster):

@@ -3,8 +3,8 @@ import json
 import re
 import time
 
-from cluster import ROOT, SHARED
-from job import ENDED, Job
+from cluster import ROOT
+from job import ENDED, Job, provide_mnist
 from steps import Failure, expect
 
 NAMESPACE, JOB = "training", "mnist"
@@ -16,7 +16,7 @@ VOLUMES = ROOT / "tests/e2e/scenarios/mnist-volumes.yaml"
 def run(cluster):
     steps, job = cluster.steps, Job(cluster, NAMESPACE, JOB)
     with steps.step("MNIST for the nodes", 180):
-        provide_data(cluster)
+        provide_mnist(cluster)
     with steps.step("the operator: kubectl apply -k manifests/default", 120):
         cluster.install()
     with steps.step("the job: examples/mnist.yaml", 60):
@@ -37,12 +37,6 @@ def run(cluster):
 
 def clean_up(cluster):
     cluster.kubectl("delete", "--ignore-not-found", "-f", VOLUMES, "--timeout=120s")
-
-
-def provide_data(cluster):
-    source = cluster.call(ROOT / "tools/fetch-mnist").splitlines()[-1]
-    cluster.call("cp", "-rL", f"{source}/.", SHARED / "mnist")
-    cluster.call("chmod", "-R", "a+rX", SHARED / "mnist")
 
 
 def row(job):

@@ -1,0 +1,58 @@
+"""Each strategy that the bundled trainer has, to its end; and those that it has not are refused by name."""
+import json
+
+from job import Job, make_namespace, training_job
+from steps import expect
+
+NAMESPACE = "e2e-strategies"
+# name -> (workers, strategy, ranks, what carries the gradients)
+RUN = {
+    "mirrored": (1, {"type": "Mirrored", "processesPerPod": 2}, 2, "shm"),
+    "multi": (2, {"type": "MultiWorkerMirrored", "communication": "Ring"}, 2, "gloo"),
+    "both": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2}, 4, "gloo"),
+}
+REFUSED = ({"type": "ParameterServer"}, {"type": "CentralStorage"}, {"type": "Independent"},
+           {"type": "MultiWorkerMirrored", "communication": "NCCL"})
+
+
+def run(cluster):
+    with cluster.steps.step("the operator, and a namespace for restricted pods", 120):
+        cluster.install()
+        make_namespace(cluster, NAMESPACE)
+    for name, expected in RUN.items():
+        train(cluster, name, *expected)
+    for strategy in REFUSED:
+        refuse(cluster, strategy)
+
+
+def clean_up(cluster):
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+
+
+def train(cluster, name, workers, strategy, ranks, communicator):
+    job = Job(cluster, NAMESPACE, name)
+    with cluster.steps.step(f"{strategy['type']}: {ranks} ranks in {workers} pods", 180):
+        manifest = training_job(name, workers=workers, steps=200, strategy=strategy)
+        job.apply(manifest)
+        job.await_state("Succeeded")
+        pods = [f"{name}-worker-{index}" for index in range(workers)]
+        started = [record for pod in pods for record in job.said(pod, "the generation has started")]
+        expect(sorted(record["rank"] for record in started) == list(range(ranks)),
+               f"ranks 0 to {ranks - 1}, each once", started)
+        for record in started:
+            expect((record["world"], record["communicator"]) == (ranks, communicator),
+                   f"a world of {ranks} by {communicator}", record)
+        expect(job.restarts() == (0, 0), "no restart", job.restarts())
+        job.delete()
+
+
+def refuse(cluster, strategy):
+    what = strategy.get("communication", strategy["type"])
+    with cluster.steps.step(f"{what} is refused by name", 30):
+        manifest = training_job("refused", strategy=strategy)
+        if strategy["type"] == "ParameterServer":
+            manifest["spec"]["replicaSpecs"]["PS"] = {"replicas": 1}
+        manifest["metadata"]["namespace"] = NAMESPACE
+        said = cluster.refused("apply", "-f", "-", stdin=json.dumps(manifest))
+        expect("not supported yet by the bundled trainer" in said and "spec.strategy" in said,
+               f"that {what} is not supported yet", said)
