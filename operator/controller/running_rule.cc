@@ -77,6 +77,8 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
+    // More are not created before the job is looked at again, so more are not planned either.
+    if (pods.size() > observed.settings.most_actions) break;
     pods.push_back(
         {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
   }

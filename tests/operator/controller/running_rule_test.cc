@@ -38,6 +38,13 @@ TEST(RunningRuleTest, ANewJobGetsItsServiceAndAllPodsAtOnce) {
   EXPECT_THAT(plan.events, IsEmpty());
 }
 
+// One look more at the job is asked for when there are more actions than that.
+TEST(RunningRuleTest, OfALargeJobNoMoreIsPlannedThanOneLookMakes) {
+  const std::size_t most = Settings{}.most_actions;
+  const Plan plan = Seen(Job("j").Workers(10'000)).Service().Plan();
+  EXPECT_EQ(plan.actions.size(), most + 1);
+}
+
 TEST(RunningRuleTest, OnlyWhatIsMissingIsMade) {
   const Plan plan = Seen(Job("j").Workers(3)).Service().Worker(1, kPending).Plan();
   EXPECT_THAT(plan.actions,
