@@ -39,7 +39,9 @@ class NamespacesTest : public ::testing::Test {
   }
   void Submit(const std::string& name) {
     for (const char* where : {"a", "b", "c"}) {
-      const auto job = Job(name).Namespace(where).Uid(where + ("-" + name)).Workers(2).Build();
+      auto job = Job(name).Namespace(where).Uid(where + ("-" + name)).Workers(2).Build();
+      job.spec.run_policy.clean_pod_policy =
+          api::CleanPodPolicy::kNone;  // so that pods are counted
       ASSERT_TRUE(client_.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
     }
   }
