@@ -102,7 +102,7 @@ class BuildTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         (self.folder / "tools").mkdir()
         shutil.copy(TOOLS / "build", self.folder / "tools/build")
-        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja')
+        self.cmake("touch build/release/build.ninja")
         self.program("ninja", "")
         self.program("c++", "echo compiler 12")
 
@@ -111,8 +111,13 @@ class BuildTest(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def build(self, deps="/deps", tree=None, code=0):
-        done = subprocess.run([(tree or self.folder) / "tools/build", "release", "1"], stdout=subprocess.PIPE,
+    def cmake(self, configure):
+        self.program("cmake", f"""[ "$1" != --list-presets ] || {{ printf 'Presets:\\n  "release"\\n  "dev"\\n'; exit; }}
+echo configured >>"$0.log"; {configure}""")
+
+    def build(self, *arguments, deps="/deps", tree=None, code=0):
+        done = subprocess.run([(tree or self.folder) / "tools/build", *(arguments or ("release", "1"))],
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False,
                               env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
         self.assertEqual(code, done.returncode, done.stderr)
@@ -154,8 +159,8 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(["release"], [path.name for path in (self.folder / "build").iterdir() if path.is_dir()])
 
     def test_the_build_of_another_tree_is_made_again(self):
-        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja; '
-                              'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt')
+        self.cmake('touch build/release/build.ninja; '
+                   'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt')
         self.build()
         self.assertEqual("", self.build())
         with tempfile.TemporaryDirectory() as folder:
@@ -165,6 +170,21 @@ class BuildTest(unittest.TestCase):
             self.assertIn(f"was made of {self.folder}", self.build(tree=copy))
             self.assertFalse((copy / "build/release/object").exists())
         self.assertEqual(2, self.configured())
+
+
+    def test_wrong_arguments_are_named_and_make_no_folder(self):
+        for arguments, said in ((["relaese"], "found preset 'relaese', expected one of: release dev"),
+                                (["--configure", "--help"], "found preset '--help'"),
+                                (["."], "found preset '.'"),
+                                (["release", "lockstep"], "found 'lockstep' for JOBS"),
+                                (["release", "0"], "found '0' for JOBS"),  # ninja's word for no limit
+                                (["release", ""], "found '' for JOBS")):
+            with self.subTest(arguments):
+                self.assertIn(said, self.build(*arguments, code=2))
+        self.assertEqual("", self.build("--help"))
+        self.assertFalse((self.folder / "build").exists())
+        self.build()
+        self.assertIn("found preset 'release/'", self.build("release/", code=2))
 
 
 class SetupTest(unittest.TestCase):
