@@ -338,7 +338,7 @@ class ImageBaseTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.rootfs = self.folder / "rootfs"
 
-    def make(self, without=""):
+    def make(self, without="", umask=0o022):
         packages = [name for name in (*image_base.KEPT, "apt") if name != without]
         status = "\n".join(f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n"
                            "Conffiles:\n /etc/x 0123\n" for name in packages)
@@ -351,8 +351,9 @@ class ImageBaseTest(unittest.TestCase):
                 self.add(tar, f"var/lib/dpkg/info/{name}.list", "\n".join(listed) + "\n")
                 for path in listed[1:]:
                     self.add(tar, image_base.inside(path), name, mode=0o6755)
+        self.rootfs.mkdir(mode=0o755)
         return subprocess.run([str(TOOLS / "image-base"), str(self.folder / "tar"), str(self.rootfs)],
-                              stderr=subprocess.PIPE, text=True, check=False)
+                              stderr=subprocess.PIPE, text=True, check=False, umask=umask)
 
     @staticmethod
     def add(tar, path, text, mode=0o644):
@@ -370,6 +371,12 @@ class ImageBaseTest(unittest.TestCase):
         self.assertIn("nonroot:x:65532:65532:", (self.rootfs / "etc/passwd").read_text())
         self.assertEqual("hosts: files dns\n", (self.rootfs / "etc/nsswitch.conf").read_text())
         self.assertFalse(list(self.rootfs.glob("**/*apt*")))
+
+    def test_a_callers_umask_keeps_nothing_from_the_user_in_the_container(self):
+        self.make(umask=0o077)
+        closed = [str(path) for path in self.rootfs.rglob("*") if not path.is_symlink() and
+                  not path.stat().st_mode & 0o004]
+        self.assertEqual([], closed)
 
     def test_each_package_has_its_record(self):
         self.make()
