@@ -325,13 +325,43 @@ Version: 1
         self.assertIn("libstray.so.1 comes from", done.stderr)
 
 
-class ImageBaseTest(unittest.TestCase):
-    """On an image of a few files, as `docker export` prints it."""
+class DebianImage:
+    """An image of a few files, as `docker export` prints it."""
 
     # Where packages say that their files are; since Debian 12 bin and lib are links into usr.
     FILES = {"libc6": "/lib/x86_64-linux-gnu/libc.so.6", "dash": "/bin/dash", "coreutils": "/bin/ls",
              "libgmp10": "/usr/share/doc/libgmp10/copyright", "apt": "/usr/bin/apt"}
+    DEPENDS = {"coreutils": "Pre-Depends: libc6 (>= 2.34), libgmp10 (>= 2:6.2) | libmpir\nDepends: libselinux1\n",
+               "libselinux1": "Depends: libpcre2-8-0:any, zlib1g (>= 1:1.1.4)\n", "libc6": "Depends: libgcc-s1\n",
+               "tzdata": "Depends: debconf (>= 0.5) | debconf-2.0\n"}
+    LIBRARIES = ("libgmp10", "libselinux1", "libpcre2-8-0", "zlib1g")  # what coreutils loads
+    OTHERS = ("apt", "debconf", "libapt-pkg6.0", "libgcc-s1")
 
+    def __init__(self, path, without="", libc="1"):
+        packages = [name for name in (*image_base.KEPT, *self.LIBRARIES, *self.OTHERS) if name != without]
+        status = "\n".join(self.record(name, libc if name == "libc6" else "1") for name in packages)
+        with tarfile.open(path, "w") as tar:
+            for name, text in (("var/lib/dpkg/status", status), ("etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
+                               ("etc/group", "root:x:0:\n"), ("etc/nsswitch.conf", "hosts: files dns\n")):
+                self.add(tar, name, text)
+            for name in packages:
+                listed = ["/.", *filter(None, [self.FILES.get(name)])]
+                self.add(tar, f"var/lib/dpkg/info/{name}.list", "\n".join(listed) + "\n")
+                for file in listed[1:]:
+                    self.add(tar, image_base.inside(file), name, mode=0o6755)
+
+    def record(self, name, version):
+        return (f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n"
+                f"{self.DEPENDS.get(name, '')}Conffiles:\n /etc/x 0123\n")
+
+    @staticmethod
+    def add(tar, path, text, mode=0o644):
+        member = tarfile.TarInfo(path)
+        member.size, member.mode = len(text.encode()), mode
+        tar.addfile(member, io.BytesIO(text.encode()))
+
+
+class ImageBaseTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -339,27 +369,10 @@ class ImageBaseTest(unittest.TestCase):
         self.rootfs = self.folder / "rootfs"
 
     def make(self, without="", umask=0o022):
-        packages = [name for name in (*image_base.KEPT, "apt") if name != without]
-        status = "\n".join(f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n"
-                           "Conffiles:\n /etc/x 0123\n" for name in packages)
-        with tarfile.open(self.folder / "tar", "w") as tar:
-            for path, text in (("var/lib/dpkg/status", status), ("etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
-                               ("etc/group", "root:x:0:\n"), ("etc/nsswitch.conf", "hosts: files dns\n")):
-                self.add(tar, path, text)
-            for name in packages:
-                listed = ["/.", *filter(None, [self.FILES.get(name)])]
-                self.add(tar, f"var/lib/dpkg/info/{name}.list", "\n".join(listed) + "\n")
-                for path in listed[1:]:
-                    self.add(tar, image_base.inside(path), name, mode=0o6755)
+        DebianImage(self.folder / "tar", without)
         self.rootfs.mkdir(mode=0o755)
         return subprocess.run([str(TOOLS / "image-base"), str(self.folder / "tar"), str(self.rootfs)],
                               stderr=subprocess.PIPE, text=True, check=False, umask=umask)
-
-    @staticmethod
-    def add(tar, path, text, mode=0o644):
-        member = tarfile.TarInfo(path)
-        member.size, member.mode = len(text.encode()), mode
-        tar.addfile(member, io.BytesIO(text.encode()))
 
     def test_what_a_program_needs_is_kept_and_nothing_else(self):
         done = self.make()
@@ -381,7 +394,7 @@ class ImageBaseTest(unittest.TestCase):
     def test_each_package_has_its_record(self):
         self.make()
         records = {path.name: path.read_text() for path in (self.rootfs / "var/lib/dpkg/status.d").iterdir()}
-        self.assertEqual(set(image_base.KEPT), set(records))
+        self.assertEqual({*image_base.KEPT, *DebianImage.LIBRARIES}, set(records))
         self.assertEqual("Package: dash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n",
                          records["dash"])
 
@@ -389,6 +402,50 @@ class ImageBaseTest(unittest.TestCase):
         done = self.make(without="coreutils")
         self.assertNotEqual(0, done.returncode)
         self.assertIn("found no package coreutils", done.stderr)
+
+
+class ImagesTest(unittest.TestCase):
+    """With a Docker engine that has one image of Debian and makes nothing of it, and programs of no content."""
+
+    PROGRAMS = {
+        "uname": "echo x86_64",
+        "docker": 'case "$1" in create) echo 1 ;; export) cp "$0.tar" "$3" ;; esac',
+        "cmake": "",
+        "ldd": "",
+        "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
+    }
+
+    def make(self, libc):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for program, script in self.PROGRAMS.items():
+                self.program(folder / "path" / program, script)
+            DebianImage(folder / "path/docker.tar", libc=libc)
+            self.program(folder / "build/release/bin/lockstep-trainer", "")
+            for path in ("tools/images", "tools/image-base", "docker/trainer/Dockerfile", "CMakeLists.txt"):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(TOOLS.parent / path, folder / path)
+            self.program(folder / "tools/image-records", "")
+            return subprocess.run([folder / "tools/images", "trainer"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, check=False,
+                                  env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name})
+
+    @staticmethod
+    def program(path, script):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def test_a_program_and_the_c_library_that_it_was_linked_with_make_an_image(self):
+        done = self.make("2.38-1")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("lockstep-trainer:", done.stdout)
+
+    def test_a_base_with_an_older_c_library_is_refused(self):
+        done = self.make("2.36-9+deb12u14")
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertEqual("", done.stdout)
+        self.assertIn("found glibc 2.36 in debian:bookworm-slim, expected 2.38 or later", done.stderr)
 
 
 class InContainerTest(unittest.TestCase):
