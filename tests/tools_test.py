@@ -586,6 +586,14 @@ class YardstickTest(unittest.TestCase):
 
 
 class BenchTest(unittest.TestCase):
+    def test_a_wrong_number_is_refused_before_anything_is_measured(self):
+        for flag, number in (("--rounds", "0"), ("--threads", "0"), ("--steps", "-1"), ("--warmup", "-1")):
+            done = subprocess.run(
+                [TOOLS / "bench/bench", "--trainer", "true", "--lockstep", "true", "--data", "/", flag, number],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn(f"argument {flag}: found {number}, expected", done.stderr)
+
     def test_medians_ratios_and_scaling(self):
         found = {("SGEMM GFLOP/s", "machine"): [300, 332, 340]}
         for what, ours, torch, tensorflow in (
