@@ -102,7 +102,7 @@ class BuildTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         (self.folder / "tools").mkdir()
         shutil.copy(TOOLS / "build", self.folder / "tools/build")
-        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja')
+        self.cmake("touch build/release/build.ninja")
         self.program("ninja", "")
         self.program("c++", "echo compiler 12")
 
@@ -111,8 +111,13 @@ class BuildTest(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def build(self, deps="/deps", tree=None, code=0):
-        done = subprocess.run([(tree or self.folder) / "tools/build", "release", "1"], stdout=subprocess.PIPE,
+    def cmake(self, configure):
+        self.program("cmake", f"""[ "$1" != --list-presets ] || {{ printf 'Presets:\\n  "release"\\n  "dev"\\n'; exit; }}
+echo configured >>"$0.log"; {configure}""")
+
+    def build(self, *arguments, deps="/deps", tree=None, code=0):
+        done = subprocess.run([(tree or self.folder) / "tools/build", *(arguments or ("release", "1"))],
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False,
                               env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_DEPS_DIR": deps})
         self.assertEqual(code, done.returncode, done.stderr)
@@ -154,8 +159,8 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(["release"], [path.name for path in (self.folder / "build").iterdir() if path.is_dir()])
 
     def test_the_build_of_another_tree_is_made_again(self):
-        self.program("cmake", 'echo configured >>"$0.log"; touch build/release/build.ninja; '
-                              'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt')
+        self.cmake('touch build/release/build.ninja; '
+                   'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt')
         self.build()
         self.assertEqual("", self.build())
         with tempfile.TemporaryDirectory() as folder:
@@ -165,6 +170,21 @@ class BuildTest(unittest.TestCase):
             self.assertIn(f"was made of {self.folder}", self.build(tree=copy))
             self.assertFalse((copy / "build/release/object").exists())
         self.assertEqual(2, self.configured())
+
+
+    def test_wrong_arguments_are_named_and_make_no_folder(self):
+        for arguments, said in ((["relaese"], "found preset 'relaese', expected one of: release dev"),
+                                (["--configure", "--help"], "found preset '--help'"),
+                                (["."], "found preset '.'"),
+                                (["release", "lockstep"], "found 'lockstep' for JOBS"),
+                                (["release", "0"], "found '0' for JOBS"),  # ninja's word for no limit
+                                (["release", ""], "found '' for JOBS")):
+            with self.subTest(arguments):
+                self.assertIn(said, self.build(*arguments, code=2))
+        self.assertEqual("", self.build("--help"))
+        self.assertFalse((self.folder / "build").exists())
+        self.build()
+        self.assertIn("found preset 'release/'", self.build("release/", code=2))
 
 
 class SetupTest(unittest.TestCase):
@@ -305,40 +325,54 @@ Version: 1
         self.assertIn("libstray.so.1 comes from", done.stderr)
 
 
-class ImageBaseTest(unittest.TestCase):
-    """On an image of a few files, as `docker export` prints it."""
+class DebianImage:
+    """An image of a few files, as `docker export` prints it."""
 
     # Where packages say that their files are; since Debian 12 bin and lib are links into usr.
     FILES = {"libc6": "/lib/x86_64-linux-gnu/libc.so.6", "dash": "/bin/dash", "coreutils": "/bin/ls",
              "libgmp10": "/usr/share/doc/libgmp10/copyright", "apt": "/usr/bin/apt"}
+    DEPENDS = {"coreutils": "Pre-Depends: libc6 (>= 2.34), libgmp10 (>= 2:6.2) | libmpir\nDepends: libselinux1\n",
+               "libselinux1": "Depends: libpcre2-8-0:any, zlib1g (>= 1:1.1.4)\n", "libc6": "Depends: libgcc-s1\n",
+               "tzdata": "Depends: debconf (>= 0.5) | debconf-2.0\n"}
+    LIBRARIES = ("libgmp10", "libselinux1", "libpcre2-8-0", "zlib1g")  # what coreutils loads
+    OTHERS = ("apt", "debconf", "libapt-pkg6.0", "libgcc-s1")
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.rootfs = self.folder / "rootfs"
-
-    def make(self, without=""):
-        packages = [name for name in (*image_base.KEPT, "apt") if name != without]
-        status = "\n".join(f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n"
-                           "Conffiles:\n /etc/x 0123\n" for name in packages)
-        with tarfile.open(self.folder / "tar", "w") as tar:
-            for path, text in (("var/lib/dpkg/status", status), ("etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
+    def __init__(self, path, without="", libc="1"):
+        packages = [name for name in (*image_base.KEPT, *self.LIBRARIES, *self.OTHERS) if name != without]
+        status = "\n".join(self.record(name, libc if name == "libc6" else "1") for name in packages)
+        with tarfile.open(path, "w") as tar:
+            for name, text in (("var/lib/dpkg/status", status), ("etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
                                ("etc/group", "root:x:0:\n"), ("etc/nsswitch.conf", "hosts: files dns\n")):
-                self.add(tar, path, text)
+                self.add(tar, name, text)
             for name in packages:
                 listed = ["/.", *filter(None, [self.FILES.get(name)])]
                 self.add(tar, f"var/lib/dpkg/info/{name}.list", "\n".join(listed) + "\n")
-                for path in listed[1:]:
-                    self.add(tar, image_base.inside(path), name, mode=0o6755)
-        return subprocess.run([str(TOOLS / "image-base"), str(self.folder / "tar"), str(self.rootfs)],
-                              stderr=subprocess.PIPE, text=True, check=False)
+                for file in listed[1:]:
+                    self.add(tar, image_base.inside(file), name, mode=0o6755)
+
+    def record(self, name, version):
+        return (f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n"
+                f"{self.DEPENDS.get(name, '')}Conffiles:\n /etc/x 0123\n")
 
     @staticmethod
     def add(tar, path, text, mode=0o644):
         member = tarfile.TarInfo(path)
         member.size, member.mode = len(text.encode()), mode
         tar.addfile(member, io.BytesIO(text.encode()))
+
+
+class ImageBaseTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.rootfs = self.folder / "rootfs"
+
+    def make(self, without="", umask=0o022):
+        DebianImage(self.folder / "tar", without)
+        self.rootfs.mkdir(mode=0o755)
+        return subprocess.run([str(TOOLS / "image-base"), str(self.folder / "tar"), str(self.rootfs)],
+                              stderr=subprocess.PIPE, text=True, check=False, umask=umask)
 
     def test_what_a_program_needs_is_kept_and_nothing_else(self):
         done = self.make()
@@ -351,10 +385,16 @@ class ImageBaseTest(unittest.TestCase):
         self.assertEqual("hosts: files dns\n", (self.rootfs / "etc/nsswitch.conf").read_text())
         self.assertFalse(list(self.rootfs.glob("**/*apt*")))
 
+    def test_a_callers_umask_keeps_nothing_from_the_user_in_the_container(self):
+        self.make(umask=0o077)
+        closed = [str(path) for path in self.rootfs.rglob("*") if not path.is_symlink() and
+                  not path.stat().st_mode & 0o004]
+        self.assertEqual([], closed)
+
     def test_each_package_has_its_record(self):
         self.make()
         records = {path.name: path.read_text() for path in (self.rootfs / "var/lib/dpkg/status.d").iterdir()}
-        self.assertEqual(set(image_base.KEPT), set(records))
+        self.assertEqual({*image_base.KEPT, *DebianImage.LIBRARIES}, set(records))
         self.assertEqual("Package: dash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n",
                          records["dash"])
 
@@ -362,6 +402,50 @@ class ImageBaseTest(unittest.TestCase):
         done = self.make(without="coreutils")
         self.assertNotEqual(0, done.returncode)
         self.assertIn("found no package coreutils", done.stderr)
+
+
+class ImagesTest(unittest.TestCase):
+    """With a Docker engine that has one image of Debian and makes nothing of it, and programs of no content."""
+
+    PROGRAMS = {
+        "uname": "echo x86_64",
+        "docker": 'case "$1" in create) echo 1 ;; export) cp "$0.tar" "$3" ;; esac',
+        "cmake": "",
+        "ldd": "",
+        "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
+    }
+
+    def make(self, libc):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for program, script in self.PROGRAMS.items():
+                self.program(folder / "path" / program, script)
+            DebianImage(folder / "path/docker.tar", libc=libc)
+            self.program(folder / "build/release/bin/lockstep-trainer", "")
+            for path in ("tools/images", "tools/image-base", "docker/trainer/Dockerfile", "CMakeLists.txt"):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(TOOLS.parent / path, folder / path)
+            self.program(folder / "tools/image-records", "")
+            return subprocess.run([folder / "tools/images", "trainer"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, check=False,
+                                  env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name})
+
+    @staticmethod
+    def program(path, script):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def test_a_program_and_the_c_library_that_it_was_linked_with_make_an_image(self):
+        done = self.make("2.38-1")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("lockstep-trainer:", done.stdout)
+
+    def test_a_base_with_an_older_c_library_is_refused(self):
+        done = self.make("2.36-9+deb12u14")
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertEqual("", done.stdout)
+        self.assertIn("found glibc 2.36 in debian:bookworm-slim, expected 2.38 or later", done.stderr)
 
 
 class InContainerTest(unittest.TestCase):
@@ -502,6 +586,14 @@ class YardstickTest(unittest.TestCase):
 
 
 class BenchTest(unittest.TestCase):
+    def test_a_wrong_number_is_refused_before_anything_is_measured(self):
+        for flag, number in (("--rounds", "0"), ("--threads", "0"), ("--steps", "-1"), ("--warmup", "-1")):
+            done = subprocess.run(
+                [TOOLS / "bench/bench", "--trainer", "true", "--lockstep", "true", "--data", "/", flag, number],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn(f"argument {flag}: found {number}, expected", done.stderr)
+
     def test_medians_ratios_and_scaling(self):
         found = {("SGEMM GFLOP/s", "machine"): [300, 332, 340]}
         for what, ours, torch, tensorflow in (

@@ -59,6 +59,10 @@ int Bench(const BenchOptions& options) {
   return api::kExitDone;
 }
 
+// Of `bench`. No machine has more; at 100,000 OpenMP dies of a signal.
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxCount = 1'000'000'000;
+
 int Main(int argc, char** argv) {
   CLI::App app{
       "Trains the model that LOCKSTEP_CONFIG describes, as a member of TF_CONFIG's cluster."};
@@ -67,10 +71,12 @@ int Main(int argc, char** argv) {
   BenchOptions options;
   auto* bench = app.add_subcommand("bench", "Time training steps of one process");
   bench->add_option("--model", options.model, "mlp, simple-cnn or core-cnn");
-  bench->add_option("--batch", options.batch, "Samples a step")->check(CLI::PositiveNumber);
-  bench->add_option("--threads", options.threads, "0: all that this process may use");
-  bench->add_option("--steps", options.steps, "Timed steps")->check(CLI::PositiveNumber);
-  bench->add_option("--warmup", options.warmup, "Steps before them")->check(CLI::NonNegativeNumber);
+  bench->add_option("--batch", options.batch, "Samples a step")->check(CLI::Range(1, kMaxCount));
+  bench->add_option("--threads", options.threads, "0: all that this process may use")
+      ->check(CLI::Range(0, kMaxThreads));
+  bench->add_option("--steps", options.steps, "Timed steps")->check(CLI::Range(1, kMaxCount));
+  bench->add_option("--warmup", options.warmup, "Steps before them")
+      ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--data", options.data, "Folder of IDX files; without it synthetic data");
   bench->add_option("--backend", options.backend, "cpu or reference")
       ->check(CLI::IsMember({"cpu", "reference"}));

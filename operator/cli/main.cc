@@ -16,6 +16,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kExitInternal = 1;
+constexpr int kMaxCount = 1'000'000'000;  // of a flag that counts
 
 void AddFileOptions(CLI::App& command, std::string& file, std::vector<std::string>& sets) {
   command.add_option("FILE", file, "YAML with one TrainingJob; - reads standard input")->required();
@@ -44,7 +45,7 @@ void AddRun(CLI::App& app, RunCommandOptions& options) {
       ->allow_extra_args(false)
       ->take_all();
   run->add_option("--timeout", options.timeout_seconds, "Stop the job after so many seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e9))
       ->type_name("SECONDS");
   run->footer(
       "Exit code: 0 the job succeeded; the failing replica's own; 2 the job cannot be run as\n"
@@ -74,10 +75,10 @@ void AddLogs(CLI::App& app, LogsCommandOptions& options) {
   CLI::App* logs = app.add_subcommand("logs", "Print the log of a TrainingJob's replica");
   logs->add_option("JOB", options.job)->required();
   logs->add_option("--role", options.role, "chief, worker, ps or evaluator [the leading one's]");
-  logs->add_option("--index", options.index, "[0]")->check(CLI::NonNegativeNumber);
+  logs->add_option("--index", options.index, "[0]")->check(CLI::Range(0, kMaxCount));
   logs->add_option("-c,--container", options.container, "[the one whose exit counts]");
   logs->add_option("--tail", options.tail, "Only so many last lines")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMaxCount));
   logs->add_flag("-f,--follow", options.follow, "Go on until the container ends");
   logs->add_flag("-p,--previous", options.previous, "Of the container before its last restart");
   AddClusterOptions(*logs, options.cluster);

@@ -226,6 +226,18 @@ class CommandLineTest(unittest.TestCase):
                               timeout=60 * SLOWNESS)
         return done.returncode, done.stdout + done.stderr
 
+    def test_a_number_out_of_range_is_told_from_where_to_where_it_may_be(self):
+        for program, arguments, expected in (
+                (TRAINER, ("bench", "--threads", "100000"), "--threads: Value 100000 not in range 0 to 1024"),
+                (TRAINER, ("bench", "--threads", "-1"), "--threads: Value -1 not in range 0 to 1024"),
+                (TRAINER, ("bench", "--steps", "0"), "--steps: Value 0 not in range 1 to 1000000000"),
+                (LOCKSTEP, ("logs", "job", "--tail", "-1"), "--tail: Value -1 not in range 0 to 1000000000")):
+            with self.subTest(arguments):
+                done = subprocess.run([program, *arguments], capture_output=True, text=True,
+                                      timeout=60 * SLOWNESS, check=False)
+                self.assertEqual(2, done.returncode, done.stderr)
+                self.assertIn(expected, done.stdout + done.stderr)
+
     def test_yaml_that_is_no_training_job(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "pod.yaml")
