@@ -95,6 +95,10 @@ class Server:
         self._process.communicate()
         self._folder.cleanup()
 
+    def leave_to_parent(self):
+        """In a forked process: the server ends with the process that started it, whose pipe this one holds too."""
+        self._process.stdin.close()
+
     def kubectl(self, *arguments, stdin=None, check=True):
         """What it wrote to stdout; with check=False the finished process."""
         done = subprocess.run(

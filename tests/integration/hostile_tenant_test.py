@@ -268,10 +268,17 @@ def choose_victims(waves):
                 yield found["metadata"]
 
 
-def live_as_tenant(pipe):
-    """Begins when told to; then says at each question how often each attack was made, and what went wrong."""
-    if pipe.recv() != "begin":
-        return
+def live_as_tenant(pipe, other_end):
+    """Begins when told to; then says at each question how often each attack was made, and what went wrong. Ends
+    with the process that asks."""
+    other_end.close()
+    server().leave_to_parent()
+    with contextlib.suppress(EOFError):
+        if pipe.recv() == "begin":
+            attack_until_told(pipe)
+
+
+def attack_until_told(pipe):
     attacks = {attack.__name__: attack for attack in (
         nest, swell_a_pod, swell_a_job, storm, churn, lie, outlast)}
     trainers = Trainers()
@@ -280,12 +287,14 @@ def live_as_tenant(pipe):
     attacks["mislead"] = lambda attack: mislead(attack, trainers)
     kubelet = Kubelet(HOSTILE, hostile_life)
     tenant = Tenant(attacks)
-    while pipe.recv() != "stop":
-        pipe.send((tenant.rounds, tenant.faults))
-    tenant.stop()
-    kubelet.stop()
-    trainers.stop()
-    victims.close()
+    try:
+        while pipe.recv() != "stop":
+            pipe.send((tenant.rounds, tenant.faults))
+    finally:
+        tenant.stop()
+        kubelet.stop()
+        trainers.stop()
+        victims.close()
     pipe.send((tenant.rounds, tenant.faults))
 
 
@@ -294,7 +303,8 @@ class TenantProcess:
 
     def __init__(self):
         self._pipe, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.get_context("fork").Process(target=live_as_tenant, args=(theirs,))
+        self._process = multiprocessing.get_context("fork").Process(target=live_as_tenant,
+                                                                   args=(theirs, self._pipe))
         self._process.start()
         theirs.close()
 
@@ -327,6 +337,8 @@ class TenantProcess:
 
     def _ask(self, question):
         self._pipe.send(question)
+        if not self._pipe.poll(LIMIT):
+            raise AssertionError(f"the tenant's process has not answered {question!r} within {LIMIT} s")
         return self._pipe.recv()
 
 
