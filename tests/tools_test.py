@@ -188,7 +188,8 @@ echo configured >>"$0.log"; {configure}""")
 
 
 class SetupTest(unittest.TestCase):
-    """With a python3 whose environments hold a pip that writes down that it was called."""
+    """With a python3 whose environments hold a pip that writes down that it was called, and, as real ones, a
+    link to it, by which it finds a pip only in the folder of its own version."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -199,21 +200,22 @@ class SetupTest(unittest.TestCase):
 
     def program(self, name, script):
         path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def python(self, version):
-        self.program("python3", f"""case "$1" in
-  -c) echo python{version} ;;
-  -m) mkdir -p "$3/bin" "$3/lib/python{version}"
+    def python(self, version, folder="."):
+        self.program(f"{folder}/python3", f"""case "$1" in
+  -c) test -d "$(dirname "$0")/../lib/python{version}" ;;
+  -m) mkdir -p "$3/bin" "$3/lib/python{version}"; ln -sf "$0" "$3/bin/python"
       echo "echo {version} >>{self.folder}/installed" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
 esac""")
 
-    def installed(self):
+    def installed(self, path=""):
         """The Pythons for which pip has installed something, one for each time."""
         done = subprocess.run([TOOLS / "setup", "peers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, check=False,
-                              env={"PATH": f"{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
+                              env={"PATH": f"{path}{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
                                    "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
         self.assertEqual(0, done.returncode, done.stderr)
         return (self.folder / "installed").read_text().split()
@@ -227,6 +229,11 @@ esac""")
         self.python("3.13")
         self.assertEqual(["3.11", "3.13"], self.installed())
         self.assertFalse((self.folder / "deps/peers/lib/python3.11").exists())
+
+    def test_another_python_on_the_path_leaves_the_peers_as_they_are(self):
+        self.installed()
+        self.python("3.12", folder="conda")
+        self.assertEqual(["3.11"], self.installed(path=f"{self.folder}/conda:"))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "tests/e2e/debian/run is for root")
