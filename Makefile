@@ -38,7 +38,7 @@ test: build
 	@ctest --preset $(PRESET) -j$(JOBS)
 
 ## make test-all    make test, a hundred jobs beside a hostile tenant's, `make run` in a fresh Debian 12 and 13,
-##                  make e2e; needs root, takes two hours
+##                  make e2e; needs root, takes two hours and a half
 test-all: test
 	@cd tests/integration && LOCKSTEP_BIN=$(CURDIR)/$(BIN) python3 -m unittest -v hostile_tenant_test
 	@tests/e2e/debian/run
@@ -88,7 +88,7 @@ images-arm64:
 	@tools/build aarch64 $(JOBS) lockstep lockstep-operator lockstep-trainer
 	@tools/images --arch arm64
 
-## make e2e         on a kind cluster: all scenarios, or E2E=smoke,lifecycle; builds what is missing, half an hour
+## make e2e         on a kind cluster: all scenarios, or E2E=smoke,lifecycle; builds what is missing, an hour
 e2e:
 	@tools/kube/docker-engine.sh
 	@$(MAKE) --no-print-directory images

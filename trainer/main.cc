@@ -59,7 +59,7 @@ int Bench(const BenchOptions& options) {
   return api::kExitDone;
 }
 
-// Of `bench`. No machine has more; at 100,000 OpenMP dies of a signal.
+// Of `bench`: as many as cpu_set_t has room for. At 100,000 OpenMP dies of a signal.
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxCount = 1'000'000'000;
 
