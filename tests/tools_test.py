@@ -28,7 +28,7 @@ def load(name):
 
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(TOOLS / "bench"))
+sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "peers")]
 lint = load("lint")
 bench = load("bench/bench")
 gen_api_reference = load("gen-api-reference")
@@ -36,6 +36,7 @@ gen_crd = load("gen-crd")
 yardstick = load("yardstick")
 image_base = load("image-base")
 image_records = load("image-records")
+peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
 
 
@@ -234,6 +235,30 @@ esac""")
         self.installed()
         self.python("3.12", folder="conda")
         self.assertEqual(["3.11"], self.installed(path=f"{self.folder}/conda:"))
+
+
+class PeerImageTest(unittest.TestCase):
+    def python_of(self, release):
+        done = argparse.Namespace(stdout=f"{release}\n")
+        with unittest.mock.patch.object(peer_image.subprocess, "run", return_value=done):
+            return peer_image.python_of("registry.example/debian:x")
+
+    def test_the_wheels_are_those_of_the_base_images_python(self):
+        for release, python in (("bookworm", "3.11"), ("trixie", "3.13")):
+            self.assertEqual(python, self.python_of(release))
+            for name, image in peer_image.IMAGES.items():
+                required = peer_image.requirements(image, python)
+                self.assertIn("\nnumpy==", required, name)
+                self.assertNotIn("python_version", required, name)
+            self.assertIn(python, peer_image.packages_of(python))
+        written = peer_image.DOCKERFILE.format(base="debian:x", packages=peer_image.packages_of("3.13"))
+        self.assertIn("FROM debian:x\n", written)
+        self.assertIn(" /usr/local/lib/python3.13/dist-packages ", written)
+
+    def test_another_base_image_is_named(self):
+        with self.assertRaises(SystemExit) as refused:
+            self.python_of("noble")
+        self.assertIn("found release 'noble' in registry.example/debian:x", refused.exception.code)
 
 
 @unittest.skipUnless(os.geteuid() == 0, "tests/e2e/debian/run is for root")

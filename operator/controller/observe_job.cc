@@ -36,12 +36,22 @@ Object ReadableParts(const Object& object) {
   return parts;
 }
 
+// A member of which more was there than was read stands as a text, and would take the status along.
+Object ReadableMetadata(const Object& object) {
+  Object metadata = object.value("metadata", Object::object());
+  for (const char* key : {"labels", "annotations", "ownerReferences"}) {
+    const auto member = metadata.find(key);
+    if (member != metadata.end() && !member->is_structured()) metadata.erase(member);
+  }
+  return metadata;
+}
+
 // A job that cannot be read at all still needs a name to be reported under, and is left alone once
 // that has been done.
 api::TrainingJob Unreadable(const Object& object) {
   Object bare = {{"apiVersion", api::kApiVersion},
                  {"kind", api::kKind},
-                 {"metadata", object.value("metadata", Object::object())},
+                 {"metadata", ReadableMetadata(object)},
                  {"spec", ReadableParts(object)}};
   if (object.contains("status")) bare["status"] = object.at("status");
   auto job = api::TrainingJobFromServer(bare);

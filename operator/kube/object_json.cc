@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -189,6 +191,33 @@ class ObjectReader {
   int left_ = kMostValues;  // that may be read of the present member of an item
 };
 
+// Bytes of the character that the text begins with; 0: it is no UTF-8 (RFC 3629, section 4).
+std::size_t CharacterLength(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (text.size() < length) return 0;
+  // No form that is longer than it has to be, no surrogate, nothing above U+10FFFF.
+  const int least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const int most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < least || byte(1) > most) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+// Such bytes are never a part of JSON's own signs, so the values' borders stay.
+void ReplaceWhatIsNoUtf8(simdjson::padded_string& text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = CharacterLength({text.data() + i, text.size() - i});
+    if (length == 0) text.data()[i] = '?';
+    i += std::max<std::size_t>(length, 1);
+  }
+}
+
 absl::Status ErrorOf(error_code error, ondemand::document& document, const char* text) {
   const char* place = nullptr;
   if (document.current_location().get(place) != simdjson::SUCCESS) {
@@ -206,11 +235,15 @@ absl::StatusOr<Object> ParseObject(std::string_view text) {
 
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
                                    const FieldTree* keep) {
-  const simdjson::padded_string padded(text);
+  simdjson::padded_string padded(text);
   ondemand::parser parser;
   ondemand::document document;
   JsonType type{};
   error_code error = parser.iterate(padded).get(document);
+  if (error == simdjson::UTF8_ERROR) {
+    ReplaceWhatIsNoUtf8(padded);
+    error = parser.iterate(padded).get(document);
+  }
   if (error == simdjson::SUCCESS) error = document.type().get(type);
   if (error != simdjson::SUCCESS) {
     return absl::InvalidArgumentError(fmt::format("not JSON: {}", simdjson::error_message(error)));

@@ -19,8 +19,9 @@ inline constexpr char kTooDeep[] = "(nested deeper than 200 levels)";
 inline constexpr char kTooMany[] = "(too many values)";
 
 // Leaves out metadata.managedFields, at any depth: nobody here reads it, it is often half of an
-// object, and a write without it keeps the server's. InvalidArgument: no JSON, or neither an object
-// nor a list.
+// object, and a write without it keeps the server's. A byte that is no UTF-8 reads as '?': an API
+// server passes on those that a client gave it in managedFields, and one such object must not cost
+// a list or a watch all the others. InvalidArgument: no JSON, or neither an object nor a list.
 absl::StatusOr<Object> ParseObject(std::string_view text);
 
 // Of the object, or of each entry of the list, that is the root's member `under` (empty: of the

@@ -63,7 +63,8 @@ class ApiServerClient final : public RestClient {
   ApiServerClient(RestConfig config, const RestClientOptions& options)
       : options_(options),
         credentials_(std::move(config), clock_),
-        limiter_(options.qps, options.burst, options.max_in_flight) {}
+        limiter_(options.qps, options.burst, options.max_in_flight),
+        metadata_reads_(0, 0, options.max_metadata_reads) {}
 
   absl::Status Connect(const RestConfig& config) {
     HttpTransportOptions transport;
@@ -84,6 +85,7 @@ class ApiServerClient final : public RestClient {
   }
   absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) override {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
+    const RequestLimiter::Slot slot(metadata_reads_);  // until it has been parsed
     return CallForMetadata(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
 
@@ -172,7 +174,7 @@ class ApiServerClient final : public RestClient {
   const SystemClock clock_;
   const RestClientOptions options_;
   Credentials credentials_;
-  RequestLimiter limiter_;
+  RequestLimiter limiter_, metadata_reads_;
   std::unique_ptr<HttpTransport> transport_;  // its callbacks use the credentials
 };
 

@@ -24,6 +24,9 @@ struct RestClientOptions {
   // many requests each has open, and over HTTP/1 each waits there for its turn to be read: with
   // few, a burst of jobs waits although the server has time.
   int max_in_flight = 48;
+  // Of GetMetadata. Of an object that somebody else has made the answer may have 10 MB, of which
+  // each byte takes three in memory, and a tenant can have one job ask for many.
+  int max_metadata_reads = 4;
   Duration request_deadline = std::chrono::seconds(30);  // in all, retries after 429/503 included
   // Bytes, of which each may take thirty in memory. Tenants decide how large their objects are, so
   // a page that is longer is asked for again with half as many objects; of an event that is longer

@@ -63,7 +63,7 @@ class Connection:
         answer = self.send(method, path, body, headers)
         text = answer.read()
         is_json = "json" in answer.headers.get("Content-Type", "")
-        return answer.status, json.loads(text) if is_json else {"message": text.decode()}
+        return answer.status, json.loads(text.decode(errors="replace")) if is_json else {"message": text.decode()}
 
     def shut_down(self):
         """Ends an answer that another thread reads."""

@@ -211,6 +211,30 @@ class UpgradeTest(unittest.TestCase):
             eventually(lambda name=name: self.status(name).get("state") == "Failed")
             self.assertIn("kernelSize", str(self.status(name)["conditions"]))
 
+    def test_one_pod_with_bytes_that_are_no_utf8_ends_no_list_and_no_watch(self):
+        """The server repeats the names of managed fields as a client gave them."""
+        fields = {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                  "fieldsV1": {"f:BYTE": {}}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "x"}]},
+               "metadata": {"name": "garbled", "labels": {"training.lockstep.dev/job-uid": "x"},
+                            "managedFields": [fields]}}
+        watching = self.start()
+        server().create(job("first"))
+        eventually(lambda: "first-worker-0" in self.pods())
+        connection = server().connect()
+        self.addCleanup(connection.close)
+        answer = connection.send("POST", PODS, json.dumps(pod).encode().replace(b"BYTE", b"\xff"))
+        self.assertIn(b'"f:\xff"', answer.read())
+        server().create(job("second"))
+        eventually(lambda: "second-worker-0" in self.pods())
+        self.assertIsNone(watching.said("informer failed; it is tried again"))
+        watching.kill()
+        server().call("DELETE", LEASE)
+        listing = self.start()
+        server().create(job("third"))
+        eventually(lambda: "third-worker-0" in self.pods())
+        self.assertIsNone(listing.said("informer failed; it is tried again"))
+
     def test_one_job_with_more_labels_than_are_read_ends_no_watch(self):
         running = self.start()
         server().create(job("labelled", suspend=True))

@@ -250,6 +250,22 @@ TEST(ObservedTest, OfMetadataThatAWriteRepeatsNothingIsLeftOut) {
   EXPECT_FALSE(Object::parse(*ObserveJob(object).owned_metadata).contains("labels"));
 }
 
+// Labels can be added to a job that has ended, and must not change how.
+TEST(ObservedTest, AJobWithMoreLabelsThanAreReadKeepsItsStatus) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.status.state = "Succeeded";
+  job.status.attempt = 3;
+  for (const char* key : {"labels", "annotations", "ownerReferences"}) {
+    Object object = api::TrainingJobToJson(job);
+    object["metadata"][key] = kube::kTooMany;
+    const ObservedJob held = ObserveJob(object);
+    ASSERT_TRUE(held.invalid) << key;
+    EXPECT_NE(held.invalid->find(key), std::string::npos) << *held.invalid;
+    EXPECT_EQ(held.job.status, job.status) << key;
+    EXPECT_EQ(held.job.metadata.uid, job.metadata.uid) << key;
+  }
+}
+
 TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
   Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
   Object& main = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];

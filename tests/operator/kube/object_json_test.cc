@@ -52,10 +52,36 @@ TEST(ObjectJsonTest, ReadsTextAsTheLibraryDoes) {
   const auto object = ParseObject(text);
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(*object, Object::parse(text));
-  for (const char* broken : {R"(["\x"])", R"(["\u12"])", R"(["\ud800"])", "[\"a\nb\"]",
-                             "[\"\xff\"]", "[\"\xed\xa0\x80\"]"}) {
+  for (const char* broken : {R"(["\x"])", R"(["\u12"])", R"(["\ud800"])", "[\"a\nb\"]"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(broken).status())) << broken;
   }
+}
+
+// Of each form that RFC 3629 forbids, and next to characters that stay.
+TEST(ObjectJsonTest, AByteThatIsNoUtf8ReadsAsAQuestionMark) {
+  for (const char* forbidden :
+       {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe2\x82", "\xe0\x9f\xbf", "\xed\xa0\x80",
+        "\xf0\x9f\x98", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"}) {
+    const std::string bytes = forbidden;
+    const Object expected =
+        Object::array({"é" + std::string(bytes.size(), '?') + "😀", "\u07ff\uffff\U0010ffff"});
+    const auto read = ParseObject("[\"é" + bytes + "😀\",\"\u07ff\uffff\U0010ffff\"]");
+    ASSERT_TRUE(read.ok()) << read.status() << expected;
+    EXPECT_EQ(*read, expected);
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseObject("\xff\xfe").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseObject("[\"\xff").status()));
+}
+
+// A server repeats the names of fields that a client says are managed, whatever bytes they are.
+TEST(ObjectJsonTest, ManagedFieldsThatAreNoUtf8CostOthersInTheListNothing) {
+  const auto list = ParseObject(
+      "{\"items\":[{\"metadata\":{\"managedFields\":[{\"fieldsV1\":{\"f:\xff\":{}}}],"
+      "\"name\":\"a\"}},{\"metadata\":{\"name\":\"é\"}}]}",
+      "items", nullptr);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(*list,
+            Object::parse(R"({"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"é"}}]})"));
 }
 
 TEST(ObjectJsonTest, OfTwoMembersOfOneNameTheLastCounts) {

@@ -93,6 +93,29 @@ TEST_F(RestClientTest, OfMetadataThatAreAskedForNothingElseIsRead) {
   EXPECT_EQ(OnlyRequest().target, "/api/v1/namespaces/x/pods/a");
 }
 
+// Tenants decide how large the objects are, and how many are asked for at a time.
+TEST_F(RestClientTest, SoMuchMetadataIsReadAtATimeAndNoMore) {
+  std::atomic<int> inside{0}, most{0};
+  Serve([&](const Request&, Connection& to) {
+    const int now = ++inside;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    const Object pod = {{"metadata", {{"name", "a"}}}, {"spec", std::string(1'000'000, 'x')}};
+    const std::string body = pod.dump();  // takes a while
+    --inside;
+    to.Respond(200, body);
+  });
+  const auto client = Connect({.max_metadata_reads = 2});
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&client] {
+      for (int n = 0; n < 5; ++n) EXPECT_TRUE(client->GetMetadata(kPodKind, {"x", "a"}).ok());
+    });
+  }
+  threads.clear();
+  EXPECT_LE(most, 2);
+}
+
 TEST_F(RestClientTest, ListReadsAPageAndCompletesItsItems) {
   Serve([](const Request&, Connection& to) {
     to.Respond(200, R"({"kind":"PodList","metadata":{"resourceVersion":"9","continue":"more"},)"

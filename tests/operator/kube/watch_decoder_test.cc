@@ -71,6 +71,17 @@ TEST(WatchDecoderLabelsTest, AnObjectWithTooManyLabelsEndsNoWatch) {
   EXPECT_THAT(versions, ::testing::ElementsAre("1", "2"));
 }
 
+TEST_F(WatchDecoderTest, AnObjectWhoseManagedFieldsAreNoUtf8EndsNoWatch) {
+  const std::string garbled =
+      "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"managedFields\":[{\"fieldsV1\":{"
+      "\"f:\xff\":{}}}],\"name\":\"a\",\"resourceVersion\":\"1\"}}}\n";
+  const absl::Status status = Feed(garbled + Line("MODIFIED", "2"));
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(events_.size(), 2U);
+  EXPECT_EQ(Name(events_[0].object), "a");
+  EXPECT_EQ(ResourceVersion(events_[1].object), "2");
+}
+
 TEST_F(WatchDecoderTest, AForgottenVersionIsOutOfRange) {
   const absl::Status status = Feed(
       Line("ADDED", "1") +
