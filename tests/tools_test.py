@@ -205,20 +205,20 @@ class SetupTest(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def python(self, version, folder="."):
+    def python(self, version, folder=".", pip_exit=0):
         self.program(f"{folder}/python3", f"""case "$1" in
   -c) test -d "$(dirname "$0")/../lib/python{version}" ;;
   -m) mkdir -p "$3/bin" "$3/lib/python{version}"; ln -sf "$0" "$3/bin/python"
-      echo "echo {version} >>{self.folder}/installed" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
+      echo "echo {version} >>{self.folder}/installed; exit {pip_exit}" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
 esac""")
 
-    def installed(self, path=""):
+    def installed(self, path="", code=0):
         """The Pythons for which pip has installed something, one for each time."""
         done = subprocess.run([TOOLS / "setup", "peers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, check=False,
                               env={"PATH": f"{path}{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
                                    "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
-        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(code, done.returncode, done.stderr)
         return (self.folder / "installed").read_text().split()
 
     def test_the_peers_are_installed_once(self):
@@ -235,6 +235,11 @@ esac""")
         self.installed()
         self.python("3.12", folder="conda")
         self.assertEqual(["3.11"], self.installed(path=f"{self.folder}/conda:"))
+
+    def test_an_environment_into_which_nothing_could_be_installed_is_made_again(self):
+        self.python("3.12", folder="conda", pip_exit=1)  # for which there are no wheels
+        self.assertEqual(["3.12"], self.installed(path=f"{self.folder}/conda:", code=1))
+        self.assertEqual(["3.12", "3.11"], self.installed())
 
 
 class PeerImageTest(unittest.TestCase):
