@@ -7,11 +7,13 @@
 #include <iterator>
 #include <utility>
 
+#include "trainer/control/service_name.h"
+
 namespace lockstep::train {
 
 bool HasAddress(const std::string& host) {
   const bool bracketed = host.starts_with('[') && host.ends_with(']');
-  const std::string name = bracketed ? host.substr(1, host.size() - 2) : host;
+  const std::string name = bracketed ? host.substr(1, host.size() - 2) : AbsoluteServiceName(host);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;

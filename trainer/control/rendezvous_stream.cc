@@ -5,13 +5,22 @@
 #include <utility>
 
 #include "trainer/control/grpc_options.h"
+#include "trainer/control/service_name.h"
 
 namespace lockstep::train {
+namespace {
+
+std::string Target(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  return AbsoluteServiceName(address.substr(0, colon)) + address.substr(colon);
+}
+
+}  // namespace
 
 RendezvousStream::RendezvousStream(const std::string& address, Events events)
     : events_(std::move(events)),
       stub_(proto::Rendezvous::NewStub(grpc::CreateCustomChannel(
-          address, grpc::InsecureChannelCredentials(), ChannelOptions()))),
+          Target(address), grpc::InsecureChannelCredentials(), ChannelOptions()))),
       stream_(stub_->Session(&context_)),
       reader_([this] { Read(); }) {}
 
