@@ -33,12 +33,14 @@ def run(cluster):
             said = cluster.kubectl("auth", "can-i", verb, kind, "-n", OTHER, f"--as={ACCOUNT}",
                                    check=False)
             expect(said == "no", f"no right to {verb} {kind} in {OTHER}", said)
+    with steps.step("nothing of it is in the namespace of an operator for all", 30):
+        found = cluster.find("namespace", SYSTEM)
+        expect(found is None, f"no namespace {SYSTEM}", found)
 
 
 def clean_up(cluster):
     for name in (OWN, OTHER):
         cluster.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=90s")
-    expect(cluster.find("namespace", SYSTEM) is None, f"no namespace {SYSTEM}", SYSTEM)
 
 
 def moved(thing):

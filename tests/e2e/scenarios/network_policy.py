@@ -9,6 +9,7 @@ from steps import Skipped, expect
 OWN, OTHER = "e2e-policy", "e2e-strangers"
 PORTS = {"2222": "rendezvous", "8080": "metrics"}
 DEBIAN = os.environ.get("BASE_IMAGE", "debian:bookworm-slim")
+PROBES = 5  # each takes up to three seconds
 ENGINE = os.environ.get("E2E_POLICY_ENGINE")  # what to apply to a cluster whose network enforces none
 
 
@@ -38,7 +39,7 @@ def run(cluster):
             raise Skipped("the network of this cluster does not enforce NetworkPolicies; "
                           "E2E_POLICY_ENGINE names a manifest of something that does")
     with steps.step("a job with one trains, and tells the operator its progress", 180):
-        job.apply(training_job("shut", steps=20_000))
+        job.apply(training_job("shut"))
         for index in (0, 1):
             job.await_training(f"shut-worker-{index}")
         job.await_step_beyond(0)
@@ -100,8 +101,9 @@ def is_enforced(cluster):
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": {"name": "nobody", "namespace": OTHER},
         "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
-    try:  # a policy takes a moment to reach the nodes
-        return any(not reaches(cluster, OWN, ip, "8080") for _ in range(10))
+    try:  # a policy takes a moment to reach the nodes; one connection may fail for another reason
+        found = [reaches(cluster, OWN, ip, "8080") for _ in range(PROBES)]
+        return not any(found[-2:])
     finally:
         cluster.kubectl("-n", OTHER, "delete", "networkpolicy", "nobody")
         listener.delete()

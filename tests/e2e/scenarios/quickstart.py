@@ -46,6 +46,9 @@ def run(cluster):
         cluster.kubectl("delete", "-f", ROOT / "examples/quickstart.yaml")
         helm(cluster, "uninstall", "lockstep", "--wait", "--timeout", "60s")
         expect_left(cluster, KEPT)
+        steps.until("nothing of the job", lambda: [
+            name for name in names(cluster, "-n", NAMESPACE, NAMESPACED) if job.name in name],
+            lambda left: not left)
         cluster.kubectl("delete", "crd", f"trainingjobs.{GROUP}")
         cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=60s")
         expect_left(cluster, [], namespaced=False)
@@ -74,7 +77,7 @@ def expect_left(cluster, expected, namespaced=True):
 
 
 def names(cluster, *arguments):
-    return cluster.kubectl("get", *arguments, "-o", "name", check=False).split()
+    return cluster.kubectl("get", *arguments, "-o", "name").split()
 
 
 def measure_images(cluster):

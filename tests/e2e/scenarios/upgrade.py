@@ -9,7 +9,6 @@ from steps import expect
 NAMESPACE = "e2e-upgrade"
 SOURCES = OUT / "previous"
 TAG = "previous"
-STEPS = 25_000  # for the five minutes that it takes
 UNTOUCHED_SECONDS = 12  # more than the operator takes to look at every job again
 
 
@@ -24,13 +23,13 @@ def run(cluster):
         install_crd(cluster, previous=True)
         install_operator(cluster, previous=True)
         make_namespace(cluster, NAMESPACE)
-    jobs = [start(cluster, training_job("old", steps=STEPS)),
+    jobs = [start(cluster, training_job("old")),
             start(cluster, program_job("own", "sleep 900", workers=2))]
     for first, second in ((install_crd, install_operator), (install_operator, install_crd)):
         change(cluster, first, jobs, previous=False)
         change(cluster, second, jobs, previous=False)
         if len(jobs) == 2:
-            jobs.append(start(cluster, training_job("new", steps=STEPS)))
+            jobs.append(start(cluster, training_job("new")))
         change(cluster, first, jobs, previous=True)
         change(cluster, second, jobs, previous=True)
     with steps.step("nobody was restarted", 30):
@@ -40,10 +39,10 @@ def run(cluster):
     with steps.step("both at this version again", 120):
         install_crd(cluster, previous=False)
         install_operator(cluster, previous=False)
-    with steps.step("the training jobs succeed", 900):
+    with steps.step("the training jobs go on, and the operator sees it", 60):
         for job in jobs:
             if job.name != "own":
-                job.await_state("Succeeded")
+                job.await_step_beyond(job.step())
                 expect(job.restarts() == (0, 0), f"{job.name}: no restart", job.status())
 
 
@@ -112,5 +111,4 @@ def change(cluster, install, jobs, previous):
                             lambda found: found == before, UNTOUCHED_SECONDS)
         for job in jobs:
             status = job.status()
-            # A fast machine may have trained it to its end by now.
-            expect(status["state"] in ("Running", "Succeeded"), f"{job.name} Running", status)
+            expect(status["state"] == "Running", f"{job.name} Running", status)
