@@ -250,7 +250,7 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   }
   for (const auto& job : controller_.jobs().List()) {
     snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
-                             metrics::HasDiverged(job->value.job)});
+                             metrics::DivergedAt(job->value.job)});
   }
   return snapshot;
 }
