@@ -33,7 +33,6 @@
 namespace lockstep::server {
 namespace {
 
-constexpr char kLeaseName[] = "lockstep-operator";
 // As long as a candidate's questions about the lease come through, it is able to lead.
 constexpr Duration kLeaseSilence = std::chrono::seconds(30);
 constexpr Duration kKeyRetry = std::chrono::seconds(10);
@@ -106,7 +105,7 @@ kube::LeaderElectionOptions ElectionOptions(const Flags& flags, const kube::Rest
   kube::LeaderElectionOptions options;
   options.lease = {flags.leader_election_namespace.empty() ? cluster.namespace_name
                                                            : flags.leader_election_namespace,
-                   kLeaseName};
+                   flags.leader_election_name};
   options.identity = MakeIdentity();
   return options;
 }

@@ -174,6 +174,21 @@ class RightsTest(unittest.TestCase):
                                    "namespace": namespace}] * len(subjects), subjects)
                 self.assertEqual(5 if base == "default" else 4, len(subjects))
 
+    def test_operators_of_two_namespaces_share_nothing_that_is_cluster_wide(self):
+        """With a suffix each, as manifests/components/kueue demands."""
+        made = []
+        for team in ("team-a", "team-b"):
+            with overlay("overlays/namespaced", ["kueue"], namespace=team, nameSuffix=f"-{team}") as path:
+                made.append({(entry["kind"], entry["metadata"]["name"]): entry for entry in render(path)
+                             if "namespace" not in entry["metadata"]})
+        one, other = made
+        self.assertEqual({"ClusterRole", "ClusterRoleBinding"}, {kind for kind, _ in one})
+        self.assertEqual(set(), one.keys() & other.keys())
+        binding = of_kind(one.values(), "ClusterRoleBinding")
+        self.assertIn(("ClusterRole", binding["roleRef"]["name"]), one)
+        self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator-team-a",
+                           "namespace": "team-a"}], binding["subjects"])
+
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""
         server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")

@@ -14,6 +14,20 @@
 {{- printf "%s-operator" (include "lockstep.fullname" .) -}}
 {{- end -}}
 
+{{/* Operators of a list of namespaces may be installed side by side under one name, each in a namespace
+     of its own: the name of what is cluster-wide says whose it is. */}}
+{{- define "lockstep.kueueRole" -}}
+{{- with .Values.watchNamespaces }}{{ $.Release.Namespace }}-{{ end -}}
+{{- printf "%s-kueue" (include "lockstep.operator" .) -}}
+{{- end -}}
+
+{{/* "ClusterRole" or "Role": of which kind the roles for people are, if any. */}}
+{{- define "lockstep.userRoleKind" -}}
+{{- if .Values.rbac.create -}}
+{{- empty .Values.watchNamespaces | ternary "ClusterRole" "Role" -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "lockstep.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "lockstep.operator" .) -}}
