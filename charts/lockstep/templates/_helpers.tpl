@@ -39,7 +39,7 @@
 {{/* What finds the operator's pods. Never changes: a Deployment's selector cannot. */}}
 {{- define "lockstep.selector" -}}
 app.kubernetes.io/name: lockstep
-app.kubernetes.io/instance: {{ .Release.Name | trunc 63 }}
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
@@ -48,7 +48,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/name: lockstep
-app.kubernetes.io/instance: {{ .Release.Name | trunc 63 }}
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 {{- end -}}
 
 {{- define "lockstep.labels" -}}
@@ -70,8 +70,13 @@ app.kubernetes.io/component: operator
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail (printf "replicas: found %d with leaderElection.enabled: false, expected 1 replica or leader election: two operators that both lead would act twice" (int .Values.replicas)) -}}
 {{- end -}}
-{{- if and (not .Values.metrics.enabled) (or .Values.podMonitor.enabled .Values.serviceMonitor.enabled) -}}
-{{- fail "metrics.enabled: found false with podMonitor or serviceMonitor enabled, expected true: there would be nothing to scrape" -}}
+{{- range $of := list "podMonitor" "serviceMonitor" "prometheusRule" -}}
+{{- if and (get $.Values $of).enabled (not $.Values.metrics.enabled) -}}
+{{- fail (printf "metrics.enabled: found false with %s.enabled: true, expected true: there would be nothing to scrape" $of) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name: found \"\" with serviceAccount.create: false and rbac.create: true, expected the name of an existing service account: the operator's rights would go to the account `default`, and so to every pod of the namespace that names none" -}}
 {{- end -}}
 {{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) (int .Values.health.port)) -}}
 {{- fail (printf "health.port: found %d, which is metrics.port as well, expected another one" (int .Values.health.port)) -}}
