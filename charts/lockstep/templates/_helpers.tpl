@@ -36,6 +36,19 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Where the pods of `helm test` may run: where the operator may. Affinity to other pods is left out, because
+     it is about the operator's own. */}}
+{{- define "lockstep.placement" -}}
+{{- $placement := dict -}}
+{{- range $key := list "nodeSelector" "tolerations" "priorityClassName" -}}
+{{- with get $.Values $key }}{{ $_ := set $placement $key . }}{{ end -}}
+{{- end -}}
+{{- with .Values.affinity.nodeAffinity -}}
+{{- $_ := set $placement "affinity" (dict "nodeAffinity" .) -}}
+{{- end -}}
+{{- with $placement }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
 {{/* What finds the operator's pods. Never changes: a Deployment's selector cannot. */}}
 {{- define "lockstep.selector" -}}
 app.kubernetes.io/name: lockstep
