@@ -334,7 +334,7 @@ class ReleaseTest(unittest.TestCase):
                 self.remove_crd()
 
     def test_leader_election_can_be_switched_off_and_on(self):
-        """The server fills in `rollingUpdate`, which it refuses beside `Recreate`."""
+        """The server refuses `rollingUpdate` beside `Recreate`, even if it has filled it in itself."""
         for helm in HELMS:
             with self.subTest(helm):
                 release = self.release(helm, "election")
