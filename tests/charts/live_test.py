@@ -7,7 +7,7 @@ import yaml
 
 import dashboards
 from helm import CHART
-from live import NAME, Live
+from live import NAME, RELEASE, Live
 from monitoring_test import METRIC, made
 
 RULES = CHART / "rules" / "lockstep.yaml"
@@ -120,6 +120,11 @@ class LiveTest(unittest.TestCase):
             found[alert["state"]].add((labels["alertname"], labels.get("trainingjob")))
         self.assertEqual({("TrainingJobDiverged", DIVERGED)}, found["firing"])
         self.assertEqual(set(), found["pending"] - UNSETTLED)
+
+    def test_operators_of_different_releases_are_different_jobs(self):
+        """By which alerts tell them apart."""
+        found = self.ask("lockstep_operator_build_info")
+        self.assertEqual({f"lockstep-operator-{RELEASE}"}, {series["metric"]["job"] for series in found})
 
     def test_samples_of_ranks_add_up_to_those_of_the_job(self):
         """Each of two ranks has half of a step of 64."""
