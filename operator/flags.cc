@@ -38,6 +38,17 @@ std::vector<std::string> NamesOf(const std::string& list) {
   return names;
 }
 
+// Operators whose Leases have different names both lead, so a slip must not pass for a name.
+std::string LeaseNameFault(const std::string& name) {
+  constexpr std::size_t kMaxName = 253;
+  static const std::regex kSubdomain(
+      "[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*");
+  if (name.size() <= kMaxName && std::regex_match(name, kSubdomain)) return "";
+  return fmt::format(
+      "found \"{}\", expected the name of a Lease: 1 to {} lower-case letters, digits, '-' and '.'",
+      name, kMaxName);
+}
+
 std::string NamespacesFault(const std::string& list) {
   static const std::regex kLabel("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?");
   for (const std::string& name : NamesOf(list)) {
@@ -97,6 +108,11 @@ void AddCluster(CLI::App& app, Flags& flags) {
                "Lead by a Lease, so that of several replicas one acts; on unless =false");
   app.add_option("--leader-election-namespace", flags.leader_election_namespace,
                  "Where the Lease is [the pod's own namespace, else the kubeconfig context's]");
+  app.add_option("--leader-election-name", flags.leader_election_name,
+                 "The Lease's name: replicas share it, other operators in the same namespace have "
+                 "another one")
+      ->check(LeaseNameFault)
+      ->type_name("NAME");
   app.add_option("--kube-api-qps", flags.kube_api_qps,
                  "API requests a second that the operator allows itself, watches left out; 0: no "
                  "limit, the API server's priority and fairness decides")

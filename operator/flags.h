@@ -13,7 +13,8 @@ struct Flags {
   std::string health_probe_bind_address = ":8081";  // "0": none
   bool leader_elect = true;
   std::string leader_election_namespace;  // empty: the pod's own, else the context's
-  std::vector<std::string> namespaces;    // each once; none: all
+  std::string leader_election_name = "lockstep-operator";  // of the Lease
+  std::vector<std::string> namespaces;                     // each once; none: all
   int controller_threads = 16;
   double kube_api_qps = 0;          // 0: no limit of our own
   int kube_api_burst = 0;           // 0: as many as a second's

@@ -33,7 +33,6 @@
 namespace lockstep::server {
 namespace {
 
-constexpr char kLeaseName[] = "lockstep-operator";
 // As long as a candidate's questions about the lease come through, it is able to lead.
 constexpr Duration kLeaseSilence = std::chrono::seconds(30);
 constexpr Duration kKeyRetry = std::chrono::seconds(10);
@@ -106,7 +105,7 @@ kube::LeaderElectionOptions ElectionOptions(const Flags& flags, const kube::Rest
   kube::LeaderElectionOptions options;
   options.lease = {flags.leader_election_namespace.empty() ? cluster.namespace_name
                                                            : flags.leader_election_namespace,
-                   kLeaseName};
+                   flags.leader_election_name};
   options.identity = MakeIdentity();
   return options;
 }
@@ -250,7 +249,7 @@ metrics::Snapshot Operator::TakeSnapshot() const {
   }
   for (const auto& job : controller_.jobs().List()) {
     snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
-                             metrics::HasDiverged(job->value.job)});
+                             metrics::DivergedAt(job->value.job)});
   }
   return snapshot;
 }

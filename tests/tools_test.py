@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -452,9 +453,14 @@ class ImagesTest(unittest.TestCase):
         "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
     }
 
-    def make(self, libc):
+    def make(self, libc, other=None):
+        """With the image's root file system for arm64 there already, if it was made of `other`."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
+            if other:
+                stage = folder / "build/images/trainer"
+                (stage / "rootfs-arm64").mkdir(parents=True)
+                (stage / "made-of-arm64").write_text(other + "\n")
             for program, script in self.PROGRAMS.items():
                 self.program(folder / "path" / program, script)
             DebianImage(folder / "path/docker.tar", libc=libc)
@@ -477,6 +483,20 @@ class ImagesTest(unittest.TestCase):
         done = self.make("2.38-1")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("lockstep-trainer:", done.stdout)
+
+    def test_how_to_make_one_image_of_both_architectures_is_printed_once_both_are_there(self):
+        version = re.search(r"^project\(lockstep VERSION (\S+)", (TOOLS.parent / "CMakeLists.txt").read_text(),
+                            re.MULTILINE).group(1)
+        done = self.make("2.38-1", other=f"version {version}, revision unknown")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("docker buildx build --platform linux/amd64,linux/arm64 --build-arg "
+                      f"VERSION={version} --tag lockstep-trainer:{version} --push build/images/trainer\n",
+                      done.stderr)
+        self.assertNotIn("buildx", self.make("2.38-1").stderr)
+        done = self.make("2.38-1", other="version 0.0.9, revision unknown")
+        self.assertNotIn("buildx", done.stderr)
+        self.assertIn("rootfs-arm64 is of version 0.0.9, revision unknown, this one of version "
+                      f"{version}, revision unknown", done.stderr)
 
     def test_a_base_with_an_older_c_library_is_refused(self):
         done = self.make("2.36-9+deb12u14")

@@ -56,10 +56,11 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
   return transition;
 }
 
-bool HasDiverged(const api::TrainingJob& job) {
+std::optional<Time> DivergedAt(const api::TrainingJob& job) {
   const std::optional<api::Failure>& failure = job.status.failure;
-  return job.spec.training && IsTrue(job.status, api::kFailed) && failure &&
-         failure->exit_code == api::kExitDiverged;
+  if (!job.spec.training || !IsTrue(job.status, api::kFailed)) return std::nullopt;
+  if (!failure || failure->exit_code != api::kExitDiverged) return std::nullopt;
+  return FindCondition(job.status, api::kFailed)->last_transition_time;
 }
 
 }  // namespace lockstep::metrics

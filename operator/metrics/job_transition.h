@@ -21,8 +21,8 @@ struct JobTransition {
 // `before` is null for a job that was not known.
 JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& after);
 
-// Whether the job has failed because a number of the bundled trainer's was no longer finite: what
-// exit code 20 of another program means, it alone knows.
-bool HasDiverged(const api::TrainingJob& job);
+// When the job failed because a number of the bundled trainer's was no longer finite; nothing if it
+// has not. What exit code 20 of another program means, that program alone knows.
+std::optional<Time> DivergedAt(const api::TrainingJob& job);
 
 }  // namespace lockstep::metrics

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct Snapshot {
   std::vector<Cache> caches;
   struct Job {
     std::string namespace_name, name;
-    std::string state;      // what the printer column says; empty before the first status
-    bool diverged = false;  // HasDiverged
+    std::string state;             // what the printer column says; empty before the first status
+    std::optional<Time> diverged;  // DivergedAt
   };
   std::vector<Job> jobs;
 };

@@ -72,13 +72,15 @@ void AddJobs(const std::vector<Snapshot::Job>& jobs, Families& families) {
                        {"state", StateOf(*job)}});
     }
   }
-  families.Begin(MetricType::Gauge, "lockstep_operator_job_diverged",
-                 "Always 1; jobs of the bundled trainer that failed because their numbers were no "
-                 "longer finite.");
+  families.Begin(MetricType::Gauge, "lockstep_operator_job_diverged_timestamp_seconds",
+                 "When a job of the bundled trainer failed because its numbers were no longer "
+                 "finite.");
   std::size_t diverged = 0;
   for (const Snapshot::Job* job : finished) {
     if (!job->diverged || ++diverged > kMaxJobSeries) continue;
-    families.Add(1, {{"namespace", job->namespace_name}, {"trainingjob", job->name}});
+    const std::chrono::duration<double> since_epoch = job->diverged->time_since_epoch();
+    families.Add(since_epoch.count(),
+                 {{"namespace", job->namespace_name}, {"trainingjob", job->name}});
   }
   families.Gauge("lockstep_operator_job_series_left_out",
                  "Jobs that have no series of their own because there are too many.",

@@ -89,6 +89,7 @@ def flags_of(container):
     version = chart_version()
     for name, value in {"--controller-threads": "16", "--kube-api-qps": "0", "--kube-api-burst": "0",
                         "--log-level": "info", "--leader-elect": "true",
+                        "--leader-election-name": "lockstep-operator",
                         "--watch-nodes": "false", "--poll-progress": "true",
                         "--job-tokens": "true", "--token-key-secret": "lockstep-operator-key",
                         "--network-policies": "true", "--scraper-namespace": "monitoring",
@@ -331,6 +332,45 @@ class ReleaseTest(unittest.TestCase):
                 self.assertIsNotNone(self.prefetch())
                 release.call("uninstall", "lockstep")
                 self.remove_crd()
+
+    def test_leader_election_can_be_switched_off_and_on(self):
+        """The server refuses `rollingUpdate` beside `Recreate`, even if it has filled it in itself."""
+        for helm in HELMS:
+            with self.subTest(helm):
+                release = self.release(helm, "election")
+                release.install()
+                for on, strategy in ((False, "Recreate"), (True, "RollingUpdate")):
+                    release.call("upgrade", "lockstep", CHART,
+                                 *set_flags({"leaderElection.enabled": on}))
+                    deployment = server().call("GET", f"/apis/apps/v1/namespaces/{release.namespace}"
+                                                      "/deployments/lockstep-operator")[1]
+                    self.assertEqual(strategy, deployment["spec"]["strategy"]["type"])
+                release.call("uninstall", "lockstep")
+                self.remove_crd()
+
+    def test_operators_of_different_namespaces_can_share_a_namespace_and_a_name(self):
+        """All with Kueue's rights, which are cluster-wide."""
+        server().kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"side-{team}"}}
+            for team in "abc"]}))
+        releases = [Release(HELMS[0], "tools"), Release(HELMS[0], "tools"), Release(HELMS[0], "more-tools")]
+        names = ("lockstep", "team-b", "lockstep")
+        for release, name, team in zip(releases, names, "abc"):
+            self.addCleanup(release.call, "uninstall", name, check=False)
+            release.call("install", name, CHART, "--create-namespace", *set_flags({
+                "watchNamespaces": [f"side-{team}"], "kueue.enabled": True, "crds.enabled": team == "a"}))
+        deployments = json.loads(server().kubectl("get", "deployments", "-A", "-o", "json"))["items"]
+        leases = {(entry["metadata"]["namespace"], arg.partition("=")[2]) for entry in deployments
+                  for arg in entry["spec"]["template"]["spec"]["containers"][0]["args"]
+                  if arg.startswith("--leader-election-name=")}
+        self.assertLessEqual({("tools", "lockstep-operator"), ("tools", "team-b-lockstep-operator"),
+                              ("more-tools", "lockstep-operator")}, leases)
+        for account, lease, allowed in (("lockstep-operator", "lockstep-operator", "yes"),
+                                        ("team-b-lockstep-operator", "team-b-lockstep-operator", "yes"),
+                                        ("team-b-lockstep-operator", "lockstep-operator", "no")):
+            done = server().kubectl("auth", "can-i", "update", f"leases.coordination.k8s.io/{lease}",
+                                    f"--as=system:serviceaccount:tools:{account}", "-n", "tools", check=False)
+            self.assertEqual(allowed, done.stdout.strip(), f"{account}: {lease}")
 
     def test_the_operators_pod_passes_the_restricted_profile(self):
         server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")

@@ -31,6 +31,7 @@ from operator_test import PODS, Operator, eventually
 
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 NAME = "live"
+RELEASE = "live"  # of the chart, as the operator's pod says
 WORKERS = 2
 SCRAPES = "1s"
 UNUSED = "127.77.255.254"  # nobody listens there
@@ -235,7 +236,8 @@ class Live:
         closing.callback(self._end_operator)
         self.operator.wait_for("leading")
         port = self.operator.wait_for("serving")["metricsPort"]
-        labels = {"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "operator"}
+        labels = {"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "operator",
+                  "app.kubernetes.io/instance": RELEASE}
         self._create_pod("lockstep-operator", labels, port)
         self._set_pod("lockstep-operator", {**RUNNING, "podIP": "127.0.0.1",
                                             "podIPs": [{"ip": "127.0.0.1"}]})

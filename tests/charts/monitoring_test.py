@@ -160,6 +160,30 @@ class DashboardsTest(unittest.TestCase):
             ids = [panel["id"] for panel in dashboard["panels"]]
             self.assertEqual(len(ids), len(set(ids)))
 
+    def test_gpus_are_shown_with_and_without_honor_labels(self):
+        """Without, the exporter's own pod is `pod`, and the one that uses the GPU `exported_pod`."""
+        own = 'namespace="n", pod="{}-worker-0", gpu="0"'
+        renamed = ('namespace="gpus", pod="exporter-1", exported_namespace="{}", exported_pod="{}-worker-0", '
+                   'gpu="0"')
+        labels = [own.format("honored"), renamed.format("n", "renamed"), renamed.format("other", "foreign")]
+        panels = {title: query for title, query in queries(made()["training-job"]) if OTHER_JOBS in query}
+        self.assertEqual(6, len(panels))
+        cases = []
+        for query in panels.values():
+            query = expand(query.replace("$namespace", "n"))
+            metric = METRIC.search(query).group(1)
+            cases.append({
+                "interval": "1m",
+                "input_series": [{"series": f"{metric}{{{of}}}", "values": "1x5"} for of in labels],
+                "promql_expr_test": [{"expr": query, "eval_time": "3m", "exp_samples": [
+                    {"labels": f'{{gpu="0", pod="{name}-worker-0"}}', "value": 1}
+                    for name in ("honored", "renamed")]}]})
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "test.yaml"
+            path.write_text(yaml.safe_dump({"tests": cases}))
+            done = promtool("test", "rules", path)
+        self.assertEqual(0, done.returncode, done.stdout)
+
     def test_panels_do_not_overlap(self):
         for dashboard in made().values():
             taken = set()

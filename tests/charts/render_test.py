@@ -142,8 +142,9 @@ class SchemaTest(unittest.TestCase):
     def test_contradictions_are_refused_with_a_reason(self):
         self.assertIn("two operators that both lead",
                       self.refusal({"replicas": 2, "leaderElection.enabled": False}))
-        self.assertIn("nothing to scrape",
-                      self.refusal({"metrics.enabled": False, "podMonitor.enabled": True}))
+        for name in ("podMonitor", "serviceMonitor", "prometheusRule"):
+            said = self.refusal({"metrics.enabled": False, f"{name}.enabled": True})
+            self.assertRegex(said, f"found false with {name}.enabled: true.*nothing to scrape")
         self.assertIn("expected another one", self.refusal({"health.port": 8080}))
 
     def test_what_an_umbrella_chart_adds_at_the_root_is_taken(self):

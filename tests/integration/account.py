@@ -15,7 +15,7 @@ AFTER_LOST_ANSWERS = {(group, resource, "get") for group, resource in (
 
 
 def install(rbac):
-    """Applies the namespace, and a folder of manifests without the operator itself."""
+    """Applies the namespace, and a folder of manifests; nothing runs a Deployment's pods here."""
     server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
     server().kubectl("apply", "-f", "-", stdin=server().kubectl("kustomize", rbac))
 
@@ -38,9 +38,10 @@ def start_operator(*flags, namespace="lockstep-system"):
 
 @functools.cache
 def granted(rbac):
-    """{(group, resource, verb)} of every role."""
+    """{(group, resource, verb)} of the operator's roles."""
     rendered = yaml.safe_load_all(server().kubectl("kustomize", rbac))
     return {(group, resource, verb) for entry in rendered if entry["kind"] in ("Role", "ClusterRole")
+            and entry["metadata"]["name"].startswith("lockstep-operator")
             for rule in entry["rules"] for group in rule["apiGroups"]
             for resource in rule["resources"] for verb in rule["verbs"]}
 

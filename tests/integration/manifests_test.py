@@ -27,8 +27,8 @@ def render(path):
 
 
 @contextlib.contextmanager
-def overlay(base, components):
-    """A copy of the manifests with one overlay more, as a user would write it."""
+def overlay(base, components=(), **fields):
+    """A copy of the manifests with one more overlay, as a user would write it."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         shutil.copytree(MANIFESTS, root / "manifests")
@@ -38,7 +38,7 @@ def overlay(base, components):
         (mine / "kustomization.yaml").write_text(json.dumps({
             "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
             "resources": [f"../../{base}"],
-            "components": [f"../../components/{name}" for name in components]}))
+            "components": [f"../../components/{name}" for name in components], **fields}))
         yield mine
 
 
@@ -66,7 +66,7 @@ class ManifestsTest(unittest.TestCase):
         server().kubectl("apply", "-f", MANIFESTS / "default" / "namespace.yaml")
 
     def test_the_server_takes_each_base_and_overlay(self):
-        for name in ("default", "rbac", "manager", "nodes", "network-policy",  # the first has the CRD
+        for name in ("default", "rbac", "manager", "network-policy",  # the first has the CRD
                      "overlays/namespaced"):
             with self.subTest(name):
                 self.assertIn("(server dry run)", self.dry_run(MANIFESTS / name))
@@ -161,13 +161,33 @@ class RightsTest(unittest.TestCase):
                 self.assertEqual(groups, {group for group, _, _ in more})
 
     def test_bindings_name_the_account_where_it_is(self):
-        for base, namespace in (("default", "lockstep-system"), ("overlays/namespaced", "default")):
-            with self.subTest(base), overlay(base, ["kueue"]) as path:
+        for base, namespace, fields in (("default", "lockstep-system", {}),
+                                        ("default", "elsewhere", {"namespace": "elsewhere"}),
+                                        ("overlays/namespaced", "default", {}),
+                                        ("overlays/namespaced", "elsewhere", {"namespace": "elsewhere"})):
+            with self.subTest(base, namespace=namespace), overlay(base, ["kueue"], **fields) as path:
+                deployment = of_kind(render(path), "Deployment")
+                self.assertEqual(namespace, deployment["metadata"]["namespace"])
                 subjects = [subject for entry in render(path) if entry["kind"].endswith("Binding")
                             for subject in entry["subjects"]]
                 self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator",
                                    "namespace": namespace}] * len(subjects), subjects)
                 self.assertEqual(5 if base == "default" else 4, len(subjects))
+
+    def test_operators_of_two_namespaces_share_nothing_that_is_cluster_wide(self):
+        """With a suffix each, as manifests/components/kueue demands."""
+        made = []
+        for team in ("team-a", "team-b"):
+            with overlay("overlays/namespaced", ["kueue"], namespace=team, nameSuffix=f"-{team}") as path:
+                made.append({(entry["kind"], entry["metadata"]["name"]): entry for entry in render(path)
+                             if "namespace" not in entry["metadata"]})
+        one, other = made
+        self.assertEqual({"ClusterRole", "ClusterRoleBinding"}, {kind for kind, _ in one})
+        self.assertEqual(set(), one.keys() & other.keys())
+        binding = of_kind(one.values(), "ClusterRoleBinding")
+        self.assertIn(("ClusterRole", binding["roleRef"]["name"]), one)
+        self.assertEqual([{"kind": "ServiceAccount", "name": "lockstep-operator-team-a",
+                           "namespace": "team-a"}], binding["subjects"])
 
     def test_the_server_grants_what_the_role_says(self):
         """By the server's own answer, as that account."""

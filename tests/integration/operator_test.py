@@ -123,6 +123,16 @@ class OperatorTest(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 10)  # a released lease is not waited out
         self.ready(second)
 
+    def test_operators_with_leases_of_different_names_both_lead(self):
+        self.addCleanup(server().call, "DELETE", LEASE.replace("lockstep-operator", "other"))
+        first = self.start()
+        first.wait_for("leading")
+        other = self.start("--leader-election-name=other", "--namespace=kube-public")
+        other.wait_for("leading")
+        holder = server().call("GET", LEASE.replace("lockstep-operator", "other"))[1]["spec"]["holderIdentity"]
+        self.assertEqual(other.said("standing for election")["identity"], holder)
+        self.assertIsNone(first.process.poll())
+
     def test_whoever_loses_the_lease_exits_with_1(self):
         leader = self.start()
         leader.wait_for("leading")

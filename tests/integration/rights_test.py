@@ -17,8 +17,7 @@ class RightsTest(unittest.TestCase):
     def setUp(self):
         for path in (JOBS, PODS + "?gracePeriodSeconds=0"):
             server().call("DELETE", path)
-        for folder in ("rbac", "nodes"):
-            install(MANIFESTS / folder)
+        install(MANIFESTS / "default")
 
     def pod(self, name):
         code, pod = server().call("GET", f"{PODS}/{name}")
@@ -45,7 +44,7 @@ class RightsTest(unittest.TestCase):
         self.start_a_training_job()
         self.suspend_a_job_twice()
         self.let_a_job_expire()
-        needed = (granted(MANIFESTS / "rbac") | granted(MANIFESTS / "nodes")) - AFTER_LOST_ANSWERS
+        needed = granted(MANIFESTS / "default") - AFTER_LOST_ANSWERS
         with contextlib.suppress(AssertionError):  # the log is a little behind
             eventually(lambda: needed <= audited()[0])
         used, forbidden = audited()

@@ -1,7 +1,7 @@
 """Grafana's dashboards of charts/lockstep, from which tools/gen-chart writes the JSON.
 
-A panel is a title, what it says, a unit and its queries. In a query OPERATOR, TRAINER and DCGM stand for
-the matchers of the dashboard's variables, and WINDOW for the range of a rate. Panels flow from left to
+A panel is a title, what it says, a unit and its queries. In a query OPERATOR, TRAINER, DCGM and RENAMED stand
+for the matchers of the dashboard's variables, and WINDOW for the range of a rate. Panels flow from left to
 right in rows of 24 columns.
 """
 import dataclasses
@@ -12,6 +12,7 @@ MATCHERS = {
     "OPERATOR": 'job=~"$job", instance=~"$instance"',
     "TRAINER": 'job=~"$job", instance=~"$instance", namespace=~"$namespace", trainingjob=~"$trainingjob"',
     "DCGM": 'namespace=~"$namespace", pod=~"($trainingjob)-(chief|worker)-[0-9]+"',
+    "RENAMED": 'exported_namespace=~"$namespace", exported_pod=~"($trainingjob)-(chief|worker)-[0-9]+"',
 }
 OF_JOB = "namespace, trainingjob"
 OF_RANK = "namespace, trainingjob, rank"
@@ -66,6 +67,13 @@ def quantile(q, histogram, matchers, by=""):
 
 def quantiles(histogram, matchers="OPERATOR", of=(0.5, 0.95)):
     return [(quantile(q, histogram, matchers), f"p{round(q * 100)}") for q in of]
+
+
+def of_gpus(aggregate, metric):
+    """By the pod that uses the GPU. Where Prometheus scrapes DCGM's exporter without honorLabels, `pod` is the
+    exporter's own, and that one is renamed."""
+    renamed = f'label_replace({metric}{{RENAMED}}, "pod", "$1", "exported_pod", "(.+)")'
+    return f"{aggregate} by (pod, gpu) ({metric}{{DCGM}} or {renamed})"
 
 
 TO_JOB = [{"title": "Training job ${__data.fields.trainingjob}", "url":
@@ -188,18 +196,18 @@ TRAINING_JOB = [
     Row("GPUs (from DCGM's exporter)"),
     Panel("SMs active", "Part of the time that a multiprocessor had work, which `GPU utilization` does "
           "not say.", "percentunit",
-          [("avg by (pod, gpu) (DCGM_FI_PROF_SM_ACTIVE{DCGM})", "{{pod}} {{gpu}}")], maximum=1),
+          [(of_gpus("avg", "DCGM_FI_PROF_SM_ACTIVE"), "{{pod}} {{gpu}}")], maximum=1),
     Panel("Tensor cores active", "Part of the time that tensor cores worked.", "percentunit",
-          [("avg by (pod, gpu) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{DCGM})", "{{pod}} {{gpu}}")], maximum=1),
+          [(of_gpus("avg", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"), "{{pod}} {{gpu}}")], maximum=1),
     Panel("Memory bandwidth", "Part of the time that the device's memory was read or written.",
-          "percentunit", [("avg by (pod, gpu) (DCGM_FI_PROF_DRAM_ACTIVE{DCGM})", "{{pod}} {{gpu}}")],
+          "percentunit", [(of_gpus("avg", "DCGM_FI_PROF_DRAM_ACTIVE"), "{{pod}} {{gpu}}")],
           maximum=1),
     Panel("Memory used", "Of the device.", "mbytes",
-          [("max by (pod, gpu) (DCGM_FI_DEV_FB_USED{DCGM})", "{{pod}} {{gpu}}")]),
+          [(of_gpus("max", "DCGM_FI_DEV_FB_USED"), "{{pod}} {{gpu}}")]),
     Panel("Power", "Drawn by the device.", "watt",
-          [("max by (pod, gpu) (DCGM_FI_DEV_POWER_USAGE{DCGM})", "{{pod}} {{gpu}}")]),
+          [(of_gpus("max", "DCGM_FI_DEV_POWER_USAGE"), "{{pod}} {{gpu}}")]),
     Panel("XID errors", "The latest error that the driver has reported; 0: none.", "none",
-          [("max by (pod, gpu) (DCGM_FI_DEV_XID_ERRORS{DCGM})", "{{pod}} {{gpu}}")]),
+          [(of_gpus("max", "DCGM_FI_DEV_XID_ERRORS"), "{{pod}} {{gpu}}")]),
 ]
 
 OF_OPERATOR = " and on (job, instance) lockstep_operator_build_info{OPERATOR}"

@@ -14,6 +14,20 @@
 {{- printf "%s-operator" (include "lockstep.fullname" .) -}}
 {{- end -}}
 
+{{/* Operators of a list of namespaces may be installed side by side under one name, each in a namespace
+     of its own: the name of what is cluster-wide says whose it is. */}}
+{{- define "lockstep.kueueRole" -}}
+{{- with .Values.watchNamespaces }}{{ $.Release.Namespace }}-{{ end -}}
+{{- printf "%s-kueue" (include "lockstep.operator" .) -}}
+{{- end -}}
+
+{{/* "ClusterRole" or "Role": of which kind the roles for people are, if any. */}}
+{{- define "lockstep.userRoleKind" -}}
+{{- if .Values.rbac.create -}}
+{{- empty .Values.watchNamespaces | ternary "ClusterRole" "Role" -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "lockstep.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "lockstep.operator" .) -}}
@@ -22,10 +36,23 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Where the pods of `helm test` may run: where the operator may. Affinity to other pods is left out, because
+     it is about the operator's own. */}}
+{{- define "lockstep.placement" -}}
+{{- $placement := dict -}}
+{{- range $key := list "nodeSelector" "tolerations" "priorityClassName" -}}
+{{- with get $.Values $key }}{{ $_ := set $placement $key . }}{{ end -}}
+{{- end -}}
+{{- with .Values.affinity.nodeAffinity -}}
+{{- $_ := set $placement "affinity" (dict "nodeAffinity" .) -}}
+{{- end -}}
+{{- with $placement }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
 {{/* What finds the operator's pods. Never changes: a Deployment's selector cannot. */}}
 {{- define "lockstep.selector" -}}
 app.kubernetes.io/name: lockstep
-app.kubernetes.io/instance: {{ .Release.Name | trunc 63 }}
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
@@ -34,7 +61,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/name: lockstep
-app.kubernetes.io/instance: {{ .Release.Name | trunc 63 }}
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}
 {{- end -}}
 
 {{- define "lockstep.labels" -}}
@@ -56,8 +83,13 @@ app.kubernetes.io/component: operator
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail (printf "replicas: found %d with leaderElection.enabled: false, expected 1 replica or leader election: two operators that both lead would act twice" (int .Values.replicas)) -}}
 {{- end -}}
-{{- if and (not .Values.metrics.enabled) (or .Values.podMonitor.enabled .Values.serviceMonitor.enabled) -}}
-{{- fail "metrics.enabled: found false with podMonitor or serviceMonitor enabled, expected true: there would be nothing to scrape" -}}
+{{- range $of := list "podMonitor" "serviceMonitor" "prometheusRule" -}}
+{{- if and (get $.Values $of).enabled (not $.Values.metrics.enabled) -}}
+{{- fail (printf "metrics.enabled: found false with %s.enabled: true, expected true: there would be nothing to scrape" $of) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name: found \"\" with serviceAccount.create: false and rbac.create: true, expected the name of an existing service account: the operator's rights would go to the account `default`, and so to every pod of the namespace that names none" -}}
 {{- end -}}
 {{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) (int .Values.health.port)) -}}
 {{- fail (printf "health.port: found %d, which is metrics.port as well, expected another one" (int .Values.health.port)) -}}

@@ -85,16 +85,16 @@ TEST(JobTransitionTest, RecoveryIsMeasuredFromTheRestart) {
 TEST(JobTransitionTest, OnlyTheBundledTrainersExitCodeSaysThatAJobDiverged) {
   TrainingJob job = Job({Condition("Failed", kStart, "ReplicaFailed")});
   job.spec.training.emplace();
-  EXPECT_FALSE(HasDiverged(job));
+  EXPECT_EQ(DivergedAt(job), std::nullopt);
   job.status.failure = api::Failure{.exit_code = 10};
-  EXPECT_FALSE(HasDiverged(job));
+  EXPECT_EQ(DivergedAt(job), std::nullopt);
   job.status.failure->exit_code = api::kExitDiverged;
-  EXPECT_TRUE(HasDiverged(job));
+  EXPECT_EQ(DivergedAt(job), ParseRfc3339(kStart));
   job.spec.training.reset();
-  EXPECT_FALSE(HasDiverged(job)) << "another program's 20 may mean anything";
+  EXPECT_EQ(DivergedAt(job), std::nullopt) << "another program's 20 may mean anything";
   job.spec.training.emplace();
   job.status.conditions = {Condition("Restarting", kStart)};
-  EXPECT_FALSE(HasDiverged(job));
+  EXPECT_EQ(DivergedAt(job), std::nullopt);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ api::TrainingJob Failed(const std::string& reason) {
   return job;
 }
 
+constexpr Time kDivergedAt{std::chrono::seconds(1'777'636'800)};
 constexpr char kLastEvent[] = "lockstep_operator_watch_last_event_timestamp_seconds{";
 // The line that begins so.
 std::string LineOf(const std::string& text, const std::string& begin) {
@@ -84,12 +85,13 @@ TEST_F(OperatorMetricsTest, SeriesOfAJobEndWithTheJob) {
   EXPECT_THAT(Text(), Not(HasSubstr("Succeeded")));
 }
 
-TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamed) {
+TEST_F(OperatorMetricsTest, JobsThatDivergedAreNamedWithTheTimeOfTheirFailure) {
   snapshot.jobs = {Job("a", "Failed"), Job("b", "Failed")};
-  snapshot.jobs.back().diverged = true;
-  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_diverged{namespace=\"default\","
-                                "trainingjob=\"b\"} 1\n"));
-  EXPECT_THAT(Text(), Not(HasSubstr("job_diverged{namespace=\"default\",trainingjob=\"a\"}")));
+  snapshot.jobs.back().diverged = kDivergedAt;
+  EXPECT_THAT(Text(), HasSubstr("lockstep_operator_job_diverged_timestamp_seconds{"
+                                "namespace=\"default\",trainingjob=\"b\"} 1777636800\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("job_diverged_timestamp_seconds{namespace=\"default\","
+                                    "trainingjob=\"a\"}")));
 }
 
 TEST_F(OperatorMetricsTest, UnfinishedJobsComeFirstWhereThereAreTooMany) {
@@ -175,7 +177,7 @@ TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
   const api::TrainingJob before;
   metrics.OnJobChange(&before, Failed("DeadlineExceeded"));
   snapshot.jobs = {Job("a", "Running"), Job("b", "Failed")};
-  snapshot.jobs.back().diverged = true;
+  snapshot.jobs.back().diverged = kDivergedAt;
   snapshot.caches = {{"pods", true, 3}};
   EXPECT_EQ(Exported(Text()), Documented());
 }

@@ -47,20 +47,21 @@ std::string Help() {
 
 TEST(FlagsTest, KubeflowsFlagsAreTaken) {
   Flags flags;
-  EXPECT_EQ(
-      Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
-             "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
-             "--leader-election-namespace=a", "--namespace=b", "--controller-threads=8",
-             "--kube-api-qps=20.5", "--kube-api-burst=30", "--trainer-image=i:1", "--watch-nodes",
-             "--poll-progress=false", "--settling-seconds=2.5", "--job-tokens=false",
-             "--token-key-secret=key", "--network-policies=false", "--scraper-namespace=0"},
-            flags),
-      std::nullopt);
+  EXPECT_EQ(Parse({"--kubeconfig=/tmp/k", "--metrics-bind-address", "0",
+                   "--health-probe-bind-address=127.0.0.1:9", "--leader-elect=false",
+                   "--leader-election-namespace=a", "--leader-election-name=l", "--namespace=b",
+                   "--controller-threads=8", "--kube-api-qps=20.5", "--kube-api-burst=30",
+                   "--trainer-image=i:1", "--watch-nodes", "--poll-progress=false",
+                   "--settling-seconds=2.5", "--job-tokens=false", "--token-key-secret=key",
+                   "--network-policies=false", "--scraper-namespace=0"},
+                  flags),
+            std::nullopt);
   EXPECT_EQ(flags.kubeconfig, "/tmp/k");
   EXPECT_EQ(flags.metrics_bind_address, "0");
   EXPECT_EQ(flags.health_probe_bind_address, "127.0.0.1:9");
   EXPECT_FALSE(flags.leader_elect);
   EXPECT_EQ(flags.leader_election_namespace, "a");
+  EXPECT_EQ(flags.leader_election_name, "l");
   EXPECT_THAT(flags.namespaces, ElementsAre("b"));
   EXPECT_EQ(flags.controller_threads, 8);
   EXPECT_TRUE(flags.watch_nodes);
@@ -138,6 +139,11 @@ TEST(FlagsTest, ABadValueIsNamedWithItsFlagAndTheRange) {
   EXPECT_THAT(ErrorOf({"--leader-elect=perhaps"}), HasSubstr("perhaps"));
   EXPECT_THAT(ErrorOf({"--trainer-image="}), HasSubstr("--trainer-image"));
   EXPECT_THAT(ErrorOf({"--token-key-secret="}), HasSubstr("--token-key-secret"));
+  for (const char* name : {"", "Team_A", "-a", "a..b"}) {
+    EXPECT_THAT(ErrorOf({"--leader-election-name", name}),
+                AllOf(HasSubstr("--leader-election-name"),
+                      HasSubstr("found \"" + std::string(name) + "\""), HasSubstr("253")));
+  }
   EXPECT_THAT(ErrorOf({"--log-level=loud"}), HasSubstr("--log-level"));
   EXPECT_THAT(ErrorOf({"--no-such-flag"}), HasSubstr("--no-such-flag"));
   EXPECT_THAT(ErrorOf({"extra"}), HasSubstr("extra"));
