@@ -287,6 +287,50 @@ TEST(ReconcilerTest, APodThatTheServerFindsInvalidFailsTheJob) {
             "create pods j-worker-0: image: Required value");
 }
 
+// What has changed is around the job: a webhook adds to its pods, or the server is another version.
+TEST(ReconcilerTest, AJobThatHasRunOutlivesAReplacementThatTheServerFindsInvalid) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  RefusePods(world, absl::InvalidArgumentError("create pods j-worker-1: Pod is invalid"));
+  for (int i = 0; i < 10; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(seconds(10));
+  }
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed), nullptr);
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "CreateFailed");
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "create pods j-worker-1: Pod is invalid");
+  EXPECT_THAT(world.Pods(), SizeIs(1)) << "the healthy pod stays";
+  RefusePods(world, absl::OkStatus());
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
+// That pods of another role have been accepted says nothing of this role's template.
+TEST(ReconcilerTest, ARoleWhosePodsAreInvalidFailsAJobThatHasPodsOfAnother) {
+  World world(Job("j").Chief().Workers(1).Build());
+  world.client.SetReview([](const std::string& verb, const kube::Object& object) {
+    const bool is_worker = verb == "create" && kube::Label(object, api::kLabelRole) == "worker";
+    return is_worker ? absl::UnavailableError("no answer (503)") : absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  ASSERT_THAT(world.Pods(), SizeIs(1));
+  world.clock.Advance(seconds(60));
+  world.client.SetReview([](const std::string& verb, const kube::Object& object) {
+    const bool is_worker = verb == "create" && kube::Label(object, api::kLabelRole) == "worker";
+    return is_worker ? absl::InvalidArgumentError("Pod is invalid") : absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "PodRejected");
+}
+
 TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsSaid) {
   World world(Job("j").Workers(1).Training().ActiveDeadlineSeconds(100).Build());
   world.Settle();
