@@ -56,7 +56,6 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   Context context{
       .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
   Observe(context);
-  LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   Plan plan = MakePlan(context.observed);
   BoundActions(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
@@ -236,6 +235,7 @@ void Reconciler::Observe(Context& context) {
   observed.last_restart = context.memory.last_restart;
   observed.settings = settings_;
   ObserveSights(context);
+  ObserveKueue(context);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =
       context.memory.network_policy.attempt == observed.job.status.attempt;
@@ -244,13 +244,11 @@ void Reconciler::Observe(Context& context) {
   observed.until_stranded = UntilStranded(observed);
 }
 
-absl::Status Reconciler::ObserveKueue(Context& context) {
+void Reconciler::ObserveKueue(Context& context) const {
   Observed& observed = context.observed;
-  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return absl::OkStatus();
+  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return;
   const auto workload = ChildOf(*stores_.workloads, context);
-  if (!workload) return absl::OkStatus();
-  observed.workload = ReadWorkload(workload->value);
-  return ReadFlavors(client_, context.memory.flavors, *observed.workload);
+  if (workload) observed.workload = ReadWorkload(workload->value);
 }
 
 kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) const {

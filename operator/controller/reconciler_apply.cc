@@ -126,11 +126,22 @@ void Reconciler::NoteCreates(bool failed, Context& context) {
   if (is_told) memory.create_fault = context.fault;
 }
 
+absl::Status Reconciler::PreparePods(Context& context) {
+  context.cluster.emplace(context.observed.job, addresses_);
+  if (!context.observed.workload) return absl::OkStatus();
+  const absl::Status read =
+      ReadFlavors(client_, context.memory.flavors, *context.observed.workload);
+  if (read.ok()) return read;
+  context.refused = true;
+  const std::lock_guard lock(context.mutex);
+  return FailCreate(read, {.is_refusal = IsRefusal(read)}, context);
+}
+
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
-  if (MakesPods(plan)) context.cluster.emplace(context.observed.job, addresses_);
   std::vector<Action> actions = plan.actions;
   std::ranges::stable_sort(actions, {}, StageOf);
-  const absl::Status acted = ActInSteps(actions, context);
+  absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
+  acted.Update(ActInSteps(actions, context));
   if (std::ranges::any_of(actions, IsCreate)) NoteCreates(context.refused, context);
   return acted;
 }
