@@ -730,6 +730,54 @@ TEST(ReconcilerTest, ProgressIsAskedOfTheLeaderAndWrittenAtMostOnceAnInterval) {
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
 }
 
+// Its address may be another tenant's pod by then.
+TEST(ReconcilerTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  const std::string uid = world.Job()->metadata.uid;
+  EXPECT_EQ(world.progress.paused, uid) << "the leading pod has no address yet";
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.progress.answer.emplace().step = 7;
+  world.Settle();
+  EXPECT_EQ(world.progress.paused, "");
+  world.SetPod("j-worker-0", "Failed", 137);
+  world.SyncAll();
+  ASSERT_TRUE(world.Reconcile().ok());
+  EXPECT_EQ(world.progress.paused, uid) << "it has ended";
+  EXPECT_EQ(world.Job()->status.progress->step, 7) << "what was said last is kept";
+  world.Settle();
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  EXPECT_EQ(world.progress.paused, "");
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.Settle();
+  ASSERT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(world.progress.paused, uid) << "the job is suspended";
+}
+
+TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
+  World world(Job("j").Workers(1).Training().Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  const std::string uid = world.Job()->metadata.uid;
+  ASSERT_EQ(world.progress.asked.job_uid, uid);
+  // The operator sees neither moment alone.
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, "").ok());
+  ASSERT_TRUE(
+      world.client
+          .Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(1).Training().Build()))
+          .ok());
+  world.SyncAll();
+  (void)world.Reconcile();
+  ASSERT_NE(world.Job()->metadata.uid, uid);
+  EXPECT_EQ(world.progress.forgotten, uid);
+}
+
 TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
   world.Settle();
