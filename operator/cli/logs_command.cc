@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,30 +20,50 @@ namespace {
 
 using controller::Replica;
 
-std::string KnownRoles(const api::TrainingJob& job) {
+using RoleCounts = std::map<api::Role, int>;
+
+// Of a spec that cannot be used, the status tells what the job has had.
+RoleCounts CountsOf(const controller::ObservedJob& observed) {
+  RoleCounts counts;
+  if (observed.invalid) {
+    for (const auto& [role, seen] : observed.job.status.replica_statuses) {
+      counts[role] = seen.desired;
+    }
+    return counts;
+  }
+  for (const auto& [role, spec] : observed.job.spec.replica_specs) counts[role] = spec.replicas;
+  return counts;
+}
+
+std::string Describe(const RoleCounts& counts) {
   std::vector<std::string> roles;
-  for (const auto& [role, spec] : job.spec.replica_specs) {
-    roles.push_back(fmt::format("{} 0-{}", api::RoleName(role), spec.replicas - 1));
+  for (const auto& [role, count] : counts) {
+    roles.push_back(fmt::format("{} 0-{}", api::RoleName(role), count - 1));
   }
   return fmt::format("{}", fmt::join(roles, ", "));
 }
 
-absl::StatusOr<Replica> FindReplica(const api::TrainingJob& job, const LogsOptions& options) {
-  Replica replica = controller::LeadingReplica(job);
+absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& counts,
+                                    const LogsOptions& options) {
+  const auto count_of = [&counts](api::Role role) {
+    const auto found = counts.find(role);
+    return found == counts.end() ? 0 : found->second;
+  };
+  Replica replica{count_of(api::Role::kChief) > 0 ? api::Role::kChief : api::Role::kWorker, 0};
   if (!options.role.empty()) {
     const auto role = api::RoleFromName(options.role);
     const auto key = api::RoleFromKey(options.role);
     if (!role && !key) {
       return absl::NotFoundError(
-          fmt::format("--role: found \"{}\", expected one of: {}", options.role, KnownRoles(job)));
+          fmt::format("--role: found \"{}\", expected one of: {}", options.role, Describe(counts)));
     }
     replica.role = role ? *role : *key;
   }
   replica.index = options.index;
   if (options.role.empty() && options.index > 0) replica.role = api::Role::kWorker;
-  if (options.index < 0 || options.index >= controller::ReplicaCount(job, replica.role)) {
-    return absl::NotFoundError(fmt::format("job {} has no {}, only: {}", job.metadata.name,
-                                           controller::Describe(replica), KnownRoles(job)));
+  if (options.index < 0 || options.index >= count_of(replica.role)) {
+    return absl::NotFoundError(fmt::format("job {} has no {}, only: {}", job,
+                                           controller::Describe(replica), Describe(counts)));
   }
   return replica;
 }
@@ -53,11 +75,17 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& optio
       const kube::Object object,
       client.Get(controller::kTrainingJobKind, {options.namespace_name, options.job}));
   const controller::ObservedJob observed = controller::ObserveJob(object);
-  if (observed.invalid) return absl::InvalidArgumentError(*observed.invalid);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Replica replica, FindReplica(observed.job, options));
+  const RoleCounts counts = CountsOf(observed);
+  if (observed.invalid && counts.empty()) return absl::InvalidArgumentError(*observed.invalid);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Replica replica, FindReplica(options.job, counts, options));
   const kube::Key key{options.namespace_name,
                       controller::PodName(observed.job, replica.role, replica.index)};
   const auto pod = client.Get(kube::kPodKind, key);
+  if (absl::IsNotFound(pod.status()) && observed.invalid) {
+    return absl::NotFoundError(
+        fmt::format("pod {} does not exist, and the job's spec cannot be used: {}", key.name,
+                    *observed.invalid));
+  }
   if (absl::IsNotFound(pod.status())) {
     return absl::NotFoundError(fmt::format(
         "pod {} does not exist: the job is {}, runPolicy.cleanPodPolicy may have deleted it",
@@ -65,12 +93,7 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& optio
   }
   if (!pod.ok()) return pod.status();
   LogSource source{key, options.container};
-  if (source.container.empty() && pod->contains("spec")) {
-    const auto containers = pod->at("spec").value("containers", kube::Object::array());
-    if (const kube::Object* main = controller::MainContainerOf(containers)) {
-      source.container = kube::TextMember(*main, "name");
-    }
-  }
+  if (source.container.empty()) source.container = controller::MainContainerName(*pod);
   return source;
 }
 

@@ -25,17 +25,29 @@ std::string SchedulerName(const Settings& settings) {
                                                            : settings.gang_scheduler_name;
 }
 
-void AddContainer(const Json& container, Resources& sum) {
-  if (!container.is_object() || !container.contains("resources")) return;
-  const Json& resources = container.at("resources");
-  if (!resources.is_object()) return;
-  Json asked = resources.value("limits", Json::object());
-  if (!asked.is_object()) asked = Json::object();
-  const Json requests = resources.value("requests", Json::object());
-  if (requests.is_object()) asked.update(requests);
-  for (const auto& [name, quantity] : asked.items()) {
-    if (const auto value = api::ParseQuantity(quantity); value.ok()) sum[name] += *value;
+Resources ReadQuantities(const Json& quantities) {
+  Resources read;
+  if (!quantities.is_object()) return read;
+  for (const auto& [name, quantity] : quantities.items()) {
+    if (const auto value = api::ParseQuantity(quantity); value.ok()) read[name] = *value;
   }
+  return read;
+}
+
+void Add(const Resources& some, Resources& sum) {
+  for (const auto& [name, value] : some) sum[name] += value;
+}
+
+void RaiseTo(const Resources& least, Resources& values) {
+  for (const auto& [name, value] : least) values[name] = std::max(values[name], value);
+}
+
+// Requests, else limits.
+Resources RequestsOf(const Json& container) {
+  const Json& resources = kube::Member(container, "resources");
+  Resources asked = ReadQuantities(kube::Member(resources, "requests"));
+  asked.merge(ReadQuantities(kube::Member(resources, "limits")));
+  return asked;
 }
 
 // Those that start together: the gang's members in the order of roles, at most minMember.
@@ -63,7 +75,7 @@ Json MinResources(const api::TrainingJob& job) {
   for (const Replica& member : MembersThatStartTogether(job)) {
     const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
     if (!pod_template.contains("spec")) continue;
-    for (const auto& [name, value] : PodRequests(pod_template.at("spec"))) sum[name] += value;
+    Add(PodRequests(pod_template.at("spec")), sum);
   }
   Json resources = Json::object();
   for (const auto& [name, value] : sum) resources[name] = api::FormatQuantity(value);
@@ -124,17 +136,30 @@ void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Ro
   if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
 }
 
+// component-helpers' PodRequests: what the schedulers count.
 std::map<std::string, double> PodRequests(const Json& pod_spec) {
-  Resources sum;
-  if (!pod_spec.is_object()) return sum;
-  for (const Json& container : pod_spec.value("containers", Json::array())) {
-    AddContainer(container, sum);
+  Resources sum, sidecars, starting;
+  for (const Json& container : kube::ListMember(pod_spec, "containers")) {
+    Add(RequestsOf(container), sum);
   }
-  for (const Json& container : pod_spec.value("initContainers", Json::array())) {
-    Resources alone;
-    AddContainer(container, alone);
-    for (const auto& [name, value] : alone) sum[name] = std::max(sum[name], value);
+  for (const Json& container : kube::ListMember(pod_spec, "initContainers")) {
+    Resources beside = RequestsOf(container);
+    if (kube::TextMember(container, "restartPolicy") == "Always") {
+      Add(beside, sum);
+      Add(beside, sidecars);
+      beside = sidecars;
+    } else {
+      Add(sidecars, beside);
+    }
+    RaiseTo(beside, starting);
   }
+  RaiseTo(starting, sum);
+  const Json& whole = kube::Member(pod_spec, "resources");
+  for (const auto& [name, value] : ReadQuantities(kube::Member(whole, "requests"))) {
+    sum[name] = value;
+  }
+  sum.merge(ReadQuantities(kube::Member(whole, "limits")));  // of what no container asks for
+  Add(ReadQuantities(kube::Member(pod_spec, "overhead")), sum);
   return sum;
 }
 

@@ -32,8 +32,11 @@ kube::Object TrimmedPodGroup(kube::Object group);
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
                   kube::Object& pod);
 
-// What one pod of this spec asks for (requests, else limits): the sum over its containers, or the
-// largest init container if that is more. Quantities that cannot be read count as nothing.
+// What one pod of this spec asks for (requests, else limits), as schedulers count it: the sum over
+// its containers and sidecars (init containers that run on), or what the largest init container and
+// the sidecars before it need if that is more; `resources` of the pod itself instead, where they
+// are set; and `overhead`. Quantities that cannot be read count as nothing. A RuntimeClass's
+// overhead, which the API server adds when it creates the pod, is not in the spec, so not counted.
 std::map<std::string, double> PodRequests(const api::Json& pod_spec);
 
 }  // namespace lockstep::controller

@@ -27,8 +27,13 @@ absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Objec
     for (const std::string& name : grant.flavors) {
       auto flavor = known.find(name);
       if (flavor == known.end()) {
-        LOCKSTEP_ASSIGN_OR_RETURN(kube::Object read, client.Get(kFlavorKind, {"", name}));
-        flavor = known.emplace(name, std::move(read)).first;
+        auto read = client.Get(kFlavorKind, {"", name});
+        if (!read.ok()) {
+          return {read.status().code(),
+                  fmt::format("ResourceFlavor {}, which Kueue has granted the {} pods: {}", name,
+                              api::RoleName(role), std::string(read.status().message()))};
+        }
+        flavor = known.emplace(name, *std::move(read)).first;
       }
       AddFlavor(flavor->second, grant);
     }

@@ -18,7 +18,8 @@ namespace lockstep::controller {
 absl::StatusOr<std::optional<std::int64_t>> ReadPriority(kube::Client& client,
                                                          const api::TrainingJob& job);
 
-// Puts what the granted flavors say into the grants. `known` keeps those that were read.
+// Puts what the granted flavors say into the grants. `known` keeps those that were read. A failure
+// is the call's, and names the flavor and the role.
 absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Object>& known,
                          ObservedWorkload& workload);
 

@@ -28,4 +28,12 @@ const api::Json* FindMainContainer(const api::Json& pod_template) {
   return MainContainerOf(pod_template.at(kContainers));
 }
 
+std::string MainContainerName(const api::Json& pod) {
+  const api::Json& annotations = kube::Member(kube::Member(pod, "metadata"), "annotations");
+  std::string name = kube::TextMember(annotations, api::kAnnotationMainContainer);
+  if (!name.empty()) return name;
+  const api::Json* main = MainContainerOf(kube::Member(kube::Member(pod, "spec"), "containers"));
+  return main == nullptr ? "" : kube::TextMember(*main, "name");
+}
+
 }  // namespace lockstep::controller

@@ -1,6 +1,7 @@
 // The container whose exit is the pod's outcome.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "api/v1/training_job.h"
@@ -16,5 +17,10 @@ const api::Json* MainContainerOf(const api::Json& containers);
 
 // The same of a pod template ({"spec": {"containers": […]}}) that may be partial.
 const api::Json* FindMainContainer(const api::Json& pod_template);
+
+// Of a Pod that is there: the name that the operator has noted, since a mutating webhook may have
+// put a container before the main one. Pods of older operators have no note, and a pod without
+// containers has no name.
+std::string MainContainerName(const api::Json& pod);
 
 }  // namespace lockstep::controller

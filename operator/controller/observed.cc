@@ -63,16 +63,6 @@ Termination ReadTermination(const Object& terminated) {
   return end;
 }
 
-// What the operator has noted; a mutating webhook may have put a container before it. Pods of older
-// operators have no note.
-std::string MainContainerName(const Object& pod) {
-  const Object& annotations = Member(Member(pod, "metadata"), "annotations");
-  std::string name = TextMember(annotations, api::kAnnotationMainContainer);
-  if (!name.empty()) return name;
-  const Object* main = MainContainerOf(Member(Member(pod, "spec"), "containers"));
-  return main == nullptr ? "" : TextMember(*main, "name");
-}
-
 void ReadMainContainer(const std::string& name, const Object& status, ObservedPod& pod,
                        const std::string& restart_policy) {
   for (const Object& entry : kube::ListMember(status, "containerStatuses")) {

@@ -73,8 +73,8 @@ inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
 // Why the API server makes no child of the job.
 struct CreateFault {
   std::string message;
-  bool permanent = false;   // it will refuse the same pod again
-  bool is_refusal = false;  // the server has understood what it was asked for
+  bool is_refusal = false;               // the server has understood what it was asked for
+  std::optional<api::Role> invalid_pod;  // validation refuses the pods of this role
   bool operator==(const CreateFault&) const = default;
 };
 

@@ -33,6 +33,9 @@ class ProgressSource {
   // What the leading pod said last; nothing before its first answer. A source may start to ask at
   // the first call for a job, and must notice a new host (the leading pod was replaced).
   virtual std::optional<api::Progress> Latest(const ProgressTarget& target) = 0;
+  // The job has no leading pod to ask: its address may be another's by now. Stops asking until the
+  // next Latest(), and returns what was said last; nothing of a job that was not asked for.
+  virtual std::optional<api::Progress> Pause(const std::string& job_uid) = 0;
   // As of the last question; empty of a job that is not asked for.
   virtual GroupReport Group(const std::string& job_uid) = 0;
   // The job is over or gone: stop asking.
@@ -43,6 +46,7 @@ class ProgressSource {
 class NoProgress final : public ProgressSource {
  public:
   std::optional<api::Progress> Latest(const ProgressTarget&) override { return std::nullopt; }
+  std::optional<api::Progress> Pause(const std::string&) override { return std::nullopt; }
   GroupReport Group(const std::string&) override { return {}; }
   void Forget(const std::string&) override {}
 };

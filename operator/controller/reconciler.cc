@@ -56,7 +56,6 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   Context context{
       .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
   Observe(context);
-  LOCKSTEP_RETURN_IF_ERROR(ObserveKueue(context));
   Plan plan = MakePlan(context.observed);
   BoundActions(plan, memory);
   const std::size_t conflicts = memory.conflicts.size();
@@ -236,6 +235,7 @@ void Reconciler::Observe(Context& context) {
   observed.last_restart = context.memory.last_restart;
   observed.settings = settings_;
   ObserveSights(context);
+  ObserveKueue(context);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =
       context.memory.network_policy.attempt == observed.job.status.attempt;
@@ -244,13 +244,11 @@ void Reconciler::Observe(Context& context) {
   observed.until_stranded = UntilStranded(observed);
 }
 
-absl::Status Reconciler::ObserveKueue(Context& context) {
+void Reconciler::ObserveKueue(Context& context) const {
   Observed& observed = context.observed;
-  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return absl::OkStatus();
+  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return;
   const auto workload = ChildOf(*stores_.workloads, context);
-  if (!workload) return absl::OkStatus();
-  observed.workload = ReadWorkload(workload->value);
-  return ReadFlavors(client_, context.memory.flavors, *observed.workload);
+  if (workload) observed.workload = ReadWorkload(workload->value);
 }
 
 kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) const {
@@ -267,24 +265,28 @@ kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) 
 
 std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
-  if (!job.spec.training || observed.invalid) return std::nullopt;
   if (IsTerminal(job.status)) {
     progress_.Forget(job.metadata.uid);
     return std::nullopt;
   }
   const Replica leading = LeadingReplica(job);
-  const ObservedPod* pod = FindPod(observed, leading);
-  if (pod == nullptr) return std::nullopt;
-  if (pod->termination && pod->termination->progress) return pod->termination->progress;
-  if (pod->ip.empty()) return std::nullopt;
-  const int port = addresses_.Of(job, leading.role, leading.index).port;
-  return progress_.Latest({job.metadata.uid, pod->ip, port});
+  const bool reports = job.spec.training && !observed.invalid;
+  const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
+  if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
+    const int port = addresses_.Of(job, leading.role, leading.index).port;
+    return progress_.Latest({job.metadata.uid, pod->ip, port});
+  }
+  // The address that was asked so far may be another pod's by now.
+  const std::optional<api::Progress> said = progress_.Pause(job.metadata.uid);
+  if (pod == nullptr || IsActive(*pod)) return std::nullopt;
+  return pod->termination && pod->termination->progress ? pod->termination->progress : said;
 }
 
 Reconciler::Memory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   Memory& memory = memories_[key];
-  if (memory.job_uid != job_uid) {  // a namesake of the one we knew
+  if (memory.job_uid != job_uid) {  // a namesake of the one we knew, or the first of its name
+    if (!memory.job_uid.empty()) progress_.Forget(memory.job_uid);
     memory = {};
     memory.job_uid = job_uid;
     memory.owner = {key.namespace_name, kube::OwnerKind(kTrainingJobKind), job_uid};

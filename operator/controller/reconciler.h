@@ -139,7 +139,9 @@ class Reconciler {
   // Creates slowly at first if the last ones failed; stops at the first that fails.
   absl::Status ActInSteps(const std::vector<Action>& actions, Context& context);
   void NoteCreates(bool failed, Context& context);
-  absl::Status ObserveKueue(Context& context);
+  void ObserveKueue(Context& context) const;
+  // Whatever new pods need besides the job; a failure is noted as that of a create.
+  absl::Status PreparePods(Context& context);
   kube::Object PodOf(const CreatePod& create, const Context& context) const;
   std::optional<api::Progress> LatestProgress(const Observed& observed);
   absl::Status Act(const Plan& plan, Context& context);  // creates and deletes

@@ -126,11 +126,22 @@ void Reconciler::NoteCreates(bool failed, Context& context) {
   if (is_told) memory.create_fault = context.fault;
 }
 
+absl::Status Reconciler::PreparePods(Context& context) {
+  context.cluster.emplace(context.observed.job, addresses_);
+  if (!context.observed.workload) return absl::OkStatus();
+  const absl::Status read =
+      ReadFlavors(client_, context.memory.flavors, *context.observed.workload);
+  if (read.ok()) return read;
+  context.refused = true;
+  const std::lock_guard lock(context.mutex);
+  return FailCreate(read, {.is_refusal = IsRefusal(read)}, context);
+}
+
 absl::Status Reconciler::Act(const Plan& plan, Context& context) {
-  if (MakesPods(plan)) context.cluster.emplace(context.observed.job, addresses_);
   std::vector<Action> actions = plan.actions;
   std::ranges::stable_sort(actions, {}, StageOf);
-  const absl::Status acted = ActInSteps(actions, context);
+  absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
+  acted.Update(ActInSteps(actions, context));
   if (std::ranges::any_of(actions, IsCreate)) NoteCreates(context.refused, context);
   return acted;
 }
@@ -226,8 +237,11 @@ absl::Status Reconciler::Create(const kube::Kind& kind, const kube::Object& obje
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.unsure.emplace_back(kind, kube::KeyOf(object));
   if (!made.ok()) {
-    const bool permanent = kind == kube::kPodKind && absl::IsInvalidArgument(answer);
-    return FailCreate(made.status(), {"", permanent, IsRefusal(answer)}, context);
+    CreateFault fault{.is_refusal = IsRefusal(answer)};
+    if (kind == kube::kPodKind && absl::IsInvalidArgument(answer)) {
+      fault.invalid_pod = api::RoleFromName(kube::Label(object, api::kLabelRole));
+    }
+    return FailCreate(made.status(), std::move(fault), context);
   }
   const std::string version = kube::ResourceVersion(*made);
   // An earlier call of ours may have made it; by name alone nothing is ours.
@@ -339,7 +353,7 @@ absl::Status Reconciler::Suspend(const SetSuspend& change, Context& context) {
 absl::Status Reconciler::CreateWorkloadOf(Context& context) {
   const auto priority = ReadPriority(client_, context.observed.job);
   if (!priority.ok()) {
-    context.fault = {std::string(priority.status().message()), false, IsRefusal(priority.status())};
+    context.fault = {std::string(priority.status().message()), IsRefusal(priority.status())};
     return priority.status();
   }
   return Create(kWorkloadKind, BuildWorkload(context.observed.job, settings_, *priority), context);

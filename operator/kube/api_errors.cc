@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "api/base/shorten.h"
 #include "operator/kube/object_json.h"
 
@@ -10,19 +12,31 @@ namespace {
 
 constexpr std::size_t kQuoted = 512;  // bytes of an answer that is no Status
 
+// True of `Pod "a" is invalid: …`, as apimachinery's NewInvalid has it. Admission gives the same
+// code and reason, but says first that `pods "a" is forbidden` or that `admission webhook "x"
+// denied the request`, whatever it quotes after that.
+bool IsOfValidation(std::string_view message) {
+  const std::size_t begin = message.find('"');
+  if (begin == std::string_view::npos) return false;
+  const std::size_t end = message.find('"', begin + 1);
+  return end != std::string_view::npos && message.substr(end + 1).starts_with(" is invalid");
+}
+
 absl::Status Make(const std::string& what, int http_status, const std::string& reason,
                   const std::string& message) {
-  return {CodeOf(http_status, reason), fmt::format("{}: {} ({}{}{})", what, message, http_status,
-                                                   reason.empty() ? "" : " ", reason)};
+  return {CodeOf(http_status, reason, message),
+          fmt::format("{}: {} ({}{}{})", what, message, http_status, reason.empty() ? "" : " ",
+                      reason)};
 }
 
 }  // namespace
 
-absl::StatusCode CodeOf(int http_status, const std::string& reason) {
+absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_view message) {
   using enum absl::StatusCode;
   switch (http_status) {
     case 422:
-      return reason == "Invalid" || reason.empty() ? kInvalidArgument : kFailedPrecondition;
+      return reason == "Invalid" && IsOfValidation(message) ? kInvalidArgument
+                                                            : kFailedPrecondition;
     case 400:
     case 406:
     case 413:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "operator/kube/http_transport.h"
@@ -9,8 +10,10 @@
 
 namespace lockstep::kube {
 
-// The code for an HTTP status as client.h lists them; `reason` is the Status object's.
-absl::StatusCode CodeOf(int http_status, const std::string& reason);
+// The code for an HTTP status as client.h lists them; `reason` and `message` are the Status
+// object's. A 422 is InvalidArgument only if validation itself found the object invalid: a
+// ValidatingAdmissionPolicy or a webhook, whose refusal may pass, uses the same code and reason.
+absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_view message);
 
 // Of a metav1.Status object: an ERROR event of a watch, say. `what` is put before its message.
 absl::Status ErrorOf(const std::string& what, const Object& status);

@@ -42,9 +42,9 @@ struct WatchOptions {
 };
 
 // Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read
-// again), OutOfRange (410: list again), InvalidArgument (422 Invalid: by its schema, the same
-// object will be refused again), FailedPrecondition (400 and others: a webhook's word, or the
-// request is not understood), PermissionDenied (403), Unauthenticated (401), ResourceExhausted
+// again), OutOfRange (410: list again), InvalidArgument (422 of validation: the same object will be
+// refused again), FailedPrecondition (400, other 422s and more: admission refuses it, or the request
+// is not understood), PermissionDenied (403), Unauthenticated (401), ResourceExhausted
 // (429), Unavailable (5xx, no connection), DeadlineExceeded. The message names verb, resource and
 // object.
 class Client {

@@ -123,14 +123,29 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   std::shared_ptr<Peer>& peer = peers_[target.job_uid];
   if (peer == nullptr || peer->target != target) {
     // What the predecessor said still stands until the new leader speaks.
-    const std::optional<api::Progress> said = peer == nullptr ? std::nullopt : peer->latest;
-    if (peer != nullptr) retired_.push_back(std::move(peer));
+    std::optional<api::Progress> said;
+    if (const auto paused = paused_.extract(target.job_uid)) said = paused.mapped();
+    if (peer != nullptr) {
+      said = peer->latest;
+      retired_.push_back(std::move(peer));
+    }
     peer = std::make_shared<Peer>(target);
     peer->latest = said;
     must_look_ = true;  // a new peer is asked at once
     changed_.notify_all();
   }
   return peer->latest;
+}
+
+std::optional<api::Progress> ProgressPoller::Pause(const std::string& job_uid) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = peers_.find(job_uid); found != peers_.end()) {
+    if (found->second->latest) paused_[job_uid] = *found->second->latest;
+    retired_.push_back(std::move(found->second));
+    peers_.erase(found);
+  }
+  const auto said = paused_.find(job_uid);
+  return said == paused_.end() ? std::nullopt : std::optional(said->second);
 }
 
 controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
@@ -147,6 +162,7 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
 
 void ProgressPoller::Forget(const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
+  paused_.erase(job_uid);
   const auto found = peers_.find(job_uid);
   if (found == peers_.end()) return;
   retired_.push_back(std::move(found->second));

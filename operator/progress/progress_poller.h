@@ -51,12 +51,13 @@ class ProgressPoller final : public controller::ProgressSource {
   ProgressPoller& operator=(const ProgressPoller&) = delete;
 
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override;
+  std::optional<api::Progress> Pause(const std::string& job_uid) override;
   // Silent is a leader that has left two questions in a row without a report. Answers of another
   // job's trainer, and of one that refuses the proof of the job's token, are none.
   controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
-  // Nothing before the first answer of the present leading pod, and none of a job that nobody asks
-  // Latest() of. Thread-safe, as all methods.
+  // Nothing before the first answer of the present leading pod, and nothing of a job that is not
+  // asked for. Thread-safe, as all methods.
   std::optional<GroupState> State(const std::string& job_uid);
 
  private:
@@ -76,6 +77,7 @@ class ProgressPoller final : public controller::ProgressSource {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
+  std::map<std::string, api::Progress> paused_;         // what was said last, by uid of other jobs
   std::map<Call*, std::unique_ptr<Call>> calls_;
   // To be closed, unless peers_ or a call has them as well.
   std::vector<std::shared_ptr<Peer>> retired_;

@@ -3,7 +3,11 @@ import unittest
 
 from api_server import JOBS, container, job, role, server
 from corpus import BAD, PROGRAM
+from kubelet import running
 from operator_test import PODS, Operator, eventually
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
 class BadInputTest(unittest.TestCase):
@@ -41,6 +45,52 @@ class BadInputTest(unittest.TestCase):
         server().create(job("refused", replicaSpecs={"Worker": role(containers=[
             container(name="Not_A_Label")])}))
         self.assertIn("Not_A_Label", self.failed("refused")["message"])
+
+    def test_a_running_job_outlives_a_policy_that_denies_a_replacement(self):
+        """Its answer has the code and the reason of an invalid pod (422 Invalid)."""
+        if server().call("GET", POLICIES)[0] != 200:
+            self.skipTest("a ValidatingAdmissionPolicy is v1 since Kubernetes 1.30")
+        server().create(job("guarded", restartScope="Pod", replicaSpecs={"Worker": role(2)}))
+        pods = [eventually(lambda name=name: self.found(f"{PODS}/{name}"))
+                for name in ("guarded-worker-0", "guarded-worker-1")]
+        for pod in pods:
+            server().call("PATCH", f"{PODS}/{pod['metadata']['name']}/status", {"status": running(pod)})
+        eventually(lambda: self.found(f"{JOBS}/guarded").get("status", {}).get("state") == "Running")
+        self.deny("guarded")
+        server().call("DELETE", f"{PODS}/guarded-worker-1?gracePeriodSeconds=0")
+        said = eventually(lambda: self.running_condition("guarded", "CreateFailed"))
+        self.assertIn("ValidatingAdmissionPolicy 'maintenance'", said["message"])
+        self.assertIn("422 Invalid", said["message"])
+        status = self.found(f"{JOBS}/guarded")["status"]
+        self.assertEqual([], [entry for entry in status["conditions"] if entry["type"] == "Failed"])
+        self.assertEqual(pods[0]["metadata"]["uid"],
+                         self.found(f"{PODS}/guarded-worker-0")["metadata"]["uid"])
+        server().call("DELETE", BINDINGS + "/maintenance")
+        eventually(lambda: self.found(f"{PODS}/guarded-worker-1"))
+
+    def found(self, path):
+        """The object; {} if there is none."""
+        code, answer = server().call("GET", path)
+        return answer if code == 200 else {}
+
+    def running_condition(self, name, reason):
+        status = self.found(f"{JOBS}/{name}").get("status", {})
+        return next((entry for entry in status.get("conditions", [])
+                     if (entry["type"], entry["reason"]) == ("Running", reason)), None)
+
+    def deny(self, name):
+        """A policy against the job's pods, in force."""
+        for path, spec in (
+                (POLICIES, {"matchConstraints": {"resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                     "resources": ["pods"]}]}, "validations": [
+                         {"expression": f"!object.metadata.name.startsWith('{name}-')"}]}),
+                (BINDINGS, {"policyName": "maintenance", "validationActions": ["Deny"]})):
+            code, answer = server().call("POST", path, {"metadata": {"name": "maintenance"}, "spec": spec})
+            self.assertEqual(201, code, answer.get("message"))
+            self.addCleanup(server().call, "DELETE", path + "/maintenance")
+        probe = {"metadata": {"name": name + "-probe"}, "spec": role()["template"]["spec"]}
+        eventually(lambda: server().call("POST", PODS + "?dryRun=All", probe)[0] == 422)
 
     def test_a_refusal_longer_than_a_condition_may_be_is_cut(self):
         wrong = [{"name": f"wrong={i}", "value": "ä"} for i in range(4000)]

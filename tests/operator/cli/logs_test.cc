@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/build_pod.h"
 #include "operator/controller/reconciler.h"
 #include "operator/local/memory_client.h"
@@ -70,6 +71,44 @@ TEST_F(LogsTest, WhatIsNotThereIsNamedBesideWhatIs) {
             "job j has no worker-2, only: chief 0-0, worker 0-1, ps 0-0");
   EXPECT_THAT(Fault({.job = "j", .namespace_name = "default", .index = 1}),
               HasSubstr("pod j-worker-1 does not exist: the job is new"));
+}
+
+// Istio puts its proxy first if the application is to wait for it.
+TEST_F(LogsTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
+  auto pod = client_.Get(kube::kPodKind, {"default", "j-worker-0"});
+  ASSERT_TRUE(pod.ok());
+  kube::Object& containers = pod->at("spec").at("containers");
+  containers.at(0)["name"] = "train";
+  kube::Object& metadata = pod->at("metadata");
+  metadata["name"] = "j-worker-1";
+  metadata["annotations"][api::kAnnotationMainContainer] = "train";
+  for (const char* key : {"uid", "resourceVersion"}) metadata.erase(key);
+  containers.insert(containers.begin(), {{"name", "istio-proxy"}, {"image", "proxy"}});
+  ASSERT_TRUE(client_.Create(kube::kPodKind, *pod).ok());
+  const auto found = FindLog(client_, {.job = "j", .namespace_name = "default", .index = 1});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->container, "train");
+}
+
+// After a version skew, or an edit that this program refuses, the pods go on and can be read.
+TEST_F(LogsTest, OfAJobWhoseSpecCannotBeUsedTheStatusTellsItsReplicas) {
+  const kube::Key key{"default", "j"};
+  auto job = client_.Get(controller::kTrainingJobKind, key);
+  ASSERT_TRUE(job.ok());
+  job->at("spec") = {{"replicaSpecs", "none"}};
+  ASSERT_TRUE(client_.Update(controller::kTrainingJobKind, *job).ok());
+  const LogsOptions leading{.job = "j", .namespace_name = "default"};
+  EXPECT_THAT(Fault(leading), HasSubstr("replicaSpecs")) << "it has never had a pod";
+  job = client_.Get(controller::kTrainingJobKind, key);
+  (*job)["status"]["replicaStatuses"] = {{"Chief", {{"desired", 1}}}, {"Worker", {{"desired", 2}}}};
+  ASSERT_TRUE(client_.UpdateStatus(controller::kTrainingJobKind, *job).ok());
+  const auto found = FindLog(client_, leading);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, (LogSource{{"default", "j-chief-0"}, "tensorflow"}));
+  EXPECT_EQ(Fault({.job = "j", .namespace_name = "default", .role = "ps"}),
+            "job j has no ps-0, only: chief 0-0, worker 0-1");
+  EXPECT_THAT(Fault({.job = "j", .namespace_name = "default", .role = "worker", .index = 1}),
+              HasSubstr("pod j-worker-1 does not exist, and the job's spec cannot be used: "));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ using testing::Job;
 using testing::kReady;
 using testing::Seen;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 using testing::World;
 
 const Settings kKueue{.kueue = true, .parallel_calls = 1};
@@ -278,14 +279,16 @@ Json WorkloadStatus(World& world) {
   return world.client.Get(kWorkloadKind, {"default", "trainingjob-j"})->value("status", Json());
 }
 
+void CreateFlavor(World& world, const std::string& name) {
+  EXPECT_TRUE(world.client
+                  .Create(kFlavorKind, {{"metadata", {{"name", name}}},
+                                        {"spec", {{"nodeLabels", {{"kind", name}}}}}})
+                  .ok());
+}
+
 TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
   World world(Queued().Build(), kKueue);
-  for (const char* flavor : {"gpu", "cpu"}) {
-    ASSERT_TRUE(world.client
-                    .Create(kFlavorKind, {{"metadata", {{"name", flavor}}},
-                                          {"spec", {{"nodeLabels", {{"kind", flavor}}}}}})
-                    .ok());
-  }
+  for (const char* flavor : {"gpu", "cpu"}) CreateFlavor(world, flavor);
   world.Settle();
   EXPECT_TRUE(world.Job()->spec.suspend);
   EXPECT_THAT(world.Pods(), IsEmpty());
@@ -331,6 +334,47 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
   EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
+}
+
+// The flavor may be deleted, or the right to read it taken away, while the job runs.
+TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  ASSERT_TRUE(world.client.Delete(kFlavorKind, {"", "gpu"}, "").ok());
+  world.RestartOperator();  // what it has read is forgotten
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
+}
+
+TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReported) {
+  World world(Queued().Build(), kKueue);
+  world.Settle();
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"},
+                      [](kube::Object& workload) { workload["status"] = AdmittedStatus(2); });
+  for (int i = 0; i < 5; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(std::chrono::seconds(60));
+  }
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  const api::TrainingJobStatus status = world.Job()->status;
+  const api::Condition* running = FindCondition(status, kRunning);
+  ASSERT_NE(running, nullptr);
+  EXPECT_EQ(running->reason, "CreateFailed");
+  EXPECT_THAT(running->message,
+              StartsWith("ResourceFlavor gpu, which Kueue has granted the worker pods: "));
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
 }
 
 TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsTold) {

@@ -287,6 +287,50 @@ TEST(ReconcilerTest, APodThatTheServerFindsInvalidFailsTheJob) {
             "create pods j-worker-0: image: Required value");
 }
 
+// What has changed is around the job: a webhook adds to its pods, or the server is another version.
+TEST(ReconcilerTest, AJobThatHasRunOutlivesAReplacementThatTheServerFindsInvalid) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  RefusePods(world, absl::InvalidArgumentError("create pods j-worker-1: Pod is invalid"));
+  for (int i = 0; i < 10; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(seconds(10));
+  }
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed), nullptr);
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "CreateFailed");
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "create pods j-worker-1: Pod is invalid");
+  EXPECT_THAT(world.Pods(), SizeIs(1)) << "the healthy pod stays";
+  RefusePods(world, absl::OkStatus());
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
+// That pods of another role have been accepted says nothing of this role's template.
+TEST(ReconcilerTest, ARoleWhosePodsAreInvalidFailsAJobThatHasPodsOfAnother) {
+  World world(Job("j").Chief().Workers(1).Build());
+  world.client.SetReview([](const std::string& verb, const kube::Object& object) {
+    const bool is_worker = verb == "create" && kube::Label(object, api::kLabelRole) == "worker";
+    return is_worker ? absl::UnavailableError("no answer (503)") : absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  ASSERT_THAT(world.Pods(), SizeIs(1));
+  world.clock.Advance(seconds(60));
+  world.client.SetReview([](const std::string& verb, const kube::Object& object) {
+    const bool is_worker = verb == "create" && kube::Label(object, api::kLabelRole) == "worker";
+    return is_worker ? absl::InvalidArgumentError("Pod is invalid") : absl::OkStatus();
+  });
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "PodRejected");
+}
+
 TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsSaid) {
   World world(Job("j").Workers(1).Training().ActiveDeadlineSeconds(100).Build());
   world.Settle();
@@ -684,6 +728,54 @@ TEST(ReconcilerTest, ProgressIsAskedOfTheLeaderAndWrittenAtMostOnceAnInterval) {
   world.SetPod("j-worker-0", "Succeeded");
   world.Settle();
   EXPECT_EQ(world.progress.forgotten, world.Job()->metadata.uid);
+}
+
+// Its address may be another tenant's pod by then.
+TEST(ReconcilerTest, NobodyIsAskedForProgressWhileTheJobHasNoLeadingPod) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  const std::string uid = world.Job()->metadata.uid;
+  EXPECT_EQ(world.progress.paused, uid) << "the leading pod has no address yet";
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.progress.answer.emplace().step = 7;
+  world.Settle();
+  EXPECT_EQ(world.progress.paused, "");
+  world.SetPod("j-worker-0", "Failed", 137);
+  world.SyncAll();
+  ASSERT_TRUE(world.Reconcile().ok());
+  EXPECT_EQ(world.progress.paused, uid) << "it has ended";
+  EXPECT_EQ(world.Job()->status.progress->step, 7) << "what was said last is kept";
+  world.Settle();
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  EXPECT_EQ(world.progress.paused, "");
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.Settle();
+  ASSERT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(world.progress.paused, uid) << "the job is suspended";
+}
+
+TEST(ReconcilerTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
+  World world(Job("j").Workers(1).Training().Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  const std::string uid = world.Job()->metadata.uid;
+  ASSERT_EQ(world.progress.asked.job_uid, uid);
+  // The operator sees neither moment alone.
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, "").ok());
+  ASSERT_TRUE(
+      world.client
+          .Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(1).Training().Build()))
+          .ok());
+  world.SyncAll();
+  (void)world.Reconcile();
+  ASSERT_NE(world.Job()->metadata.uid, uid);
+  EXPECT_EQ(world.progress.forgotten, uid);
 }
 
 TEST(ReconcilerTest, TheDeadlineAndTheTimeToLiveSurviveARestartOfTheOperator) {

@@ -24,6 +24,11 @@ class FakeProgress final : public controller::ProgressSource {
  public:
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override {
     asked = target;
+    paused.clear();
+    return answer;
+  }
+  std::optional<api::Progress> Pause(const std::string& job_uid) override {
+    paused = job_uid;
     return answer;
   }
   controller::GroupReport Group(const std::string& /*job_uid*/) override { return group; }
@@ -32,6 +37,7 @@ class FakeProgress final : public controller::ProgressSource {
   std::optional<api::Progress> answer;
   controller::GroupReport group;
   controller::ProgressTarget asked;
+  std::string paused;  // empty while it asks
   std::string forgotten;
 };
 

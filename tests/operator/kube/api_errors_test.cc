@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+#include <utility>
+
 namespace lockstep::kube {
 namespace {
 
@@ -13,14 +16,38 @@ TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
   const std::pair<int, absl::StatusCode> cases[] = {
       {400, kFailedPrecondition}, {401, kUnauthenticated},   {403, kPermissionDenied},
       {404, kNotFound},           {409, kAborted},           {410, kOutOfRange},
-      {422, kInvalidArgument},    {429, kResourceExhausted}, {500, kUnavailable},
+      {422, kFailedPrecondition}, {429, kResourceExhausted}, {500, kUnavailable},
       {503, kUnavailable},        {504, kDeadlineExceeded},  {302, kFailedPrecondition},
       {413, kFailedPrecondition}, {405, kUnimplemented}};
-  for (const auto& [status, code] : cases) EXPECT_EQ(CodeOf(status, ""), code) << status;
-  EXPECT_EQ(CodeOf(409, "AlreadyExists"), kAlreadyExists);
-  EXPECT_EQ(CodeOf(409, "Conflict"), kAborted);
-  EXPECT_EQ(CodeOf(422, "Invalid"), kInvalidArgument);
-  EXPECT_EQ(CodeOf(422, "Forbidden"), kFailedPrecondition) << "a webhook's own words";
+  for (const auto& [status, code] : cases) EXPECT_EQ(CodeOf(status, "", ""), code) << status;
+  EXPECT_EQ(CodeOf(409, "AlreadyExists", ""), kAlreadyExists);
+  EXPECT_EQ(CodeOf(409, "Conflict", ""), kAborted);
+}
+
+// The same object will be refused again if validation found it invalid; what admission says, with
+// the same code and reason, may pass.
+TEST(ApiErrorsTest, OnlyWhatValidationRefusesIsInvalid) {
+  const std::tuple<const char*, const char*, absl::StatusCode> cases[] = {
+      {"Invalid", R"(Pod "a" is invalid: spec.containers[0].image: Required value)",
+       kInvalidArgument},
+      {"Invalid", R"(TrainingJob.training.lockstep.dev "a" is invalid: status: Invalid value)",
+       kInvalidArgument},
+      {"Invalid", R"(Pod "" is invalid: metadata.name: Required value)", kInvalidArgument},
+      {"Invalid",
+       R"(pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no)",
+       kFailedPrecondition},
+      {"Invalid",
+       R"(pods "a" is forbidden: ValidatingAdmissionPolicy 'p' denied request: image "x" is invalid)",
+       kFailedPrecondition},
+      {"Invalid",
+       R"(admission webhook "w" denied the request: Pod "a" is invalid: spec: Forbidden)",
+       kFailedPrecondition},
+      {"Forbidden", R"(Pod "a" is invalid)", kFailedPrecondition},
+      {"Invalid", "no", kFailedPrecondition},
+      {"", "", kFailedPrecondition}};
+  for (const auto& [reason, message, code] : cases) {
+    EXPECT_EQ(CodeOf(422, reason, message), code) << message;
+  }
 }
 
 TEST(ApiErrorsTest, TheMessageNamesTheCallAndTheServersReason) {

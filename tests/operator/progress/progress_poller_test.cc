@@ -247,6 +247,32 @@ TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
   EXPECT_LE(trainer.questions(), asked + 1) << "only a question under way may still come";
 }
 
+TEST(ProgressPollerTest, APausedJobIsNotAskedAndItsLastWordStands) {
+  FakeTrainer trainer("uid");
+  trainer.SetStep(7);
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.Pause("uid").has_value()) << "nobody has asked for it";
+  ASSERT_TRUE(WaitForStep(poller, trainer, 7).has_value());
+  ASSERT_EQ(poller.Pause("uid")->step, 7);
+  EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
+  EXPECT_FALSE(poller.State("uid").has_value());
+  FakeTrainer other("uid");  // asking goes on, of others
+  poller.Latest({"other", "127.0.0.1", other.Target().port});
+  ASSERT_TRUE(other.WaitForQuestions(1));
+  const int asked = trainer.questions();
+  ASSERT_TRUE(other.WaitForQuestions(10));
+  EXPECT_LE(trainer.questions(), asked + 1) << "only a question under way may still come";
+  EXPECT_EQ(poller.Pause("uid")->step, 7);
+  const int before = trainer.questions();
+  trainer.Hold();
+  ASSERT_TRUE(poller.Latest(trainer.Target()).has_value()) << "until the new leader speaks";
+  EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
+  ASSERT_TRUE(trainer.WaitForQuestions(before + 1)) << "it is asked again";
+  trainer.Release();
+  poller.Forget("uid");
+  EXPECT_FALSE(poller.Pause("uid").has_value());
+}
+
 TEST(ProgressPollerTest, AnAnswerMayComeWhenItsJobIsForgotten) {
   for (int i = 0; i < 50; ++i) {
     FakeTrainer trainer("uid");
