@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
+#include <ctime>
 #include <optional>
 #include <utility>
 
@@ -13,6 +15,9 @@ namespace lockstep::train {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::uint64_t kLatestSavedTime =
+    std::chrono::floor<std::chrono::seconds>(Time::max().time_since_epoch()).count();
 
 // The one text of a JSON value: keys sorted, no white space, foreign bytes replaced.
 std::string Canonical(const Json& json) {
@@ -47,6 +52,13 @@ const Json* Field(const Json& object, const char* key, bool (Json::*is)() const 
   return found != object.end() && ((*found).*is)() ? &*found : nullptr;
 }
 
+// Earlier programs wrote none. Beyond what Time holds it is no date.
+Time SavedTime(const Json& json) {
+  const Json* seconds = Field(json, "savedTime", &Json::is_number_unsigned);
+  if (seconds == nullptr || seconds->get<std::uint64_t>() > kLatestSavedTime) return Time();
+  return std::chrono::system_clock::from_time_t(seconds->get<std::time_t>());
+}
+
 absl::StatusOr<ManifestFile> DecodeFile(const Json& json, const std::string& path) {
   if (json.is_object()) {
     const Json* name = Field(json, "name", &Json::is_string);
@@ -67,6 +79,7 @@ std::string EncodeManifest(const Manifest& manifest) {
                {"step", manifest.step},
                {"state", manifest.state},
                {"modelHash", manifest.model_hash},
+               {"savedTime", std::chrono::system_clock::to_time_t(manifest.saved)},
                {"files", Json::array()}};
   for (const ManifestFile& file : manifest.files) {
     json["files"].push_back(
@@ -104,7 +117,11 @@ absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::stri
   if (step == nullptr || model_hash == nullptr || files == nullptr || !json.contains("state")) {
     return Damaged(path, "a field is missing, expected step, state, modelHash and files");
   }
-  Manifest manifest{step->get<std::int64_t>(), json["state"], model_hash->get<std::string>(), {}};
+  Manifest manifest{step->get<std::int64_t>(),
+                    json["state"],
+                    model_hash->get<std::string>(),
+                    {},
+                    SavedTime(json)};
   for (const Json& file : *files) {
     LOCKSTEP_ASSIGN_OR_RETURN(ManifestFile decoded, DecodeFile(file, path));
     manifest.files.push_back(std::move(decoded));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/base/clock.h"
 
 namespace lockstep::train {
 
@@ -24,6 +25,7 @@ struct Manifest {
   nlohmann::json state;
   std::string model_hash;
   std::vector<ManifestFile> files;
+  Time saved;  // to the second; the epoch: not written down
   bool operator==(const Manifest&) const = default;
 };
 

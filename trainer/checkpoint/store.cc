@@ -92,6 +92,16 @@ class FolderStore final : public CheckpointStore {
     return may_pass ? absl::UnavailableError(message) : absl::DataLossError(message);
   }
 
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
+    std::sort(folders.begin(), folders.end(), std::greater<>());
+    for (const FolderName& name : folders) {
+      const absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(name));
+      if (manifest.ok()) return CheckpointAge{manifest->step, manifest->saved};
+    }
+    return std::nullopt;
+  }
+
   // Folders without a manifest: of saves that never ended. Only the folder's owner may commit one,
   // so nobody loses anything; but who lost the folder may not know yet and still be writing there,
   // hence their names are not used again.
@@ -151,7 +161,7 @@ class FolderStore final : public CheckpointStore {
   }
 
   absl::Status Write(const Snapshot& snapshot, const std::string& folder) {
-    Manifest manifest{snapshot.step, snapshot.state, snapshot.model_hash, {}};
+    Manifest manifest{snapshot.step, snapshot.state, snapshot.model_hash, {}, snapshot.saved};
     for (const auto& [name, tensors] :
          {std::pair(kModel, &snapshot.model), std::pair(kOptimizer, &snapshot.optimizer)}) {
       LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(*tensors));
@@ -184,16 +194,20 @@ class FolderStore final : public CheckpointStore {
     return std::optional<Snapshot>(std::move(snapshot));
   }
 
+  absl::StatusOr<Manifest> ReadManifest(const std::string& folder) const {
+    const std::string path = folder + "/" + kManifest;
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files_.ReadFile(path));
+    return DecodeManifest(text, path);
+  }
+
   absl::StatusOr<Snapshot> Load(const std::string& folder, const std::string& model_hash) const {
-    const std::string manifest_path = folder + "/" + kManifest;
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files_.ReadFile(manifest_path));
-    LOCKSTEP_ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text, manifest_path));
+    LOCKSTEP_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(folder));
     if (manifest.model_hash != model_hash) {
       return absl::FailedPreconditionError(
           fmt::format("{}: it is a checkpoint of another model: modelHash is {}, expected {}",
-                      manifest_path, manifest.model_hash, model_hash));
+                      folder + "/" + kManifest, manifest.model_hash, model_hash));
     }
-    Snapshot snapshot{manifest.step, std::move(manifest.state), {}, {}, model_hash};
+    Snapshot snapshot{manifest.step, std::move(manifest.state), {}, {}, model_hash, manifest.saved};
     LOCKSTEP_ASSIGN_OR_RETURN(snapshot.model, LoadTensors(folder, manifest, kModel));
     LOCKSTEP_ASSIGN_OR_RETURN(snapshot.optimizer, LoadTensors(folder, manifest, kOptimizer));
     return snapshot;

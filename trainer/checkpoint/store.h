@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/base/clock.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/owner.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -23,6 +24,12 @@ struct Snapshot {
   std::vector<NamedTensor> model;      // parameters and states: model.safetensors
   std::vector<NamedTensor> optimizer;  // slots: optimizer.safetensors
   std::string model_hash;  // of names and shapes; a checkpoint of another model is refused
+  Time saved;              // to the second; the epoch: of a program that did not write it down
+};
+
+struct CheckpointAge {
+  std::int64_t step = 0;
+  Time saved;  // as Snapshot's
 };
 
 // One thread at a time.
@@ -48,6 +55,9 @@ class CheckpointStore {
   // every one is damaged. Unavailable: as DataLoss, but of some only the reading failed, which may
   // pass.
   virtual absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) = 0;
+  // Of the newest checkpoint with a manifest that can be read, whether or not its tensors can.
+  // nullopt if there is none. Errors: the folder cannot be read.
+  virtual absl::StatusOr<std::optional<CheckpointAge>> Newest() = 0;
 };
 
 }  // namespace lockstep::train

@@ -140,6 +140,11 @@ int Identity::PodRank() const {
   return -1;
 }
 
+int Identity::RankOf(int local) const {
+  const int pod_rank = PodRank();
+  return pod_rank < 0 ? -1 : pod_rank * processes_per_pod + local;
+}
+
 std::string Identity::LeaderAddress() const {
   return cluster.chief.empty() ? cluster.worker.front() : cluster.chief.front();
 }

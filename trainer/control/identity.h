@@ -67,6 +67,7 @@ struct Identity {
   int Pods() const;                   // that take part in collectives: chief and workers
   int World() const;                  // Pods() * processes_per_pod
   int PodRank() const;                // chief first, then workers; -1: takes no part
+  int RankOf(int local) const;        // of a replica of this pod, in every membership; -1 likewise
   std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
   bool IsLeader() const;
   // Equal for processes that may train together: job uid, attempt, roles and counts, `training`

@@ -1,5 +1,5 @@
-// The way of a replica's numbers to its supervisor: one EncodeMetrics line a second on an inherited
-// pipe whose number is in LOCKSTEP_METRICS_FD.
+// The way of a replica's numbers to its supervisor: EncodeMetrics lines, one per second at least,
+// on an inherited pipe whose number is in LOCKSTEP_METRICS_FD.
 #pragma once
 
 #include <string>

@@ -77,6 +77,7 @@ class Supervisor {
 
  private:
   absl::Status StartServers();
+  void ShowReplica(int local_rank);
   absl::Status StartReplica(Replica& replica);
   void Wait();
   void HandleSignals();
@@ -107,6 +108,7 @@ absl::StatusOr<int> Supervisor::Run() {
   LOCKSTEP_RETURN_IF_ERROR(StartServers());
   for (int rank = 0; rank < identity_.processes_per_pod; ++rank) {
     replicas_.emplace_back().local_rank = rank;
+    ShowReplica(rank);
   }
   for (Replica& replica : replicas_) {
     if (absl::Status started = StartReplica(replica); !started.ok()) {
@@ -141,6 +143,13 @@ absl::Status Supervisor::StartServers() {
     }
   }
   return absl::OkStatus();
+}
+
+// A replica that dies before it can say anything has been there all the same.
+void Supervisor::ShowReplica(int local_rank) {
+  const int rank = identity_.RankOf(local_rank);
+  if (!metrics_ || rank < 0) return;
+  metrics_->Update(local_rank, MetricsAtStart(rank, identity_.World()));
 }
 
 absl::Status Supervisor::StartReplica(Replica& replica) {

@@ -43,12 +43,11 @@ class ProgressMeter {
   // Over recent steps: those of the last kRecent, but kFewest at least, and not the process's
   // first, which also warms up, unless there is no other.
   double RecentExamplesPerSecond() const;
+  // Up to the last step, without what was excluded.
+  Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
   api::Progress Get() const;
 
  private:
-  // Wall time without what was excluded.
-  Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
-
   struct Mark {
     Duration time{};         // TrainingTime() when the last of `steps` was done
     std::int64_t steps = 0;  // by this process

@@ -40,10 +40,13 @@ constexpr SeriesRow kRows[] = {
      Get<&M::goodput>},
     {"lockstep_trainer_remaining_seconds", "Time to the end at the speed of the latest steps.",
      kIsGauge, nullptr, Get<&M::remaining_seconds>},
+    {"lockstep_trainer_checkpoint_interval_steps",
+     "Steps from one checkpoint to the next; 0: none is saved before the end.", kIsGauge, nullptr,
+     Get<&M::checkpoint_interval>},
     {"lockstep_trainer_checkpoint_last_step", "Step of the newest checkpoint; -1: none yet.",
      kIsGauge, nullptr, Get<&M::last_checkpoint_step>},
     {"lockstep_trainer_checkpoint_last_success_timestamp_seconds",
-     "When the newest checkpoint was saved; 0: none yet.", kIsGauge, nullptr,
+     "When the newest checkpoint was saved; 0: none, or not known.", kIsGauge, nullptr,
      Get<&M::last_checkpoint_time>},
     {"lockstep_trainer_checkpoint_size_bytes",
      "Parameters and optimizer state in the newest checkpoint that the replica saved.", kIsGauge,
@@ -52,6 +55,9 @@ constexpr SeriesRow kRows[] = {
      kIsCounter, nullptr, Get<&M::checkpoint_failures>},
     {"lockstep_trainer_steps_total", "Steps that the replica has taken part in.", kIsCounter,
      nullptr, Get<&M::steps_total>},
+    {"lockstep_trainer_evaluation_batches_total",
+     "Batches of test data that the replica evaluated.", kIsCounter, nullptr,
+     Get<&M::evaluation_batches>},
     {"lockstep_trainer_examples_total", "Samples of its own share that the replica has trained on.",
      kIsCounter, nullptr, Get<&M::examples_total>},
     {"lockstep_trainer_allreduce_bytes_total", "Bytes that the replica has put into all-reduces.",
@@ -109,7 +115,8 @@ double ReplicaSeries::TakeDelta(double total, double& process_total) const {
   return delta;
 }
 
-// Which part of the steps since the last update had been done before.
+// Which part of the steps since the last update had been done before; if none was completed,
+// whether the one under way had been.
 double ReplicaSeries::RedoneShare(const ReplicaMetrics& metrics) {
   const std::int64_t steps = metrics.steps_total >= process_steps_
                                  ? metrics.steps_total - process_steps_
@@ -118,7 +125,8 @@ double ReplicaSeries::RedoneShare(const ReplicaMetrics& metrics) {
   const std::int64_t first = std::max<std::int64_t>(0, metrics.step - steps);
   const std::int64_t redone = std::clamp<std::int64_t>(furthest_step_ - first, 0, steps);
   furthest_step_ = std::max(furthest_step_, metrics.step);
-  return steps > 0 ? static_cast<double>(redone) / static_cast<double>(steps) : 0;
+  if (steps == 0) return metrics.step < furthest_step_ ? 1 : 0;
+  return static_cast<double>(redone) / static_cast<double>(steps);
 }
 
 void ReplicaSeries::AddHistogram(std::size_t row, const DurationHistogram& of_process) {
@@ -133,6 +141,9 @@ void ReplicaSeries::AddHistogram(std::size_t row, const DurationHistogram& of_pr
 
 void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
   rank_ = std::to_string(metrics.rank);
+  // A new process knows nothing of the run before it has joined the others: what the last one said
+  // stays until then.
+  const bool knows_run = restarts_ == 0 || metrics.generations > 0;
   const double redone = RedoneShare(metrics);
   double rework = 0;
   for (std::size_t i = 0; i < std::size(kRows); ++i) {
@@ -140,7 +151,7 @@ void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
     if (row.value == nullptr) continue;
     const double value = row.value(metrics);
     if (!row.is_counter) {
-      values_[i] = value;
+      if (knows_run) values_[i] = value;
       continue;
     }
     const double delta = TakeDelta(value, process_totals_[i]);

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/base/clock.h"
 #include "api/base/status.h"
+#include "trainer/observe/phase_clock.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/replica.h"
 #include "trainer/train/session.h"
@@ -68,8 +70,10 @@ nlohmann::ordered_json Ops(const Model& model) {
 }
 
 nlohmann::ordered_json Report(const BenchOptions& options, int threads, double seconds,
-                              const StepTotals& last, const PhaseSeconds& phases) {
+                              const StepTotals& last, const PhaseTimes& before,
+                              const PhaseTimes& after) {
   const auto steps = static_cast<double>(options.steps);
+  const auto spent = [&](Phase phase) { return after.Seconds(phase) - before.Seconds(phase); };
   return {{"model", options.model},
           {"data", options.data.empty() ? "synthetic" : options.data},
           {"backend", options.backend},
@@ -81,11 +85,11 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
           {"loss", last.loss / last.examples},
           {"seconds",
            {{"total", seconds},
-            {"input", phases.input},
-            {"forward", phases.forward},
-            {"backward", phases.backward},
-            {"communication", phases.communication},
-            {"optimizer", phases.optimizer}}}};
+            {"input", spent(Phase::kInput)},
+            {"forward", spent(Phase::kForward)},
+            {"backward", spent(Phase::kBackward)},
+            {"communication", spent(Phase::kCommunication)},
+            {"optimizer", spent(Phase::kOptimizer)}}}};
 }
 
 using ExplainRow = std::array<std::string, 6>;
@@ -130,12 +134,14 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
       strategy->Connect({.generation = 1, .rank = 0, .members = std::vector<Member>(1)}, store));
   const auto loader = Loader::Create(session->train_data(), {.plan = session->plan()});
 
-  PhaseSeconds phases;
+  const SystemClock clock;
+  PhaseClock phases(clock);
+  PhaseTimes before;
   StepTotals last;
   auto start = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < session->total_steps(); ++step) {
     if (step == options.warmup) {
-      phases = {};
+      before = phases.Read();
       if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
@@ -144,7 +150,8 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
     last = std::get<StepTotals>(done);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  nlohmann::ordered_json report = Report(options, threads, seconds.count(), last, phases);
+  nlohmann::ordered_json report =
+      Report(options, threads, seconds.count(), last, before, phases.Read());
   if (options.explain) report["ops"] = Ops(session->model());
   return report;
 }

@@ -50,9 +50,9 @@ Evaluation ToEvaluation(const std::array<float, 5>& sums, std::int64_t expected)
 
 }  // namespace
 
-std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(Session& session, Strategy& strategy,
-                                                              const Rendezvous& rendezvous,
-                                                              int rank) {
+std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
+    Session& session, Strategy& strategy, const Rendezvous& rendezvous, int rank,
+    const std::function<void()>& batch_done) {
   const StepPlan plan = EvaluationPlan(session);
   const auto loader = Loader::Create(*session.test_data(),
                                      {.plan = plan, .rank = rank, .shuffle = false, .prefetch = 0});
@@ -65,6 +65,7 @@ std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(Session& session, 
     if (absl::Status summed = strategy.Sum({&stop_requests, 1}); !summed.ok()) {
       return EndOfStrategy(std::move(summed));
     }
+    batch_done();
     if (stop_requests > 0) return std::nullopt;
   }
   std::array<float, 5> sums = ToFloats(own);

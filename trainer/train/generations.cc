@@ -42,8 +42,13 @@ int Fail(const std::string& message, int exit_code) {
 }
 
 absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& layout) {
-  const PhaseTimer timer(loop.seconds.rendezvous);
+  const PhaseTimer timer(loop.phases, Phase::kRendezvous);
   return loop.rendezvous.Join(loop.state.step, layout);
+}
+
+absl::Status Finish(TrainLoop& loop) {
+  const PhaseTimer timer(loop.phases, Phase::kRendezvous);
+  return loop.rendezvous.Finish();
 }
 
 int Preempted(const absl::Status& status) {
@@ -114,7 +119,7 @@ int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
     if (!membership.ok()) return LeaveWithoutGroup(loop, membership.status());
     LoopOutcome outcome = loop.Run(*membership);
     if (outcome.end == LoopEnd::kDone) {
-      absl::Status finished = loop.rendezvous.Finish();
+      absl::Status finished = Finish(loop);
       if (absl::IsCancelled(finished) && loop.rendezvous.StopRequested())
         return Preempted(finished);
       if (!finished.ok()) outcome = {LoopEnd::kGenerationOver, std::move(finished)};

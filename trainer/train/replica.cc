@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "api/base/log.h"
 #include "trainer/checkpoint/async_saver.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/control/rendezvous.h"
@@ -15,6 +16,7 @@
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/generations.h"
+#include "trainer/train/metrics_sender.h"
 #include "trainer/train/reporter.h"
 #include "trainer/train/session.h"
 #include "trainer/train/train_loop.h"
@@ -40,9 +42,23 @@ CheckpointOwner OwnerFor(const Identity& identity) {
           .process_started = identity.incarnation.process_started};
 }
 
+// A leader that takes the state from its peers' memory restores no checkpoint, and is to know all
+// the same how old the newest is.
+void ReportNewest(CheckpointStore& store, Reporter& reporter) {
+  const auto newest = store.Newest();
+  if (!newest.ok()) {
+    LogWarning("the age of the newest checkpoint is not known",
+               {{"reason", std::string(newest.status().message())}});
+  } else if (*newest) {
+    reporter.CheckpointFound((*newest)->step, (*newest)->saved);
+  }
+}
+
 }  // namespace
 
 int RunReplica(const Identity& identity, const Clock& clock) {
+  // First, and so last: what hangs before the first step or after the last one shows as well.
+  MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
   const auto session = Session::Create({.training = identity.training,
                                         .world = identity.World(),
                                         .threads = ReplicaThreads(identity.processes_per_pod)});
@@ -70,13 +86,16 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   const auto rendezvous = MakeRendezvousClient(identity, clock);
   rendezvous->OnGenerationEnd(
       [&](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
-  Reporter reporter(**session, *rendezvous, clock, ProcessEnv);
+  Reporter reporter(**session, *rendezvous, sender, clock, ProcessEnv);
+  if (store != nullptr) ReportNewest(*store, reporter);
   TrainLoop loop{.session = **session,
                  .strategy = *strategy,
                  .rendezvous = *rendezvous,
                  .store = store.get(),
                  .saver = saver.get(),
-                 .reporter = reporter};
+                 .reporter = reporter,
+                 .phases = sender.phases(),
+                 .clock = clock};
   return RunGenerations(loop);
 }
 

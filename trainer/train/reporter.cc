@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -20,10 +21,11 @@ namespace lockstep::train {
 namespace {
 
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
-constexpr auto kMetricsPeriod = std::chrono::seconds(1);
+constexpr auto kSpeedPeriod = std::chrono::seconds(1);
 // TensorBoard reads files again every 30 s by default; what a kill can lose is small.
 constexpr auto kSummariesPeriod = std::chrono::seconds(10);
 
+// 0: not known.
 double UnixSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
@@ -37,14 +39,20 @@ std::string TerminationMessagePath(const GetEnv& env) {
 
 }  // namespace
 
-Reporter::Reporter(Session& session, Rendezvous& rendezvous, const Clock& clock, const GetEnv& env)
+Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& sender,
+                   const Clock& clock, const GetEnv& env)
     : session_(session),
       rendezvous_(rendezvous),
+      sender_(sender),
       clock_(clock),
-      start_(clock.SteadyNow()),
       meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
-      metrics_pipe_(env),
-      termination_message_path_(TerminationMessagePath(env)) {}
+      termination_message_path_(TerminationMessagePath(env)),
+      metrics_(sender.initial()) {
+  const api::CheckpointSpec& checkpoint = session.training().checkpoint;
+  metrics_.total_steps = session.total_steps();
+  if (!checkpoint.directory.empty()) metrics_.checkpoint_interval = checkpoint.every_steps;
+  Publish();
+}
 
 void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
                                  const RunState& state) {
@@ -66,6 +74,7 @@ void Reporter::GenerationStarted(const Membership& membership, const Strategy& s
                                          {"step", state.step},
                                          {"totalSteps", session_.total_steps()}});
   if (IsRankZero() && summaries_ == nullptr) OpenSummaries();
+  PublishState(state);
 }
 
 void Reporter::OpenSummaries() {
@@ -79,8 +88,7 @@ void Reporter::OpenSummaries() {
   }
 }
 
-void Reporter::StepDone(const StepTotals& totals, const RunState& state,
-                        const PhaseSeconds& seconds) {
+void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
   meter_.AddStep({.examples = static_cast<std::int64_t>(totals.examples),
                   .loss = totals.loss,
                   .correct = totals.correct});
@@ -96,10 +104,11 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state,
     next_progress_ = now + kProgressPeriod;
     SendProgress();
   }
-  if (now >= next_metrics_) {
-    next_metrics_ = now + kMetricsPeriod;
-    SendMetrics(state, seconds);
+  if (now >= next_speed_) {
+    next_speed_ = now + kSpeedPeriod;
+    UpdateSpeed();
   }
+  PublishState(state);
   if (now >= next_summaries_) {
     next_summaries_ = now + kSummariesPeriod;
     FlushSummaries();
@@ -157,6 +166,11 @@ void Reporter::RunDone(const RunState& state) {
   LogInfo("the run is done", {{"rank", rank_}, {"step", state.step}, {"checksum", checksum}});
 }
 
+void Reporter::BatchEvaluated() {
+  metrics_.evaluation_batches += 1;
+  Publish();
+}
+
 void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
   step_began_ = clock_.SteadyNow();
@@ -173,14 +187,21 @@ void Reporter::Evaluated(const RunState& state) {
   SendProgress();
 }
 
-void Reporter::Restored(const RunState& state) {
+void Reporter::Restored(const RunState& state, Time saved) {
   LogInfo("restored a checkpoint", {{"step", state.step}});
-  meter_.SetCheckpoint(state.step);
-  metrics_.last_checkpoint_step = state.step;
+  CheckpointFound(state.step, saved);
+}
+
+void Reporter::CheckpointFound(std::int64_t step, Time saved) {
+  meter_.SetCheckpoint(step);
+  metrics_.last_checkpoint_step = step;
+  metrics_.last_checkpoint_time = UnixSeconds(saved);
+  Publish();
 }
 
 void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
-  if (outcome.failures > failures_logged_) {
+  const bool failed = outcome.failures > failures_logged_;
+  if (failed) {
     failures_logged_ = outcome.failures;
     LogError("a checkpoint could not be saved", {{"reason", std::string(outcome.status.message())},
                                                  {"lastSavedStep", outcome.last_saved_step}});
@@ -188,16 +209,21 @@ void Reporter::CheckpointOutcome(const AsyncSaver::Outcome& outcome) {
   metrics_.checkpoint_failures = outcome.failures;
   metrics_.checkpoint_durations = outcome.durations;
   metrics_.checkpoint_bytes = outcome.last_saved_bytes;
-  if (outcome.last_saved_step <= metrics_.last_checkpoint_step) return;
+  if (failed) Publish();
+  if (outcome.last_saved_step <= last_saved_step_) return;
+  last_saved_step_ = outcome.last_saved_step;
   metrics_.last_checkpoint_step = outcome.last_saved_step;
   metrics_.last_checkpoint_time = UnixSeconds(clock_.Now());
   meter_.SetCheckpoint(outcome.last_saved_step);
   LogInfo("saved a checkpoint",
           {{"step", outcome.last_saved_step}, {"folder", outcome.last_saved_folder}});
+  Publish();
 }
 
-void Reporter::Flush(const RunState& state, const PhaseSeconds& seconds) {
-  SendMetrics(state, seconds);
+void Reporter::Flush(const RunState& state) {
+  UpdateSpeed();
+  PublishState(state);
+  sender_.SendNow();
   SendProgress();
   FlushSummaries();
 }
@@ -220,38 +246,26 @@ void Reporter::SendProgress() {
   if (IsRankZero()) rendezvous_.Report(meter_.Get());
 }
 
-// Of the process' life, what is of no phase: starting up, and what lies between the phases.
-double Reporter::IdleSeconds(const ReplicaMetrics& of) const {
-  const double life = std::chrono::duration<double>(clock_.SteadyNow() - start_).count();
-  return life - of.input_seconds - of.compute_seconds - of.communication_seconds -
-         of.optimizer_seconds - of.checkpoint_seconds - of.evaluation_seconds -
-         of.rendezvous_seconds;
+void Reporter::UpdateSpeed() {
+  metrics_.examples_per_second = meter_.RecentExamplesPerSecond();
+  metrics_.remaining_seconds = meter_.Get().estimated_remaining_seconds.value_or(std::nan(""));
 }
 
-void Reporter::SendMetrics(const RunState& state, const PhaseSeconds& seconds) {
+void Reporter::PublishState(const RunState& state) {
   const auto examples = static_cast<double>(state.sums.examples);
   metrics_.step = state.step;
-  metrics_.total_steps = session_.total_steps();
   metrics_.epoch =
       static_cast<double>(state.step) / static_cast<double>(session_.plan().StepsPerEpoch());
-  metrics_.loss = examples > 0 ? state.sums.loss / examples : 0;
-  metrics_.accuracy = examples > 0 ? state.sums.correct / examples : 0;
+  metrics_.loss = state.sums.loss / examples;  // NaN before there are any
+  metrics_.accuracy = state.sums.correct / examples;
   metrics_.learning_rate = Rate(state.step);
-  metrics_.examples_per_second = meter_.RecentExamplesPerSecond();
-  metrics_.input_seconds = seconds.input;
-  metrics_.compute_seconds = seconds.forward + seconds.backward;
-  metrics_.communication_seconds = seconds.communication;
-  metrics_.optimizer_seconds = seconds.optimizer;
-  metrics_.checkpoint_seconds = seconds.checkpoint;
-  metrics_.evaluation_seconds = seconds.evaluation;
-  metrics_.rendezvous_seconds = seconds.rendezvous;
-  metrics_.idle_seconds = std::max(metrics_.idle_seconds, IdleSeconds(metrics_));
-  const api::Progress progress = meter_.Get();
-  metrics_.goodput = progress.goodput.value_or(0);
-  metrics_.remaining_seconds = progress.estimated_remaining_seconds.value_or(0);
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();
-  metrics_pipe_.Write(EncodeMetrics(metrics_));
+  Publish();
+}
+
+void Reporter::Publish() {
+  sender_.Publish(metrics_, meter_.TrainingTime());
 }
 
 }  // namespace lockstep::train

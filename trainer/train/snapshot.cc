@@ -88,8 +88,8 @@ std::string ModelHash(Session& session) {
   return fmt::format("{:016x}", hash);
 }
 
-Snapshot MakeSnapshot(Session& session, const RunState& state) {
-  Snapshot snapshot{.step = state.step, .model_hash = ModelHash(session)};
+Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
+  Snapshot snapshot{.step = state.step, .model_hash = ModelHash(session), .saved = now};
   snapshot.state = {{"run", RunStateToJson(state)}, {"settings", RunSettings(session)}};
   session.backend().Synchronize();
   for (const SavedTensor& tensor : ModelTensors(session)) {

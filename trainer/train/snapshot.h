@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "api/base/clock.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/train/run_state.h"
 #include "trainer/train/session.h"
@@ -13,7 +14,8 @@ namespace lockstep::train {
 // Equal for models with the same tensors: names and shapes, whatever their layout in memory.
 std::string ModelHash(Session& session);
 
-Snapshot MakeSnapshot(Session& session, const RunState& state);
+// `now`: when it is made.
+Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 
 // FailedPrecondition: saved by a run with another data set size, batch, seed or optimizer (names
 // both sides). On an error neither session nor state has changed.

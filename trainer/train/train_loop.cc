@@ -32,16 +32,22 @@ bool IsEvaluationDue(const Session& session, const RunState& state) {
 }  // namespace
 
 LoopOutcome TrainLoop::Run(const Membership& membership) {
+  if (Ended ended = Enter(membership)) return *std::move(ended);
+  reporter.GenerationStarted(membership, strategy, state);
+  const LoopOutcome outcome = RunSteps(membership.rank);
+  reporter.Flush(state);
+  if (outcome.end == LoopEnd::kDone || outcome.end == LoopEnd::kStopped) reporter.LeaveMessage();
+  return outcome;
+}
+
+// What there is to do with the others before the first step.
+TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
+  const PhaseTimer timer(phases, Phase::kRendezvous);
   if (absl::Status connected = strategy.Connect(membership, rendezvous.store()); !connected.ok()) {
     return EndOfStrategy(std::move(connected));
   }
   rendezvous.SetActivity(api::Activity::kSharingState);
-  if (Ended ended = ShareState(membership)) return *std::move(ended);
-  reporter.GenerationStarted(membership, strategy, state);
-  const LoopOutcome outcome = RunSteps(membership.rank);
-  reporter.Flush(state, seconds);
-  if (outcome.end == LoopEnd::kDone || outcome.end == LoopEnd::kStopped) reporter.LeaveMessage();
-  return outcome;
+  return ShareState(membership);
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {
@@ -57,11 +63,11 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   while (state.step < session.total_steps()) {
     rendezvous.SetActivity(api::Activity::kStep);
     auto step =
-        TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), seconds);
+        TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), phases);
     if (auto* ended = std::get_if<LoopOutcome>(&step)) return std::move(*ended);
     const auto& totals = std::get<StepTotals>(step);
     ApplyStep(totals, session.plan(), state);
-    reporter.StepDone(totals, state, seconds);
+    reporter.StepDone(totals, state);
     if (Ended ended = LookAtSaver()) return *std::move(ended);
     if (session.plan().StepInEpoch(state.step) == 0) reporter.EpochDone(state);
     if (totals.stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
@@ -126,6 +132,7 @@ absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
 }
 
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
+  const PhaseTimer timer(phases, Phase::kCheckpoint);
   std::optional<Snapshot> snapshot;
   if (store != nullptr) {
     absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
@@ -144,7 +151,7 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   if (absl::Status restored = RestoreSnapshot(*snapshot, session, state); !restored.ok()) {
     return FailedFor(std::move(restored));
   }
-  reporter.Restored(state);
+  reporter.Restored(state, snapshot->saved);
   return std::nullopt;
 }
 
@@ -152,8 +159,8 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
   if (!IsEvaluationDue(session, state)) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kEvaluation);
   auto evaluated = [&] {
-    const PhaseTimer timer(seconds.evaluation);
-    return Evaluate(session, strategy, rendezvous, rank);
+    const PhaseTimer timer(phases, Phase::kEvaluation);
+    return Evaluate(session, strategy, rendezvous, rank, [&] { reporter.BatchEvaluated(); });
   }();
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
@@ -191,10 +198,10 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const std::int64_t every = session.training().checkpoint.every_steps;
   if (every == 0 || state.step % every != 0) return std::nullopt;
   if (state.step == session.total_steps()) return std::nullopt;  // SaveAndEnd follows
-  const PhaseTimer timer(seconds.checkpoint);
+  const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return diverged;
   // A disk that is full now may have room at the next checkpoint: training goes on meanwhile.
-  if (rank == 0 && saver != nullptr) saver->Save(MakeSnapshot(session, state));
+  if (rank == 0 && saver != nullptr) saver->Save(MakeSnapshot(session, state, clock.Now()));
   return std::nullopt;
 }
 
@@ -214,11 +221,12 @@ TrainLoop::Ended TrainLoop::LookAtSaver() {
 }
 
 LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
-  const PhaseTimer timer(seconds.checkpoint);
+  const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
   if (rank != 0 || saver == nullptr) return {.end = end, .reason = absl::OkStatus()};
   rendezvous.SetActivity(api::Activity::kCheckpoint);
-  if (saver->outcome().last_saved_step != state.step) saver->Save(MakeSnapshot(session, state));
+  if (saver->outcome().last_saved_step != state.step)
+    saver->Save(MakeSnapshot(session, state, clock.Now()));
   absl::Status saved = saver->Wait();
   reporter.CheckpointOutcome(saver->outcome());
   if (!saved.ok()) return EndOfStore(std::move(saved));

@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "api/base/clock.h"
 #include "trainer/checkpoint/async_saver.h"
 #include "trainer/control/rendezvous.h"
+#include "trainer/observe/phase_clock.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/reporter.h"
@@ -23,8 +25,9 @@ struct TrainLoop {
   CheckpointStore* store;
   AsyncSaver* saver;
   Reporter& reporter;
+  PhaseClock& phases;
+  const Clock& clock;
   RunState state = {};
-  PhaseSeconds seconds = {};
 
   // Whatever the outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -35,6 +38,7 @@ struct TrainLoop {
  private:
   using Ended = std::optional<LoopOutcome>;  // nothing: training goes on
 
+  Ended Enter(const Membership& membership);
   LoopOutcome RunSteps(int rank);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);

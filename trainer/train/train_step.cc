@@ -42,15 +42,15 @@ StepTotals TotalsOf(const StepTail& tail) {
 
 // Forward, loss and backward; gradients go out as they become ready.
 void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, std::int64_t step,
-                      bool stop_requested, PhaseSeconds& seconds) {
+                      bool stop_requested, PhaseClock& phases) {
   Model& model = session.model();
   const StepContext context = ContextOf(session, batch, step);
   const std::int64_t examples = session.plan().GlobalExamples(step);
   {
-    const PhaseTimer timer(seconds.forward);
+    const PhaseTimer timer(phases, Phase::kForward);
     model.Forward(context);
   }
-  const PhaseTimer timer(seconds.backward);
+  const PhaseTimer timer(phases, Phase::kBackward);
   const LossOp::Result loss = session.training_loss().Run(1.0f / static_cast<float>(examples));
   OfferStates(session, session.plan().world);
   StepTail& tail = session.tail();
@@ -83,11 +83,11 @@ absl::Status CheckFinite(const StepTotals& totals, std::int64_t step) {
 
 std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& strategy,
                                                 Loader& loader, std::int64_t step,
-                                                bool stop_requested, PhaseSeconds& seconds) {
+                                                bool stop_requested, PhaseClock& phases) {
   Model& model = session.model();
   const Batch* batch = nullptr;
   {
-    const PhaseTimer timer(seconds.input);
+    const PhaseTimer timer(phases, Phase::kInput);
     const absl::StatusOr<const Batch*> next = loader.Next();
     if (!next.ok()) return FailedFor(next.status());
     batch = *next;
@@ -97,17 +97,17 @@ std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& stra
   }
   const std::span<float> states = model.states();
   std::copy(states.begin(), states.end(), session.saved_states().begin());
-  ComputeGradients(session, strategy, *batch, step, stop_requested, seconds);
+  ComputeGradients(session, strategy, *batch, step, stop_requested, phases);
   absl::Status reduced;
   {
-    const PhaseTimer timer(seconds.communication);
+    const PhaseTimer timer(phases, Phase::kCommunication);
     reduced = strategy.FinishGradients();
   }
   if (!reduced.ok()) {
     RestoreStates(session);
     return EndOfStrategy(std::move(reduced));
   }
-  const PhaseTimer timer(seconds.optimizer);
+  const PhaseTimer timer(phases, Phase::kOptimizer);
   StepTotals totals = TotalsOf(session.tail());
   const std::span<const float> gradients = model.gradients();
   totals.gradient_norm = std::sqrt(

@@ -26,6 +26,7 @@ class GatedStore final : public CheckpointStore {
   absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
     return std::optional<Snapshot>();
   }
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
 
   void Permit(int saves, absl::Status status = absl::OkStatus()) {
     const std::lock_guard lock(mutex_);

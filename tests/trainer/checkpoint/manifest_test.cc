@@ -1,11 +1,14 @@
 #include "trainer/checkpoint/manifest.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/mutate.h"
+#include "trainer/core/crc32c.h"
 
 namespace lockstep::train {
 namespace {
@@ -16,7 +19,8 @@ Manifest Sample() {
   return {200,
           {{"seed", 1}, {"learningRate", 0.1}, {"big", std::numeric_limits<std::int64_t>::min()}},
           "abc123",
-          {{"model.safetensors", 1234, 0xDEADBEEF}, {"optimizer.safetensors", 0, 7}}};
+          {{"model.safetensors", 1234, 0xDEADBEEF}, {"optimizer.safetensors", 0, 7}},
+          Time(std::chrono::seconds(1'700'000'000))};
 }
 
 absl::Status ErrorOf(const std::string& text) {
@@ -35,6 +39,30 @@ TEST(ManifestTest, ReaderSeesWhatJsonCannotHoldAsNull) {
   const auto decoded = DecodeManifest(EncodeManifest(manifest), "m.json");
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_TRUE(decoded->state["loss"].is_null());
+}
+
+// The text of a program that did not write it down, with the checksum that it has.
+std::string WithoutSavedTime() {
+  auto json = nlohmann::json::parse(EncodeManifest(Sample()));
+  json.erase("savedTime");
+  json.erase("checksum");
+  json["checksum"] = fmt::format("{:08x}", Crc32c(json.dump()));
+  return json.dump();
+}
+
+TEST(ManifestTest, EarlierProgramsDidNotSayWhenTheySaved) {
+  const auto decoded = DecodeManifest(WithoutSavedTime(), "m.json");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->saved, Time());
+  EXPECT_EQ(decoded->step, 200);
+}
+
+TEST(ManifestTest, ATimeBeyondWhatTheClockHoldsIsNone) {
+  auto json = nlohmann::json::parse(WithoutSavedTime());
+  json.erase("checksum");
+  json["savedTime"] = std::numeric_limits<std::uint64_t>::max();
+  json["checksum"] = fmt::format("{:08x}", Crc32c(json.dump()));
+  EXPECT_EQ(DecodeManifest(json.dump(), "m.json")->saved, Time());
 }
 
 TEST(ManifestTest, NewerFormatIsNamed) {

@@ -23,12 +23,13 @@ inline Snapshot SnapshotOfStep(std::int64_t step) {
                     {"dense/bias", Shape{3}, {value, value + 1, value + 2}}};
   snapshot.optimizer = {{"adam/m", Shape{9}, std::vector<float>(9, -value)}};
   snapshot.model_hash = "model-a";
+  snapshot.saved = Time(std::chrono::seconds(1'700'000'000 + step));
   return snapshot;
 }
 
 inline bool SameSnapshot(const Snapshot& a, const Snapshot& b) {
   return a.step == b.step && a.state == b.state && a.model == b.model &&
-         a.optimizer == b.optimizer && a.model_hash == b.model_hash;
+         a.optimizer == b.optimizer && a.model_hash == b.model_hash && a.saved == b.saved;
 }
 
 }  // namespace lockstep::train

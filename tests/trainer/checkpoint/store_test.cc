@@ -143,6 +143,20 @@ TEST_F(StoreTest, CheckpointOfAnotherModelIsRefused) {
                     HasSubstr("model-a"), HasSubstr("model-b")));
 }
 
+TEST_F(StoreTest, TheNewestIsKnownWithoutLoadingIt) {
+  const auto store = Open();
+  EXPECT_EQ(*store->Newest(), std::nullopt);
+  Save(*store, 10);
+  Save(*store, 20);
+  files_.Content("/ckpt/step-00000020/model.safetensors").clear();  // which nobody reads here
+  const auto newest = *store->Newest();
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->step, 20);
+  EXPECT_EQ(newest->saved, SnapshotOfStep(20).saved);
+  files_.Content("/ckpt/step-00000020/manifest.json").clear();
+  EXPECT_EQ((*store->Newest())->step, 10);
+}
+
 TEST_F(StoreTest, CheckpointOfANewerFormatIsRefused) {
   Save(*Open(), 10);
   std::string& text = files_.Content("/ckpt/step-00000010/manifest.json");

@@ -83,8 +83,12 @@ int RunReplica() {
 class TellingMetrics final : public MetricsServer {
  public:
   int port() const override { return 0; }
-  void Update(int local_rank, const ReplicaMetrics&) override {
-    Tell(fmt::format("metrics {}", local_rank));
+  void Update(int local_rank, const ReplicaMetrics& metrics) override {
+    if (metrics.step > 0) {
+      Tell(fmt::format("metrics {}", local_rank));
+    } else {
+      Tell(fmt::format("shown {}: rank {} of {}", local_rank, metrics.rank, metrics.world));
+    }
   }
   void CountReplicaRestart(int local_rank) override { Tell(fmt::format("restart {}", local_rank)); }
   void ShowRefusals(std::function<std::int64_t()> refusals) override {

@@ -203,6 +203,16 @@ TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
   EXPECT_EQ(pod.Next("restart"), "0");
 }
 
+// Or nobody could tell by its metrics that it starts again and again.
+TEST(SupervisorTest, AReplicaThatDiesBeforeItCanSayAnythingIsShownUnderItsRank) {
+  Pod pod(Settings{{api::kEnvTfConfig, TfConfig(1, {"127.0.0.1:1", "127.0.0.1:2"})},
+                   {api::kEnvProcessesPerPod, "2"},
+                   {"TEST_REPLICA", "11"}});
+  EXPECT_EQ(pod.Next("shown"), "0: rank 2 of 4");
+  EXPECT_EQ(pod.Next("shown"), "1: rank 3 of 4");
+  EXPECT_EQ(pod.Wait(), 11);
+}
+
 TEST(SupervisorTest, TheLeadingPodShowsWhomItsRendezvousRefuses) {
   Pod leader(Settings{{"TEST_REPLICA", "progress"}});
   EXPECT_EQ(leader.Next("refusals"), "0");

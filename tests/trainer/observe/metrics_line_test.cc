@@ -23,6 +23,8 @@ ReplicaMetrics Sample() {
   metrics.rendezvous_seconds = 0.25;
   metrics.gradient_norm = 2.5;
   metrics.checkpoint_bytes = 1'000'000;
+  metrics.checkpoint_interval = 200;
+  metrics.evaluation_batches = 17;
   metrics.step_seconds.Observe(0.5);
   metrics.checkpoint_durations.Observe(7);
   metrics.last_checkpoint_step = -1;
@@ -57,6 +59,8 @@ TEST(MetricsLineTest, DecodesWhatItEncoded) {
   EXPECT_EQ(decoded->gradient_norm, 2.5);
   EXPECT_EQ(decoded->checkpoint_bytes, 1'000'000);
   EXPECT_EQ(decoded->checkpoint_durations.sum, 7);
+  EXPECT_EQ(decoded->checkpoint_interval, 200);
+  EXPECT_EQ(decoded->evaluation_batches, 17);
 }
 
 TEST(MetricsLineTest, DivergedLossArrivesAsNaN) {
@@ -74,7 +78,7 @@ TEST(MetricsLineTest, FaultsAreNamed) {
   EXPECT_THAT(ErrorOf(With("[0,", "[")), HasSubstr("metrics.checkpointDurations: found [0,0,0"));
   EXPECT_THAT(ErrorOf(With("[0,", "[-1,")), HasSubstr("expected a list of numbers in range"));
   EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":-1")), HasSubstr("metrics.rank: found -1"));
-  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 33 fields"));
+  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 35 fields"));
 }
 
 TEST(MetricsLineTest, NoDamageCrashes) {

@@ -63,6 +63,43 @@ TEST(ReplicaSeriesTest, AProcessThatGoesOnFromItsPeersMemoryDoesNoRework) {
   EXPECT_EQ(Phase(series, "rework"), 0);
 }
 
+// Numbers come every second, whether or not a step has been completed since.
+TEST(ReplicaSeriesTest, AStepUnderWayThatHadBeenDoneIsReworkToo) {
+  ReplicaSeries series;
+  series.Update(Process(0, 100));
+  series.CountRestart();
+  ReplicaMetrics again = Process(80, 0);
+  again.compute_seconds = 1;  // of step 81
+  series.Update(again);
+  EXPECT_EQ(Phase(series, "rework"), 1);
+  EXPECT_EQ(Phase(series, "compute"), 100);
+  series.Update(Process(80, 20));
+  EXPECT_EQ(Phase(series, "rework"), 30);
+  ReplicaMetrics next = Process(80, 20);
+  next.compute_seconds = 21;  // of step 101
+  series.Update(next);
+  EXPECT_EQ(Phase(series, "rework"), 30);
+  EXPECT_EQ(Phase(series, "compute"), 101);
+}
+
+// A stalled job whose replicas start again would else seem to make steps.
+TEST(ReplicaSeriesTest, WhatIsKnownOfTheRunStaysUntilANewProcessHasJoinedIt) {
+  ReplicaSeries series;
+  ReplicaMetrics metrics = Process(0, 100);
+  metrics.generations = 1;
+  series.Update(metrics);
+  series.CountRestart();
+  ReplicaMetrics fresh;
+  fresh.idle_seconds = 3;
+  series.Update(fresh);
+  EXPECT_EQ(Value(series, "lockstep_trainer_step"), 100);
+  EXPECT_EQ(Phase(series, "idle"), 3);
+  fresh.step = 80;
+  fresh.generations = 1;
+  series.Update(fresh);
+  EXPECT_EQ(Value(series, "lockstep_trainer_step"), 80);
+}
+
 TEST(ReplicaSeriesTest, StateOfTheWholeJobIsNotCountedAgainByANewProcess) {
   ReplicaSeries series;
   ReplicaMetrics metrics;

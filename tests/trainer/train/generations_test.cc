@@ -46,6 +46,7 @@ class FlakyStore final : public CheckpointStore {
     if (saved.empty()) return std::optional<Snapshot>();
     return std::optional<Snapshot>(saved.rbegin()->second);
   }
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
 
   void Reset() {
     const std::lock_guard lock(mutex_);

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/support/fake_clock.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 
@@ -35,16 +34,14 @@ class LiveCurvesTest : public ::testing::Test {
 };
 
 TEST_F(LiveCurvesTest, CurvesReachTheDiskWhileTrainingGoesOn) {
-  lockstep::testing::FakeClock clock;
   Rank rank(training_, 1, hub_, 0);
-  Reporter reporter(*rank.session, rank.rendezvous, clock,
-                    [](const std::string&) { return std::nullopt; });
+  Reporter& reporter = rank.reporter;
   Membership alone{.generation = 1, .rank = 0, .members = std::vector<Member>(1)};
   reporter.GenerationStarted(alone, *rank.strategy, {.step = 0});
   const StepTotals totals{.loss = 1, .correct = 1, .examples = 1};
-  reporter.StepDone(totals, {.step = 1}, {});
-  clock.Advance(std::chrono::seconds(10));
-  reporter.StepDone(totals, {.step = 2}, {});
+  reporter.StepDone(totals, {.step = 1});
+  rank.clock.Advance(std::chrono::seconds(10));
+  reporter.StepDone(totals, {.step = 2});
   EXPECT_TRUE(OnDiskIs("train/loss"));
   EXPECT_FALSE(OnDiskIs("test/loss"));
   reporter.Evaluated({.step = 2, .evaluated_step = 2, .test_loss = 1, .test_accuracy = 1});

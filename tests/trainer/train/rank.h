@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/base/status.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
 #include "trainer/train/train_loop.h"
 
@@ -119,17 +120,22 @@ struct Rank {
                                                        .bucket_floats = 64}),
             faults)),
         rendezvous(hub.Client(rank), std::move(at_step)),
-        reporter(*session, rendezvous, clock, [](const std::string&) { return std::nullopt; }),
+        sender(clock, NoEnv, rank, world),
+        reporter(*session, rendezvous, sender, clock, NoEnv),
         saver(store == nullptr ? nullptr : std::make_unique<AsyncSaver>(*store)),
         loop{.session = *session,
              .strategy = *strategy,
              .rendezvous = rendezvous,
              .store = store,
              .saver = saver.get(),
-             .reporter = reporter} {
+             .reporter = reporter,
+             .phases = sender.phases(),
+             .clock = clock} {
     rendezvous.OnGenerationEnd(
         [this](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
   }
+
+  static std::optional<std::string> NoEnv(const std::string&) { return std::nullopt; }
 
   // Generation after generation; false if `die_with_generation` and the first one was cut short.
   bool Train(bool die_with_generation = false) {
@@ -153,11 +159,12 @@ struct Rank {
     return {values.begin(), values.end()};
   }
 
-  SystemClock clock;
+  lockstep::testing::FakeClock clock;
   StrategyFaults faults;
   std::unique_ptr<Session> session;
   std::unique_ptr<Strategy> strategy;
   Hooked rendezvous;
+  MetricsSender sender;
   Reporter reporter;
   std::unique_ptr<AsyncSaver> saver;
   TrainLoop loop;

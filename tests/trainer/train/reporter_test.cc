@@ -45,15 +45,19 @@ class ReporterTest : public ::testing::Test {
     session_ = *Session::Create({.training = SmallTraining(), .world = 2, .backend = "reference"});
     strategy_ = MakeCollectiveStrategy(session_->buffer(), {.bind_address = "127.0.0.1"});
     rendezvous_ = hub_.Client(rank);
-    reporter_ =
-        std::make_unique<Reporter>(*session_, *rendezvous_, clock_, [fd](const std::string& name) {
-          return name == kEnvMetricsFd ? std::optional(fd) : std::nullopt;
-        });
+    const auto env = [fd](const std::string& name) {
+      return name == kEnvMetricsFd ? std::optional(fd) : std::nullopt;
+    };
+    sender_ = std::make_unique<MetricsSender>(clock_, env, rank, 2, std::chrono::hours(1));
+    reporter_ = std::make_unique<Reporter>(*session_, *rendezvous_, *sender_, clock_, env);
     state_.step = 0;
     reporter_->GenerationStarted({.generation = 1, .rank = rank, .members = {{}, {}}}, *strategy_,
                                  state_);
   }
-  ~ReporterTest() override { close(write_end_); }
+  ~ReporterTest() override {
+    sender_.reset();
+    close(write_end_);
+  }
 
   void Step(milliseconds takes) {
     clock_.Advance(takes);
@@ -62,11 +66,11 @@ class ReporterTest : public ::testing::Test {
         .examples = static_cast<double>(session_->plan().GlobalExamples(state_.step)),
         .gradient_norm = 0.5};
     ApplyStep(totals, session_->plan(), state_);
-    reporter_->StepDone(totals, state_, seconds_);
+    reporter_->StepDone(totals, state_);
   }
 
   ReplicaMetrics LastLine() {
-    reporter_->Flush(state_, seconds_);
+    sender_->SendNow();
     const auto lines = reader_->Lines();
     EXPECT_FALSE(lines.empty());
     const auto metrics = DecodeMetrics(lines.empty() ? "" : lines.back());
@@ -81,9 +85,9 @@ class ReporterTest : public ::testing::Test {
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<MetricsPipeReader> reader_;
   int write_end_ = -1;
+  std::unique_ptr<MetricsSender> sender_;
   std::unique_ptr<Reporter> reporter_;
   RunState state_;
-  PhaseSeconds seconds_;
 };
 
 class SecondRankReporterTest : public ReporterTest {
@@ -112,19 +116,37 @@ TEST_F(SecondRankReporterTest, NoOtherRankTimesSteps) {
   EXPECT_EQ(LastLine().step_seconds.sum, 0);
 }
 
-TEST_F(ReporterTest, TimeOfNoPhaseIsIdleAndNeverGoesBack) {
-  seconds_.forward = 0.75;
-  Step(milliseconds(1000));
-  EXPECT_NEAR(LastLine().idle_seconds, 0.25, 1e-9);
-  seconds_.evaluation = 0.5;  // booked later than it was spent
-  EXPECT_NEAR(LastLine().idle_seconds, 0.25, 1e-9);
+// A job that stops there shows where.
+TEST_F(ReporterTest, AStepIsReportedHoweverSoonItFollows) {
+  for (int i = 0; i < 5; ++i) Step(milliseconds(0));
+  EXPECT_EQ(LastLine().step, 5);
+  EXPECT_EQ(LastLine().steps_total, 5);
+}
+
+TEST_F(ReporterTest, WhatIsKnownOfTheRunIsReportedBeforeAStepIsDone) {
+  EXPECT_EQ(LastLine().generations, 1);
+  EXPECT_EQ(LastLine().world, 2);
+  EXPECT_EQ(LastLine().total_steps, 20);
+  state_.step = 12;
+  state_.sums = {.examples = 10, .loss = 5, .correct = 4};
+  reporter_->GenerationStarted({.generation = 2, .rank = 0, .members = {{}, {}}}, *strategy_,
+                               state_);
+  const ReplicaMetrics line = LastLine();
+  EXPECT_EQ(line.step, 12);
+  EXPECT_EQ(line.loss, 0.5);
+  EXPECT_EQ(line.steps_total, 0);
+}
+
+TEST_F(ReporterTest, AnEvaluationIsSeenToGoOn) {
+  for (int i = 0; i < 3; ++i) reporter_->BatchEvaluated();
+  EXPECT_EQ(LastLine().evaluation_batches, 3);
 }
 
 // Of a run that was over when its last replica was lost nobody evaluates again.
 TEST_F(ReporterTest, AnEvaluationThatWasRestoredIsReported) {
   const TempDirectory folder;
   const std::string path = folder.path() + "/message";
-  Reporter restored(*session_, *rendezvous_, clock_, [&path](const std::string& name) {
+  Reporter restored(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
     return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
   });
   state_.step = 20;
@@ -132,7 +154,7 @@ TEST_F(ReporterTest, AnEvaluationThatWasRestoredIsReported) {
   state_.test_loss = 0.25;
   state_.test_accuracy = 0.9;
   restored.GenerationStarted({.generation = 1, .rank = 0, .members = {{}, {}}}, *strategy_, state_);
-  restored.Flush(state_, seconds_);
+  restored.Flush(state_);
   restored.LeaveMessage();
   std::ifstream file(path);
   const std::string message{std::istreambuf_iterator<char>(file), {}};
@@ -158,6 +180,37 @@ TEST_F(ReporterTest, CheckpointsAreReportedWithTheirTimeSizeAndFailures) {
   EXPECT_EQ(line.checkpoint_bytes, 4096);
   EXPECT_EQ(line.checkpoint_durations.sum, 2);
   EXPECT_EQ(line.last_checkpoint_step, 3);
+}
+
+TEST_F(ReporterTest, AFailedSaveIsReportedThoughNoneHasEverSucceeded) {
+  reporter_->CheckpointOutcome({.status = absl::ResourceExhaustedError("disk full"),
+                                .last_saved_step = -1,
+                                .last_saved_folder = "",
+                                .failures = 1,
+                                .durations = {}});
+  EXPECT_EQ(LastLine().checkpoint_failures, 1);
+  EXPECT_EQ(LastLine().last_checkpoint_step, -1);
+}
+
+TEST_F(ReporterTest, ACheckpointOfAnEarlierProcessKeepsItsAge) {
+  const Time saved(std::chrono::seconds(1'600'000'000));
+  reporter_->CheckpointFound(7, saved);
+  EXPECT_EQ(LastLine().last_checkpoint_step, 7);
+  EXPECT_EQ(LastLine().last_checkpoint_time, 1.6e9);
+  state_.step = 5;  // the newest was damaged
+  reporter_->Restored(state_, saved - std::chrono::seconds(60));
+  EXPECT_EQ(LastLine().last_checkpoint_step, 5);
+  EXPECT_EQ(LastLine().last_checkpoint_time, 1.6e9 - 60);
+}
+
+TEST_F(ReporterTest, HowOftenTheJobMeansToSaveIsReported) {
+  EXPECT_EQ(LastLine().checkpoint_interval, 0);  // nowhere to save
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint = {.directory = "/checkpoints", .every_steps = 3};
+  const auto saving = *Session::Create({.training = training, .world = 2, .backend = "reference"});
+  const Reporter reporter(*saving, *rendezvous_, *sender_, clock_,
+                          [](const std::string&) { return std::nullopt; });
+  EXPECT_EQ(LastLine().checkpoint_interval, 3);
 }
 
 TEST_F(ReporterTest, AllReduceBytesAreThoseOfTheStepsOfAGroup) {

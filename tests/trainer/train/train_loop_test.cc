@@ -79,7 +79,7 @@ TEST(TrainLoopTest, TwoRanksComputeWhatOneDoes) {
   }
 }
 
-class KilledRankTest : public testing::TestWithParam<std::pair<int, int>> {};
+class KilledRankTest : public ::testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
   const auto [victim, kill_at] = GetParam();
@@ -92,8 +92,8 @@ TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
-                         testing::Values(std::pair(0, 0), std::pair(0, 7), std::pair(0, 19),
-                                         std::pair(1, 0), std::pair(1, 5), std::pair(1, 12)));
+                         ::testing::Values(std::pair(0, 0), std::pair(0, 7), std::pair(0, 19),
+                                           std::pair(1, 0), std::pair(1, 5), std::pair(1, 12)));
 
 TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
   api::TrainingSpec training = SmallTraining();
@@ -157,7 +157,8 @@ class Stepper {
     }
   }
   void Step() {
-    const auto done = TrainStep(session(), *rank_.strategy, *loader_, steps_++, false, seconds_);
+    const auto done =
+        TrainStep(session(), *rank_.strategy, *loader_, steps_++, false, rank_.sender.phases());
     ASSERT_TRUE(std::holds_alternative<StepTotals>(done));
     totals_ = std::get<StepTotals>(done);
   }
@@ -166,7 +167,6 @@ class Stepper {
  private:
   Rank rank_;
   std::unique_ptr<Loader> loader_;
-  PhaseSeconds seconds_;
   StepTotals totals_;
   int steps_ = 0;
 };
@@ -292,10 +292,63 @@ TEST(SnapshotTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   }
 }
 
+// In memory; each load takes 500 s of the rank's clock.
+class SlowStore final : public CheckpointStore {
+ public:
+  explicit SlowStore(Rank*& rank) : rank_(rank) {}
+  absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    saved = snapshot.saved;
+    return "folder";
+  }
+  absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override {
+    rank_->clock.Advance(std::chrono::seconds(500));
+    return std::nullopt;
+  }
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
+
+  Time saved;  // the latest
+
+ private:
+  Rank*& rank_;
+};
+
+// Of connecting 1 s each time, of a broadcast 10, of a sum of the evaluation 100, of gradients
+// 1000.
+TEST(TrainLoopTest, TimeIsBookedForWhatTheReplicaWaitsFor) {
+  using At = StrategyFaults::At;
+  LocalRendezvousHub hub(1);
+  Rank* self = nullptr;
+  SlowStore store(self);
+  Rank rank(SmallTraining(), 1, hub, 0, nullptr, "reference", &store);
+  self = &rank;
+  int broadcasts = 0, sums = 0, steps = 0;
+  rank.faults.before = [&](At at) {
+    broadcasts += at == At::kBroadcast ? 1 : 0;
+    sums += at == At::kSum ? 1 : 0;
+    steps += at == At::kStep ? 1 : 0;
+    const int takes = at == At::kConnect     ? 1
+                      : at == At::kBroadcast ? 10
+                      : at == At::kSum       ? 100
+                                             : 1000;
+    rank.clock.Advance(std::chrono::seconds(takes));
+    return absl::OkStatus();
+  };
+  const Time start = rank.clock.Now();
+  ASSERT_TRUE(rank.Train());
+  const PhaseTimes times = rank.sender.phases().Read();
+  EXPECT_GT(broadcasts * sums * steps, 0);
+  EXPECT_EQ(times.Seconds(Phase::kRendezvous), 1 + 10 * broadcasts);
+  EXPECT_EQ(times.Seconds(Phase::kCheckpoint), 500);
+  EXPECT_EQ(times.Seconds(Phase::kEvaluation), 100 * sums);
+  EXPECT_EQ(times.Seconds(Phase::kCommunication), 1000 * steps);
+  EXPECT_EQ(times.Life(), std::chrono::duration<double>(rank.clock.Now() - start).count());
+  EXPECT_EQ(store.saved, rank.clock.Now()) << "the last checkpoint is of the last moment";
+}
+
 TEST(SnapshotTest, AnotherBatchSizeIsRefusedByName) {
   LocalRendezvousHub hub(1);
   Rank rank(SmallTraining(), 1, hub, 0);
-  const Snapshot snapshot = MakeSnapshot(*rank.session, {.step = 0});
+  const Snapshot snapshot = MakeSnapshot(*rank.session, {.step = 0}, Time());
   api::TrainingSpec other = SmallTraining();
   other.batch_size.global = 32;
   Rank second(other, 1, hub, 0);

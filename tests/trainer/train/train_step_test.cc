@@ -64,7 +64,7 @@ struct Rank {
   bool Step(std::int64_t step) {
     loader->Seek(step);
     return std::holds_alternative<StepTotals>(
-        TrainStep(*session, strategy, *loader, step, false, seconds));
+        TrainStep(*session, strategy, *loader, step, false, phases));
   }
   std::vector<float> States() const {
     const std::span<float> states = session->model().states();
@@ -84,7 +84,8 @@ struct Rank {
   std::unique_ptr<Session> session;
   ScriptedStrategy strategy;
   std::unique_ptr<Loader> loader;
-  PhaseSeconds seconds;
+  SystemClock clock;
+  PhaseClock phases{clock};
 };
 
 TEST(TrainStepTest, RunningStatisticsBecomeTheMeanOverRanks) {
