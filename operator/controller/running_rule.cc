@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "api/v1/tf_config_size.h"
 #include "operator/controller/addresses.h"
@@ -175,8 +176,10 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   if (known == 0 || known == observed.job.metadata.generation) return;
   std::vector<std::string> stale;
   for (const ObservedPod& pod : observed.pods) {
-    const bool other = !pod.spec_hash.empty() && pod.spec_hash != SpecHash(observed.job, pod.role);
-    if (IsMember(observed, pod) && other) stale.push_back(pod.name);
+    if (pod.spec_hash.empty() || !IsMember(observed, pod)) continue;
+    const auto [hash, is_new] = hashes.try_emplace(pod.role);
+    if (is_new) hash->second = SpecHash(observed.job, pod.role);
+    if (pod.spec_hash != hash->second) stale.push_back(pod.name);
   }
   if (stale.empty()) return;
   plan.events.push_back(
@@ -185,6 +188,7 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
                    "were told; suspend and resume the job to start them all again",
                    stale.front(), stale.size() - 1)});
 }
+  std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
 
 // Said before pods are made: a job that says it is suspended has none.
 Plan PlanResumed(const Observed& observed) {
