@@ -16,17 +16,13 @@
 namespace lockstep::controller {
 namespace {
 
-// What a kubelet or a node controller calls an end that is not the program's doing.
-constexpr std::string_view kDisruptionReasons[] = {"Evicted",
-                                                   "Preempting",
-                                                   "Preempted",
-                                                   "Shutdown",
-                                                   "NodeShutdown",
-                                                   "Terminated",
-                                                   "NodeLost",
-                                                   "NodeAffinity",
-                                                   "UnexpectedAdmissionError",
-                                                   "TopologyAffinityError"};
+// What a kubelet or a node controller calls an end that is not the program's doing. "Evicted" is
+// not among them: a kubelet also evicts a pod that has used more storage than its own limits allow,
+// and sets the condition DisruptionTarget only where the node was short of something.
+constexpr std::string_view kDisruptionReasons[] = {
+    "Preempting",           "Preempted", "Shutdown",     "NodeShutdown",
+    "Terminated",           "NodeLost",  "NodeAffinity", "UnexpectedAdmissionError",
+    "TopologyAffinityError"};
 
 // A kubelet's word for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";
@@ -154,9 +150,8 @@ bool IsPeer(const Loss& loss) {
 bool MayBeConsequence(const api::TrainingJob& job, const Loss& loss) {
   if (!IsPeer(loss) || loss.pod == nullptr || !loss.pod->termination) return false;
   const Termination& end = *loss.pod->termination;
-  if (loss.cause == LossCause::kDisruption || end.signal != 0 || end.reason == "OOMKilled") {
-    return false;
-  }
+  if (loss.cause == LossCause::kDisruption || WasEndedByNode(*loss.pod)) return false;
+  if (end.signal != 0 || end.reason == "OOMKilled") return false;
   if (api::UsesBundledTrainer(job)) {
     return end.exit_code == api::kExitPeerLost || end.exit_code == api::kExitRendezvousDeadline;
   }
@@ -209,8 +204,10 @@ LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
     case api::RestartPolicy::kExitCode:
       break;
   }
-  // A pod that failed without its main container's exit code deserves another try.
-  const bool retryable = !pod.termination || api::IsRetryableExitCode(pod.termination->exit_code);
+  // A pod that failed without its main container's exit code deserves another try, and what a
+  // program exits with because it was told to end is not the program's verdict.
+  const bool retryable = !pod.termination || WasEndedByNode(pod) ||
+                         api::IsRetryableExitCode(pod.termination->exit_code);
   return retryable ? LossCause::kApplication : LossCause::kPermanent;
 }
 
@@ -219,7 +216,7 @@ std::string Describe(const Loss& loss) {
   if (loss.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *loss.pod;
   const std::string where = pod.node.empty() ? "" : fmt::format(" on node {}", pod.node);
-  if (pod.termination) {
+  if (pod.termination && !WasEndedByNode(pod)) {
     const std::string& reason = pod.termination->reason;
     return fmt::format("{}{} exited with code {}{}", who, where, pod.termination->exit_code,
                        reason.empty() || reason == "Error" ? "" : fmt::format(" ({})", reason));
@@ -248,8 +245,8 @@ api::Failure FailureOf(const Loss& loss) {
   failure.message = loss.pod->message;
   // An end that the kubelet has made good by a restart says most of a pod that restarts for ever.
   const auto& end = loss.pod->termination ? loss.pod->termination : loss.pod->last_end;
-  if (end) {
-    failure.exit_code = end->exit_code;
+  if (end) failure.exit_code = end->exit_code;
+  if (end && !WasEndedByNode(*loss.pod)) {
     failure.reason = end->reason;
     failure.message = end->message;
   }

@@ -117,4 +117,7 @@ bool HasFailed(const ObservedPod& pod);
 // True if it is neither.
 bool IsActive(const ObservedPod& pod);
 
+// True if the kubelet or a node controller has ended the pod and says why in its `reason`: evicted,
+// preempted, past its own deadline. How its containers ended is a consequence of that.
+bool WasEndedByNode(const ObservedPod& pod);
 }  // namespace lockstep::controller
