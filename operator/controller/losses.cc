@@ -38,18 +38,39 @@ bool IsNewLoss(const Observed& observed, const ObservedPod& pod) {
   return !IsCounted(observed, pod);
 }
 
+// How many workers had a pod when the status last counted them, had not finished, and have none
+// now: all that a process knows that has just started. A count may be a little old, but none is of
+// a pod that never was.
+int CountGoneWorkers(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  const auto known = status.replica_statuses.find(api::Role::kWorker);
+  if (known == status.replica_statuses.end()) return 0;
+  // Those that were scaled away have not vanished.
+  if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
+  const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.role == api::Role::kWorker && IsMember(observed, pod) &&
+           !HasCompleted(observed.job, {pod.role, pod.index});
+  });
+  return known->second.active + known->second.failed - static_cast<int>(there);
+}
+
 // A gang that has run cannot take a new member in place of one whose pod is gone without a trace.
+// Of an elastic one's workers some may never have been there, whatever its minimum is by now.
 void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
   if (!IsTrue(observed.job.status, kRunning)) return;
+  int gone = observed.gone_workers.empty() ? CountGoneWorkers(observed) : 0;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     const auto known = observed.job.status.replica_statuses.find(replica.role);
     const bool is_new = known == observed.job.status.replica_statuses.end() ||
                         replica.index >= known->second.desired;
     if (replica.role == api::Role::kEvaluator || is_new) continue;
-    if (FindPod(observed, replica) == nullptr) {
-      losses.push_back({nullptr, replica, LossCause::kDisruption});
+    if (FindPod(observed, replica) != nullptr) continue;
+    if (observed.job.spec.elastic && replica.role == api::Role::kWorker) {
+      const bool was_seen = std::ranges::binary_search(observed.gone_workers, replica.index);
+      if (!was_seen && gone-- <= 0) continue;
     }
+    losses.push_back({nullptr, replica, LossCause::kDisruption});
   }
 }
 

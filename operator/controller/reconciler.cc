@@ -236,6 +236,7 @@ void Reconciler::Observe(Context& context) {
   observed.last_restart = context.memory.last_restart;
   observed.settings = settings_;
   ObserveSights(context);
+  observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =
       context.memory.network_policy.attempt == observed.job.status.attempt;
