@@ -247,7 +247,9 @@ void Reconciler::Observe(Context& context) {
 
 absl::Status Reconciler::ObserveKueue(Context& context) {
   Observed& observed = context.observed;
-  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return absl::OkStatus();
+  // Of a job that cannot be read the label may be missing; the Workload is its own all the same.
+  const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
+  if (stores_.workloads == nullptr || !may_have_one) return absl::OkStatus();
   const auto workload = ChildOf(*stores_.workloads, context);
   if (!workload) return absl::OkStatus();
   observed.workload = ReadWorkload(workload->value);
