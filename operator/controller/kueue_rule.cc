@@ -108,9 +108,24 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   return plan;
 }
 
+// A job that cannot start holds no quota. Once its spec can be used, it queues again.
+std::optional<Plan> PlanWhileHeld(const Observed& observed) {
+  const bool is_over = IsTrue(observed.job.status, kSuspended) && observed.pods.empty();
+  if (!observed.workload || !is_over) return std::nullopt;
+  return Do(observed, DeleteWorkload{});
+}
+
 }  // namespace
 
+bool IsStoppedByKueue(const Observed& observed) {
+  if (!observed.invalid) return false;
+  const auto& workload = observed.workload;
+  if (!workload) return IsQueued(observed.job, observed.settings);
+  return !HasGrant(*workload) || IsTrue(observed.job.status, kSuspended);
+}
+
 std::optional<Plan> PlanQueued(const Observed& observed) {
+  if (observed.invalid) return PlanWhileHeld(observed);
   if (!IsQueued(observed.job, observed.settings)) return std::nullopt;
   return observed.job.spec.suspend ? PlanWhileSuspended(observed) : PlanWhileRunning(observed);
 }

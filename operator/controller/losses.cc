@@ -16,17 +16,13 @@
 namespace lockstep::controller {
 namespace {
 
-// What a kubelet or a node controller calls an end that is not the program's doing.
-constexpr std::string_view kDisruptionReasons[] = {"Evicted",
-                                                   "Preempting",
-                                                   "Preempted",
-                                                   "Shutdown",
-                                                   "NodeShutdown",
-                                                   "Terminated",
-                                                   "NodeLost",
-                                                   "NodeAffinity",
-                                                   "UnexpectedAdmissionError",
-                                                   "TopologyAffinityError"};
+// What a kubelet or a node controller calls an end that is not the program's doing. "Evicted" is
+// not among them: a kubelet also evicts a pod that has used more storage than its own limits allow,
+// and sets the condition DisruptionTarget only where the node was short of something.
+constexpr std::string_view kDisruptionReasons[] = {
+    "Preempting",           "Preempted", "Shutdown",     "NodeShutdown",
+    "Terminated",           "NodeLost",  "NodeAffinity", "UnexpectedAdmissionError",
+    "TopologyAffinityError"};
 
 // A kubelet's word for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";
@@ -42,18 +38,39 @@ bool IsNewLoss(const Observed& observed, const ObservedPod& pod) {
   return !IsCounted(observed, pod);
 }
 
+// How many workers had a pod when the status last counted them, had not finished, and have none
+// now: all that a process knows that has just started. A count may be a little old, but none is of
+// a pod that never was.
+int CountGoneWorkers(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  const auto known = status.replica_statuses.find(api::Role::kWorker);
+  if (known == status.replica_statuses.end()) return 0;
+  // Those that were scaled away have not vanished.
+  if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
+  const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.role == api::Role::kWorker && IsMember(observed, pod) &&
+           !HasCompleted(observed.job, {pod.role, pod.index});
+  });
+  return known->second.active + known->second.failed - static_cast<int>(there);
+}
+
 // A gang that has run cannot take a new member in place of one whose pod is gone without a trace.
+// Of an elastic one's workers some may never have been there, whatever its minimum is by now.
 void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
   if (!IsTrue(observed.job.status, kRunning)) return;
+  int gone = observed.gone_workers.empty() ? CountGoneWorkers(observed) : 0;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     const auto known = observed.job.status.replica_statuses.find(replica.role);
     const bool is_new = known == observed.job.status.replica_statuses.end() ||
                         replica.index >= known->second.desired;
     if (replica.role == api::Role::kEvaluator || is_new) continue;
-    if (FindPod(observed, replica) == nullptr) {
-      losses.push_back({nullptr, replica, LossCause::kDisruption});
+    if (FindPod(observed, replica) != nullptr) continue;
+    if (observed.job.spec.elastic && replica.role == api::Role::kWorker) {
+      const bool was_seen = std::ranges::binary_search(observed.gone_workers, replica.index);
+      if (!was_seen && gone-- <= 0) continue;
     }
+    losses.push_back({nullptr, replica, LossCause::kDisruption});
   }
 }
 
@@ -154,9 +171,8 @@ bool IsPeer(const Loss& loss) {
 bool MayBeConsequence(const api::TrainingJob& job, const Loss& loss) {
   if (!IsPeer(loss) || loss.pod == nullptr || !loss.pod->termination) return false;
   const Termination& end = *loss.pod->termination;
-  if (loss.cause == LossCause::kDisruption || end.signal != 0 || end.reason == "OOMKilled") {
-    return false;
-  }
+  if (loss.cause == LossCause::kDisruption || WasEndedByNode(*loss.pod)) return false;
+  if (end.signal != 0 || end.reason == "OOMKilled") return false;
   if (api::UsesBundledTrainer(job)) {
     return end.exit_code == api::kExitPeerLost || end.exit_code == api::kExitRendezvousDeadline;
   }
@@ -209,8 +225,10 @@ LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
     case api::RestartPolicy::kExitCode:
       break;
   }
-  // A pod that failed without its main container's exit code deserves another try.
-  const bool retryable = !pod.termination || api::IsRetryableExitCode(pod.termination->exit_code);
+  // A pod that failed without its main container's exit code deserves another try, and what a
+  // program exits with because it was told to end is not the program's verdict.
+  const bool retryable = !pod.termination || WasEndedByNode(pod) ||
+                         api::IsRetryableExitCode(pod.termination->exit_code);
   return retryable ? LossCause::kApplication : LossCause::kPermanent;
 }
 
@@ -219,7 +237,7 @@ std::string Describe(const Loss& loss) {
   if (loss.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *loss.pod;
   const std::string where = pod.node.empty() ? "" : fmt::format(" on node {}", pod.node);
-  if (pod.termination) {
+  if (pod.termination && !WasEndedByNode(pod)) {
     const std::string& reason = pod.termination->reason;
     return fmt::format("{}{} exited with code {}{}", who, where, pod.termination->exit_code,
                        reason.empty() || reason == "Error" ? "" : fmt::format(" ({})", reason));
@@ -248,8 +266,8 @@ api::Failure FailureOf(const Loss& loss) {
   failure.message = loss.pod->message;
   // An end that the kubelet has made good by a restart says most of a pod that restarts for ever.
   const auto& end = loss.pod->termination ? loss.pod->termination : loss.pod->last_end;
-  if (end) {
-    failure.exit_code = end->exit_code;
+  if (end) failure.exit_code = end->exit_code;
+  if (end && !WasEndedByNode(*loss.pod)) {
     failure.reason = end->reason;
     failure.message = end->message;
   }

@@ -6,9 +6,19 @@
 
 namespace lockstep::controller {
 
-std::string ClusterShape(const api::TrainingJob& job) {
+namespace {
+
+// Workers of an elastic job that may come and go while the others run.
+bool TakesWorkersIn(const api::TrainingJob& job) {
   const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
-  if (!job.spec.elastic || sparse || job.spec.restart_scope == api::RestartScope::kPod) return "";
+  return job.spec.elastic && (sparse || job.spec.restart_scope == api::RestartScope::kPod);
+}
+
+}  // namespace
+
+std::string ClusterShape(const api::TrainingJob& job) {
+  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+  if (independent || TakesWorkersIn(job)) return "";
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (role == api::Role::kEvaluator) continue;  // nobody's peer

@@ -16,24 +16,57 @@ using kube::Object;
 constexpr char kKueuePrefix[] = "kueue.x-k8s.io/";  // of the labels that a Workload is made by
 constexpr std::size_t kLongestFault = 16'384;  // bytes; a condition takes twice as many characters
 
-// What an unreadable spec still says about who owns the job and when it may go.
+bool IsReadableSpec(const Object& spec) {
+  return api::TrainingJobFromServer(
+             {{"apiVersion", api::kApiVersion}, {"kind", api::kKind}, {"spec", spec}})
+      .ok();
+}
+
+// Copies the value at `path`, where there is one, if it is readable without the rest. False: it is
+// not.
+bool CopyIfReadable(const Object& spec, const Object::json_pointer& path, Object& parts) {
+  const auto parent = path.parent_pointer();
+  if (!spec.contains(parent)) return true;
+  if (!spec.at(parent).is_object()) return false;
+  if (!spec.contains(path)) return true;
+  Object alone = {{"replicaSpecs", Object::object()}};
+  alone[path] = spec.at(path);
+  if (!IsReadableSpec(alone)) return false;
+  parts[path] = spec.at(path);
+  return true;
+}
+
+// How many replicas there are; without their templates, which no pod is made of. False: some of it
+// cannot be read.
+bool CopyReplicas(const Object& spec, Object& parts) {
+  const Object& roles = kube::Member(spec, "replicaSpecs");
+  if (!roles.is_object()) return false;
+  bool readable = true;
+  for (const auto& [role, replicas] : roles.items()) {
+    const auto path = Object::json_pointer("/replicaSpecs") / role;
+    parts[path] = Object::object();
+    readable = replicas.is_object() && CopyIfReadable(spec, path / "replicas", parts) && readable;
+  }
+  return readable && IsReadableSpec(parts);
+}
+
+// What an unreadable spec still says of who owns the job, whether and how long it may run, when it
+// has succeeded, and when it may go.
 Object ReadableParts(const Object& object) {
   Object parts = {{"replicaSpecs", Object::object()}};
-  const auto spec = object.find("spec");
-  if (spec == object.end() || !spec->is_object()) return parts;
-  const auto manager = spec->find("managedBy");
-  if (manager != spec->end() && manager->is_string()) parts["managedBy"] = *manager;
-  const auto policy = spec->find("runPolicy");
-  if (policy == spec->end() || !policy->is_object()) return parts;
-  for (const char* key : {"ttlSecondsAfterFinished", "cleanPodPolicy"}) {
-    Object alone = {{"apiVersion", api::kApiVersion},
-                    {"kind", api::kKind},
-                    {"spec", {{"runPolicy", Object::object()}}}};
-    if (!policy->contains(key)) continue;
-    alone["spec"]["runPolicy"][key] = policy->at(key);
-    if (api::TrainingJobFromServer(alone).ok()) parts["runPolicy"][key] = policy->at(key);
+  const Object& spec = kube::Member(object, "spec");
+  if (!spec.is_object()) return parts;
+  for (const char* path : {"/managedBy", "/suspend", "/runPolicy/activeDeadlineSeconds",
+                           "/runPolicy/ttlSecondsAfterFinished", "/runPolicy/cleanPodPolicy"}) {
+    CopyIfReadable(spec, Object::json_pointer(path), parts);
   }
-  return parts;
+  Object success = parts;
+  const bool knows_success =
+      CopyIfReadable(spec, Object::json_pointer("/successPolicy"), success) &&
+      CopyIfReadable(spec, Object::json_pointer("/strategy/type"), success) &&
+      CopyReplicas(spec, success);
+  // Whose success it takes is known as a whole or not at all: a job without roles has none.
+  return knows_success ? success : parts;
 }
 
 // A member of which more was there than was read stands as a text, and would take the status along.
@@ -55,7 +88,7 @@ api::TrainingJob Unreadable(const Object& object) {
                  {"spec", ReadableParts(object)}};
   if (object.contains("status")) bare["status"] = object.at("status");
   auto job = api::TrainingJobFromServer(bare);
-  if (job.ok()) return *std::move(job);
+  if (job.ok()) return api::WithDefaults(*std::move(job));
   api::TrainingJob named;
   named.metadata.name = kube::Name(object);
   named.metadata.namespace_name = kube::Namespace(object);

@@ -164,4 +164,8 @@ bool IsActive(const ObservedPod& pod) {
   return !HasSucceeded(pod) && !HasFailed(pod);
 }
 
+bool WasEndedByNode(const ObservedPod& pod) {
+  return pod.phase == PodPhase::kFailed && !pod.reason.empty();
+}
+
 }  // namespace lockstep::controller

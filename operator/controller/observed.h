@@ -97,6 +97,7 @@ struct Observed : ObservedJob {
   std::optional<api::Progress> progress;       // newer than status.progress, if anything is
   GroupReport group;                           // what the job's leading pod says of its peers
   std::optional<Duration> until_stranded;      // see losses.h
+  std::vector<int> gone_workers;               // see seen_workers.h
   std::optional<Time> last_status_write;       // by this process
   std::optional<Time> last_cause;    // when it last saw what explains why peers end, as below
   std::optional<Time> last_restart;  // when it last had a replica, or all, start again
@@ -116,5 +117,8 @@ bool HasSucceeded(const ObservedPod& pod);
 bool HasFailed(const ObservedPod& pod);
 // True if it is neither.
 bool IsActive(const ObservedPod& pod);
+// True if the kubelet or a node controller has ended the pod and says why in its `reason`: evicted,
+// preempted, past its own deadline. How its containers ended is a consequence of that.
+bool WasEndedByNode(const ObservedPod& pod);
 
 }  // namespace lockstep::controller

@@ -41,25 +41,30 @@ bool HasHadPods(const Observed& observed) {
          !status.completed_indexes.empty() || status.restart_count > 0;
 }
 
-// A spec that was good and now is not has met another version of the schema or of this program:
-// what runs is left alone until they agree again.
-Plan PlanHeld(const Observed& observed) {
+std::optional<Plan> PlanInvalid(const Observed& observed) {
+  if (!observed.invalid || HasHadPods(observed)) return std::nullopt;
+  return TerminalPlan(observed, kFailed, "InvalidSpec", *observed.invalid);
+}
+
+// A spec that was good and now is not has met another version of the schema or of this program.
+// Until they agree again nothing is created and no loss is judged, which needs a spec. What ends a
+// job or stops it has come before: that needs none.
+std::optional<Plan> PlanHeld(const Observed& observed) {
+  if (!observed.invalid) return std::nullopt;
   Plan plan;
   plan.status = observed.job.status;
-  const api::Condition* before = FindCondition(plan.status, kRunning);
-  const bool is_new = before == nullptr || before->reason != "InvalidSpec";
-  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), "InvalidSpec",
-               "the job is left as it is: " + *observed.invalid);
-  if (is_new) {
-    plan.events.push_back({PlannedEvent::Type::kWarning, "InvalidSpec", *observed.invalid});
-  }
+  NoteCompletedIndexes(observed, plan.status);
   return plan;
 }
 
-std::optional<Plan> PlanInvalid(const Observed& observed) {
-  if (!observed.invalid) return std::nullopt;
-  if (HasHadPods(observed)) return PlanHeld(observed);
-  return TerminalPlan(observed, kFailed, "InvalidSpec", *observed.invalid);
+void SayHeld(const Observed& observed, Plan& plan) {
+  const api::Condition* before = FindCondition(observed.job.status, kRunning);
+  const bool is_new = before == nullptr || before->reason != "InvalidSpec";
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), "InvalidSpec",
+               "no pod is created or restarted: " + *observed.invalid);
+  if (is_new) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, "InvalidSpec", *observed.invalid});
+  }
 }
 
 // Counts and progress change all the time; what they say may be a little old.
@@ -100,6 +105,7 @@ bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus
 
 Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
+  if (observed.invalid && !IsTerminal(plan.status)) SayHeld(observed, plan);
   // A rule that has nothing to say yet of a new job must not write a status for its state alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);
@@ -138,7 +144,7 @@ int StageOf(const Action& action) {
 Plan MakePlan(const Observed& observed) {
   if (auto nothing = PlanNothing(observed)) return *std::move(nothing);
   for (const auto rule : {PlanFinished, PlanInvalid, PlanSucceeded, PlanQueued, PlanSuspended,
-                          PlanDeadline, PlanRejected, PlanRestart, PlanRescaled}) {
+                          PlanDeadline, PlanHeld, PlanRejected, PlanRestart, PlanRescaled}) {
     if (std::optional<Plan> plan = rule(observed)) return Finalized(observed, *std::move(plan));
   }
   return Finalized(observed, PlanRunning(observed));

@@ -236,6 +236,7 @@ void Reconciler::Observe(Context& context) {
   observed.settings = settings_;
   ObserveSights(context);
   ObserveKueue(context);
+  observed.gone_workers = context.memory.seen_workers.Note(observed);
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =
       context.memory.network_policy.attempt == observed.job.status.attempt;
@@ -246,7 +247,9 @@ void Reconciler::Observe(Context& context) {
 
 void Reconciler::ObserveKueue(Context& context) const {
   Observed& observed = context.observed;
-  if (stores_.workloads == nullptr || !IsQueued(observed.job, settings_)) return;
+  // Of a job that cannot be read the label may be missing; the Workload is its own all the same.
+  const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
+  if (stores_.workloads == nullptr || !may_have_one) return;
   const auto workload = ChildOf(*stores_.workloads, context);
   if (workload) observed.workload = ReadWorkload(workload->value);
 }

@@ -20,6 +20,7 @@
 #include "operator/controller/parallel.h"
 #include "operator/controller/plan.h"
 #include "operator/controller/progress_source.h"
+#include "operator/controller/seen_workers.h"
 #include "operator/controller/settings.h"
 #include "operator/kube/client.h"
 #include "operator/kube/event_recorder.h"
@@ -96,12 +97,13 @@ class Reconciler {
   // What this process knows of a job beyond the caches; lost at a restart without harm.
   struct Memory {
     std::string job_uid;
-    kube::Owner owner;                                     // the job, as its children name it
-    std::string job_version;                               // of our last status write
-    std::map<std::string, Creation> created;               // by uid
-    std::map<std::string, kube::Key> deleted;              // uid of a pod -> its key
-    std::map<std::string, Conflict> conflicts;             // by name
-    std::map<std::string, Sight> sights;                   // of pods, by uid
+    kube::Owner owner;                          // the job, as its children name it
+    std::string job_version;                    // of our last status write
+    std::map<std::string, Creation> created;    // by uid
+    std::map<std::string, kube::Key> deleted;   // uid of a pod -> its key
+    std::map<std::string, Conflict> conflicts;  // by name
+    std::map<std::string, Sight> sights;        // of pods, by uid
+    SeenWorkers seen_workers;
     std::vector<std::pair<kube::Kind, kube::Key>> unsure;  // writes whose outcome is not known
     std::optional<Time> last_status_write;
     std::optional<Time> last_cause, last_restart;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "api/v1/tf_config_size.h"
 #include "operator/controller/addresses.h"
@@ -112,22 +113,34 @@ void SayObstacle(const Observed& observed, const Obstacle& obstacle, Plan& plan)
   }
 }
 
-bool IsUp(const Observed& observed) {
+struct Readiness {
+  bool required = false;  // every replica that the job requires is up
+  bool all = false;       // and every other one
+};
+
+Readiness ReadinessOf(const Observed& observed) {
   const std::vector<Replica> wanted = WantedReplicas(observed.job);
-  return !wanted.empty() && std::ranges::all_of(wanted, [&observed](const Replica& replica) {
-    return !IsRequired(observed.job, replica) || IsUp(observed, replica);
-  });
+  Readiness readiness{!wanted.empty(), !wanted.empty()};
+  for (const Replica& replica : wanted) {
+    if (IsUp(observed, replica)) continue;
+    readiness.all = false;
+    if (IsRequired(observed.job, replica)) readiness.required = false;
+  }
+  return readiness;
 }
 
 void UpdateRunning(const Observed& observed, Plan& plan) {
   if (!observed.name_conflicts.empty()) RequeueWithin(plan, kConflictRetry);
   const bool running = IsTrue(plan.status, kRunning);
+  const Readiness ready = ReadinessOf(observed);
   const std::optional<Obstacle> obstacle = FindObstacle(observed);
-  if (IsUp(observed)) {
+  // What keeps replicas from starting that the job can do without is told of, too, once it runs.
+  const bool is_told = ready.required ? running && !ready.all : true;
+  if (obstacle && is_told && (obstacle->is_warning || !running)) {
+    SayObstacle(observed, *obstacle, plan);
+  } else if (ready.required) {
     const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;
     if (!said) SayRunning(observed, plan);
-  } else if (obstacle && (obstacle->is_warning || !running)) {
-    SayObstacle(observed, *obstacle, plan);
   } else if (!running) {
     SetCondition(observed, plan.status, kRunning, false, "PodsNotReady",
                  "not all replicas are ready yet");
@@ -173,10 +186,13 @@ void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
 void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   const auto known = observed.job.status.observed_generation;
   if (known == 0 || known == observed.job.metadata.generation) return;
+  std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
   std::vector<std::string> stale;
   for (const ObservedPod& pod : observed.pods) {
-    const bool other = !pod.spec_hash.empty() && pod.spec_hash != SpecHash(observed.job, pod.role);
-    if (IsMember(observed, pod) && other) stale.push_back(pod.name);
+    if (pod.spec_hash.empty() || !IsMember(observed, pod)) continue;
+    const auto [hash, is_new] = hashes.try_emplace(pod.role);
+    if (is_new) hash->second = SpecHash(observed.job, pod.role);
+    if (pod.spec_hash != hash->second) stale.push_back(pod.name);
   }
   if (stale.empty()) return;
   plan.events.push_back(

@@ -48,16 +48,6 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   status.restart_count = std::max(status.restart_count, restarts);
 }
 
-void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
-  for (const ObservedPod& pod : observed.pods) {
-    if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
-    const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
-    if (place == status.completed_indexes.end() || *place != pod.index) {
-      status.completed_indexes.insert(place, pod.index);
-    }
-  }
-}
-
 bool HasSucceededChief(const api::TrainingJobStatus& status) {
   const auto chief = status.replica_statuses.find(api::Role::kChief);
   return chief != status.replica_statuses.end() && chief->second.succeeded > 0;
@@ -127,6 +117,16 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
+void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
+    const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
+    if (place == status.completed_indexes.end() || *place != pod.index) {
+      status.completed_indexes.insert(place, pod.index);
+    }
+  }
+}
+
 api::TrainingJobStatus BaseStatus(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   api::TrainingJobStatus status = job.status;
@@ -142,7 +142,8 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   });
   NoteCompletedIndexes(observed, status);
   NoteProgress(observed, status);
-  CountPods(observed, status);
+  // Of a spec that cannot be read there may be no roles: then what was counted stays.
+  if (!job.spec.replica_specs.empty()) CountPods(observed, status);
   return status;
 }
 

@@ -34,6 +34,9 @@ void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, st
 // when it was seen.
 Time StartTime(const Observed& observed);
 
+// Adds the workers of the present attempt that have succeeded: their pods may be gone tomorrow.
+void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status);
+
 // What is true whatever the decision: the old status with today's generation, counts and progress,
 // Created, and the start time of a job that is not suspended.
 api::TrainingJobStatus BaseStatus(const Observed& observed);

@@ -2,6 +2,7 @@
 
 #include "operator/controller/attempt.h"
 #include "operator/controller/gang_rule.h"
+#include "operator/controller/kueue_rule.h"
 #include "operator/controller/lost_pod_rule.h"
 #include "operator/controller/status.h"
 
@@ -9,9 +10,10 @@ namespace lockstep::controller {
 
 std::optional<Plan> PlanSuspended(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
-  if (!job.spec.suspend) return std::nullopt;
+  if (!job.spec.suspend && !IsStoppedByKueue(observed)) return std::nullopt;
   Plan plan;
   plan.status = BaseStatus(observed);
+  plan.status.start_time.reset();
   if (IsTrue(job.status, kSuspended)) {
     for (const ObservedPod& pod : observed.pods) {
       if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
@@ -20,12 +22,12 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
     PlanNoPodGroup(observed, plan);
     return plan;
   }
-  const std::string message = "spec.suspend is true";
+  const std::string message =
+      job.spec.suspend ? "spec.suspend is true" : "Kueue has taken back what the job runs on";
   SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   ClearCondition(observed, plan.status, kRunning, "Suspended", message);
   ClearCondition(observed, plan.status, kRestarting, "Suspended", message);
   if (!observed.pods.empty() || job.status.start_time) CloseAttempt(job, plan.status);
-  plan.status.start_time.reset();
   plan.status.next_retry_time.reset();
   plan.events.push_back({PlannedEvent::Type::kNormal, "Suspended", message});
   return plan;

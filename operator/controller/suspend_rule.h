@@ -7,7 +7,8 @@
 
 namespace lockstep::controller {
 
-// A suspended job: first says so and closes the attempt, then deletes its pods.
+// A suspended job, or one that Kueue stops: first says so and closes the attempt, then deletes its
+// pods.
 std::optional<Plan> PlanSuspended(const Observed& observed);
 
 }  // namespace lockstep::controller

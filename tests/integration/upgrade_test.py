@@ -15,7 +15,8 @@ from operator_test import LEASE, OPERATOR, PODS, Operator, eventually
 OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
 OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
 NEWEST = ("networkPolicy", "jobToken")  # of spec; both are read when pods are made
-NOTES = ("main-container", "network-policy", "token-secret")  # of pods, which older operators did not make
+# Of pods, which older operators did not make.
+NOTES = ("cluster-shape", "main-container", "network-policy", "token-secret")
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 

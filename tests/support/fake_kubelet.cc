@@ -100,7 +100,12 @@ void FakeKubelet::End(const Object& pod, Fate fate) {
     case Fate::kRetryable:
       return SetStatus(pod, EndedStatus(pod, "Failed", 137));
     case Fate::kEvicted:
-      return SetStatus(pod, {{"phase", "Failed"}, {"reason", "Evicted"}});
+      return SetStatus(pod, {{"phase", "Failed"},
+                             {"reason", "Evicted"},
+                             {"conditions",
+                              {{{"type", "DisruptionTarget"},
+                                {"status", "True"},
+                                {"reason", "TerminationByKubelet"}}}}});
   }
 }
 

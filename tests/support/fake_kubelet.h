@@ -18,7 +18,7 @@ class FakeKubelet {
     kSucceeds,
     kFails,      // with exit code 1
     kRetryable,  // with exit code 137
-    kEvicted,    // failed without an exit code
+    kEvicted,    // failed without an exit code, because the node is short of something
   };
   // Asked once for each pod, when it runs.
   using Script = std::function<Fate(const kube::Object& pod)>;

@@ -39,10 +39,21 @@ inline PodState ExitedBefore(int code, Duration ago = std::chrono::seconds(10)) 
     pod.failed_since = Time(std::chrono::seconds(1'700'000'000)) - ago;  // now, of Seen
   };
 }
+// By a node that is short of memory.
 inline PodState Evicted() {
   return [](controller::ObservedPod& pod) {
     pod.phase = controller::PodPhase::kFailed;
     pod.reason = "Evicted";
+    pod.disruption_target = true;
+    pod.disruption_reason = "TerminationByKubelet";
+  };
+}
+// By the kubelet of a node that lacks nothing: the pod has filled a volume above its limit.
+inline PodState EvictedForItsOwnLimit(int code = 137) {
+  return [code](controller::ObservedPod& pod) {
+    Exited(code, "Error")(pod);
+    pod.reason = "Evicted";
+    pod.message = "Usage of EmptyDir volume \"scratch\" exceeds the limit \"1Gi\".";
   };
 }
 inline const PodState kBeingDeleted = [](controller::ObservedPod& pod) {

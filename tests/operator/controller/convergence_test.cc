@@ -223,7 +223,9 @@ class Chaos {
 
   void Evict(const kube::Object& pod) {
     world_.client.Modify(kube::kPodKind, kube::KeyOf(pod), [](kube::Object& evicted) {
-      evicted["status"] = {{"phase", "Failed"}, {"reason", "Evicted"}};
+      evicted["status"] = {{"phase", "Failed"},
+                           {"reason", "Evicted"},
+                           {"conditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}};
     });
   }
 

@@ -24,7 +24,12 @@ TEST(MadeFromTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
     const char* expected;
   };
   const Case cases[] = {
-      {"not elastic", Job("j").Workers(2), ""},
+      {"not elastic", Job("j").Workers(2), "worker=2"},
+      {"nor adapting", Job("j").Workers(2).RestartScope(RestartScope::kPod), "worker=2"},
+      {"full TF_CONFIG",
+       Job("j").Workers(2).ParameterServers(1).Strategy(StrategyType::kParameterServer),
+       "worker=2,ps=1"},
+      {"nobody's peers", Job("j").Workers(2).Strategy(StrategyType::kIndependent), ""},
       {"gang", Elastic(), "worker=2"},
       {"in place", Elastic().Training(), "worker=2"},
       {"chief", Elastic().Chief(), "chief=1,worker=2"},

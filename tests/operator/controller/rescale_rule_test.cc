@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/made_from.h"
 #include "operator/controller/status.h"
+#include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -20,6 +22,7 @@ using testing::kReady;
 using testing::PodState;
 using testing::Seen;
 using ::testing::UnorderedElementsAre;
+using testing::World;
 
 testing::JobBuilder Elastic(RestartScope scope) {
   return Job("j").Workers(2).RestartScope(scope).With(
@@ -98,6 +101,41 @@ TEST(RescaleRuleTest, WorkersOfParameterServersComeAndGoEvenInAGang) {
       [](Observed& observed) { observed.job.spec.replica_specs[Role::kWorker].replicas = 3; });
   EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 2, 0}));
   EXPECT_EQ(seen.Plan().status.attempt, 0);
+}
+
+// Suspended, edited and resumed while the operator was being replaced.
+TEST(RescaleRuleTest, AJobThatIsNotElasticNeverRunsInTwoSizesAtOnce) {
+  for (const RestartScope scope : {RestartScope::kGang, RestartScope::kPod}) {
+    World world(Job("j").Workers(2).RestartScope(scope).Build());
+    world.client.set_graceful(false);
+    world.Settle();
+    for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+    world.Settle();
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
+      job["metadata"]["generation"] = 4;
+    });
+    world.Settle();
+    ASSERT_EQ(world.Pods().size(), 4U);
+    for (const kube::Object& pod : world.Pods()) {
+      EXPECT_EQ(kube::Label(pod, api::kLabelAttempt), "1");
+      const std::string env = pod.at("spec").at("containers")[0].at("env").dump();
+      EXPECT_NE(env.find("j-worker-3"), std::string::npos) << kube::Name(pod);
+    }
+    EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
+    EXPECT_THAT(world.EventReasons(), ::testing::Contains("Rescaled"));
+  }
+}
+
+TEST(RescaleRuleTest, PodsOfAnOperatorThatNotedNoSizeAreLeftAlone) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  EXPECT_FALSE(PlanRescaled(seen.Build()));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  // One of them is replaced by this operator, which notes it.
+  Seen mixed(Job("j").Workers(2));
+  mixed.Running().Worker(0, kReady).Worker(1, MadeFor("worker=2"));
+  EXPECT_FALSE(PlanRescaled(mixed.Build()));
 }
 
 TEST(RescaleRuleTest, PodsThatKnowTheSizeAreLeftAlone) {

@@ -16,6 +16,7 @@ using api::Role;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using testing::Evicted;
+using testing::EvictedForItsOwnLimit;
 using testing::Exited;
 using testing::ExitedBefore;
 using ::testing::IsEmpty;
@@ -64,6 +65,12 @@ TEST(RestartRuleTest, LossesAreClassified) {
       {"no exit code is retried", RestartPolicy::kExitCode, no_code, LossCause::kApplication},
       {"eviction is free", RestartPolicy::kExitCode, Evicted(), LossCause::kDisruption},
       {"even with Never", RestartPolicy::kNever, Evicted(), LossCause::kDisruption},
+      {"too much storage is charged", RestartPolicy::kExitCode, EvictedForItsOwnLimit(),
+       LossCause::kApplication},
+      {"whatever the program then says", RestartPolicy::kExitCode, EvictedForItsOwnLimit(1),
+       LossCause::kApplication},
+      {"and never retried with Never", RestartPolicy::kNever, EvictedForItsOwnLimit(),
+       LossCause::kPermanent},
       {"no room on the node", RestartPolicy::kNever,
        [](ObservedPod& pod) {
          pod.phase = PodPhase::kFailed;
@@ -145,6 +152,7 @@ TEST(RestartRuleTest, WhatTookAPeerAwayIsBlamedForThoseWhoEndBecauseOfIt) {
   const Case cases[] = {{"too much memory", Exited(137, "OOMKilled"), {1, 0, 1}, "OOMKilled"},
                         {"a signal", Exited(139, "Error"), {1, 0, 1}, "Error"},
                         {"an eviction", Evicted(), {0, 1, 1}, "Evicted"},
+                        {"too much storage", EvictedForItsOwnLimit(1), {1, 0, 1}, "Evicted"},
                         {"a drain", kBeingDeleted, {0, 1, 1}, "PodLost"},
                         {"a silent node", silent, {0, 1, 1}, "NodeLost"}};
   for (const Case& c : cases) {
@@ -382,6 +390,36 @@ TEST(RestartRuleTest, TheBudgetCountsApplicationFailuresOnly) {
     seen.With([&c](Observed& observed) { observed.job.status.restarts.application = c.spent; });
     EXPECT_EQ(seen.Plan().status.state, c.expected);
   }
+}
+
+TEST(RestartRuleTest, APodThatIsAlwaysEvictedForItsOwnLimitFailsTheJobAndItsOwnerIsToldWhy) {
+  Seen seen(Job("j").Workers(1).BackoffLimit(1));
+  for (const char* state : {"Restarting", "Failed"}) {
+    seen.With([](Observed& observed) { observed.job.status.next_retry_time.reset(); });
+    seen.NoPods().Worker(0, kReady).Write();
+    seen.NoPods().Worker(0, EvictedForItsOwnLimit()).Write();
+    EXPECT_EQ(seen.Build().job.status.state, state);
+  }
+  const api::TrainingJobStatus& status = seen.Build().job.status;
+  EXPECT_EQ(status.failure->reason, "Evicted");
+  EXPECT_EQ(status.failure->message,
+            "Usage of EmptyDir volume \"scratch\" exceeds the limit \"1Gi\".");
+  EXPECT_EQ(status.failure->exit_code, 137);
+  EXPECT_EQ(FindCondition(status, kFailed)->message,
+            "worker-0 was lost: Evicted; backoffLimit (1) is spent");
+}
+
+TEST(RestartRuleTest, OfANodesEvictionTheKubeletsWordsAreToldNotTheContainers) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+    Exited(137, "Error")(pod);
+    Evicted()(pod);
+    pod.message = "The node was low on resource: memory.";
+  });
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(plan.status.restarts.disruption, 1);
+  EXPECT_EQ(plan.status.failure->reason, "Evicted");
+  EXPECT_EQ(plan.status.failure->message, "The node was low on resource: memory.");
 }
 
 TEST(RestartRuleTest, AKubeletsRestartsCountInScopePod) {

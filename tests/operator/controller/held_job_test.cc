@@ -1,0 +1,186 @@
+// A job whose object cannot be used any more: nothing is created for it, but whoever may stop or
+// end it still can.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/kube/object_json.h"
+#include "tests/operator/controller/world.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Role;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Job;
+using ::testing::SizeIs;
+using testing::World;
+
+const kube::Key kWorkload{"default", "trainingjob-j"};
+
+// As a job reads whose owner has given it 10,001 labels.
+void HoldByLabels(World& world) {
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["metadata"]["labels"] = kube::kTooMany; });
+  world.Settle();
+}
+
+void SetRunning(World& world) {
+  world.Settle();
+  for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+  world.Settle();
+}
+
+kube::Object Status(World& world) {
+  return world.client.Get(kTrainingJobKind, world.key)->at("status");
+}
+
+void SetWorkload(World& world, const std::vector<const char*>& conditions) {
+  world.client.Modify(kWorkloadKind, kWorkload, [&](kube::Object& workload) {
+    for (const char* type : conditions) {
+      workload = WithWorkloadCondition(std::move(workload), type, true, "Preempted", "by another",
+                                       world.clock.Now());
+    }
+    workload["status"]["admission"]["podSetAssignments"] = {{{"name", "worker"}, {"count", 1}}};
+  });
+  world.Settle();
+}
+
+// It holds quota and runs, and its label cannot be read.
+void HoldAdmitted(World& world) {
+  world.Settle();
+  SetWorkload(world, {"QuotaReserved", "Admitted"});
+  SetRunning(world);
+  HoldByLabels(world);
+}
+
+testing::JobBuilder Queued() {
+  return Job("j").Workers(1).Suspended().With(
+      [](api::TrainingJob& job) { job.metadata.labels["kueue.x-k8s.io/queue-name"] = "q"; });
+}
+const Settings kKueue{.kueue = true, .parallel_calls = 1};
+
+TEST(HeldJobTest, RunsOnAndCreatesNothing) {
+  World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
+  SetRunning(world);
+  HoldByLabels(world);
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(1));
+  EXPECT_EQ(Status(world).at("state"), "Running");
+}
+
+TEST(HeldJobTest, ObeysSuspend) {
+  World world(Job("j").Workers(2).Build());
+  SetRunning(world);
+  HoldByLabels(world);
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.client.set_graceful(false);
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(Status(world).at("state"), "Suspended");
+  world.clock.Advance(seconds(60));  // counts wait
+  world.Settle();
+  EXPECT_EQ(Status(world).at("readyReplicas"), "0/2") << "what it wants is still known";
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = false; });
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty()) << "its spec cannot be used";
+}
+
+TEST(HeldJobTest, EndsAtItsDeadline) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(1000).Build());
+  SetRunning(world);
+  HoldByLabels(world);
+  const auto back = world.Settle();
+  ASSERT_TRUE(back);
+  EXPECT_LE(*back, seconds(1000)) << "it is looked at again by itself";
+  world.client.set_graceful(false);
+  world.clock.Advance(seconds(1000));
+  world.Settle();
+  EXPECT_EQ(Status(world).at("state"), "Failed");
+  EXPECT_THAT(world.Pods(), IsEmpty());
+}
+
+TEST(HeldJobTest, ItsSuccessIsNoted) {
+  World world(Job("j").Workers(2).SuccessPolicy(api::SuccessPolicy::kAllWorkers).Build());
+  SetRunning(world);
+  HoldByLabels(world);
+  world.SetPod("j-worker-1", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(Status(world).at("completedIndexes"), kube::Object({1}));
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(Status(world).at("state"), "Succeeded");
+}
+
+// Whose success it takes is not guessed.
+TEST(HeldJobTest, ItsSuccessIsNotNotedByHalfASpec) {
+  for (const char* path : {"/successPolicy", "/strategy", "/replicaSpecs/Worker/replicas"}) {
+    World world(Job("j").Workers(2).Build());
+    SetRunning(world);
+    world.client.Modify(kTrainingJobKind, world.key, [path](kube::Object& job) {
+      job["spec"][kube::Object::json_pointer(path)] = "a newer version's";
+    });
+    world.SetPod("j-worker-0", "Succeeded");
+    world.Settle();
+    EXPECT_EQ(Status(world).at("state"), "Running") << path;
+    EXPECT_EQ(Status(world).at("replicaStatuses").at("Worker").at("desired"), 2) << path;
+    world.client.Modify(kTrainingJobKind, world.key,
+                        [](kube::Object& job) { job["spec"]["suspend"] = true; });
+    world.Settle();
+    EXPECT_EQ(Status(world).at("state"), "Suspended") << path;
+  }
+}
+
+TEST(HeldJobTest, GivesItsQuotaBackWhenKueueEvictsIt) {
+  World world(Queued().Build(), kKueue);
+  HoldAdmitted(world);
+  ASSERT_THAT(world.Pods(), SizeIs(1));
+  world.client.set_graceful(true);
+  SetWorkload(world, {"Evicted"});
+  ASSERT_THAT(world.Pods(), SizeIs(1));
+  EXPECT_TRUE(kube::IsBeingDeleted(world.Pods().front()));
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1)) << "not before its pods are gone";
+  world.client.Finalize(kube::kPodKind, {"default", "j-worker-0"});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+  EXPECT_EQ(Status(world).at("state"), "Suspended");
+  // Once it can be read it queues again.
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["metadata"]["labels"] = {{"kueue.x-k8s.io/queue-name", "q"}};
+  });
+  world.Settle();
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+  EXPECT_TRUE(world.Job()->spec.suspend);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+}
+
+TEST(HeldJobTest, AnAdmittedOneRunsOnAndTellsKueueOfItsEnd) {
+  World world(Queued().Build(), kKueue);
+  HoldAdmitted(world);
+  EXPECT_EQ(Status(world).at("state"), "Running");
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(Status(world).at("state"), "Succeeded");
+  EXPECT_TRUE(ReadWorkload(*world.client.Get(kWorkloadKind, kWorkload)).finished);
+}
+
+TEST(HeldJobTest, OneThatCannotStartHoldsNoQuota) {
+  World world(Queued().Build(), kKueue);
+  HoldAdmitted(world);
+  world.client.set_graceful(false);
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::controller
