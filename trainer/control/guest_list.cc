@@ -9,9 +9,12 @@ namespace {
 constexpr std::size_t kFairShare = 16;
 // With room for 128: 256 newcomers per second get as long as this, whatever strangers do.
 constexpr Duration kLeastPatience = std::chrono::milliseconds(500);
-constexpr Duration kMostPatience = std::chrono::seconds(10);
+constexpr Duration kLongestStay = std::chrono::seconds(10);
 // A crowd is served later and later, so the next need longer than the last.
 constexpr int kPatienceFactor = 4;
+// Who needs longer was asleep, or came to ask for a nonce: it says nothing of how busy the leader
+// is.
+constexpr Duration kMostNeeded = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -32,7 +35,7 @@ GuestList::Verdict GuestList::Admit(Id id, const std::string& address, SteadyTim
 
 std::optional<GuestList::Id> GuestList::WhoGoesFor(const std::string& address,
                                                    SteadyTime now) const {
-  const Duration patience = std::clamp(kPatienceFactor * needed_, kLeastPatience, kMostPatience);
+  const Duration patience = std::max(kPatienceFactor * needed_, kLeastPatience);
   const auto& [most, busiest] = *by_count_.rbegin();
   const Id of_busiest = *by_address_.at(busiest).begin();
   if (now - guests_.at(of_busiest).since >= patience) return of_busiest;
@@ -47,7 +50,7 @@ std::optional<GuestList::Id> GuestList::WhoGoesFor(const std::string& address,
 void GuestList::Prove(Id id, SteadyTime now) {
   const auto at = guests_.find(id);
   if (at == guests_.end()) return;
-  needed_ = std::max(now - at->second.since, needed_ - needed_ / 8);
+  needed_ = std::max(std::min(now - at->second.since, kMostNeeded), needed_ - needed_ / 8);
   Remove(id);
 }
 
@@ -69,7 +72,7 @@ void GuestList::Remove(Id id) {
 std::vector<GuestList::Id> GuestList::Overdue(SteadyTime now) const {
   std::vector<Id> overdue;
   for (const auto& [id, guest] : guests_) {
-    if (now - guest.since < kMostPatience) break;
+    if (now - guest.since < kLongestStay) break;
     overdue.push_back(id);
   }
   return overdue;

@@ -78,6 +78,15 @@ TEST_F(GuestListTest, AMemberNeedsNoPlace) {
   EXPECT_EQ(guests_.size(), kMost);
 }
 
+TEST_F(GuestListTest, ASleepyMemberDoesNotMakeStrangersStay) {
+  Admit("member");
+  now_ += 9s;
+  guests_.Prove(1, now_);
+  Fill("stranger");
+  now_ += 4s;
+  EXPECT_TRUE(Admit("stranger").admitted);
+}
+
 TEST_F(GuestListTest, NobodyStaysForeverWithoutProof) {
   Admit("early");
   now_ += 6s;
