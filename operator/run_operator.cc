@@ -264,7 +264,8 @@ absl::Status Operator::Serve() {
   if (flags_.metrics_bind_address != "0") {
     const auto page = [this] {
       return HttpAnswer{.content_type = metrics::OperatorMetrics::kContentType,
-                        .body = metrics_.Text(TakeSnapshot())};
+                        .body = metrics_.Text(TakeSnapshot()),
+                        .fresh_for = std::chrono::seconds(1)};
     };
     LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
                               HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));

@@ -7,8 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/base/clock.h"
+#include "api/base/listener.h"
 
 namespace lockstep {
 
@@ -16,18 +17,18 @@ struct HttpAnswer {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  // For this long all callers get the same copy, and the page is not asked again: for pages that
+  // cost more than a moment, since anybody may call as often as they like.
+  Duration fresh_for{};
 };
 
 // Called on the server's thread.
 using HttpPage = std::function<HttpAnswer()>;
 
-// "HOST:PORT", "[::1]:PORT", or for all addresses, those of IPv4 included, ":PORT" or "[::]:PORT";
-// InvalidArgument says what was found.
-absl::Status CheckBindAddress(const std::string& address);
-
 class HttpServer {
  public:
-  // Pages by path ("/metrics"), for GET and HEAD. Port 0 picks one. Unavailable names the address
+  // Pages by path ("/metrics"), for GET and HEAD, at an address as CheckBindAddress takes it. Port
+  // 0 picks one. Unavailable names the address
   // if it cannot be listened on.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, const std::map<std::string, HttpPage>& pages);

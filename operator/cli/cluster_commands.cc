@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "api/base/printable.h"
 #include "api/v1/names.h"
 #include "operator/cli/logs_command.h"
 #include "operator/cli/status_command.h"
@@ -18,7 +19,7 @@ constexpr int kExitJobFailed = 3;  // neither that nor wrong usage
 constexpr Duration kLookEvery = std::chrono::seconds(2);
 
 int Fail(int code, const absl::Status& status) {
-  fmt::print(stderr, "lockstep: {}\n", std::string(status.message()));
+  fmt::print(stderr, "lockstep: {}\n", Printable(std::string(status.message())));
   return code;
 }
 

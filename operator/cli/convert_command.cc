@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/base/printable.h"
 #include "api/base/status.h"
 #include "api/v1/names.h"
 #include "api/v1/yaml.h"
@@ -21,7 +22,8 @@ using OrderedJson = nlohmann::ordered_json;
 void PrintNotes(const std::string& about, const std::string& text) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
-    fmt::print(stderr, "{}: {}\n", about, text.substr(start, end - start));
+    fmt::print(stderr, "{}\n",
+               Printable(fmt::format("{}: {}", about, text.substr(start, end - start))));
     start = end + 1;
   }
 }
@@ -55,7 +57,7 @@ void Convert(const kube::Object& document, Converted& all) {
 }
 
 int Fail(const std::string& message) {
-  fmt::print(stderr, "{}\n", message);
+  fmt::print(stderr, "{}\n", Printable(message));
   return api::kExitUsage;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "api/base/printable.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/yaml.h"
@@ -29,7 +30,7 @@ OrderedJson InReadingOrder(const kube::Object& object) {
 }
 
 int Fail(const absl::Status& status) {
-  fmt::print(stderr, "{}\n", std::string(status.message()));
+  fmt::print(stderr, "{}\n", Printable(std::string(status.message())));
   return api::kExitUsage;
 }
 

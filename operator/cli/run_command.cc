@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "api/base/log.h"
+#include "api/base/printable.h"
 #include "api/base/status.h"
 #include "api/v1/names.h"
 #include "operator/cli/console.h"
@@ -252,7 +253,7 @@ int RunJob(const RunCommandOptions& options) {
   SetLogLevel(LogLevel::kWarning);  // what the reconciles say is said in events
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) {
-    fmt::print(stderr, "{}\n", std::string(report.status().message()));
+    fmt::print(stderr, "{}\n", Printable(std::string(report.status().message())));
     return api::kExitUsage;
   }
   if (options.json) {

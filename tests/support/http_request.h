@@ -1,6 +1,7 @@
 // HTTP as a test speaks it to a server on this machine.
 #pragma once
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -16,9 +17,14 @@ namespace lockstep::testing {
 // A connection to a port of this machine.
 class TcpClient {
  public:
-  // Of 127.0.0.1, or of ::1.
-  explicit TcpClient(int port, bool ipv6 = false)
-      : fd_(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0)) {
+  struct Options {
+    bool ipv6 = false;               // to ::1 rather than 127.0.0.1
+    const char* from = "127.0.0.1";  // any of 127.0.0.0/8; of IPv4
+  };
+  explicit TcpClient(int port) : TcpClient(port, Options{}) {}
+  TcpClient(int port, const Options& options)
+      : fd_(::socket(options.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0)) {
+    const bool ipv6 = options.ipv6;
     const auto network_port = htons(static_cast<std::uint16_t>(port));
     sockaddr_in address{.sin_family = AF_INET,
                         .sin_port = network_port,
@@ -29,6 +35,12 @@ class TcpClient {
                           .sin6_flowinfo = 0,
                           .sin6_addr = in6addr_loopback,
                           .sin6_scope_id = 0};
+    sockaddr_in from{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+    ::inet_pton(AF_INET, options.from, &from.sin_addr);
+    if (!ipv6 && ::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) {
+      ::close(fd_);
+      throw std::runtime_error("cannot bind");
+    }
     const int failed =
         ipv6 ? ::connect(fd_, reinterpret_cast<const sockaddr*>(&address6), sizeof address6)
              : ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -63,7 +75,7 @@ class TcpClient {
 // The whole answer of an HTTP request to a port of this machine.
 inline std::string Request(int port, const std::string& method, const std::string& path,
                            bool ipv6 = false) {
-  TcpClient client(port, ipv6);
+  TcpClient client(port, {.ipv6 = ipv6});
   EXPECT_TRUE(client.Send(fmt::format("{} {} HTTP/1.0\r\n\r\n", method, path)));
   return client.ReadAll();
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "api/base/log.h"
@@ -25,8 +26,8 @@ grpc::Status Refused() {
 
 }  // namespace
 
-SessionStream::SessionStream(Coordinator& coordinator, SessionId id)
-    : coordinator_(coordinator), id_(id) {}
+SessionStream::SessionStream(Coordinator& coordinator, SessionId id, std::string peer)
+    : coordinator_(coordinator), id_(id), peer_(std::move(peer)) {}
 
 void SessionStream::Send(const proto::CoordinatorMessage& message) {
   if (ending_) return;
@@ -88,24 +89,21 @@ void PendingGet::OnDone() {
   coordinator.ReactorGone();
 }
 
-Coordinator::Coordinator(RosterConfig config, const Clock& clock)
+Coordinator::Coordinator(RosterConfig config, const Clock& clock,
+                         std::function<void(const std::string& peer)> proven)
     : job_(config.job),
       job_uid_(config.job_uid),
-      most_streams_(64 + 4 * config.slots.size()),
       most_gets_(64 + 16 * config.slots.size()),
       clock_(clock),
+      proven_(std::move(proven)),
       callers_(config.token, clock),
       roster_(std::move(config)) {}
 
-SessionStream* Coordinator::Open() {
+SessionStream* Coordinator::Open(const std::string& peer) {
   const std::lock_guard lock(mutex_);
   const SessionId id = next_session_++;
-  auto* stream = new SessionStream(*this, id);  // deletes itself in OnDone
+  auto* stream = new SessionStream(*this, id, peer);  // deletes itself in OnDone
   ++reactors_;
-  if (streams_.size() >= most_streams_) {
-    stream->End();
-    return stream;
-  }
   streams_.emplace(id, stream);
   roster_.Connect(id, clock_.SteadyNow());
   proto::CoordinatorMessage message;
@@ -123,7 +121,12 @@ void Coordinator::Received(SessionId id, const proto::ReplicaMessage& message) {
     out.push_back({.to = id, .message = std::nullopt, .close = true});
     return Deliver(out);
   }
-  Deliver(roster_.Receive(id, message, clock_.SteadyNow()));
+  const Outbox out = roster_.Receive(id, message, clock_.SteadyNow());
+  const bool refused =
+      std::ranges::any_of(out, [id](const Outgoing& each) { return each.to == id && each.close; });
+  const auto stream = streams_.find(id);
+  if (message.has_join() && !refused && stream != streams_.end()) proven_(stream->second->peer());
+  Deliver(out);
 }
 
 void Coordinator::HungUp(SessionId id, SessionStream& stream) {
@@ -248,11 +251,12 @@ void Coordinator::Cancel(PendingGet& get) {
   }
 }
 
-void Coordinator::Describe(const proto::GetStatusRequest& request,
+void Coordinator::Describe(const std::string& peer, const proto::GetStatusRequest& request,
                            proto::GetStatusResponse& response) {
   const std::lock_guard lock(mutex_);
   response.set_nonce(callers_.StatusNonce());
   if (!callers_.AcceptsStatusCall(request)) return;
+  proven_(peer);
   response.set_job(job_);
   response.set_job_uid(job_uid_);
   response.set_generation(roster_.generation());

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -25,12 +26,13 @@ class Coordinator;
 class SessionStream final
     : public grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage> {
  public:
-  SessionStream(Coordinator& coordinator, SessionId id);
+  SessionStream(Coordinator& coordinator, SessionId id, std::string peer);
   // Call these three with the coordinator's mutex held.
   void Send(const proto::CoordinatorMessage& message);
   void End();  // after what was sent
   void Written(bool ok);
 
+  const std::string& peer() const { return peer_; }
   void StartReading() { StartRead(&incoming_); }
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -41,6 +43,7 @@ class SessionStream final
 
   Coordinator& coordinator_;
   const SessionId id_;
+  const std::string peer_;  // of its connection, as gRPC writes it
   proto::ReplicaMessage incoming_;
   std::deque<proto::CoordinatorMessage> outgoing_;
   bool writing_ = false, ending_ = false, finished_ = false;
@@ -63,13 +66,17 @@ class PendingGet final : public grpc::ServerUnaryReactor {
 // Thread-safe.
 class Coordinator {
  public:
-  Coordinator(RosterConfig config, const Clock& clock);
+  // `proven` is told of each connection that turns out to be one of the job's, before it is
+  // answered.
+  Coordinator(RosterConfig config, const Clock& clock,
+              std::function<void(const std::string& peer)> proven);
 
-  // Sends the challenge. Ends at once where there are more streams than the job can need.
-  SessionStream* Open();
+  // Sends the challenge.
+  SessionStream* Open(const std::string& peer);
   grpc::Status Put(const proto::PutRequest& request);
   PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
-  void Describe(const proto::GetStatusRequest& request, proto::GetStatusResponse& response);
+  void Describe(const std::string& peer, const proto::GetStatusRequest& request,
+                proto::GetStatusResponse& response);
   void Tick();
   std::set<std::string> MissingHosts() const;
   void SetHostsWithoutAddress(std::set<std::string> hosts);
@@ -91,8 +98,9 @@ class Coordinator {
   grpc::Status CheckGeneration(std::uint64_t generation) const;
 
   const std::string job_, job_uid_;
-  const std::size_t most_streams_, most_gets_;
+  const std::size_t most_gets_;
   const Clock& clock_;
+  const std::function<void(const std::string& peer)> proven_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   CallerCheck callers_;

@@ -42,8 +42,6 @@ grpc::ChannelArguments ChannelOptions() {
 }
 
 void SetServerOptions(grpc::ServerBuilder& builder) {
-  // Or two servers could share a port and each see half of the members.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

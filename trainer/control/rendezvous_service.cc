@@ -13,42 +13,62 @@
 #include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "trainer/control/address_watch.h"
+#include "trainer/control/connection_gate.h"
 #include "trainer/control/coordinator.h"
 #include "trainer/control/grpc_options.h"
-#include "trainer/control/listen_probe.h"
 
 namespace lockstep::train {
 namespace {
 
 constexpr int kLargestMessage = 2 << 20;  // a value of the store is the largest
+// Of a connection. A process has its session, and a call or two to the store.
+constexpr int kMostCalls = 8;
 
 class GrpcRendezvousService final : public RendezvousService {
  public:
   GrpcRendezvousService(RosterConfig config, const Clock& clock)
       : tick_every_(std::min<Duration>(config.dead_after / 10, std::chrono::milliseconds(250))),
+        clock_(clock),
         addresses_(config.has_address),
-        coordinator_(std::move(config), clock),
+        coordinator_(std::move(config), clock,
+                     [this](const std::string& peer) { gate_->Prove(peer); }),
         rendezvous_(coordinator_),
         status_(coordinator_) {}
 
   absl::Status Listen(const std::string& address) {
+    absl::StatusOr<std::unique_ptr<ConnectionGate>> gate = ConnectionGate::Listen(address, clock_);
+    if (!gate.ok()) {
+      return absl::UnavailableError(
+          fmt::format("cannot listen at {}: {}", address, std::string(gate.status().message())));
+    }
+    gate_ = *std::move(gate);
     grpc::ServerBuilder builder;
     SetServerOptions(builder);
     builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
+    // Nobody of ours compresses, and 16 KiB of a stranger's could become 16 MiB.
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+    using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        External::FROM_FD, grpc::InsecureServerCredentials());
     builder.RegisterService(&rendezvous_);
     builder.RegisterService(&status_);
     server_ = builder.BuildAndStart();
-    if (!server_ || port_ == 0) {
-      return absl::UnavailableError(
-          fmt::format("cannot listen at {}: {}", address, WhyNoListener(address)));
+    if (!server_) {
+      return absl::UnavailableError(fmt::format("cannot serve at {}: gRPC did not start", address));
     }
+    gate_->Open([this](Socket caller) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = caller.Release();
+      acceptor_->HandleNewConnection(&connection);
+    });
     ticker_ = std::jthread([this](const std::stop_token& stop) { TickUntil(stop); });
     return absl::OkStatus();
   }
 
   ~GrpcRendezvousService() override {
     ticker_ = {};  // asks it to stop and joins
+    if (gate_) gate_->Close();
     if (server_) {
       server_->Shutdown(std::chrono::system_clock::now());  // cancels what is still open
       server_->Wait();
@@ -56,7 +76,7 @@ class GrpcRendezvousService final : public RendezvousService {
     coordinator_.WaitUntilIdle();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return gate_->port(); }
   std::int64_t refusals() const override { return coordinator_.refusals(); }
 
   bool WaitUntilDrained(Duration timeout) override {
@@ -68,8 +88,8 @@ class GrpcRendezvousService final : public RendezvousService {
    public:
     explicit RendezvousCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
     grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage>* Session(
-        grpc::CallbackServerContext*) override {
-      return coordinator_.Open();
+        grpc::CallbackServerContext* context) override {
+      return coordinator_.Open(context->peer());
     }
     grpc::ServerUnaryReactor* Put(grpc::CallbackServerContext* context,
                                   const proto::PutRequest* request, proto::PutResponse*) override {
@@ -92,7 +112,7 @@ class GrpcRendezvousService final : public RendezvousService {
     grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                         const proto::GetStatusRequest* request,
                                         proto::GetStatusResponse* response) override {
-      coordinator_.Describe(*request, *response);
+      coordinator_.Describe(context->peer(), *request, *response);
       grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
       reactor->Finish(grpc::Status::OK);
       return reactor;
@@ -115,11 +135,13 @@ class GrpcRendezvousService final : public RendezvousService {
   }
 
   const Duration tick_every_;
+  const Clock& clock_;
   AddressWatch addresses_;
+  std::unique_ptr<ConnectionGate> gate_;
   Coordinator coordinator_;
   RendezvousCalls rendezvous_;
   StatusCalls status_;
-  int port_ = 0;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::jthread ticker_;
 };
@@ -163,7 +185,7 @@ std::string ListenAddress(const Identity& identity) {
   const std::size_t colon = leader.rfind(':');
   const std::string host = leader.substr(0, colon), port = leader.substr(colon + 1);
   if (!identity.pod_ip.empty()) return HostPort(identity.pod_ip, port);
-  return IsLoopback(host) ? leader : "0.0.0.0:" + port;
+  return IsLoopback(host) ? leader : ":" + port;
 }
 
 }  // namespace lockstep::train

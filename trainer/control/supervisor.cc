@@ -169,7 +169,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
     const std::string listens = ListenAddress(identity_);
     const std::string host = listens.substr(0, listens.rfind(':'));
     spec.env[kEnvRendezvousAddress] =
-        fmt::format("{}:{}", host == "0.0.0.0" ? "127.0.0.1" : host, rendezvous_->port());
+        fmt::format("{}:{}", host.empty() ? "127.0.0.1" : host, rendezvous_->port());
   }
   auto pid = StartChild(spec);
   close(ends[1]);

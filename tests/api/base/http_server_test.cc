@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -59,6 +60,53 @@ TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900))
         << "a probe's time limit is a second";
   }
+}
+
+// What comes without end comes here in one go: as many connections as fit the listener's queue,
+// each of an address of its own, so that none takes the place of another of its own.
+TEST(HttpServerTest, AProbeIsAnsweredBetweenAcceptsHoweverManyConnect) {
+  std::atomic<bool> stalled{false}, go_on{false};
+  const auto stall = [&] {
+    stalled = true;
+    stalled.notify_one();
+    go_on.wait(false);
+    return HttpAnswer{.body = "late\n"};
+  };
+  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
+  auto server = HttpServer::Start("127.0.0.1:0", {{"/stall", stall}, {"/well", well}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  testing::TcpClient staller(port, {.from = "127.0.1.1"});
+  staller.Send("GET /stall HTTP/1.0\r\n\r\n");
+  stalled.wait(false);  // from here on nobody is accepted until go_on
+  testing::TcpClient probe(port, {.from = "127.0.1.2"});
+  probe.Send("GET /well HTTP/1.0\r\n\r\n");
+  std::vector<std::unique_ptr<testing::TcpClient>> crowd;
+  for (int i = 0; i < 128; ++i) {
+    const std::string from = "127.0.2." + std::to_string(i);
+    crowd.push_back(std::make_unique<testing::TcpClient>(
+        port, testing::TcpClient::Options{.from = from.c_str()}));
+  }
+  go_on = true;
+  go_on.notify_one();
+  EXPECT_THAT(probe.ReadAll(), HasSubstr("200 OK"));
+}
+
+TEST(HttpServerTest, APageThatStaysFreshIsMadeOnceForAll) {
+  std::atomic<int> made{0};
+  const auto costly = [&] {
+    return HttpAnswer{.body = std::to_string(++made), .fresh_for = std::chrono::hours(1)};
+  };
+  const auto cheap = [&] { return HttpAnswer{.body = std::to_string(++made)}; };
+  auto server = HttpServer::Start("127.0.0.1:0", {{"/costly", costly}, {"/cheap", cheap}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(Request(port, "GET", "/costly"), EndsWith("\r\n\r\n1"));
+    EXPECT_THAT(Request(port, "HEAD", "/costly"), EndsWith("\r\n\r\n"));
+  }
+  EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n2"));
+  EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n3"));
 }
 
 TEST(HttpServerTest, ARequestWithoutEndIsCutOff) {

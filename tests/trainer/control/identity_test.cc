@@ -209,7 +209,7 @@ TEST(ClusterHashTest, FoldersMayDifferBetweenPods) {
 
 TEST(ListenAddressTest, PrefersThePodsOwnAddress) {
   Identity leader = lockstep::testing::Worker(0, {"mnist-worker-0.mnist.ns.svc:2222"});
-  EXPECT_EQ(ListenAddress(leader), "0.0.0.0:2222");
+  EXPECT_EQ(ListenAddress(leader), ":2222");
   leader.pod_ip = "10.0.0.7";
   EXPECT_EQ(ListenAddress(leader), "10.0.0.7:2222");
   leader.pod_ip = "fd00::7";

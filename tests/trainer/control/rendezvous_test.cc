@@ -8,12 +8,14 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <future>
 #include <mutex>
 #include <thread>
 
 #include "api/proto/rendezvous.grpc.pb.h"
 #include "api/proto/trainer_status.grpc.pb.h"
+#include "tests/support/http_request.h"
 #include "tests/trainer/control/identities.h"
 #include "tests/trainer/control/time_limit.h"
 #include "trainer/control/rendezvous_client.h"
@@ -478,6 +480,109 @@ TEST_F(TokenTest, StatusIsForThoseWhoProveItForAFreshNonce) {
     EXPECT_EQ(Ask(made_up, prove(kToken, made_up)).job(), "");
   }
   EXPECT_GE(leader_->refusals(), 4);
+}
+
+// Strangers at the port of a job with a token.
+
+// A session of one who never joins.
+class SilentSession final
+    : public grpc::ClientBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage> {
+ public:
+  SilentSession(proto::Rendezvous::Stub& stub, Happening& challenged, Happening& ended)
+      : challenged_(challenged), ended_(ended) {
+    stub.async()->Session(&context_, this);
+    StartRead(&message_);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    challenged_.Now("");
+    StartRead(&message_);
+  }
+  void OnDone(const grpc::Status&) override { ended_.Now(""); }
+
+ private:
+  Happening &challenged_, &ended_;
+  grpc::ClientContext context_;
+  proto::CoordinatorMessage message_;
+};
+
+TEST_F(TokenTest, AStrangersStreamsKeepNoMemberOut) {
+  roster_config_.dead_after = 1h;  // no silent session ends by itself
+  StartLeader();
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  constexpr int kSessions = 300;  // many times what the job needs
+  Happening challenged, ended;
+  std::deque<SilentSession> sessions;
+  for (int i = 0; i < kSessions; ++i) sessions.emplace_back(*stub, challenged, ended);
+  ASSERT_TRUE(challenged.Wait(8));
+  options_.timeout = 15s;
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  EXPECT_EQ(JoinAll(replicas).size(), 3u);
+  for (SilentSession& session : sessions) session.Cancel();
+  EXPECT_TRUE(ended.Wait(kSessions));
+}
+
+TEST_F(TokenTest, ConnectionsThatProveNothingKeepNoMemberOutThoughOfItsAddress) {
+  StartLeader();
+  std::deque<lockstep::testing::TcpClient> silent;
+  std::atomic<bool> stop{false};
+  std::jthread stranger([&] {  // keeps more of them open than there are places
+    while (!stop) {
+      silent.emplace_back(leader_->port());
+      if (silent.size() > 400) silent.pop_front();
+    }
+  });
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  EXPECT_EQ(JoinAll(replicas).size(), 3u);
+  stop = true;
+}
+
+TEST_F(TokenTest, AGangOfOneAddressThatIsLargerThanThePlacesForGuestsComesIn) {
+  const std::vector<std::string> addresses(300, "a:1");
+  roster_config_ = RosterFor(lockstep::testing::Worker(0, addresses));
+  roster_config_.token = kToken;
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < static_cast<int>(addresses.size()); ++i) {
+    Identity identity = lockstep::testing::Worker(i, addresses);
+    identity.rendezvous_address = address_;
+    identity.token = kToken;
+    replicas.push_back(std::make_unique<Replica>(identity, clock_, options_));
+  }
+  EXPECT_EQ(JoinAll(replicas).size(), addresses.size());
+}
+
+TEST_F(TokenTest, WhatAStrangerSendsIsNotWaitedFor) {
+  StartLeader();
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + 20s);
+  proto::PutRequest put;
+  put.set_value(std::string(1 << 20, 'v'));
+  proto::PutResponse response;
+  // Not UNAUTHENTICATED: that would be said after all of it had come.
+  EXPECT_EQ(stub->Put(&context, put, &response).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(TokenTest, NothingIsDecompressedForAStranger) {
+  StartLeader();
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + 20s);
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  proto::PutRequest put;
+  put.set_value(std::string(1 << 20, '0'));  // a kilobyte, as it is sent
+  proto::PutResponse response;
+  const grpc::Status status = stub->Put(&context, put, &response);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << "it was read";
 }
 
 // What a caller may make the leader hold.

@@ -1,0 +1,187 @@
+#include "trainer/control/connection_gate.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/http_request.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using lockstep::testing::FakeClock;
+using lockstep::testing::TcpClient;
+
+// As gRPC writes it.
+std::string PeerOf(const Socket& socket) {
+  sockaddr_un name{};
+  socklen_t length = sizeof name;
+  EXPECT_EQ(::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&name), &length), 0);
+  const std::size_t size = length - offsetof(sockaddr_un, sun_path) - 1;
+  return "unix-abstract:" + std::string(name.sun_path + 1, size);
+}
+
+class ConnectionGateTest : public ::testing::Test {
+ protected:
+  ConnectionGateTest() {
+    auto gate = ConnectionGate::Listen("127.0.0.1:0", clock_);
+    EXPECT_TRUE(gate.ok()) << gate.status();
+    gate_ = *std::move(gate);
+    gate_->Open([this](Socket socket) {
+      const std::lock_guard lock(mutex_);
+      served_.push_back(std::move(socket));
+      changed_.notify_all();
+    });
+  }
+  std::unique_ptr<TcpClient> Call(const char* from = "127.0.0.1") {
+    return std::make_unique<TcpClient>(gate_->port(), TcpClient::Options{.from = from});
+  }
+  // The server's end of the next connection, which blocks.
+  Socket NextServed() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, 20s, [this] { return !served_.empty(); }));
+    if (served_.empty()) return Socket();
+    Socket socket = std::move(served_.front());
+    served_.pop_front();
+    ::fcntl(socket.fd(), F_SETFL, 0);
+    return socket;
+  }
+  static std::string ReadAll(const Socket& socket) {
+    std::string text;
+    std::array<char, 65536> bytes{};
+    ssize_t count = 0;
+    while ((count = ::recv(socket.fd(), bytes.data(), bytes.size(), 0)) > 0) {
+      text.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+    return text;
+  }
+  static bool Send(const Socket& socket, const std::string& text) {
+    return ::send(socket.fd(), text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+
+  FakeClock clock_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Socket> served_;             // guarded by mutex_
+  std::unique_ptr<ConnectionGate> gate_;  // last: its thread uses the others
+};
+
+TEST_F(ConnectionGateTest, WhatEitherSideSaysReachesTheOtherToTheLastByte) {
+  auto caller = Call();
+  Socket server = NextServed();
+  ASSERT_TRUE(caller->Send("question"));
+  std::string got(8, ' ');
+  ASSERT_EQ(::recv(server.fd(), got.data(), got.size(), MSG_WAITALL), 8);
+  EXPECT_EQ(got, "question");
+  const std::string answer(3 << 20, 'a');  // more than the sockets between them hold
+  std::jthread sender([&] {
+    EXPECT_TRUE(Send(server, answer));
+    server.Close();
+  });
+  EXPECT_EQ(caller->ReadAll(), answer);
+}
+
+TEST_F(ConnectionGateTest, ACallersEndIsTheServersAtOnce) {
+  auto caller = Call();
+  const Socket server = NextServed();
+  ASSERT_TRUE(caller->Send("last words"));
+  caller = nullptr;
+  EXPECT_EQ(ReadAll(server), "last words");
+}
+
+TEST_F(ConnectionGateTest, AGuestIsCutOffWhereAMemberMaySendWhatItLikes) {
+  const std::string much(8 << 20, 'x');
+  for (const bool is_member : {true, false}) {
+    auto caller = Call();
+    const Socket server = NextServed();
+    if (is_member) gate_->Prove(PeerOf(server));
+    std::jthread sender([&] {
+      caller->Send(much);
+      caller = nullptr;
+    });
+    const std::string got = ReadAll(server);
+    if (is_member) {
+      EXPECT_EQ(got.size(), much.size());
+    } else {
+      EXPECT_LE(got.size(), ConnectionGate::kMostGuestBytes + 16384);
+    }
+  }
+}
+
+TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
+  std::deque<std::unique_ptr<TcpClient>> strangers;
+  std::deque<Socket> servers;
+  for (std::size_t i = 0; i < ConnectionGate::kMostGuests; ++i) {
+    strangers.push_back(Call("127.0.1.1"));
+    servers.push_back(NextServed());
+  }
+  EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");  // turned away
+  clock_.Advance(10ms);                         // after which the gate takes a rest
+  auto member = Call("127.0.1.2");
+  const Socket server = NextServed();
+  EXPECT_EQ(strangers.front()->ReadAll(), "");  // the oldest
+  EXPECT_EQ(ReadAll(servers.front()), "");
+  gate_->Prove(PeerOf(server));
+  ASSERT_TRUE(Send(server, "welcome"));
+  ::shutdown(server.fd(), SHUT_RDWR);
+  EXPECT_EQ(member->ReadAll(), "welcome");
+}
+
+TEST_F(ConnectionGateTest, WhoProvesNothingIsClosedAfterTenSecondsAndMembersStay) {
+  auto stranger = Call(), member = Call();
+  const Socket first = NextServed(), second = NextServed();
+  gate_->Prove(PeerOf(second));
+  clock_.Advance(10s);
+  EXPECT_EQ(stranger->ReadAll(), "");
+  ASSERT_TRUE(Send(second, "welcome"));
+  ::shutdown(second.fd(), SHUT_RDWR);
+  EXPECT_EQ(member->ReadAll(), "welcome");
+}
+
+// A server may be slower at closing connections than a stranger at opening them.
+TEST_F(ConnectionGateTest, TheDismissedCountUntilTheServerHasClosedTheirConnections) {
+  auto member = Call("127.0.1.2");
+  const Socket members_server = NextServed();
+  gate_->Prove(PeerOf(members_server));
+  std::deque<std::unique_ptr<TcpClient>> strangers;
+  std::deque<Socket> servers;
+  for (std::size_t i = 0; i < ConnectionGate::kMostGuests; ++i) {
+    strangers.push_back(Call("127.0.1.1"));
+    servers.push_back(NextServed());
+  }
+  clock_.Advance(10s);
+  for (auto& stranger : strangers) EXPECT_EQ(stranger->ReadAll(), "");
+  auto next = Call("127.0.1.3");
+  for (int i = 0; i < 3; ++i) {  // turns of the gate in which it looks at all that wait
+    ASSERT_TRUE(member->Send("x"));
+    char got = 0;
+    ASSERT_EQ(::recv(members_server.fd(), &got, 1, 0), 1);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(served_.empty());
+  }
+  servers.pop_front();
+  ASSERT_TRUE(member->Send("x"));
+  clock_.Advance(5ms);  // the rest that the gate takes
+  EXPECT_GE(NextServed().fd(), 0);
+}
+
+TEST_F(ConnectionGateTest, AClosedGateServesNobody) {
+  gate_->Close();
+  EXPECT_EQ(Call()->ReadAll(), "");
+  const std::lock_guard lock(mutex_);
+  EXPECT_TRUE(served_.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::train

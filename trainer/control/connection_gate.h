@@ -1,0 +1,91 @@
+// The leader's front door. Its gRPC, 1.51, bounds neither how many connect nor what one of them may
+// make it hold: a message's size is looked at when all of it has come, and a ResourceQuota that is
+// used up refuses newcomers and cancels calls of members, the longest connected first. So callers
+// come through here, and have to show in a few bytes that they belong to the job.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/base/clock.h"
+#include "api/base/listener.h"
+#include "trainer/control/guest_list.h"
+#include "trainer/control/relay.h"
+
+namespace lockstep::train {
+
+// Accepts connections, and relays each to a socket that the server gets. Until Prove, a connection
+// is a guest: one of at most 128, for at most ten seconds and 16 KiB. As many again may have been
+// dismissed while the server has yet to close its end of them. What guests can make the server hold
+// is bounded by that, whatever they send; members are not limited. Thread-safe.
+class ConnectionGate {
+ public:
+  static constexpr std::size_t kMostGuests = 128;
+  static constexpr std::size_t kMostGuestBytes = std::size_t{16} << 10;
+
+  // Listens, but accepts nobody yet; an address as for ListenAt. Unavailable says why not. Raises
+  // the process's limit of open files to the highest that it may have.
+  static absl::StatusOr<std::unique_ptr<ConnectionGate>> Listen(const std::string& address,
+                                                                const Clock& clock);
+  ~ConnectionGate();
+  int port() const { return listener_.port; }
+  // Begins to accept. `serve` gets a socket for each caller, of which getpeername says a name that
+  // no other connection has. It is called on the gate's thread.
+  void Open(std::function<void(Socket)> serve);
+  // Serves nobody more: `serve` is not called again. What is connected stays.
+  void Close();
+  // The caller behind the socket with this peer, as gRPC writes it, belongs to the job. Called
+  // before the caller is answered, it holds for all that it sends from then on.
+  void Prove(const std::string& peer);
+
+ private:
+  struct Connection {
+    Relay relay;
+    std::uint32_t wanted[2] = {};  // what epoll waits for, by side
+  };
+  using Connections = std::map<GuestList::Id, Connection>;
+
+  ConnectionGate(Listener listener, const Clock& clock);
+  void Run(const std::stop_token& stop);
+  int TimeoutMillis() const;
+  void Handle(const epoll_event& event);
+  void AcceptSome(SteadyTime now);
+  void Admit(Caller caller, SteadyTime now);
+  void Introduce();
+  void Update(Connections::iterator at);
+  void Dismiss(GuestList::Id id);
+  void Settle(Connections::iterator at);
+  void EndLate(SteadyTime now);
+
+  const Listener listener_;
+  const Clock& clock_;
+  const std::string names_;  // of this gate's sockets, each followed by the connection's number
+  const Socket epoll_, wake_;
+  std::mutex serve_mutex_;
+  std::function<void(Socket)> serve_;  // guarded by serve_mutex_; empty: closed
+  std::mutex proven_mutex_;
+  std::vector<GuestList::Id> proven_;  // guarded by proven_mutex_
+
+  // Of the thread.
+  GuestList guests_{kMostGuests};
+  Connections connections_;
+  std::set<GuestList::Id> leaving_;                // guests until their callers were gone
+  std::map<GuestList::Id, SteadyTime> lingering_;  // the server is done; by when the caller must be
+  GuestList::Id next_id_ = 1;
+  SteadyTime accept_at_{};  // not before
+  bool listening_ = false;  // epoll watches the listener
+  std::jthread thread_;     // last: it uses all of the above
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,52 @@
+// Two stream sockets of which each gets what the other receives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "api/base/listener.h"
+
+namespace lockstep::train {
+
+// Not thread-safe, and never blocks: the owner's epoll says when a side is ready. Holds no more
+// than one read of each side: whoever does not take its bytes stops the other's. When the caller is
+// gone, the server is told, and what it still says is thrown away until it closes its end.
+class Relay {
+ public:
+  enum Side { kCaller, kServer };
+
+  // Neither socket may block.
+  Relay(Socket caller, Socket server) : ends_{{std::move(caller)}, {std::move(server)}} {}
+
+  // What epoll says of a side. Closes sockets that have come to their end.
+  void Handle(Side side, std::uint32_t events);
+  // What epoll should wait for; changes with Handle only.
+  std::uint32_t Wanted(Side side) const;
+  int fd(Side side) const { return ends_[side].socket.fd(); }  // -1: closed
+  // Closes the caller's end.
+  void Dismiss();
+  // The server has closed its end, and the caller has all that it said, or is gone too.
+  bool done() const {
+    return fd(kServer) < 0 && (fd(kCaller) < 0 || ends_[kCaller].waiting.empty());
+  }
+  std::size_t received() const { return received_; }  // bytes of the caller, in all
+
+ private:
+  enum class Read { kSome, kNothing, kEnd };
+  struct End {
+    Socket socket;
+    std::string waiting = {};  // to be sent to it
+  };
+  static Side Other(Side side) { return side == kCaller ? kServer : kCaller; }
+  Read Receive(Side side);
+  void Flush(Side side);
+  void Close(Side side);
+  void EndServersInput();
+
+  End ends_[2];
+  std::size_t received_ = 0;
+};
+
+}  // namespace lockstep::train
