@@ -42,6 +42,26 @@ TEST(ReconcilerTest, AJobOfFourPodsCostsNoMoreWritesThanItMust) {
   EXPECT_THAT(world.client.writes(), SizeIs(1 + 1 + 4 + 3 + 2));  // and the job itself
 }
 
+TEST(ReconcilerTest, OfADeletedJobNoEventIsRemembered) {
+  World world(Job("j").Workers(1).Build());
+  world.Settle();
+  kube::Identity job;
+  job.key = world.key;
+  job.uid = world.Job()->metadata.uid;
+  const auto record = [&] {
+    world.events().Record(kTrainingJobKind, job, kube::EventType::kNormal, "Reason", "Action", "x");
+  };
+  record();
+  const int before = Writes(world, "create", "Event");
+  record();
+  EXPECT_EQ(Writes(world, "create", "Event"), before) << "it counts up the first";
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, job.uid).ok());
+  world.SyncAll();
+  ASSERT_TRUE(world.Reconcile().ok());
+  record();
+  EXPECT_EQ(Writes(world, "create", "Event"), before + 1);
+}
+
 TEST(ReconcilerTest, AWorkersSuccessIsWrittenBeforeItsPodCanGo) {
   World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build());
   world.Settle();
