@@ -7,10 +7,8 @@
 
 namespace lockstep::api {
 
-// Bytes: Linux starts no program with a longer variable than 128 KiB, and a pod with that in many
-// containers is too large for the API server.
+// Bytes: Linux starts no program with a variable that is longer than 128 KiB.
 inline constexpr std::size_t kLongestTfConfig = 100'000;
-inline constexpr std::size_t kLongestTfConfigOfPod = 1'000'000;
 
 // As the role's replicas get it, with addresses of a cluster's DNS. It names every replica, but for
 // the workers and parameter servers of an elastic job with parameter servers.

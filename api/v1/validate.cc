@@ -131,7 +131,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   ValidateNames(job, errors);
   ValidateReplicas(job, errors);
   ValidateTemplates(job, errors);
-  ValidateTfConfig(job, errors);
+  ValidateEnvironment(job, errors);
   ValidateStrategy(job.spec, errors);
   ValidateRestartScope(job, errors);
   ValidateElastic(job.spec, errors);

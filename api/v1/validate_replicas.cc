@@ -21,6 +21,11 @@ constexpr std::size_t kLongestLabel = 63;  // of a DNS name, and so of a pod's h
 // Of a pod template: the operator holds those of all jobs, and puts them into each of their pods.
 constexpr std::size_t kMostTemplateValues = 16'384;
 constexpr std::size_t kLongestTemplate = 256U << 10U;  // bytes of text
+// As in the schema. Each gets the variables that sidecars get, 2 KB of them.
+constexpr std::size_t kMostContainers = 256;
+// Bytes of LOCKSTEP_CONFIG: Linux starts no program with a variable that is longer than 128 KiB,
+// and `lockstep run` may put longer paths into it.
+constexpr std::size_t kLongestConfig = 128'000;
 
 bool IsLowerOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -157,6 +162,11 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
     errors.push_back({containers_path, "expected a list of at least 1 container"});
     return;
   }
+  if (containers.size() > kMostContainers) {
+    errors.push_back({containers_path, fmt::format("found {} containers, expected at most {}",
+                                                   containers.size(), kMostContainers)});
+    return;
+  }
   std::set<std::string> names;
   for (std::size_t i = 0; i < containers.size(); ++i) {
     ValidateContainer(containers[i], fmt::format("{}[{}]", containers_path, i), names, errors);
@@ -202,22 +212,24 @@ void ValidateReplicas(const TrainingJob& job, Errors& errors) {
   if (spec.strategy) ValidateStrategyRoles(spec, spec.strategy->type, errors);
 }
 
-void ValidateTfConfig(const TrainingJob& job, Errors& errors) {
-  const Json::json_pointer kContainers("/spec/containers");
+void ValidateEnvironment(const TrainingJob& job, Errors& errors) {
   for (const auto& [role, replicas] : job.spec.replica_specs) {
     if (!NeedsTfConfig(job, role)) continue;
     const std::size_t size = TfConfigSize(job, role);
-    const Json& pod = *replicas.tmpl;
-    const bool has_list = pod.contains(kContainers) && pod.at(kContainers).is_array();
-    const std::size_t containers =
-        has_list ? std::max<std::size_t>(pod.at(kContainers).size(), 1) : 1;
-    if (size <= kLongestTfConfig && size * containers <= kLongestTfConfigOfPod) continue;
-    errors.push_back(
-        {RolePath(role),
-         fmt::format("found replicas whose addresses make a TF_CONFIG of some {} bytes for each of "
-                     "{} containers, expected at most {}, and {} in all",
-                     size, containers, kLongestTfConfig, kLongestTfConfigOfPod)});
+    if (size <= kLongestTfConfig) continue;
+    errors.push_back({RolePath(role), fmt::format("found replicas whose addresses make a TF_CONFIG "
+                                                  "of some {} bytes, expected at most {}",
+                                                  size, kLongestTfConfig)});
   }
+  if (!job.spec.training) return;
+  const std::size_t size = TrainingSpecToJson(*job.spec.training)
+                               .dump(-1, ' ', false, Json::error_handler_t::replace)
+                               .size();
+  if (size <= kLongestConfig) return;
+  errors.push_back({"spec.training", fmt::format("found {} bytes of JSON, expected at most {}: "
+                                                 "the trainer gets it in a variable, "
+                                                 "LOCKSTEP_CONFIG",
+                                                 size, kLongestConfig)});
 }
 
 void ValidateTemplates(const TrainingJob& job, Errors& errors) {

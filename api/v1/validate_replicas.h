@@ -10,7 +10,8 @@ namespace lockstep::api {
 
 void ValidateNames(const TrainingJob& job, std::vector<FieldError>& errors);
 void ValidateReplicas(const TrainingJob& job, std::vector<FieldError>& errors);
-void ValidateTfConfig(const TrainingJob& job, std::vector<FieldError>& errors);
+// Of the variables that the operator writes.
+void ValidateEnvironment(const TrainingJob& job, std::vector<FieldError>& errors);
 void ValidateTemplates(const TrainingJob& job, std::vector<FieldError>& errors);
 
 }  // namespace lockstep::api

@@ -98,7 +98,7 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (container.contains("env")) {
     for (Object& entry : container.at("env")) merged.push_back(std::move(entry));
   }
-  container["env"] = std::move(merged);
+  if (!merged.empty()) container["env"] = std::move(merged);
 }
 
 }  // namespace
@@ -127,7 +127,6 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   Object spec = PodSpecOf(job, settings, replica.role);
   spec["hostname"] = PodName(job, replica.role, replica.index);
   spec["subdomain"] = job.metadata.name;
-  const std::vector<EnvVar> env = ReplicaEnv(cluster, replica, attempt);
   Object metadata = Metadata(job, replica, attempt, pod_template);
   const Object* main =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
@@ -135,8 +134,12 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   if (!main_name.empty() && !IsMainContainerName(main_name)) {  // those are found by themselves
     metadata["annotations"][api::kAnnotationMainContainer] = main_name;
   }
-  if (spec.contains("containers")) {
-    for (Object& container : spec.at("containers")) AddEnv(env, container);
+  if (main != nullptr) {
+    const std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);
+    const std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, replica, attempt);
+    for (Object& container : spec.at("containers")) {
+      AddEnv(&container == main ? main_env : sidecar_env, container);
+    }
   }
   Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},
                 {"kind", kube::kPodKind.kind},
@@ -153,10 +156,12 @@ std::vector<std::string> OverriddenEnv(const api::TrainingJob& job) {
   std::set<std::string> overridden;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (spec.replicas == 0 || !spec.tmpl->contains(kContainers)) continue;
-    const std::vector<EnvVar> ours = ReplicaEnv(cluster, {role, 0}, 0);
+    const Object* main = FindMainContainer(*spec.tmpl);
+    const std::vector<EnvVar> main_env = ReplicaEnv(cluster, {role, 0}, 0);
+    const std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, {role, 0}, 0);
     for (const Object& container : spec.tmpl->at(kContainers)) {
       const std::set<std::string> own = EnvNames(container);
-      for (const EnvVar& variable : ours) {
+      for (const EnvVar& variable : &container == main ? main_env : sidecar_env) {
         if (own.contains(variable.name)) overridden.insert(variable.name);
       }
     }

@@ -303,6 +303,7 @@ void Reconciler::Forget(const kube::Key& key) {
   const auto it = memories_.find(key);
   if (it == memories_.end()) return;
   progress_.Forget(it->second.job_uid);
+  events_.Forget(it->second.job_uid);
   memories_.erase(it);
 }
 

@@ -13,6 +13,7 @@
 #include "operator/controller/gang.h"
 #include "operator/controller/held_metadata.h"
 #include "operator/controller/kueue_calls.h"
+#include "operator/controller/pods_at_once.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/status.h"
 #include "operator/kube/api_errors.h"
@@ -82,7 +83,8 @@ void Reconciler::BoundActions(Plan& plan, const Memory& memory) const {
 }
 
 absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context& context) {
-  const auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // pods are made
   const auto count_before = [&actions](int stage) {
     const auto end = std::ranges::find_if(
         actions, [stage](const Action& action) { return StageOf(action) >= stage; });

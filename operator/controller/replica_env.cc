@@ -131,15 +131,11 @@ bool HasTfConfig(const api::TrainingJob& job, api::Role role) {
   return api::NeedsTfConfig(job, role) || api::TfConfigSize(job, role) <= api::kLongestTfConfig;
 }
 
-std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
+std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
   const api::TrainingJob& job = cluster.job();
   const Dialects dialects = DialectsOf(job, replica.role);
   std::vector<EnvVar> env;
-  if (dialects.tensorflow && HasTfConfig(job, replica.role)) {
-    env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
-  }
   if (dialects.lockstep) AddLockstep(job, replica, attempt, env);
-  if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
   if (const std::optional<int> rank = NodeRank(job, replica)) {
     const Replica leading = LeadingReplica(job);
     const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
@@ -147,6 +143,16 @@ std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replic
     if (dialects.torch) AddTorch(job, leader, *rank, processes, env);
     if (dialects.jax) AddJax(job, leader, *rank, env);
   }
+  return env;
+}
+
+std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
+  const api::TrainingJob& job = cluster.job();
+  std::vector<EnvVar> env = SidecarEnv(cluster, replica, attempt);
+  if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role)) {
+    env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
+  }
+  if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
   return env;
 }
 

@@ -16,10 +16,14 @@ struct EnvVar {
   bool operator==(const EnvVar&) const = default;
 };
 
-// LOCKSTEP_*, TF_CONFIG, and for those that train torchrun's and JAX's variables. A main container
-// called tensorflow, pytorch or jax gets what its framework reads only, the bundled trainer
-// TF_CONFIG.
+// Of the replica's main container: TF_CONFIG, LOCKSTEP_*, and for those that train torchrun's and
+// JAX's variables. A main container called tensorflow, pytorch or jax gets what its framework reads
+// only, the bundled trainer TF_CONFIG.
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
+
+// Of each container beside it: the same without TF_CONFIG and what only the bundled trainer reads.
+// Those grow with the job and with `training`, and a pod may have hundreds of containers.
+std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
 // False if it is too long and the role's program may well do without.
 bool HasTfConfig(const api::TrainingJob& job, api::Role role);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "api/base/digest.h"
 #include "api/base/log.h"
 #include "api/base/shorten.h"
 #include "operator/kube/micro_time.h"
@@ -12,8 +13,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kLongestNote = 1024;  // bytes; the API server's limit
-constexpr Duration kSeriesWindow = std::chrono::minutes(10);
-constexpr Duration kSweepInterval = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -22,15 +21,18 @@ EventRecorder::EventRecorder(Client& client, const Clock& clock, std::string con
     : client_(client),
       clock_(clock),
       controller_(std::move(controller)),
-      instance_(std::move(instance)) {}
+      instance_(std::move(instance)),
+      recent_(RecentEvents::Limits()) {}
 
 void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventType type,
                            const std::string& reason, const std::string& action,
                            const std::string& note) {
-  const std::string same = fmt::format("{}/{}/{}/{}", regarding.uid, reason, action, note);
+  // A note may be long, and be of a tenant's making: what is kept of it is a digest.
+  const RecentEvents::Key same{regarding.uid,
+                               Digest(fmt::format("{}/{}/{}", reason, action, note))};
   const SteadyTime now = clock_.SteadyNow();
   Object event = MakeEvent(kind, regarding, type, reason, action, note);
-  if (const std::optional<Series> known = Find(same, now)) {
+  if (const std::optional<RecentEvents::Series> known = Find(same, now)) {
     const int count = known->count + 1;
     Object again = event;
     again["metadata"]["name"] = known->name;
@@ -43,8 +45,9 @@ void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventTyp
   }
   const auto created = client_.Create(kEventKind, event);
   if (!created.ok()) {
-    LogWarning("event was not recorded",
-               {{"reason", reason}, {"note", note}, {"error", created.status().ToString()}});
+    LogWarning("event was not recorded", {{"reason", reason},
+                                          {"note", Shortened(note, kLongestNote)},
+                                          {"error", created.status().ToString()}});
     return;
   }
   Remember(same, *created, TextMember(event, "eventTime"), 1, now);
@@ -77,22 +80,22 @@ Object EventRecorder::MakeEvent(const Kind& kind, const Identity& regarding, Eve
           {"type", type == EventType::kWarning ? "Warning" : "Normal"}};
 }
 
-std::optional<EventRecorder::Series> EventRecorder::Find(const std::string& same, SteadyTime now) {
+std::optional<RecentEvents::Series> EventRecorder::Find(const RecentEvents::Key& same,
+                                                        SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  const auto is_old = [now](const auto& entry) { return now - entry.second.last > kSeriesWindow; };
-  if (now >= next_sweep_) {
-    std::erase_if(recent_, is_old);
-    next_sweep_ = now + kSweepInterval;
-  }
-  const auto it = recent_.find(same);
-  if (it == recent_.end() || is_old(*it)) return std::nullopt;
-  return it->second;
+  return recent_.Find(same, now);
 }
 
-void EventRecorder::Remember(const std::string& same, const Object& event,
+void EventRecorder::Remember(const RecentEvents::Key& same, const Object& event,
                              const std::string& event_time, int count, SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  recent_[same] = {Name(event), ResourceVersion(event), event_time, count, now};
+  recent_.Remember(Namespace(event), same, {Name(event), ResourceVersion(event), event_time, count},
+                   now);
+}
+
+void EventRecorder::Forget(const std::string& uid) {
+  const std::lock_guard lock(mutex_);
+  recent_.Forget(uid);
 }
 
 }  // namespace lockstep::kube

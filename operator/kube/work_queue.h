@@ -50,6 +50,8 @@ class WorkQueue {
   void AddAfter(const Key& key, Duration delay);
   // Longer for each call, until Forget(key).
   void AddRateLimited(const Key& key);
+  // Drops the key's failures and the delay that it waits for; what Add put there stands. For a look
+  // that went well: it says itself when the next one is due, and of what is gone none is.
   void Forget(const Key& key);
 
   // Blocks until a key is due; nothing once shut down. The caller owes a Done(key).

@@ -11,14 +11,16 @@
 
 #include "api/proto/trainer_status.grpc.pb.h"
 #include "api/v1/progress_json.h"
+#include "operator/progress/replica_names.h"
 
 namespace lockstep::progress {
 namespace {
 
 // gRPC's own limit of two minutes would hide a restarted pod for as long.
 constexpr int kReconnectLimitMillis = 2000;
-// Bytes of an answer, which is some hundreds of them and a name for each member that is missing.
+// Bytes of an answer, which is some hundreds of them and up to 512 names.
 constexpr int kLongestAnswer = 64 * 1024;
+constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; it is kept
 // Questions in a row without an answer after which a pod that did answer is taken for silent.
 constexpr int kSilence = 2;
 
@@ -64,20 +66,12 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
 
 GroupState GroupFromProto(const proto::GetStatusResponse& message) {
   GroupState group;
-  group.missing.assign(message.missing().begin(), message.missing().end());
+  group.missing = NamesIn(message.missing(), IsProcessName);
   // A newer trainer may do what this program has no name for.
   if (proto::Activity_IsValid(message.activity())) {
     group.activity = static_cast<api::Activity>(message.activity());
   }
   return group;
-}
-
-// "worker 1" and "worker 1 process 2" are of the pod "worker-1".
-std::string PodOf(const std::string& replica) {
-  const std::size_t role = replica.find(' ');
-  if (role == std::string::npos) return replica;
-  const std::size_t index = replica.find(' ', role + 1);
-  return replica.substr(0, role) + "-" + replica.substr(role + 1, index - role - 1);
 }
 
 }  // namespace
@@ -241,6 +235,7 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
 // A pod that took over the address may be another job's.
 bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
                               const controller::ProgressTarget& target) {
+  if (said.nonce().size() > kLongestNonce) return false;
   if (!said.job_uid().empty()) return said.job_uid() == target.job_uid;
   return said.nonce().empty();
 }
@@ -260,7 +255,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   peer.asked = false;
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
-  if (status.ok()) {
+  if (status.ok() && said.nonce().size() <= kLongestNonce) {
     // The first answer of a pod with a token holds nothing but what a proof is made for.
     if (peer.nonce.empty() && !said.nonce().empty()) {
       peer.next_call = SteadyTime();
@@ -271,7 +266,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   if (status.ok() && IsReport(said, peer.target)) {
     peer.has_answered = true;
     peer.unanswered = 0;
-    peer.lost.assign(said.missing_members().begin(), said.missing_members().end());
+    peer.lost = NamesIn(said.missing_members(), IsPodName);
     peer.group = GroupFromProto(said);
     const api::Progress progress = FromProto(said.progress());
     if (said.has_progress() && api::IsInRange(progress)) peer.latest = progress;

@@ -38,7 +38,8 @@ struct PollerOptions {
 
 // What a leading pod said last of its group, for people to read.
 struct GroupState {
-  std::vector<std::string> missing;  // replicas that the rendezvous waits for: "worker 1"
+  // Replicas that the rendezvous waits for, "worker 1", the first 256 of them.
+  std::vector<std::string> missing;
   api::Activity activity = api::Activity::kUnknown;  // of rank 0
 };
 

@@ -138,6 +138,19 @@ def swell_a_job(attack):
                                          suspend=True), name)
 
 
+def swell_an_environment(attack):
+    """Names of layers, which stand in a variable, beside as many containers as there may be: more than the
+    operator takes; and as many as it does, of which it makes pods."""
+    containers = [{"name": f"c{i}", "image": "x"} for i in range(256)]
+    workers = {"Worker": {"replicas": 2, "template": {"spec": {"containers": containers}}}}
+    for name, count in (("-most", 1024), ("-valid", 450)):
+        layers = [{"type": "ReLU", "name": f"{i:04}" + "x" * 249} for i in range(count)]
+        attack.create(jobs(HOSTILE), training_job(replicas=workers, model={"layers": layers}), name)
+    path = f"{jobs(HOSTILE)}/{attack.name}"
+    attack.wait_for_status(path + "-most", lambda status: status.get("state") == "Failed")
+    attack.wait_for_status(path + "-valid", lambda status: status.get("state") == "Running")
+
+
 def forge(attack, victim):
     """A replica and a Service of another tenant's job, in a namespace of his own."""
     metadata = {"labels": {LABEL + "job-uid": victim["uid"], LABEL + "job-name": victim["name"],
@@ -280,7 +293,7 @@ def live_as_tenant(pipe, other_end):
 
 def attack_until_told(pipe):
     attacks = {attack.__name__: attack for attack in (
-        nest, swell_a_pod, swell_a_job, storm, churn, lie, outlast)}
+        nest, swell_a_pod, swell_a_job, swell_an_environment, storm, churn, lie, outlast)}
     trainers = Trainers()
     victims = choose_victims(("before", "beside"))
     attacks["forge"] = lambda attack: forge(attack, next(victims))

@@ -69,7 +69,8 @@ class Roster {
   bool active() const { return active_; }
   bool done() const { return done_; }  // every member was released
   bool empty() const { return sessions_.empty(); }
-  // Slots that a new generation waits for; empty while one is active or training is done.
+  // Slots that a new generation waits for, the first 256; empty while one is active or training is
+  // done.
   std::vector<std::string> Missing() const;
   std::set<std::string> MissingHosts() const;
   // Pods, as "worker-1", that the group has had and of which no process is here any more. At most

@@ -9,7 +9,7 @@ namespace {
 // Above it, numbers would come to their end within a job's life.
 constexpr std::uint64_t kHighestGeneration = std::uint64_t{1} << 62;
 
-constexpr std::size_t kMostLostPods = 256;  // that TrainerStatus names: see trainer_status.proto
+constexpr std::size_t kMostNames = 256;  // in each list of TrainerStatus: see trainer_status.proto
 
 }  // namespace
 
@@ -68,6 +68,7 @@ std::vector<int> Roster::MissingRanks() const {
 std::vector<std::string> Roster::Missing() const {
   std::vector<std::string> names;
   for (const int rank : MissingRanks()) {
+    if (names.size() == kMostNames) break;
     names.push_back(ToString(config_.slots[static_cast<std::size_t>(rank)]));
   }
   return names;
@@ -89,7 +90,7 @@ std::vector<std::string> Roster::LostPods() const {
   std::vector<std::string> lost;
   for (const int rank : lost_) {  // ascending, so a pod's processes are neighbours
     const std::string pod = PodOf(config_.slots[static_cast<std::size_t>(rank)]);
-    if (done_ || lost.size() == kMostLostPods) break;
+    if (done_ || lost.size() == kMostNames) break;
     if (!present.contains(pod) && (lost.empty() || lost.back() != pod)) lost.push_back(pod);
   }
   return lost;

@@ -192,22 +192,43 @@ TEST(ValidateTest, AnOwnImageNeedsContainers) {
   }
 }
 
-TEST(ValidateTest, TfConfigFitsAVariableAndAPod) {
+TEST(ValidateTest, TfConfigFitsAVariable) {
   EXPECT_EQ(Faults(Job("j").Workers(2000)), "");
   EXPECT_THAT(
       Faults(Job("j").Workers(8000)),
       ::testing::StartsWith("spec.replicaSpecs.Worker: found replicas whose addresses make"));
   EXPECT_EQ(Faults(Job("j").Workers(8000).PodTemplate(Role::kWorker, Template("pytorch"))), "")
       << "does without";
-  Json crowded = Template();
-  Json& containers = crowded["spec"]["containers"];
-  for (int i = 0; i < 20; ++i) containers.push_back({{"name", "c" + std::to_string(i)}});
-  EXPECT_EQ(Faults(Job("j").Workers(1000).PodTemplate(Role::kWorker, crowded)), "");
-  EXPECT_NE(Faults(Job("j").Workers(2000).PodTemplate(Role::kWorker, crowded)), "");
   auto sparse = Job("j").Workers(8000).ParameterServers(4).Strategy(StrategyType::kParameterServer);
   EXPECT_NE(Faults(sparse), "");
   EXPECT_EQ(Faults(sparse.With([](TrainingJob& job) { job.spec.elastic = ElasticSpec{1, 8000}; })),
             "");
+}
+
+TEST(ValidateTest, TheTrainersConfigurationFitsAVariable) {
+  const auto faults = [](std::size_t layers) {
+    return Faults(MnistWith([layers](TrainingSpec& training) {
+      const Json layer = {{"type", "ReLU"}, {"name", std::string(230, 'x')}};
+      training.model = {.name = "", .layers = std::vector<Json>(layers, layer)};
+    }));
+  };
+  EXPECT_EQ(faults(450), "");
+  EXPECT_THAT(faults(1024), ::testing::MatchesRegex("spec.training: found 26.... bytes of JSON, "
+                                                    "expected at most 128000: .*"));
+}
+
+TEST(ValidateTest, APodHasAtMost256Containers) {
+  const auto faults = [](int count) {
+    Json crowded = {{"spec", {{"containers", Json::array()}}}};
+    for (int i = 0; i < count; ++i) {
+      crowded["spec"]["containers"].push_back({{"name", "c" + std::to_string(i)}});
+    }
+    return Faults(Job("j").Workers(1).PodTemplate(Role::kWorker, crowded));
+  };
+  EXPECT_EQ(faults(256), "");
+  EXPECT_EQ(faults(257),
+            "spec.replicaSpecs.Worker.template.spec.containers: found 257 containers, "
+            "expected at most 256");
 }
 
 TEST(ValidateTest, ExtentsOfLayersAreNumbers) {

@@ -61,15 +61,44 @@ TEST(BuildPodTest, RestartPolicyFollowsTheScope) {
   }
 }
 
-TEST(BuildPodTest, EveryContainerButInitContainersGetsTheEnvironment) {
-  api::Json pod_template = testing::Template();
+TEST(BuildPodTest, SidecarsGetTheVariablesThatDoNotGrowWithTheJob) {
+  api::Json pod_template = testing::Template("mine");
   pod_template["spec"]["containers"].push_back({{"name", "sidecar"}, {"image", "s"}});
   pod_template["spec"]["initContainers"] = {{{"name", "init"}, {"image", "i"}}};
   const Object pod = Pod(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
-  for (const Object& container : pod["spec"]["containers"]) {
-    EXPECT_NE(EnvEntry(container, "TF_CONFIG"), nullptr);
+  const Object& containers = pod["spec"]["containers"];
+  for (const Object& container : containers) {
+    for (const char* name : {"LOCKSTEP_INDEX", "RANK", "JAX_PROCESS_ID"}) {
+      EXPECT_NE(EnvEntry(container, name), nullptr) << name;
+    }
   }
+  EXPECT_NE(EnvEntry(containers[0], "TF_CONFIG"), nullptr);
+  EXPECT_EQ(EnvEntry(containers[1], "TF_CONFIG"), nullptr);
   EXPECT_FALSE(pod["spec"]["initContainers"][0].contains("env"));
+}
+
+// 1,024 layers with long names beside 255 containers once made a pod of 75 MB.
+TEST(BuildPodTest, OnlyTheMainContainerGetsTheBundledTrainersConfiguration) {
+  api::Json pod_template = {{"spec", {{"containers", api::Json::array()}}}};
+  for (int i = 0; i < 255; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    pod_template["spec"]["containers"].push_back({{"name", name}, {"image", "x"}});
+  }
+  pod_template["spec"]["containers"].push_back({{"name", "trainer"}});
+  const std::string name(80, 'x');
+  const auto job = Job("j").Workers(1).Training().With([&](api::TrainingJob& made) {
+    made.spec.training->model = {
+        .name = "", .layers = std::vector(1024, api::Json{{"type", "ReLU"}, {"name", name}})};
+    made.spec.replica_specs.at(Role::kWorker).tmpl = pod_template;
+  });
+  const Object pod = Pod(job);
+  const Object& containers = pod["spec"]["containers"];
+  for (const char* variable : {"LOCKSTEP_CONFIG", "LOCKSTEP_STRATEGY", "TF_CONFIG"}) {
+    EXPECT_NE(EnvEntry(containers[255], variable), nullptr) << variable;
+    EXPECT_EQ(EnvEntry(containers[0], variable), nullptr) << variable;
+  }
+  EXPECT_NE(EnvEntry(containers[0], "LOCKSTEP_INDEX"), nullptr);
+  EXPECT_LT(pod.dump().size(), 300'000U);
 }
 
 TEST(BuildPodTest, AMainContainerIsNotedUnlessItsNameSaysSo) {
@@ -111,6 +140,15 @@ TEST(BuildPodTest, TheUsersVariableWinsAndIsNamed) {
   EXPECT_EQ(EnvEntry(container, "TF_CONFIG")->at("value"), "mine");
   EXPECT_EQ(container["env"].back()["name"], "OTHER");  // after ours, which it refers to
   EXPECT_THAT(OverriddenEnv(job.BuildWithDefaults()), ::testing::ElementsAre("TF_CONFIG"));
+}
+
+TEST(BuildPodTest, AVariableThatASidecarWouldNotGetIsNotOverridden) {
+  api::Json pod_template = testing::Template("mine");
+  pod_template["spec"]["containers"].push_back(
+      {{"name", "sidecar"},
+       {"env", {{{"name", "TF_CONFIG"}, {"value", "x"}}, {{"name", "RANK"}, {"value", "x"}}}}});
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  EXPECT_THAT(OverriddenEnv(job.BuildWithDefaults()), ::testing::ElementsAre("RANK"));
 }
 
 TEST(BuildPodTest, OwnImagesGetNoTrainerDefaults) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <condition_variable>
+#include <mutex>
+
 #include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
 #include "tests/operator/controller/world.h"
@@ -40,6 +43,50 @@ TEST(ReconcilerTest, AJobOfFourPodsCostsNoMoreWritesThanItMust) {
   EXPECT_EQ(Writes(world, "update-status", "TrainingJob"), 3);
   EXPECT_THAT(world.EventReasons(), ElementsAre("Running", "Succeeded"));
   EXPECT_THAT(world.client.writes(), SizeIs(1 + 1 + 4 + 3 + 2));  // and the job itself
+}
+
+// What all creates under way take of memory is bounded by this, whatever a tenant's template holds.
+TEST(ReconcilerTest, LargePodsAreMadeOneAtATime) {
+  api::Json pod_template = testing::Template("mine");
+  pod_template["spec"]["containers"][0]["args"] = {std::string(250'000, 'x')};
+  World world(Job("j").Workers(4).PodTemplate(api::Role::kWorker, pod_template).Build(),
+              {.parallel_calls = 4});
+  std::mutex mutex;
+  std::condition_variable changed;
+  int begun = 0;
+  bool together = false;
+  world.client.SetBefore([&](const FakeClient::Call& call) {
+    if (call.verb != "create" || call.kind != "Pod") return absl::OkStatus();
+    std::unique_lock lock(mutex);
+    const int own = ++begun;
+    changed.notify_all();
+    // Only another thread's create, while this one is under way, ends the wait.
+    if (changed.wait_for(lock, milliseconds(100), [&] { return begun > own; })) together = true;
+    return absl::OkStatus();
+  });
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(4));
+  EXPECT_FALSE(together);
+}
+
+TEST(ReconcilerTest, OfADeletedJobNoEventIsRemembered) {
+  World world(Job("j").Workers(1).Build());
+  world.Settle();
+  kube::Identity job;
+  job.key = world.key;
+  job.uid = world.Job()->metadata.uid;
+  const auto record = [&] {
+    world.events().Record(kTrainingJobKind, job, kube::EventType::kNormal, "Reason", "Action", "x");
+  };
+  record();
+  const int before = Writes(world, "create", "Event");
+  record();
+  EXPECT_EQ(Writes(world, "create", "Event"), before) << "it counts up the first";
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, job.uid).ok());
+  world.SyncAll();
+  ASSERT_TRUE(world.Reconcile().ok());
+  record();
+  EXPECT_EQ(Writes(world, "create", "Event"), before + 1);
 }
 
 TEST(ReconcilerTest, AWorkersSuccessIsWrittenBeforeItsPodCanGo) {

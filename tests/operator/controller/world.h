@@ -129,6 +129,7 @@ class World {
     });
   }
 
+  kube::EventRecorder& events() { return *events_; }
   std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }
   std::optional<api::TrainingJob> Job() {
     const auto object = client.Get(controller::kTrainingJobKind, key);

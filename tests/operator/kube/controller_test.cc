@@ -46,6 +46,19 @@ TEST_F(ControllerTest, ADurationBringsTheKeyBackThen) {
   EXPECT_EQ(queue.Stats().next_due, seconds(30));
 }
 
+// As of an object with a deadline in 68 years that has been deleted.
+TEST_F(ControllerTest, ALookThatAsksForNoOtherDropsTheDelayOfAnEarlierOne) {
+  std::optional<Duration> next = std::chrono::years(68);
+  Controller controller("test", queue, [&](const Key&) -> Result { return next; });
+  queue.Add(kGood);
+  EXPECT_TRUE(controller.ProcessOne());
+  EXPECT_EQ(queue.Stats().delayed, 1U);
+  next = std::nullopt;
+  queue.Add(kGood);
+  EXPECT_TRUE(controller.ProcessOne());
+  EXPECT_EQ(queue.Stats().delayed, 0U);
+}
+
 TEST_F(ControllerTest, ABrokenInvariantOfOneKeyDoesNotStopTheOthers) {
   bool good = false;
   Controller controller("test", queue, [&](const Key& key) -> Result {

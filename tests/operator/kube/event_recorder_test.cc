@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
@@ -15,6 +16,7 @@ using testing::FakeClock;
 struct EventRecorderTest : ::testing::Test {
   void Record(const std::string& note) {
     recorder.Record(kPodKind, pod, EventType::kWarning, "Failed", "Start", note);
+    clock.Advance(std::chrono::microseconds(1));  // names hold the time
   }
   std::vector<Object> Events() { return client.Objects(kEventKind); }
 
@@ -69,6 +71,38 @@ TEST_F(EventRecorderTest, ALongNoteIsCutBetweenCharacters) {
   const std::string kept = Events().front().at("note");
   EXPECT_EQ(kept.size(), 1023U);
   EXPECT_TRUE(note.starts_with(kept));
+}
+
+// What a tenant's objects are said to be wrong in is as long as he wants.
+TEST_F(EventRecorderTest, OfALongNoteOnlyADigestIsKept) {
+  constexpr int kNotes = 400;
+  constexpr std::size_t kLong = 16'384;
+  const std::size_t before = mallinfo2().uordblks;
+  for (int i = 0; i < kNotes; ++i) Record(std::to_string(i) + std::string(kLong, 'x'));
+  const std::size_t after = mallinfo2().uordblks;
+  // FakeClient keeps the events, whose notes are cut, and so half of this.
+  EXPECT_LT(after - std::min(before, after), kNotes * kLong);
+  Record("7" + std::string(kLong, 'x'));
+  EXPECT_EQ(client.Count("create", "Event"), kNotes);
+}
+
+TEST_F(EventRecorderTest, ManyEventsOfOneNamespaceLeaveTheLatestKnown) {
+  constexpr int kMany = 600;
+  for (int i = 0; i < kMany; ++i) Record(std::to_string(i));
+  Record(std::to_string(kMany - 1));
+  EXPECT_EQ(client.Count("create", "Event"), kMany);
+  Record("0");
+  EXPECT_EQ(client.Count("create", "Event"), kMany + 1) << "a new Event: the first is not known";
+}
+
+TEST_F(EventRecorderTest, OfAnObjectThatIsGoneNothingIsKnown) {
+  Record("it broke");
+  recorder.Forget("another");
+  Record("it broke");
+  EXPECT_EQ(client.Count("create", "Event"), 1);
+  recorder.Forget(pod.uid);
+  Record("it broke");
+  EXPECT_EQ(client.Count("create", "Event"), 2);
 }
 
 TEST_F(EventRecorderTest, AFailureStaysInside) {

@@ -117,6 +117,21 @@ TEST_F(WorkQueueTest, FailuresMakeAKeyWaitLongerUntilItIsForgotten) {
   EXPECT_EQ(queue.Stats().next_due, seconds(1));
 }
 
+TEST_F(WorkQueueTest, AForgottenKeyWaitsForNothing) {
+  queue.AddAfter(kA, std::chrono::years(68));
+  queue.AddAfter(kB, seconds(5));
+  queue.Forget(kA);
+  EXPECT_EQ(queue.Stats().delayed, 1U);
+  EXPECT_EQ(queue.Stats().next_due, seconds(5));
+  queue.Forget(kB);
+  EXPECT_EQ(queue.Stats().next_due, std::nullopt);
+  clock.Advance(seconds(5));
+  EXPECT_EQ(queue.TryGet(), std::nullopt);
+  queue.Add(kA);
+  queue.Forget(kA);
+  EXPECT_EQ(queue.TryGet(), kA) << "it was due";
+}
+
 TEST_F(WorkQueueTest, ShutDownWakesWaitersAndDropsAdds) {
   std::vector<std::jthread> waiters;
   std::atomic<int> woken{0};

@@ -39,6 +39,10 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     padding_ = std::move(padding);
   }
+  void SetNonce(std::string nonce) {
+    const std::lock_guard lock(mutex_);
+    nonce_ = std::move(nonce);
+  }
   void SetProgress(std::function<void(proto::TrainerProgress&)> change) {
     const std::lock_guard lock(mutex_);
     changed_ = std::move(change);
@@ -78,6 +82,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     response->mutable_progress()->set_accuracy(0.5);
     for (const std::string& member : missing_) response->add_missing_members(member);
     response->set_job(padding_);
+    response->set_nonce(nonce_);
     changed_(*response->mutable_progress());
     return grpc::Status::OK;
   }
@@ -91,7 +96,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   int questions_ = 0;
   bool held_ = false;
   std::vector<std::string> missing_;
-  std::string padding_;
+  std::string padding_, nonce_;
   std::function<void(proto::TrainerProgress&)> changed_ = [](proto::TrainerProgress&) {};
   std::unique_ptr<grpc::Server> server_;
 };
@@ -209,6 +214,29 @@ TEST(ProgressPollerTest, NoMoreAreAskedAtATimeThanIsAllowedAndEverybodyInTurn) {
     poller.Latest({std::to_string(i), "127.0.0.1", trainers.back()->Target().port});
   }
   for (const auto& trainer : trainers) EXPECT_TRUE(trainer->WaitForQuestions(3));
+}
+
+// Of a program in a trainer's place.
+TEST(ProgressPollerTest, NamesThatAreNoReplicasAreNotKept) {
+  FakeTrainer trainer("uid");
+  std::vector<std::string> members(20'000, "");
+  members.push_back("worker-1");
+  trainer.SetMissing(members);
+  trainer.SetStep(7);
+  ProgressPoller poller(Often());
+  ASSERT_TRUE(WaitForStep(poller, trainer, 7).has_value());
+  EXPECT_EQ(poller.Group("uid").missing, std::vector<std::string>{"worker-1"});
+}
+
+TEST(ProgressPollerTest, AnAnswerWithALongNonceIsNoReport) {
+  FakeTrainer trainer("uid");
+  trainer.SetStep(7);
+  ProgressPoller poller(Often());
+  ASSERT_TRUE(WaitForStep(poller, trainer, 7).has_value());
+  trainer.SetNonce(std::string(10'000, 'x'));
+  trainer.SetStep(8);
+  ASSERT_TRUE(trainer.WaitForQuestions(trainer.questions() + 3));
+  EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
 }
 
 TEST(ProgressPollerTest, SaysWhoIsMissingAndThatALeaderHasFallenSilent) {

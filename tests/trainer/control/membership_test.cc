@@ -98,6 +98,15 @@ TEST_F(RosterTest, AGenerationStartsWhenTheLastMemberIsThere) {
   EXPECT_THAT(roster_.Missing(), IsEmpty());
 }
 
+// All of them would be more than the operator reads of an answer.
+TEST(RosterOfManyTest, TheFirst256MissingAreNamed) {
+  RosterConfig config = TwoWorkers();
+  for (int i = 2; i < 3000; ++i) config.slots.push_back({"worker", i, 0});
+  const std::vector<std::string> missing = Roster(std::move(config)).Missing();
+  ASSERT_EQ(missing.size(), 256U);
+  EXPECT_EQ(missing.back(), "worker 255");
+}
+
 TEST_F(RosterTest, NumbersGoOnAboveWhatMembersHaveSeenOfAnEarlierLeader) {
   Arrive(1, JoinOf(0));
   proto::Join survivor = JoinOf(1);
