@@ -125,9 +125,18 @@ void FieldReader::Read(const Json& json, const std::string& path, Json& value) {
 }
 
 void FieldReader::Read(const Json& json, const std::string& path, SharedJson& value) {
-  Json read = *value;
-  Read(json, path, read);
-  value = std::move(read);
+  if (!json.is_object()) return Fault(path, json, "an object");
+  value = Json(json);
+}
+
+void FieldReader::Read(const Json& json, const std::string& path, SharedJson& value,
+                       ListOfObjects /*bounds*/) {
+  if (!json.is_array()) return Fault(path, json, "a list");
+  const std::size_t before = errors_->size();
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_object()) Fault(fmt::format("{}[{}]", path, i), json[i], "an object");
+  }
+  if (errors_->size() == before) value = Json(json);
 }
 
 void FieldReader::Read(const Json& json, const std::string& path,

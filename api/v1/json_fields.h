@@ -54,6 +54,9 @@ constexpr RealRange NotBelow(double min) {
   return {min, std::numeric_limits<double>::max()};
 }
 
+// Of JSON that is held as it is.
+struct ListOfObjects {};
+
 enum class UnknownFields {
   kRefuse,
   kIgnore,
@@ -94,6 +97,7 @@ class FieldReader {
   void Read(const Json& json, const std::string& path, Time& value);
   void Read(const Json& json, const std::string& path, Json& value);        // any object
   void Read(const Json& json, const std::string& path, SharedJson& value);  // any object, too
+  void Read(const Json& json, const std::string& path, SharedJson& value, ListOfObjects bounds);
   void Read(const Json& json, const std::string& path, std::map<std::string, std::string>& value);
   std::optional<std::int64_t> ReadInteger(const Json& json, const std::string& path,
                                           IntegerRange range);

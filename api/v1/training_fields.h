@@ -25,7 +25,7 @@ void Fields(auto& visit, Like<StrategySpec> auto& strategy) {
 
 void Fields(auto& visit, Like<ModelSpec> auto& model) {
   visit.Field("name", model.name);
-  visit.Field("layers", model.layers);
+  visit.Field("layers", model.layers, ListOfObjects());
 }
 
 void Fields(auto& visit, Like<SyntheticSpec> auto& synthetic) {

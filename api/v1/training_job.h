@@ -68,8 +68,8 @@ struct StrategySpec {
 };
 
 struct ModelSpec {
-  std::string name;          // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
-  std::vector<Json> layers;  // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
+  std::string name;                   // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
+  SharedJson layers = Json::array();  // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
   bool operator==(const ModelSpec&) const = default;
 };
 

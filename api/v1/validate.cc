@@ -130,6 +130,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   Errors errors;
   ValidateNames(job, errors);
   ValidateReplicas(job, errors);
+  ValidateSize(job.spec, errors);
   ValidateTemplates(job, errors);
   ValidateEnvironment(job, errors);
   ValidateStrategy(job.spec, errors);

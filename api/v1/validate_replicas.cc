@@ -18,9 +18,10 @@ namespace {
 using Errors = std::vector<FieldError>;
 
 constexpr std::size_t kLongestLabel = 63;  // of a DNS name, and so of a pod's hostname
-// Of a pod template: the operator holds those of all jobs, and puts them into each of their pods.
-constexpr std::size_t kMostTemplateValues = 16'384;
-constexpr std::size_t kLongestTemplate = 256U << 10U;  // bytes of text
+// Of what a job may hold any amount of: the operator holds that of all jobs as text, and parses a
+// job's whenever it looks at it. A value takes up to a hundred bytes then.
+constexpr std::size_t kMostValues = 16'384;
+constexpr std::size_t kLongestJson = 256U << 10U;  // bytes
 // As in the schema. Each gets the variables that sidecars get, 2 KB of them.
 constexpr std::size_t kMostContainers = 256;
 // Bytes of LOCKSTEP_CONFIG: Linux starts no program with a variable that is longer than 128 KiB,
@@ -114,32 +115,11 @@ void ValidateContainer(const Json& container, const std::string& path, std::set<
   }
 }
 
-struct Size {
-  std::size_t values = 0, bytes = 0;  // bytes: of texts and of members' names
-};
-
-void AddSize(const Json& json, Size& size) {
-  ++size.values;
-  if (json.is_string()) size.bytes += json.get_ref<const std::string&>().size();
-  if (!json.is_structured()) return;
-  for (auto member = json.begin(); member != json.end(); ++member) {
-    if (json.is_object()) size.bytes += member.key().size();
-    AddSize(*member, size);
-  }
-}
-
-void ValidateSize(const Json& tmpl, const std::string& path, Errors& errors) {
-  Size size;
-  AddSize(tmpl, size);
-  if (size.values > kMostTemplateValues) {
-    errors.push_back({path, fmt::format("found {} values, expected at most {}", size.values,
-                                        kMostTemplateValues)});
-  }
-  if (size.bytes > kLongestTemplate) {
-    errors.push_back(
-        {path, fmt::format("found {} bytes of text, expected at most {}: files belong in a volume",
-                           size.bytes, kLongestTemplate)});
-  }
+std::size_t CountValues(const Json& json) {
+  std::size_t count = 1;
+  if (!json.is_structured()) return count;
+  for (const Json& member : json) count += CountValues(member);
+  return count;
 }
 
 void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_containers,
@@ -232,10 +212,31 @@ void ValidateEnvironment(const TrainingJob& job, Errors& errors) {
                                                  size, kLongestConfig)});
 }
 
+void ValidateSize(const TrainingJobSpec& spec, Errors& errors) {
+  std::size_t values = 0, bytes = 0;
+  const auto add = [&](const Json& json) {
+    values += CountValues(json);
+    bytes += json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace).size();
+  };
+  for (const auto& [role, replicas] : spec.replica_specs) add(*replicas.tmpl);
+  if (spec.training) add(TrainingSpecToJson(*spec.training));
+  if (spec.run_policy.scheduling_policy) add(spec.run_policy.scheduling_policy->min_resources);
+  const std::string_view where = "in the pod templates, training and minResources together";
+  if (values > kMostValues) {
+    errors.push_back({"spec", fmt::format("found {} values {}, expected at most {}", values, where,
+                                          kMostValues)});
+  }
+  if (bytes > kLongestJson) {
+    errors.push_back(
+        {"spec", fmt::format("found {} bytes of JSON {}, expected at most {}: files belong in a "
+                             "volume",
+                             bytes, where, kLongestJson)});
+  }
+}
+
 void ValidateTemplates(const TrainingJob& job, Errors& errors) {
   for (const auto& [role, replicas] : job.spec.replica_specs) {
     const std::string path = RolePath(role) + ".template";
-    ValidateSize(*replicas.tmpl, path, errors);
     ValidateTemplate(*replicas.tmpl, path, UsesBundledTrainer(job), errors);
   }
 }

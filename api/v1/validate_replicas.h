@@ -1,4 +1,4 @@
-// The parts of Validate that concern names, roles and pod templates.
+// The parts of Validate that concern names, roles, pod templates and size.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,8 @@ void ValidateNames(const TrainingJob& job, std::vector<FieldError>& errors);
 void ValidateReplicas(const TrainingJob& job, std::vector<FieldError>& errors);
 // Of the variables that the operator writes.
 void ValidateEnvironment(const TrainingJob& job, std::vector<FieldError>& errors);
+// How much of a job is held: of templates, `training` and minResources.
+void ValidateSize(const TrainingJobSpec& spec, std::vector<FieldError>& errors);
 void ValidateTemplates(const TrainingJob& job, std::vector<FieldError>& errors);
 
 }  // namespace lockstep::api

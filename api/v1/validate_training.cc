@@ -64,11 +64,11 @@ bool IsExtent(const Json& value) {
 }
 
 // A schema has no type for them, so they may hold anything.
-void ValidateExtents(const ModelSpec& model, Section& section) {
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+void ValidateExtents(const Json& layers, Section& section) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
     for (const char* name : {"kernelSize", "poolSize", "strides"}) {
-      const auto found = model.layers[i].find(name);
-      if (found == model.layers[i].end() || found->is_null() || IsExtent(*found)) continue;
+      const auto found = layers[i].find(name);
+      if (found == layers[i].end() || found->is_null() || IsExtent(*found)) continue;
       section.Fault(fmt::format("model.layers[{}].{}", i, name),
                     "expected an integer of at least 1, or a list of two, height and width");
     }
@@ -76,13 +76,13 @@ void ValidateExtents(const ModelSpec& model, Section& section) {
 }
 
 void ValidateModel(const ModelSpec& model, Section& section) {
-  ValidateExtents(model, section);
-  section.ExactlyOne("model", "name", !model.name.empty(), "layers", !model.layers.empty());
+  const Json& layers = *model.layers;
+  ValidateExtents(layers, section);
+  section.ExactlyOne("model", "name", !model.name.empty(), "layers", !layers.empty());
   if (!model.name.empty()) section.OneOf("model.name", model.name, kModelNames);
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const Json& layer = model.layers[i];
-    const auto type = layer.find("type");
-    if (type != layer.end() && type->is_string()) continue;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto type = layers[i].find("type");
+    if (type != layers[i].end() && type->is_string()) continue;
     section.Fault(fmt::format("model.layers[{}].type", i),
                   "found none, expected a layer's name, such as \"Dense\"");
   }

@@ -49,6 +49,7 @@ absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const StatusOptions& options
                               client.List(controller::kTrainingJobKind, list));
     for (const kube::Object& object : page.items) jobs.push_back(ReadJob(object));
     list.continue_token = page.continue_token;
+    if (page.next_limit > 0) list.limit = page.next_limit;
   } while (!list.continue_token.empty());
   std::ranges::sort(jobs, {}, [](const api::TrainingJob& job) {
     return std::tuple(job.metadata.namespace_name, job.metadata.name);

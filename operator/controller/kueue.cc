@@ -139,11 +139,13 @@ std::string WorkloadShape(const api::TrainingJob& job) {
 }
 
 std::string TemplatesHash(const api::TrainingJob& job) {
-  std::string text;
+  std::uint64_t digest = kEmptyDigest;
   for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (spec.replicas > 0) text += fmt::format("{}={}\n", api::RoleName(role), spec.tmpl->dump());
+    if (spec.replicas == 0) continue;
+    digest = Digest(fmt::format("{}=", api::RoleName(role)), digest);
+    digest = Digest("\n", Digest(*spec.tmpl.Text(), digest));
   }
-  return fmt::format("{:016x}", Digest(text));
+  return fmt::format("{:016x}", digest);
 }
 
 Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,

@@ -28,12 +28,15 @@ std::string ClusterShape(const api::TrainingJob& job) {
 }
 
 std::string SpecHash(const api::TrainingJob& job, api::Role role) {
-  std::string text;
+  std::uint64_t digest = kEmptyDigest;
   const auto spec = job.spec.replica_specs.find(role);
-  if (spec != job.spec.replica_specs.end()) text = spec->second.tmpl->dump();
-  if (job.spec.training) text += '\n' + api::TrainingSpecToJson(*job.spec.training).dump();
-  if (job.spec.strategy) text += '\n' + api::StrategySpecToJson(*job.spec.strategy).dump();
-  return fmt::format("{:016x}", Digest(text));
+  if (spec != job.spec.replica_specs.end()) digest = Digest(*spec->second.tmpl.Text());
+  const auto add = [&digest](const api::Json& json) {
+    digest = Digest('\n' + json.dump(), digest);
+  };
+  if (job.spec.training) add(api::TrainingSpecToJson(*job.spec.training));
+  if (job.spec.strategy) add(api::StrategySpecToJson(*job.spec.strategy));
+  return fmt::format("{:016x}", digest);
 }
 
 }  // namespace lockstep::controller

@@ -105,6 +105,20 @@ void TrimMetadata(api::ObjectMeta& metadata) {
                 [](const auto& label) { return !label.first.starts_with(kKueuePrefix); });
 }
 
+// Held as text, a job takes about as much memory as it does on the wire.
+void PackSpec(api::TrainingJobSpec& spec) {
+  for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = replicas.tmpl.Packed();
+  if (spec.training) spec.training->model.layers = spec.training->model.layers.Packed();
+}
+
+// No pods are made of an invalid job, and it may be invalid because it is too large to be held.
+// That there is `training` still decides what is done about its pods.
+void TrimSpec(api::TrainingJobSpec& spec) {
+  for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = {};
+  if (spec.training) spec.training.emplace();
+  spec.run_policy.scheduling_policy.reset();
+}
+
 }  // namespace
 
 ObservedJob ObserveJob(const Object& object) {
@@ -119,10 +133,12 @@ ObservedJob ObserveJob(const Object& object) {
   }
   TrimMetadata(observed.job.metadata);
   observed.owned_metadata = HeldMetadata(object);
-  if (valid.ok()) return observed;
-  observed.invalid = Shortened(std::string(valid.message()), kLongestFault, " …");
-  // No pods are made of it, and it may be invalid because they are too large to be held.
-  for (auto& [role, replicas] : observed.job.spec.replica_specs) replicas.tmpl = {};
+  if (valid.ok()) {
+    PackSpec(observed.job.spec);
+  } else {
+    observed.invalid = Shortened(std::string(valid.message()), kLongestFault, " …");
+    TrimSpec(observed.job.spec);
+  }
   return observed;
 }
 

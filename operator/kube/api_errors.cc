@@ -4,12 +4,14 @@
 
 #include <string_view>
 
+#include "absl/strings/cord.h"
 #include "api/base/shorten.h"
 #include "operator/kube/object_json.h"
 
 namespace lockstep::kube {
 namespace {
 
+constexpr char kContinuation[] = "lockstep/continue";
 constexpr std::size_t kQuoted = 512;  // bytes of an answer that is no Status
 
 // True of `Pod "a" is invalid: …`, as apimachinery's NewInvalid has it. Admission gives the same
@@ -81,8 +83,11 @@ absl::Status ErrorOf(const std::string& what, const Object& status) {
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   if (const auto status = ParseObject(response.body);
       status.ok() && TextMember(*status, "kind") == "Status") {
-    return Make(what, response.status, TextMember(*status, "reason"),
-                TextMember(*status, "message"));
+    absl::Status error =
+        Make(what, response.status, TextMember(*status, "reason"), TextMember(*status, "message"));
+    const std::string token = TextMember(Member(*status, "metadata"), "continue");
+    if (!token.empty()) error.SetPayload(kContinuation, absl::Cord(token));
+    return error;
   }
   if (response.status >= 300 && response.status < 400) {
     return Make(what, response.status, "", "the server redirects, which is not followed");
@@ -90,6 +95,13 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   const std::string answer =
       response.body.empty() ? "an empty answer" : Shortened(response.body, kQuoted);
   return Make(what, response.status, "", answer);
+}
+
+std::optional<std::string> ContinuationOf(const absl::Status& error) {
+  if (!absl::IsOutOfRange(error)) return std::nullopt;
+  const auto token = error.GetPayload(kContinuation);
+  if (!token) return std::nullopt;
+  return std::string(*token);
 }
 
 }  // namespace lockstep::kube

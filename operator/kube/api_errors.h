@@ -1,6 +1,7 @@
 // What an API server's refusals mean to our callers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,9 @@ absl::Status ErrorOf(const std::string& what, const Object& status);
 
 // Of an answer that is no success; its body is a metav1.Status or anything.
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response);
+// Of a page's refusal because the server has forgotten the list's version: the token with which it
+// goes on at the present one. Nothing: there is none.
+std::optional<std::string> ContinuationOf(const absl::Status& error);
 
 // True of an ErrorOf that says that a ResourceQuota of the namespace has no room for the object.
 // The API server gives it the code and the reason of a missing right; only its words tell them

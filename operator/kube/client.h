@@ -17,6 +17,8 @@ struct Page {
   std::vector<Object> items;
   std::string resource_version;  // of the list: where a watch goes on
   std::string continue_token;    // empty: the last page
+  // How many objects of such a size the next page may have; 0: no other number than this one.
+  int next_limit = 0;
 };
 
 struct WatchEvent {
@@ -43,8 +45,8 @@ struct WatchOptions {
 
 // Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read
 // again), OutOfRange (410: list again), InvalidArgument (422 of validation: the same object will be
-// refused again), FailedPrecondition (400, other 422s and more: admission refuses it, or the request
-// is not understood), PermissionDenied (403), Unauthenticated (401), ResourceExhausted
+// refused again), FailedPrecondition (400, other 422s and more: admission refuses it, or the
+// request is not understood), PermissionDenied (403), Unauthenticated (401), ResourceExhausted
 // (429), Unavailable (5xx, no connection), DeadlineExceeded. The message names verb, resource and
 // object.
 class Client {
@@ -56,6 +58,9 @@ class Client {
   virtual absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) {
     return Get(kind, key);
   }
+  // A list that takes longer than the server remembers its version goes on with what there is by
+  // then, and its later pages have a later version. What has changed meanwhile is told by a watch
+  // from the version of the first page.
   virtual absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) = 0;
   // Blocks until `stop`, the end of the stream (Ok) or a failure; OutOfRange means: list again.
   virtual absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,

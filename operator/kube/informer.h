@@ -113,6 +113,14 @@ class Informer final : public AnyInformer {
     }
 
     void OnEvent(WatchEvent event, const std::string& version) override {
+      Apply(std::move(event), version);
+      informer.store_.SetResourceVersion(scope, version);
+    }
+
+    void Apply(WatchEvent event, const std::string& version) {
+      if (event.type == WatchEvent::Type::kBookmark) return;
+      const auto known = informer.store_.Find(KeyOf(event.object));
+      if (known && IsOlderVersion(version, known->resource_version)) return;
       switch (event.type) {
         case WatchEvent::Type::kBookmark:
           break;
@@ -124,7 +132,6 @@ class Informer final : public AnyInformer {
           if (const Ptr read = informer.Read(std::move(event.object))) informer.Upsert(read);
           break;
       }
-      informer.store_.SetResourceVersion(scope, version);
     }
 
     std::string Version() const override { return informer.store_.resource_version(scope); }

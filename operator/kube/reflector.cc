@@ -1,5 +1,6 @@
 #include "operator/kube/reflector.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -8,9 +9,18 @@
 #include "operator/kube/store.h"
 
 namespace lockstep::kube {
+namespace {
+
+constexpr int kMostTriesOfAPage = 10;  // then a list begins again
+
+}  // namespace
 
 Reflector::Reflector(Client& client, Kind kind, ReflectorOptions options, ReflectorSink& sink)
-    : client_(client), kind_(std::move(kind)), options_(std::move(options)), sink_(sink) {}
+    : client_(client),
+      kind_(std::move(kind)),
+      options_(std::move(options)),
+      sink_(sink),
+      limit_(options_.page_size) {}
 
 Reflector::~Reflector() {
   Stop();
@@ -79,21 +89,31 @@ void Reflector::NoteEnd(const absl::Status& status) {
 }
 
 absl::Status Reflector::ListAll(const std::stop_token& stop) {
-  ListOptions list{.namespace_name = options_.namespace_name,
-                   .label_selector = options_.label_selector,
-                   .limit = options_.page_size,
-                   .continue_token = "",
-                   .keep = options_.keep ? &*options_.keep : nullptr};
-  std::string version;
-  sink_.OnListBegin();
+  if (!listing_) {
+    sink_.OnListBegin();
+    listing_.emplace();
+  }
   do {
     if (stop.stop_requested()) return absl::CancelledError("stopped");
-    LOCKSTEP_ASSIGN_OR_RETURN(Page page, client_.List(kind_, list));
-    sink_.OnPage(std::move(page.items));
-    version = std::move(page.resource_version);
-    list.continue_token = std::move(page.continue_token);
-  } while (!list.continue_token.empty());
-  sink_.OnListEnd(version);
+    absl::StatusOr<Page> page =
+        client_.List(kind_, {.namespace_name = options_.namespace_name,
+                             .label_selector = options_.label_selector,
+                             .limit = limit_,
+                             .continue_token = listing_->continue_token,
+                             .keep = options_.keep ? &*options_.keep : nullptr});
+    if (!page.ok()) {
+      NoteFailedPage(page.status());
+      return page.status();
+    }
+    listing_->failures = 0;
+    if (page->next_limit > 0) limit_ = std::min(page->next_limit, options_.page_size);
+    // Of the first page: see Client::List.
+    if (listing_->version.empty()) listing_->version = std::move(page->resource_version);
+    listing_->continue_token = std::move(page->continue_token);
+    sink_.OnPage(std::move(page->items));
+  } while (!listing_->continue_token.empty());
+  sink_.OnListEnd(listing_->version);
+  listing_.reset();
   must_list_ = false;
   if (synced_) return absl::OkStatus();
   {
@@ -103,6 +123,14 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
   wake_.notify_all();
   sink_.OnSynced();
   return absl::OkStatus();
+}
+
+void Reflector::NoteFailedPage(const absl::Status& status) {
+  // The server may not manage as many in time.
+  if (absl::IsDeadlineExceeded(status)) limit_ = std::max(1, limit_ / 2);
+  const bool may_pass = absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status) ||
+                        absl::IsResourceExhausted(status);
+  if (!may_pass || ++listing_->failures == kMostTriesOfAPage) listing_.reset();
 }
 
 absl::Status Reflector::WatchOnce(std::stop_token stop) {

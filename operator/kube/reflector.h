@@ -20,13 +20,14 @@ namespace lockstep::kube {
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
-  // A list: begun (again, if one broke off), in pages, and whole at `version`.
+  // A list: begun (again, if one could not go on), in pages, and whole at `version`. Objects may be
+  // newer than that; what has changed since comes as events.
   virtual void OnListBegin() = 0;
   virtual void OnPage(std::vector<Object> items) = 0;
   virtual void OnListEnd(const std::string& version) = 0;
   // The first list has been taken in: HasSynced.
   virtual void OnSynced() = 0;
-  // An event that is newer than all before.
+  // An event that is newer than all before, though not than each object of the list.
   virtual void OnEvent(WatchEvent event, const std::string& version) = 0;
   // Of the list and of what came since.
   virtual std::string Version() const = 0;
@@ -65,6 +66,7 @@ class Reflector {
  private:
   void Run(std::stop_token stop);
   absl::Status ListAll(const std::stop_token& stop);
+  void NoteFailedPage(const absl::Status& status);
   absl::Status WatchOnce(std::stop_token stop);
   void OnEvent(WatchEvent event);
   void NoteEnd(const absl::Status& status);
@@ -73,6 +75,14 @@ class Reflector {
   const Kind kind_;
   const ReflectorOptions options_;
   ReflectorSink& sink_;
+  // A list under way. It goes on where a failure has stopped it: one of very many or very large
+  // objects might never end if it began again each time.
+  struct Listing {
+    std::string continue_token, version;
+    int failures = 0;  // of one page, in a row
+  };
+  std::optional<Listing> listing_;  // of the thread
+  int limit_;               // of the thread: objects in a page, as many as could be read lately
   bool must_list_ = true;   // of the thread
   bool saw_event_ = false;  // of the thread: the watch made headway
   std::atomic<bool> synced_{false};

@@ -163,9 +163,16 @@ class ApiServerClient final : public RestClient {
   // A success, or one that is too long to be read; waits and tries again where the server asks for
   // it.
   absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
-  // A page of at most `limit` objects, if it is not too long to be read.
-  absl::StatusOr<std::optional<Object>> ReadPage(const std::string& what, const Kind& kind,
-                                                 const ListOptions& options, int limit);
+  struct ListAnswer {
+    Object list;
+    std::size_t bytes = 0;
+  };
+  // Nothing if the page is too long to be read.
+  absl::StatusOr<std::optional<ListAnswer>> ReadPage(const std::string& what, const Kind& kind,
+                                                     const ListOptions& options);
+  // Of as many objects as can be read; `options` says which those were.
+  absl::StatusOr<ListAnswer> ReadPageThatFits(const std::string& what, const Kind& kind,
+                                              ListOptions& options);
   absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline);
   // Ok at the end of a 200's body.
   absl::Status StreamTo(const std::string& what, HttpRequest request, const std::stop_token& stop,
@@ -209,37 +216,55 @@ absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, Http
   }
 }
 
-absl::StatusOr<std::optional<Object>> ApiServerClient::ReadPage(const std::string& what,
-                                                                const Kind& kind,
-                                                                const ListOptions& options,
-                                                                int limit) {
-  const std::string query = Query({{"limit", limit > 0 ? std::to_string(limit) : ""},
-                                   {"continue", options.continue_token},
-                                   {"labelSelector", options.label_selector}});
+absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::ReadPage(
+    const std::string& what, const Kind& kind, const ListOptions& options) {
+  const std::string query =
+      Query({{"limit", options.limit > 0 ? std::to_string(options.limit) : ""},
+             {"continue", options.continue_token},
+             {"labelSelector", options.label_selector}});
   HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
-  if (limit > 1) request.most_bytes = options_.longest_page;  // one object is read in any case
+  // One object is read in any case.
+  if (options.limit > 1) request.most_bytes = options_.longest_page;
   LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
-  if (answer.too_long) return std::optional<Object>();
+  if (answer.too_long) return std::nullopt;
   absl::StatusOr<Object> list = ParseObject(answer.body, "items", options.keep);
   if (!list.ok()) return absl::InternalError(Annotate(what, list.status()).message());
-  return std::optional(*std::move(list));
+  return ListAnswer{*std::move(list), answer.body.size()};
+}
+
+absl::StatusOr<ApiServerClient::ListAnswer> ApiServerClient::ReadPageThatFits(
+    const std::string& what, const Kind& kind, ListOptions& options) {
+  bool expired = false;
+  while (true) {
+    absl::StatusOr<std::optional<ListAnswer>> answer = ReadPage(what, kind, options);
+    if (const auto rest = ContinuationOf(answer.status()); rest && !expired) {
+      options.continue_token = *rest;
+      expired = true;
+      continue;
+    }
+    if (!answer.ok()) return answer.status();
+    if (*answer) return **std::move(answer);
+    if (options.limit <= 1) {
+      return absl::InternalError(what + ": the answer is too long to be read");
+    }
+    options.limit /= 2;
+  }
 }
 
 absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& options) {
   const std::string what = Describe("list", kind, {options.namespace_name, ""});
-  std::optional<Object> read;
-  for (int limit = options.limit; !read; limit /= 2) {
-    LOCKSTEP_ASSIGN_OR_RETURN(read, ReadPage(what, kind, options, limit));
-    if (!read && limit <= 1) {
-      return absl::InternalError(what + ": the answer is too long to be read");
-    }
-  }
-  Object& list = *read;
+  ListOptions asked = options;
+  LOCKSTEP_ASSIGN_OR_RETURN(ListAnswer answer, ReadPageThatFits(what, kind, asked));
+  Object& list = answer.list;
   const Object& metadata = Member(list, "metadata");
   if (!metadata.is_object()) return absl::InternalError(what + ": the answer is no list");
   Page page;
   page.resource_version = ResourceVersion(list);
   page.continue_token = TextMember(metadata, "continue");
+  // Twice as many such objects are half of what fits, so that where all are equally large no page
+  // is asked for in vain.
+  const bool has_room = asked.limit == options.limit && answer.bytes <= options_.longest_page / 4;
+  page.next_limit = has_room ? 2 * asked.limit : asked.limit;
   if (!Member(list, "items").is_array()) return page;  // null: none
   Object& items = list["items"];
   page.items.reserve(items.size());

@@ -25,6 +25,7 @@ WORKERS = 2
 TRAINING_SECONDS = 3
 LIMIT = 600  # seconds, of a wave of honest jobs; it takes some ten
 MEMORY = 100e6
+HOARDED = 120  # jobs
 TRIES = 20  # of a call that the API server has no time for
 HONEST, HOSTILE, FULL = "honest", "hostile", "hostile-full"  # the last has a quota that is used up
 MALLORY = {"Impersonate-User": "mallory", "Impersonate-Group": "system:authenticated"}
@@ -131,7 +132,7 @@ def swell_a_pod(attack):
 
 def swell_a_job(attack):
     """As many small values as the server takes; and as many as the operator does."""
-    for name, count, text in (("-most", 110, ""), ("-valid", 15, "x" * 240_000)):
+    for name, count, text in (("-most", 110, ""), ("-valid", 15, "x" * 190_000)):
         containers = [{"name": f"c{i}", "image": "x", "args": ["x"] * 1024} for i in range(count)]
         containers[0]["command"] = [text]
         attack.create(jobs(HOSTILE), job(replicaSpecs={"Worker": role(containers=containers)},
@@ -430,6 +431,25 @@ class HostileTenantTest(unittest.TestCase):
             self.assertEqual("Succeeded", status["state"], status)
             self.assertEqual({}, {key: count for key, count in status.get("restarts", {}).items() if count})
             self.assertNotIn("failure", status)
+
+    def test_what_suspended_jobs_take_is_about_their_text(self):
+        """As many small values as a job may have: each takes four bytes of text, and some 64 when parsed."""
+        connection = server().connect(MALLORY)
+        self.addCleanup(connection.close)
+        containers = [{"name": f"c{i}", "image": "x", "args": ["x"] * 1024} for i in range(15)]
+        made = job(replicaSpecs={"Worker": role(containers=containers)}, suspend=True)
+        hoard = Round(connection, "hoard", threading.Event())
+        self.addCleanup(hoard.undo)
+        for i in range(HOARDED):
+            hoard.create(jobs(HOSTILE), made, f"-{i}")
+        operator = start_operator("--leader-elect=false")
+        self.addCleanup(operator.kill)
+        for i in range(HOARDED):
+            hoard.wait_for_status(f"{jobs(HOSTILE)}/hoard-{i}", lambda status: status.get("state") == "Suspended")
+        memory = peak_memory(operator.process.pid)
+        print(f"{HOARDED} jobs of {len(json.dumps(made, separators=(',', ':'))) / 1e3:.0f} KB: "
+              f"the operator: {memory / 1e6:.1f} MB at most")
+        self.assertLess(memory, 60e6)
 
     def test_the_jobs_of_others_run_at_half_the_speed_at_least_and_are_charged_nothing(self):
         tenant = self.start(TenantProcess())  # before there are threads

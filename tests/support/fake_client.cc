@@ -113,7 +113,7 @@ absl::StatusOr<Object> FakeClient::GetMetadata(const Kind& kind, const Key& key)
 }
 
 absl::StatusOr<kube::Page> FakeClient::List(const Kind& kind, const kube::ListOptions& options) {
-  const Call call{"list", kind.kind, options.continue_token, options.namespace_name};
+  const Call call{"list", kind.kind, options.continue_token, options.namespace_name, options.limit};
   if (absl::Status fate = Before(call); !fate.ok()) return fate;
   const std::lock_guard lock(mutex_);
   kube::Page page;

@@ -19,6 +19,7 @@ class FakeClient final : public kube::Client {
     std::string verb, kind, name;     // verb: get list watch create update update-status
                                       // delete force-delete
     std::string namespace_name = {};  // of a list or watch
+    int limit = 0;                    // of a list
     bool is_write() const { return verb != "get" && verb != "list" && verb != "watch"; }
     bool operator==(const Call&) const = default;
   };

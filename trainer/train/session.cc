@@ -59,7 +59,7 @@ absl::Status Session::OpenData() {
 }
 
 absl::Status Session::BuildModel(const SessionOptions& options) {
-  std::vector<api::Json> layers = training_.model.layers;
+  auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, train_data_->classes()));
   }

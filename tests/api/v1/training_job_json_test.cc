@@ -248,7 +248,9 @@ class JobSource {
 
   void Draw(TrainingSpec& training) {
     training.model.name = Flip() ? Text() : "";
-    if (Flip()) training.model.layers = {{{"type", Text()}, {"units", Small()}}, Json::object()};
+    if (Flip()) {
+      training.model.layers = Json::array({{{"type", Text()}, {"units", Small()}}, Json::object()});
+    }
     training.dataset = {Pick({DatasetFormat::kIdx, DatasetFormat::kSynthetic}),
                         Text(),
                         Flip(),

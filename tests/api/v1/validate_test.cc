@@ -209,7 +209,8 @@ TEST(ValidateTest, TheTrainersConfigurationFitsAVariable) {
   const auto faults = [](std::size_t layers) {
     return Faults(MnistWith([layers](TrainingSpec& training) {
       const Json layer = {{"type", "ReLU"}, {"name", std::string(230, 'x')}};
-      training.model = {.name = "", .layers = std::vector<Json>(layers, layer)};
+      training.model.name = "";
+      training.model.layers = Json(std::vector<Json>(layers, layer));
     }));
   };
   EXPECT_EQ(faults(450), "");
@@ -231,10 +232,50 @@ TEST(ValidateTest, APodHasAtMost256Containers) {
             "expected at most 256");
 }
 
+TEST(ValidateTest, TheWholeSpecHasABound) {
+  const auto with_args = [](const Json& args) {
+    Json tmpl = Template();
+    tmpl["spec"]["containers"][0]["args"] = args;
+    return tmpl;
+  };
+  const Json small = with_args(std::vector<std::string>(5000, "x"));
+  const Json long_text = with_args({std::string(100'000, 'x')});
+  const auto roles = [](const Json& tmpl) {
+    return Job("j")
+        .Chief()
+        .Workers(1)
+        .ParameterServers(1)
+        .Evaluator()
+        .PodTemplate(Role::kChief, tmpl)
+        .PodTemplate(Role::kWorker, tmpl)
+        .PodTemplate(Role::kParameterServer, tmpl);
+  };
+  EXPECT_EQ(Faults(roles(small)), "");
+  EXPECT_THAT(Faults(roles(small).PodTemplate(Role::kEvaluator, small)),
+              ::testing::StartsWith("spec: found 20028 values in the pod templates, training and "
+                                    "minResources together, expected at most 16384"));
+  EXPECT_THAT(Faults(roles(long_text)), ::testing::StartsWith("spec: found 300"));
+  // A byte may take six in JSON.
+  EXPECT_NE(Faults(Job("j").Workers(1).PodTemplate(Role::kWorker,
+                                                   with_args({std::string(50'000, '\x01')}))),
+            "");
+  const auto layers = [](int count) {
+    return Faults(MnistWith([count](TrainingSpec& training) {
+      training.model.name = "";
+      Json list = Json::array();
+      for (int i = 0; i < count; ++i) list.push_back({{"type", "Dense"}, {"units", 1}});
+      training.model.layers = std::move(list);
+    }));
+  };
+  EXPECT_EQ(layers(4000), "");
+  EXPECT_THAT(layers(6000), ::testing::HasSubstr("spec: found 180"));
+}
+
 TEST(ValidateTest, ExtentsOfLayersAreNumbers) {
   const auto fault = [](const Json& extent) {
     return Faults(MnistWith([&extent](TrainingSpec& training) {
-      training.model = {.name = "", .layers = {{{"type", "Conv2D"}, {"kernelSize", extent}}}};
+      training.model = {.name = "",
+                        .layers = Json::array({{{"type", "Conv2D"}, {"kernelSize", extent}}})};
     }));
   };
   for (const Json& good : {Json(3), Json({3, 5}), Json()}) EXPECT_EQ(fault(good), "") << good;
@@ -268,11 +309,11 @@ TEST(ValidateTest, TrainingFaults) {
   const Case cases[] = {
       {[](TrainingSpec& t) { t.model.name = ""; },
        "spec.training.model: found neither name nor layers, expected exactly one"},
-      {[](TrainingSpec& t) { t.model.layers = {{{"type", "Dense"}}}; },
+      {[](TrainingSpec& t) { t.model.layers = Json::array({{{"type", "Dense"}}}); },
        "spec.training.model: found both name and layers, expected exactly one"},
       {[](TrainingSpec& t) { t.model.name = "core_cnn"; },
        "spec.training.model.name: found \"core_cnn\"; did you mean \"core-cnn\"?"},
-      {[](TrainingSpec& t) { t.model = {"", {Json::object()}}; },
+      {[](TrainingSpec& t) { t.model = {"", Json::array({Json::object()})}; },
        "spec.training.model.layers[0].type: found none, expected a layer's name, such as "
        "\"Dense\""},
       {[](TrainingSpec& t) { t.dataset.path = ""; },

@@ -1,7 +1,10 @@
 #include "operator/controller/made_from.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "api/base/digest.h"
+#include "operator/controller/kueue.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::controller {
@@ -45,6 +48,24 @@ TEST(MadeFromTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
   for (const Case& c : cases) {
     EXPECT_EQ(ClusterShape(c.job.BuildWithDefaults()), c.expected) << c.name;
   }
+}
+
+// Pods have it in an annotation, and may be older than the operator.
+TEST(MadeFromTest, TheHashStaysWhatItWas) {
+  const api::TrainingJob job = Job("j").Workers(2).Training().BuildWithDefaults();
+  const std::string text =
+      fmt::format("{}\n{}\n{}", job.spec.replica_specs.at(Role::kWorker).tmpl->dump(),
+                  api::TrainingSpecToJson(*job.spec.training).dump(),
+                  api::StrategySpecToJson(*job.spec.strategy).dump());
+  EXPECT_EQ(SpecHash(job, Role::kWorker), fmt::format("{:016x}", Digest(text)));
+}
+
+TEST(MadeFromTest, TheTemplatesHashStaysWhatItWas) {
+  const api::TrainingJob job = Job("j").Chief().Workers(2).Evaluator(0).BuildWithDefaults();
+  const std::string text =
+      fmt::format("chief={}\nworker={}\n", job.spec.replica_specs.at(Role::kChief).tmpl->dump(),
+                  job.spec.replica_specs.at(Role::kWorker).tmpl->dump());
+  EXPECT_EQ(TemplatesHash(job), fmt::format("{:016x}", Digest(text)));
 }
 
 TEST(MadeFromTest, TheHashDiffersWhenPodsWouldBeMadeOtherwise) {

@@ -5,6 +5,8 @@
 #include "api/base/rfc3339.h"
 #include "api/v1/names.h"
 #include "operator/controller/build_pod.h"
+#include "operator/controller/kueue.h"
+#include "operator/controller/made_from.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/plan.h"
 #include "operator/controller/reconciler.h"
@@ -266,6 +268,43 @@ TEST(ObservedTest, AJobWithMoreLabelsThanAreReadKeepsItsStatus) {
   }
 }
 
+TEST(ObservedTest, AJobIsHeldAsText) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.model.name = "";
+  training.model.layers = Object::array({{{"type", "Flatten"}}, {{"type", "Dense"}}});
+  const api::TrainingJob job = Job("j")
+                                   .Workers(2)
+                                   .Training(training)
+                                   .PodTemplate(api::Role::kWorker, testing::Template("trainer"))
+                                   .BuildWithDefaults();
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(job));
+  EXPECT_FALSE(held.invalid);
+  EXPECT_FALSE(held.job.spec.replica_specs.at(api::Role::kWorker).tmpl.is_parsed());
+  EXPECT_FALSE(held.job.spec.training->model.layers.is_parsed());
+  // As what is not: an operator that parsed them made the pods that run.
+  EXPECT_EQ(SpecHash(held.job, api::Role::kWorker), SpecHash(job, api::Role::kWorker));
+  EXPECT_EQ(TemplatesHash(held.job), TemplatesHash(job));
+  EXPECT_FALSE(held.job.spec.replica_specs.at(api::Role::kWorker).tmpl.is_parsed());
+  EXPECT_EQ(ObservedJob(held).job.spec, job.spec);
+}
+
+TEST(ObservedTest, OfAnInvalidJobThatMayBeTooLargeNothingLargeIsHeld) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.model.layers = Object::array({{{"type", "Dense"}}});
+  training.dataset.path = training.checkpoint.directory = std::string(300'000, 'x');
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(
+      Job("j")
+          .Workers(2)
+          .Training(training)
+          .With([](api::TrainingJob& job) {
+            job.spec.run_policy.scheduling_policy.emplace().min_resources["cpu"] = "1";
+          })
+          .Build()));
+  ASSERT_TRUE(held.invalid);
+  EXPECT_EQ(held.job.spec.training, api::TrainingSpec());
+  EXPECT_FALSE(held.job.spec.run_policy.scheduling_policy);
+}
+
 TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
   Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
   Object& main = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];
@@ -274,7 +313,7 @@ TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
     main["args"] = args;
     const ObservedJob held = ObserveJob(job);
     ASSERT_TRUE(held.invalid);
-    EXPECT_NE(held.invalid->find("spec.replicaSpecs.Worker.template"), std::string::npos);
+    EXPECT_NE(held.invalid->find("in the pod templates"), std::string::npos) << *held.invalid;
     const auto& worker = held.job.spec.replica_specs.at(api::Role::kWorker);
     EXPECT_TRUE(worker.tmpl->empty());
     EXPECT_EQ(worker.replicas, 1);

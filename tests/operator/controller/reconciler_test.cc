@@ -89,6 +89,13 @@ TEST(ReconcilerTest, OfADeletedJobNoEventIsRemembered) {
   EXPECT_EQ(Writes(world, "create", "Event"), before + 1);
 }
 
+TEST(ReconcilerTest, WhatALookParsesOfAJobGoesWithTheLook) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_FALSE(world.HeldJob().job.spec.replica_specs.at(api::Role::kWorker).tmpl.is_parsed());
+}
+
 TEST(ReconcilerTest, AWorkersSuccessIsWrittenBeforeItsPodCanGo) {
   World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build());
   world.Settle();

@@ -131,6 +131,8 @@ class World {
 
   kube::EventRecorder& events() { return *events_; }
   std::vector<kube::Object> Pods() { return client.Objects(kube::kPodKind); }
+  // As the operator's cache holds it.
+  const controller::ObservedJob& HeldJob() const { return caches_->jobs.Get(key)->value; }
   std::optional<api::TrainingJob> Job() {
     const auto object = client.Get(controller::kTrainingJobKind, key);
     if (!object.ok()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 
@@ -107,17 +108,75 @@ TEST_F(InformerTest, AnObjectThatCannotBeReadDoesNotStopTheOthers) {
   EXPECT_EQ(reading.size(), 2U);
 }
 
-TEST_F(InformerTest, AListThatBreaksOffLeavesTheStoreAsItWas) {
+// What each list call asked for: "4", "4 from 2".
+struct Lists {
+  FakeClient::Hook FailingWith(std::map<std::size_t, absl::Status> ends) {
+    return [this, ends = std::move(ends)](const FakeClient::Call& call) {
+      if (call.verb != "list") return absl::OkStatus();
+      asked.push_back(std::to_string(call.limit) + (call.name.empty() ? "" : " from " + call.name));
+      const auto end = ends.find(asked.size());
+      return end == ends.end() ? absl::OkStatus() : end->second;
+    };
+  }
+  std::vector<std::string> asked;  // to be read once the informer has synced
+};
+
+TEST_F(InformerTest, AListThatBreaksOffGoesOnWhereItWas) {
+  for (const char* name : {"a", "b", "c", "d", "e"}) Create(name);
+  Lists lists;
+  client.SetBefore(lists.FailingWith({{2, absl::UnavailableError("cut off")},
+                                      {3, absl::ResourceExhaustedError("too many requests")}}));
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(lists.asked, ElementsAre("2", "2 from 2", "2 from 2", "2 from 2", "2 from 4"));
+  EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "+d", "+e"));
+}
+
+TEST_F(InformerTest, AListWhoseTokenIsRefusedBeginsAgain) {
   for (const char* name : {"a", "b", "c"}) Create(name);
+  std::map<std::size_t, absl::Status> ends{{2, absl::OutOfRangeError("expired")},
+                                           {4, absl::FailedPreconditionError("bad token")}};
+  for (std::size_t i = 6; i < 16; ++i) ends[i] = absl::UnavailableError("cannot be read");
+  Lists lists;
+  client.SetBefore(lists.FailingWith(ends));
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  std::vector<std::string> expected = {"2", "2 from 2", "2", "2 from 2", "2"};
+  expected.insert(expected.end(), 10, "2 from 2");
+  expected.insert(expected.end(), {"2", "2 from 2"});
+  EXPECT_EQ(lists.asked, expected);
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "+b", "+c"));
+}
+
+TEST_F(InformerTest, APageThatIsNotThereInTimeIsAskedForInHalves) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  Lists lists;
+  client.SetBefore(lists.FailingWith(
+      {{1, absl::DeadlineExceededError("slow")}, {2, absl::DeadlineExceededError("slow")}}));
+  Start(/*page_size=*/8);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(lists.asked, ElementsAre("8", "4", "2", "2 from 2"));
+}
+
+// As a server does that forgets a list's version while it is read.
+TEST_F(InformerTest, WhatChangesWhileAListIsReadIsTold) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  const auto touch = [this](const char* name) {
+    client.Modify(kPodKind, {"n", name}, [](Object& pod) { pod["status"]["phase"] = "Running"; });
+  };
   int lists = 0;
-  client.SetBefore([&lists](const FakeClient::Call& call) {
-    return call.verb == "list" && ++lists == 2 ? absl::UnavailableError("cut off")
-                                               : absl::OkStatus();
+  client.SetBefore([&](const FakeClient::Call& call) {
+    if (call.verb == "list" && ++lists == 2) {
+      touch("c");  // the second page has it as it is after both
+      touch("a");
+      touch("c");
+      touch("b");
+    }
+    return absl::OkStatus();
   });
   Start(/*page_size=*/2);
   ASSERT_TRUE(informer->WaitForSync());
-  EXPECT_EQ(lists, 4);
-  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "+b", "+c"));
+  EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "~a", "~b"));
 }
 
 TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {

@@ -150,6 +150,45 @@ TEST_F(RestClientTest, APageThatIsTooLongIsAskedForInHalves) {
   EXPECT_THAT(asked, ::testing::ElementsAre("/api/v1/pods?limit=5&continue=c",
                                             "/api/v1/pods?limit=2&continue=c",
                                             "/api/v1/pods?limit=1&continue=c"));
+  EXPECT_EQ(page->next_limit, 1);
+}
+
+TEST_F(RestClientTest, TheNextPageMayBeLargerWhereThereIsRoom) {
+  std::size_t length = 0;
+  Serve([&length](const Request&, Connection& to) {
+    to.Respond(200,
+               R"({"metadata":{"resourceVersion":"9"},"items":[]})" + std::string(length, ' '));
+  });
+  client_ = Connect({.longest_page = 10'000});
+  for (const auto& [bytes, next] : {std::pair(1000, 10), std::pair(3000, 5)}) {
+    length = static_cast<std::size_t>(bytes);
+    const auto page = client_->List(kPodKind, {.limit = 5});
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->next_limit, next) << bytes;
+  }
+}
+
+TEST_F(RestClientTest, AListThatTheServerHasForgottenGoesOnWithWhatThereIs) {
+  std::vector<std::string> asked;
+  bool goes_on = true;
+  Serve([&](const Request& request, Connection& to) {
+    asked.push_back(request.target);
+    if (goes_on && request.target.ends_with("continue=now")) {
+      return to.Respond(200,
+                        R"({"metadata":{"resourceVersion":"90","continue":"more"},"items":[]})");
+    }
+    to.Respond(410, R"({"kind":"Status","reason":"Expired","message":"too old","code":410,)"
+                    R"("metadata":{"continue":"now"}})");
+  });
+  const auto page = client_->List(kPodKind, {.limit = 5, .continue_token = "old"});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->continue_token, "more");
+  EXPECT_THAT(asked, ::testing::ElementsAre("/api/v1/pods?limit=5&continue=old",
+                                            "/api/v1/pods?limit=5&continue=now"));
+  goes_on = false;
+  const auto forgotten = client_->List(kPodKind, {.limit = 5, .continue_token = "old"}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(forgotten)) << forgotten;
+  EXPECT_EQ(asked.size(), 4U);
 }
 
 TEST_F(RestClientTest, AListWithoutItemsIsEmpty) {

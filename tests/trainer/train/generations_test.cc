@@ -235,8 +235,9 @@ struct Loss {
 // Also with statistics, which a step that has to be done again must not track twice.
 api::TrainingSpec TrainingWithStatistics() {
   api::TrainingSpec training = SmallTraining();
-  const api::Json layer = {{"type", "BatchNormalization"}};
-  training.model.layers.insert(training.model.layers.begin() + 1, layer);
+  api::Json layers = *training.model.layers;
+  layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}});
+  training.model.layers = std::move(layers);
   return training;
 }
 

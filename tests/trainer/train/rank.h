@@ -22,12 +22,12 @@ namespace lockstep::train {
 // dropout and a short last batch.
 inline api::TrainingSpec SmallTraining() {
   api::TrainingSpec training;
-  training.model.layers = {
-      {{"type", "Conv2D"}, {"filters", 4}, {"kernelSize", 3}, {"activation", "relu"}},
-      {{"type", "MaxPooling2D"}},
-      {{"type", "Flatten"}},
-      {{"type", "Dropout"}, {"rate", 0.25}},
-      {{"type", "Dense"}, {"units", 3}}};
+  training.model.layers = api::Json::array(
+      {{{"type", "Conv2D"}, {"filters", 4}, {"kernelSize", 3}, {"activation", "relu"}},
+       {{"type", "MaxPooling2D"}},
+       {{"type", "Flatten"}},
+       {{"type", "Dropout"}, {"rate", 0.25}},
+       {{"type", "Dense"}, {"units", 3}}});
   training.dataset.format = api::DatasetFormat::kSynthetic;
   training.dataset.synthetic = api::SyntheticSpec{
       .train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};

@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 // 70 samples in steps of 16: four full ones and one of 6, of which each of two ranks has half.
 api::TrainingSpec SmallTraining() {
   api::TrainingSpec training;
-  training.model.layers = {{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 3}}};
+  training.model.layers =
+      api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 3}}});
   training.dataset.format = api::DatasetFormat::kSynthetic;
   training.dataset.synthetic = api::SyntheticSpec{
       .train_examples = 70, .test_examples = 33, .shape = {1, 8, 8}, .classes = 3};

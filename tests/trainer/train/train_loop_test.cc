@@ -97,8 +97,9 @@ INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
 
 TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
   api::TrainingSpec training = SmallTraining();
-  training.model.layers = {
-      {{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 8}}, {{"type", "Dense"}, {"units", 3}}};
+  training.model.layers = api::Json::array({{{"type", "Flatten"}},
+                                            {{"type", "Dense"}, {"units", 8}},
+                                            {{"type", "Dense"}, {"units", 3}}});
   training.optimizer = {.name = "SGD", .learning_rate = 1e30};  // 1e30 * 1e30 is infinite
   LocalRendezvousHub hub(2);
   std::vector<LoopEnd> ends(2);

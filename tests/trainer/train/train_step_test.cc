@@ -14,10 +14,10 @@ namespace {
 
 api::TrainingSpec TrainingWithBatchNorm() {
   api::TrainingSpec training;
-  training.model.layers = {{{"type", "Conv2D"}, {"filters", 4}, {"kernelSize", 3}},
-                           {{"type", "BatchNormalization"}},
-                           {{"type", "Flatten"}},
-                           {{"type", "Dense"}, {"units", 3}}};
+  training.model.layers = api::Json::array({{{"type", "Conv2D"}, {"filters", 4}, {"kernelSize", 3}},
+                                            {{"type", "BatchNormalization"}},
+                                            {{"type", "Flatten"}},
+                                            {{"type", "Dense"}, {"units", 3}}});
   training.dataset.format = api::DatasetFormat::kSynthetic;
   training.dataset.synthetic = api::SyntheticSpec{
       .train_examples = 64, .test_examples = 32, .shape = {1, 8, 8}, .classes = 3};
