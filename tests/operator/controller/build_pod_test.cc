@@ -88,7 +88,8 @@ TEST(BuildPodTest, OnlyTheMainContainerGetsTheBundledTrainersConfiguration) {
   const std::string name(80, 'x');
   const auto job = Job("j").Workers(1).Training().With([&](api::TrainingJob& made) {
     made.spec.training->model = {
-        .name = "", .layers = std::vector(1024, api::Json{{"type", "ReLU"}, {"name", name}})};
+        .name = "",
+        .layers = api::Json(std::vector(1024, api::Json{{"type", "ReLU"}, {"name", name}}))};
     made.spec.replica_specs.at(Role::kWorker).tmpl = pod_template;
   });
   const Object pod = Pod(job);

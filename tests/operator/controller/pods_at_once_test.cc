@@ -36,8 +36,8 @@ TEST(PodsAtOnceTest, LargeOnesAreMadeOneAtATime) {
   }
   EXPECT_EQ(AtOnce(Job("j").Workers(4).PodTemplate(api::Role::kWorker, crowded)), 1U);
   api::TrainingSpec training = testing::MnistTraining();
-  training.model = {.name = "", .layers = std::vector<api::Json>(1000, {{"type", "Flatten"}})};
-  for (api::Json& layer : training.model.layers) layer["name"] = std::string(100, 'x');
+  const api::Json layer = {{"type", "Flatten"}, {"name", std::string(100, 'x')}};
+  training.model = {.name = "", .layers = api::Json(std::vector<api::Json>(1000, layer))};
   EXPECT_EQ(AtOnce(Job("j").Workers(1).Training(training)), 1U);
 }
 
