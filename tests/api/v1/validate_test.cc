@@ -214,8 +214,8 @@ TEST(ValidateTest, TheTrainersConfigurationFitsAVariable) {
     }));
   };
   EXPECT_EQ(faults(450), "");
-  EXPECT_THAT(faults(1024), ::testing::MatchesRegex("spec.training: found 26.... bytes of JSON, "
-                                                    "expected at most 128000: .*"));
+  EXPECT_THAT(faults(800), ::testing::MatchesRegex("spec.training: found 20.... bytes of JSON, "
+                                                   "expected at most 128000: .*"));
 }
 
 TEST(ValidateTest, APodHasAtMost256Containers) {
