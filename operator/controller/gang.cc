@@ -72,10 +72,14 @@ Json MinResources(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && !policy->min_resources.empty()) return policy->min_resources;
   Resources sum;
+  std::map<api::Role, Resources> pods;  // one for each role: a template may be large
   for (const Replica& member : MembersThatStartTogether(job)) {
-    const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
-    if (!pod_template.contains("spec")) continue;
-    Add(PodRequests(pod_template.at("spec")), sum);
+    const auto [pod, is_new] = pods.try_emplace(member.role);
+    if (is_new) {
+      const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
+      pod->second = PodRequests(kube::Member(pod_template, "spec"));
+    }
+    Add(pod->second, sum);
   }
   Json resources = Json::object();
   for (const auto& [name, value] : sum) resources[name] = api::FormatQuantity(value);

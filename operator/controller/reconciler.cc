@@ -240,7 +240,7 @@ void Reconciler::Observe(Context& context) {
   observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
   observed.has_network_policy =
       context.memory.network_policy.attempt == observed.job.status.attempt;
-  observed.progress = LatestProgress(observed);
+  observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = progress_.Group(observed.job.metadata.uid);
   observed.until_stranded = UntilStranded(observed);
 }
@@ -266,7 +266,18 @@ kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) 
   return pod;
 }
 
-std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed) {
+int Reconciler::LeadingPort(const Context& context) const {
+  const api::TrainingJob& job = context.observed.job;
+  auto& known = context.memory.leading_port;
+  if (!known || known->first != job.metadata.generation) {
+    const Replica leading = LeadingReplica(job);
+    known = {job.metadata.generation, addresses_.Of(job, leading.role, leading.index).port};
+  }
+  return known->second;
+}
+
+std::optional<api::Progress> Reconciler::LatestProgress(const Context& context) {
+  const Observed& observed = context.observed;
   const api::TrainingJob& job = observed.job;
   if (IsTerminal(job.status)) {
     progress_.Forget(job.metadata.uid);
@@ -276,8 +287,7 @@ std::optional<api::Progress> Reconciler::LatestProgress(const Observed& observed
   const bool reports = job.spec.training && !observed.invalid;
   const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
   if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
-    const int port = addresses_.Of(job, leading.role, leading.index).port;
-    return progress_.Latest({job.metadata.uid, pod->ip, port});
+    return progress_.Latest({job.metadata.uid, pod->ip, LeadingPort(context)});
   }
   // The address that was asked so far may be another pod's by now.
   const std::optional<api::Progress> said = progress_.Pause(job.metadata.uid);

@@ -116,6 +116,9 @@ class Reconciler {
     int create_failures = 0;                      // in a row
     std::optional<SteadyTime> creates_after;      // none is tried before
     Guard token_secret, network_policy;
+    // Where the leading pod is asked for progress, and of which generation of the job: a template
+    // is not parsed for that at each look.
+    std::optional<std::pair<std::int64_t, int>> leading_port;
   };
   // One reconcile's values.
   struct Context {
@@ -145,7 +148,8 @@ class Reconciler {
   // Whatever new pods need besides the job; a failure is noted as that of a create.
   absl::Status PreparePods(Context& context);
   kube::Object PodOf(const CreatePod& create, const Context& context) const;
-  std::optional<api::Progress> LatestProgress(const Observed& observed);
+  std::optional<api::Progress> LatestProgress(const Context& context);
+  int LeadingPort(const Context& context) const;
   absl::Status Act(const Plan& plan, Context& context);  // creates and deletes
   absl::Status TellOfFault(const absl::Status& fault, Context& context);
   void WaitForTurn(Plan& plan, Context& context);   // puts a status off that can wait

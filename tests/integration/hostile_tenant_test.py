@@ -449,7 +449,7 @@ class HostileTenantTest(unittest.TestCase):
         memory = peak_memory(operator.process.pid)
         print(f"{HOARDED} jobs of {len(json.dumps(made, separators=(',', ':'))) / 1e3:.0f} KB: "
               f"the operator: {memory / 1e6:.1f} MB at most")
-        self.assertLess(memory, 60e6)
+        self.assertLess(memory, MEMORY)
 
     def test_the_jobs_of_others_run_at_half_the_speed_at_least_and_are_charged_nothing(self):
         tenant = self.start(TenantProcess())  # before there are threads

@@ -96,6 +96,26 @@ TEST(ReconcilerTest, WhatALookParsesOfAJobGoesWithTheLook) {
   EXPECT_FALSE(world.HeldJob().job.spec.replica_specs.at(api::Role::kWorker).tmpl.is_parsed());
 }
 
+TEST(ReconcilerTest, WhereTheLeadingPodIsAskedFollowsAnEdit) {
+  const auto with_port = [](int port) {
+    api::Json tmpl = testing::Template("trainer");
+    tmpl["spec"]["containers"][0]["ports"] = {{{"name", "cluster"}, {"containerPort", port}}};
+    return tmpl;
+  };
+  World world(
+      Job("j").Workers(1).Training().PodTemplate(api::Role::kWorker, with_port(3333)).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  EXPECT_EQ(world.progress.asked.port, 3333);
+  world.client.Modify(kTrainingJobKind, world.key, [&](kube::Object& job) {
+    job["metadata"]["generation"] = job["metadata"]["generation"].get<int>() + 1;
+    job["spec"]["replicaSpecs"]["Worker"]["template"] = with_port(4444);
+  });
+  world.Settle();
+  EXPECT_EQ(world.progress.asked.port, 4444);
+}
+
 TEST(ReconcilerTest, AWorkersSuccessIsWrittenBeforeItsPodCanGo) {
   World world(Job("j").Workers(3).RestartScope(api::RestartScope::kPod).Build());
   world.Settle();
