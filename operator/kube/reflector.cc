@@ -91,7 +91,7 @@ void Reflector::NoteEnd(const absl::Status& status) {
 absl::Status Reflector::ListAll(const std::stop_token& stop) {
   if (!listing_) {
     sink_.OnListBegin();
-    listing_.emplace();
+    listing_ = Listing();
   }
   do {
     if (stop.stop_requested()) return absl::CancelledError("stopped");

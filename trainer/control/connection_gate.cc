@@ -76,18 +76,21 @@ std::uint64_t KeyOf(GuestList::Id id, Relay::Side side) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const std::string& address,
+                                                                       std::size_t members,
                                                                        const Clock& clock) {
   LOCKSTEP_ASSIGN_OR_RETURN(Listener listener, ListenAt(address, kBacklog));
   RaiseDescriptorLimit();
-  return std::unique_ptr<ConnectionGate>(new ConnectionGate(std::move(listener), clock));
+  return std::unique_ptr<ConnectionGate>(new ConnectionGate(std::move(listener), members, clock));
 }
 
-ConnectionGate::ConnectionGate(Listener listener, const Clock& clock)
+ConnectionGate::ConnectionGate(Listener listener, std::size_t members, const Clock& clock)
     : listener_(std::move(listener)),
+      most_guests_(members + kPlacesForStrangers),
       clock_(clock),
       names_(RandomName()),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      guests_(most_guests_) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, wake_.fd(), &event);
 }
@@ -207,7 +210,7 @@ void ConnectionGate::Update(Connections::iterator at) {
 
 void ConnectionGate::AcceptSome(SteadyTime now) {
   for (int i = 0; i < kAcceptedInATurn; ++i) {
-    if (leaving_.size() >= kMostGuests) {
+    if (leaving_.size() >= most_guests_) {
       accept_at_ = now + kPause;
       return;
     }

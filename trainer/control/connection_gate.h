@@ -26,17 +26,19 @@
 namespace lockstep::train {
 
 // Accepts connections, and relays each to a socket that the server gets. Until Prove, a connection
-// is a guest: one of at most 128, for at most ten seconds and 16 KiB. As many again may have been
-// dismissed while the server has yet to close its end of them. What guests can make the server hold
-// is bounded by that, whatever they send; members are not limited. Thread-safe.
+// is a guest, for at most ten seconds and 16 KiB. There are places for all members, which may come
+// at once, and for some strangers. As many guests again may have been dismissed while the server
+// has yet to close its end of them. What strangers can make the server hold is bounded by that,
+// whatever they send; members are not limited. Thread-safe.
 class ConnectionGate {
  public:
-  static constexpr std::size_t kMostGuests = 128;
+  static constexpr std::size_t kPlacesForStrangers = 128;
   static constexpr std::size_t kMostGuestBytes = std::size_t{16} << 10;
 
   // Listens, but accepts nobody yet; an address as for ListenAt. Unavailable says why not. Raises
   // the process's limit of open files to the highest that it may have.
   static absl::StatusOr<std::unique_ptr<ConnectionGate>> Listen(const std::string& address,
+                                                                std::size_t members,
                                                                 const Clock& clock);
   ~ConnectionGate();
   int port() const { return listener_.port; }
@@ -56,7 +58,7 @@ class ConnectionGate {
   };
   using Connections = std::map<GuestList::Id, Connection>;
 
-  ConnectionGate(Listener listener, const Clock& clock);
+  ConnectionGate(Listener listener, std::size_t members, const Clock& clock);
   void Run(const std::stop_token& stop);
   int TimeoutMillis() const;
   void Handle(const epoll_event& event);
@@ -69,6 +71,7 @@ class ConnectionGate {
   void EndLate(SteadyTime now);
 
   const Listener listener_;
+  const std::size_t most_guests_;
   const Clock& clock_;
   const std::string names_;  // of this gate's sockets, each followed by the connection's number
   const Socket epoll_, wake_;
@@ -78,7 +81,7 @@ class ConnectionGate {
   std::vector<GuestList::Id> proven_;  // guarded by proven_mutex_
 
   // Of the thread.
-  GuestList guests_{kMostGuests};
+  GuestList guests_;
   Connections connections_;
   std::set<GuestList::Id> leaving_;                // guests until their callers were gone
   std::map<GuestList::Id, SteadyTime> lingering_;  // the server is done; by when the caller must be

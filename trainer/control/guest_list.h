@@ -20,7 +20,8 @@ namespace lockstep::train {
 // cap for each address. While there is room everybody is let in. Where there is none, who has had
 // several times as long as the latest members needed goes for a newcomer; and of an address with
 // more guests than a pod has processes, its oldest goes at once for a newcomer of another address.
-// A member that finds no room calls again, at most half a second later.
+// A member that finds no room calls again, at most half a second later, which costs it more than
+// waiting: give a gang as many places as it has members.
 class GuestList {
  public:
   using Id = std::uint64_t;

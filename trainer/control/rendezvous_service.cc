@@ -28,6 +28,7 @@ class GrpcRendezvousService final : public RendezvousService {
  public:
   GrpcRendezvousService(RosterConfig config, const Clock& clock)
       : tick_every_(std::min<Duration>(config.dead_after / 10, std::chrono::milliseconds(250))),
+        members_(config.slots.size()),
         clock_(clock),
         addresses_(config.has_address),
         coordinator_(std::move(config), clock,
@@ -36,7 +37,8 @@ class GrpcRendezvousService final : public RendezvousService {
         status_(coordinator_) {}
 
   absl::Status Listen(const std::string& address) {
-    absl::StatusOr<std::unique_ptr<ConnectionGate>> gate = ConnectionGate::Listen(address, clock_);
+    absl::StatusOr<std::unique_ptr<ConnectionGate>> gate =
+        ConnectionGate::Listen(address, members_, clock_);
     if (!gate.ok()) {
       return absl::UnavailableError(
           fmt::format("cannot listen at {}: {}", address, std::string(gate.status().message())));
@@ -135,6 +137,7 @@ class GrpcRendezvousService final : public RendezvousService {
   }
 
   const Duration tick_every_;
+  const std::size_t members_;
   const Clock& clock_;
   AddressWatch addresses_;
   std::unique_ptr<ConnectionGate> gate_;

@@ -31,8 +31,11 @@ std::string PeerOf(const Socket& socket) {
 
 class ConnectionGateTest : public ::testing::Test {
  protected:
+  static constexpr std::size_t kMembers = 2;
+  static constexpr std::size_t kPlaces = kMembers + ConnectionGate::kPlacesForStrangers;
+
   ConnectionGateTest() {
-    auto gate = ConnectionGate::Listen("127.0.0.1:0", clock_);
+    auto gate = ConnectionGate::Listen("127.0.0.1:0", kMembers, clock_);
     EXPECT_TRUE(gate.ok()) << gate.status();
     gate_ = *std::move(gate);
     gate_->Open([this](Socket socket) {
@@ -120,7 +123,7 @@ TEST_F(ConnectionGateTest, AGuestIsCutOffWhereAMemberMaySendWhatItLikes) {
 TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
   std::deque<std::unique_ptr<TcpClient>> strangers;
   std::deque<Socket> servers;
-  for (std::size_t i = 0; i < ConnectionGate::kMostGuests; ++i) {
+  for (std::size_t i = 0; i < kPlaces; ++i) {
     strangers.push_back(Call("127.0.1.1"));
     servers.push_back(NextServed());
   }
@@ -154,7 +157,7 @@ TEST_F(ConnectionGateTest, TheDismissedCountUntilTheServerHasClosedTheirConnecti
   gate_->Prove(PeerOf(members_server));
   std::deque<std::unique_ptr<TcpClient>> strangers;
   std::deque<Socket> servers;
-  for (std::size_t i = 0; i < ConnectionGate::kMostGuests; ++i) {
+  for (std::size_t i = 0; i < kPlaces; ++i) {
     strangers.push_back(Call("127.0.1.1"));
     servers.push_back(NextServed());
   }

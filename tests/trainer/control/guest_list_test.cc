@@ -82,8 +82,12 @@ TEST_F(GuestListTest, ASleepyMemberDoesNotMakeStrangersStay) {
   Admit("member");
   now_ += 9s;
   guests_.Prove(1, now_);
+  for (int i = 0; i < 20; ++i) {  // the next are as quick as ever
+    Admit("member");
+    guests_.Prove(next_ - 1, now_ + 1ms);
+  }
   Fill("stranger");
-  now_ += 4s;
+  now_ += 500ms;
   EXPECT_TRUE(Admit("stranger").admitted);
 }
 
@@ -143,8 +147,8 @@ Crowd GatherCrowd(int size, Duration for_each) {
 }
 
 TEST(GuestCrowdTest, AGangBehindOneAddressComesInAsFastAsItIsServed) {
-  for (const Duration for_each : {100us, 1000us, 5000us}) {
-    const int size = 8000;
+  const std::pair<int, Duration> gangs[] = {{8000, 100us}, {8000, 1ms}, {8000, 5ms}};
+  for (const auto& [size, for_each] : gangs) {
     const Crowd crowd = GatherCrowd(size, for_each);
     EXPECT_EQ(crowd.members, size);
     EXPECT_LE(crowd.evicted, size / 100);
