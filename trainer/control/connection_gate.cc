@@ -146,8 +146,8 @@ void ConnectionGate::Run(const std::stop_token& stop) {
     }
     const SteadyTime now = clock_.SteadyNow();
     Introduce();  // after looking at the clock: who was proven by now is not late
-    if (someone_waits) AcceptSome(now);
     EndLate(now);
+    if (someone_waits) AcceptSome(now);
   }
 }
 
