@@ -27,6 +27,8 @@ constexpr int kAcceptedInATurn = 64;
 // Whoever is turned away comes again soon: 12,800 in a second are enough.
 constexpr Duration kPause = std::chrono::milliseconds(5);
 constexpr Duration kTick = std::chrono::milliseconds(100);
+// How long a guest's place is taken at least: of closed connections, too, gRPC has to free memory.
+constexpr Duration kShortestStay = std::chrono::milliseconds(500);
 // For the last words to one who does not take them.
 constexpr Duration kLinger = std::chrono::seconds(5);
 
@@ -144,14 +146,14 @@ void ConnectionGate::Run(const std::stop_token& stop) {
     }
     const SteadyTime now = clock_.SteadyNow();
     Introduce();  // after looking at the clock: who was proven by now is not late
-    if (someone_waits) AcceptSome(now);
     EndLate(now);
+    if (someone_waits) AcceptSome(now);
   }
 }
 
 int ConnectionGate::TimeoutMillis() const {
   if (!listening_) return static_cast<int>(kPause / std::chrono::milliseconds(1));
-  const bool timed = guests_.size() > 0 || !lingering_.empty();
+  const bool timed = guests_.size() > 0 || !lingering_.empty() || !leaving_.empty();
   return timed ? static_cast<int>(kTick / std::chrono::milliseconds(1)) : -1;
 }
 
@@ -184,11 +186,11 @@ void ConnectionGate::Settle(Connections::iterator at) {
   const Relay& relay = at->second.relay;
   if (relay.fd(Relay::kCaller) < 0 && guests_.contains(id)) {
     guests_.Remove(id);
-    leaving_.insert(id);
+    leaving_.emplace(id, at->second.since + kShortestStay);
   }
   if (relay.done()) {
+    if (guests_.contains(id)) leaving_.emplace(id, at->second.since + kShortestStay);
     guests_.Remove(id);
-    leaving_.erase(id);
     lingering_.erase(id);
     connections_.erase(at);
     return;
@@ -231,7 +233,7 @@ void ConnectionGate::Admit(Caller caller, SteadyTime now) {
   const GuestList::Verdict verdict =
       pair ? guests_.Admit(id, caller.host, now) : GuestList::Verdict();
   if (verdict.evicted) {
-    leaving_.insert(*verdict.evicted);
+    leaving_.emplace(*verdict.evicted, connections_.at(*verdict.evicted).since + kShortestStay);
     Dismiss(*verdict.evicted);
   }
   if (!verdict.admitted) {
@@ -241,7 +243,7 @@ void ConnectionGate::Admit(Caller caller, SteadyTime now) {
   const int on = 1;
   ::setsockopt(caller.socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   Relay relay(std::move(caller.socket), std::move(pair->ours));
-  const auto at = connections_.emplace(id, Connection{std::move(relay)}).first;
+  const auto at = connections_.emplace(id, Connection{std::move(relay), now}).first;
   for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
     epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
     ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, at->second.relay.fd(side), &event);
@@ -263,6 +265,9 @@ void ConnectionGate::Introduce() {
 
 void ConnectionGate::EndLate(SteadyTime now) {
   for (const GuestList::Id id : guests_.Overdue(now)) Dismiss(id);
+  std::erase_if(leaving_, [&](const auto& left) {
+    return left.second <= now && !connections_.contains(left.first);
+  });
   for (auto at = lingering_.begin(); at != lingering_.end();) {
     const auto [id, deadline] = *at++;
     if (deadline <= now) Dismiss(id);

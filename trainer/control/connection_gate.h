@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,6 +53,7 @@ class ConnectionGate {
  private:
   struct Connection {
     Relay relay;
+    SteadyTime since;
     std::uint32_t wanted[2] = {};  // what epoll waits for, by side
   };
   using Connections = std::map<GuestList::Id, Connection>;
@@ -83,7 +83,9 @@ class ConnectionGate {
   // Of the thread.
   GuestList guests_;
   Connections connections_;
-  std::set<GuestList::Id> leaving_;                // guests until their callers were gone
+  // Guests until their callers were gone, and when their places are free, if the server has closed
+  // its end by then.
+  std::map<GuestList::Id, SteadyTime> leaving_;
   std::map<GuestList::Id, SteadyTime> lingering_;  // the server is done; by when the caller must be
   GuestList::Id next_id_ = 1;
   SteadyTime accept_at_{};  // not before
