@@ -1,6 +1,7 @@
 #include "operator/progress/progress_poller.h"
 
 #include <fmt/format.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -16,25 +17,19 @@
 namespace lockstep::progress {
 namespace {
 
-// gRPC's own limit of two minutes would hide a restarted pod for as long.
-constexpr int kReconnectLimitMillis = 2000;
 // Bytes of an answer, which is some hundreds of them and up to 512 names.
 constexpr int kLongestAnswer = 64 * 1024;
+// What may come over a connection for each question: that, framed, with headers and pings.
+constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; it is kept
 // Questions in a row without an answer after which a pod that did answer is taken for silent.
 constexpr int kSilence = 2;
 
-std::shared_ptr<grpc::Channel> MakeChannel(const controller::ProgressTarget& target) {
+// On a connection that is there: gRPC makes no other when it breaks.
+std::shared_ptr<grpc::Channel> MakeChannel(Socket socket) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectLimitMillis);
   arguments.SetMaxReceiveMessageSize(kLongestAnswer);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // pods are not behind the user's proxy
-  // A pod that took over an address must not be asked through the old one's connection.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const bool is_ipv6 = target.host.find(':') != std::string::npos;
-  return grpc::CreateCustomChannel(
-      fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", target.host, is_ipv6 ? "]" : "", target.port),
-      grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomInsecureChannelFromFd("trainer", socket.Release(), arguments);
 }
 
 // JSON, which status is written in, has no NaN.
@@ -76,13 +71,20 @@ GroupState GroupFromProto(const proto::GetStatusResponse& message) {
 
 }  // namespace
 
+struct ProgressPoller::Link {
+  explicit Link(PodConnections::Opened opened)
+      : id(opened.id), stub(proto::TrainerStatus::NewStub(MakeChannel(std::move(opened.socket)))) {}
+
+  const PodConnections::Id id;
+  const std::unique_ptr<proto::TrainerStatus::Stub> stub;
+};
+
 struct ProgressPoller::Peer {
-  explicit Peer(controller::ProgressTarget where)
-      : target(std::move(where)), stub(proto::TrainerStatus::NewStub(MakeChannel(target))) {}
+  explicit Peer(controller::ProgressTarget where) : target(std::move(where)) {}
 
   const controller::ProgressTarget target;
-  const std::unique_ptr<proto::TrainerStatus::Stub> stub;
   // The rest is guarded by the poller's mutex.
+  std::shared_ptr<Link> link;  // null: before the first question, and after one that failed
   std::optional<api::Progress> latest;
   std::vector<std::string> lost;
   bool has_answered = false;
@@ -100,7 +102,8 @@ struct ProgressPoller::Call {
   proto::GetStatusResponse response;
 };
 
-ProgressPoller::ProgressPoller(PollerOptions options) : options_(std::move(options)) {
+ProgressPoller::ProgressPoller(PollerOptions options)
+    : options_(std::move(options)), connections_(kMostBytes) {
   thread_ = std::jthread([this](std::stop_token stop) { Loop(std::move(stop)); });
 }
 
@@ -182,7 +185,7 @@ void ProgressPoller::Loop(std::stop_token stop) {
 // Not on the threads that call: with the last channel of a process gRPC ends the threads that bring
 // answers, and waits for them, so a channel must not go on one of those.
 void ProgressPoller::CloseRetired(std::unique_lock<std::mutex>& lock) {
-  std::vector<std::shared_ptr<Peer>> retired = std::exchange(retired_, {});
+  std::vector<std::shared_ptr<void>> retired = std::exchange(retired_, {});
   lock.unlock();
   retired.clear();
   lock.lock();
@@ -211,8 +214,25 @@ SteadyTime ProgressPoller::AskDue() {
   return next;
 }
 
+// mutex_ is held. A trainer that has started again at its old address is asked anew at once.
+bool ProgressPoller::Reach(Peer& peer) {
+  if (peer.link && connections_.Allow(peer.link->id)) return true;
+  retired_.push_back(std::exchange(peer.link, nullptr));
+  absl::StatusOr<PodConnections::Opened> opened =
+      connections_.Open(peer.target.host, peer.target.port);
+  if (!opened.ok()) return false;
+  peer.link = std::make_shared<Link>(*std::move(opened));
+  return true;
+}
+
 // mutex_ is held; the answer comes on a thread of gRPC's.
 void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
+  if (!Reach(*peer)) {
+    peer->lost.clear();
+    peer->group.reset();
+    ++peer->unanswered;
+    return;
+  }
   auto owned = std::make_unique<Call>();
   Call* call = owned.get();
   call->peer = peer;
@@ -226,7 +246,7 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
   }
   peer->asked = true;
   calls_.emplace(call, std::move(owned));
-  peer->stub->async()->GetStatus(
+  peer->link->stub->async()->GetStatus(
       &call->context, &call->request, &call->response,
       [this, call](const grpc::Status& status) { OnAnswer(*call, status); });
 }
@@ -253,6 +273,8 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
+  // Whoever has answered nonsense is not listened to until the next question.
+  if (!status.ok()) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {

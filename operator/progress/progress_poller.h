@@ -16,6 +16,7 @@
 #include "api/v1/activity.h"
 #include "api/v1/job_token.h"
 #include "operator/controller/progress_source.h"
+#include "operator/progress/pod_connections.h"
 
 namespace grpc {
 class Status;
@@ -62,11 +63,13 @@ class ProgressPoller final : public controller::ProgressSource {
   std::optional<GroupState> State(const std::string& job_uid);
 
  private:
-  struct Peer;  // a leading pod, its channel and what it said
+  struct Link;  // a connection to a leading pod, and gRPC's stub on it
+  struct Peer;  // a leading pod and what it said
   struct Call;  // one question under way
 
   void Loop(std::stop_token stop);
   SteadyTime AskDue();
+  bool Reach(Peer& peer);
   void Ask(const std::shared_ptr<Peer>& peer);
   void OnAnswer(Call& call, const grpc::Status& status);
   static bool IsReport(const proto::GetStatusResponse& said,
@@ -75,13 +78,14 @@ class ProgressPoller final : public controller::ProgressSource {
   void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;
+  PodConnections connections_;  // outlives the channels
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
   std::map<std::string, api::Progress> paused_;         // what was said last, by uid of other jobs
   std::map<Call*, std::unique_ptr<Call>> calls_;
-  // To be closed, unless peers_ or a call has them as well.
-  std::vector<std::shared_ptr<Peer>> retired_;
+  // Peers and links to be closed, unless peers_ or a call has them as well.
+  std::vector<std::shared_ptr<void>> retired_;
   bool must_look_ = false;  // somebody may be asked who could not be before
   std::jthread thread_;
 };

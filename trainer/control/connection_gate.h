@@ -19,8 +19,8 @@
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
 #include "api/base/listener.h"
+#include "api/base/relay.h"
 #include "trainer/control/guest_list.h"
-#include "trainer/control/relay.h"
 
 namespace lockstep::train {
 

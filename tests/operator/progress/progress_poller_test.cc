@@ -1,14 +1,25 @@
 #include "operator/progress/progress_poller.h"
 
+#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
+#include <fstream>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
+#include "api/base/listener.h"
 #include "api/proto/trainer_status.grpc.pb.h"
 
 namespace lockstep::progress {
@@ -19,9 +30,10 @@ using std::chrono::milliseconds;
 // A leading pod that says what it is told to say.
 class FakeTrainer final : public proto::TrainerStatus::Service {
  public:
-  explicit FakeTrainer(std::string job_uid) : job_uid_(std::move(job_uid)) {
+  explicit FakeTrainer(std::string job_uid, int port = 0) : job_uid_(std::move(job_uid)) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(),
+                             &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
@@ -202,6 +214,160 @@ TEST(ProgressPollerTest, AnAnswerThatIsTooLongIsNotRead) {
   ASSERT_TRUE(trainer.WaitForQuestions(trainer.questions() + 3));
   EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
   EXPECT_FALSE(poller.Group("uid").leader_is_silent);
+}
+
+// What a tenant may run in a trainer's place: HTTP/2 by hand, one connection after the other.
+class HostileTrainer {
+ public:
+  enum class Sends { kMessage, kHeaders, kPings };  // without end
+
+  explicit HostileTrainer(Sends sends)
+      : sends_(sends), listener_(*ListenAt("127.0.0.1:0", 8)), thread_([this] { Serve(); }) {}
+  ~HostileTrainer() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    ::shutdown(listener_.socket.fd(), SHUT_RDWR);
+    ::shutdown(caller_.fd(), SHUT_RDWR);
+  }
+
+  controller::ProgressTarget Target(const std::string& job_uid) const {
+    return {job_uid, "127.0.0.1", listener_.port};
+  }
+  int connections() const { return connections_; }
+
+ private:
+  enum FrameType : std::uint8_t {
+    kData = 0,
+    kHeaders = 1,
+    kSettings = 4,
+    kPing = 6,
+    kContinuation = 9
+  };
+  static constexpr std::uint8_t kAck = 1, kEndHeaders = 4;
+  static constexpr std::size_t kLargestFrame = 16384;
+
+  static std::string Frame(FrameType type, std::uint8_t flags, const std::string& payload) {
+    const bool of_connection = type == kSettings || type == kPing;
+    std::string frame;
+    for (const int shift : {16, 8, 0}) frame += static_cast<char>(payload.size() >> shift & 0xff);
+    frame += static_cast<char>(type);
+    frame += static_cast<char>(flags);
+    return frame + std::string(3, '\0') + (of_connection ? '\0' : '\1') + payload;
+  }
+  void Serve() {
+    while (WaitForCaller()) {
+      ++connections_;
+      std::string asked(kLargestFrame, '\0');
+      if (!Send(Frame(kSettings, 0, "") + Frame(kSettings, kAck, ""))) continue;
+      if (::recv(caller_.fd(), asked.data(), asked.size(), 0) <= 0) continue;
+      // Of HPACK: ":status: 200" of the static table, and a header that is written out.
+      const std::string begin = "\x88\x0f\x10\x10" + std::string("application/grpc");
+      std::string more;
+      if (sends_ == Sends::kMessage) {
+        Send(Frame(kHeaders, kEndHeaders, begin));
+        Send(Frame(kData, 0, '\0' + std::string(4, '\xff')));  // a length of 4 GiB
+        more = Frame(kData, 0, std::string(kLargestFrame, 'x'));
+      } else if (sends_ == Sends::kHeaders) {
+        Send(Frame(kHeaders, 0, begin));
+        more = Frame(kContinuation, 0, '\0' + ("\1x\x7f\x81\x7e" + std::string(16256, 'y')));
+      } else {
+        for (int i = 0; i < 500; ++i) more += Frame(kPing, 0, "12345678") + Frame(kSettings, 0, "");
+      }
+      while (Send(more)) {
+      }
+    }
+  }
+  bool WaitForCaller() {
+    pollfd waiting{listener_.socket.fd(), POLLIN, 0};
+    ::poll(&waiting, 1, -1);
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return false;
+    caller_ = Accept(listener_).socket;
+    ::fcntl(caller_.fd(), F_SETFL, ::fcntl(caller_.fd(), F_GETFL) & ~O_NONBLOCK);
+    return true;
+  }
+  bool Send(const std::string& bytes) const {
+    return ::send(caller_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+
+  const Sends sends_;
+  const Listener listener_;
+  std::mutex mutex_;
+  bool stopped_ = false;  // guarded by mutex_
+  Socket caller_;         // set under mutex_ by the thread
+  std::atomic<int> connections_{0};
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+std::size_t ResidentBytes() {
+  std::size_t size = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+class HostileTrainerTest : public ::testing::TestWithParam<HostileTrainer::Sends> {};
+
+TEST_P(HostileTrainerTest, OfAnAnswerWithoutEndOnlySoMuchIsReadAndOthersAreAsked) {
+  FakeTrainer honest("uid");
+  honest.SetStep(7);
+  std::vector<std::unique_ptr<HostileTrainer>> trainers;
+  for (int i = 0; i < 4; ++i) trainers.push_back(std::make_unique<HostileTrainer>(GetParam()));
+  ProgressPoller poller(Often());
+  const auto ask = [&] {
+    for (std::size_t i = 0; i < trainers.size(); ++i) {
+      poller.Latest(trainers[i]->Target("hostile " + std::to_string(i)));
+    }
+    return poller.Latest(honest.Target());
+  };
+  const auto all_were_asked = [&](int times) {
+    return std::ranges::all_of(
+        trainers, [&](const auto& trainer) { return trainer->connections() >= times; });
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto wait_for = [&](int times) {
+    while (!all_were_asked(times) && std::chrono::steady_clock::now() < end) {
+      ask();
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    ASSERT_TRUE(all_were_asked(times));
+  };
+  wait_for(2);
+  const std::size_t before = ResidentBytes();
+  wait_for(50);
+  EXPECT_LT(ResidentBytes(), before + 32'000'000);
+  EXPECT_TRUE(WaitForStep(poller, honest, 7).has_value());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sends, HostileTrainerTest,
+                         ::testing::Values(HostileTrainer::Sends::kMessage,
+                                           HostileTrainer::Sends::kHeaders,
+                                           HostileTrainer::Sends::kPings));
+
+TEST(ProgressPollerTest, ATrainerThatStartsAgainAtItsAddressIsAskedAgain) {
+  auto trainer = std::make_unique<FakeTrainer>("uid");
+  trainer->SetStep(7);
+  ProgressPoller poller(Often());
+  ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
+  const int port = trainer->Target().port;
+  trainer.reset();
+  FakeTrainer successor("uid", port);
+  successor.SetStep(8);
+  EXPECT_TRUE(WaitForStep(poller, successor, 8).has_value());
+}
+
+TEST(ProgressPollerTest, AnAddressThatIsNoneIsAskedNothing) {
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.Latest({"uid", "nowhere", 1}).has_value());
+  FakeTrainer trainer("other");
+  trainer.SetStep(7);
+  auto target = trainer.Target();
+  target.job_uid = "other";
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!poller.Latest(target) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_TRUE(poller.Latest(target).has_value());
 }
 
 TEST(ProgressPollerTest, NoMoreAreAskedAtATimeThanIsAllowedAndEverybodyInTurn) {

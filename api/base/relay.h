@@ -8,7 +8,7 @@
 
 #include "api/base/listener.h"
 
-namespace lockstep::train {
+namespace lockstep {
 
 // Not thread-safe, and never blocks: the owner's epoll says when a side is ready. Holds no more
 // than one read of each side: whoever does not take its bytes stops the other's. When the caller is
@@ -49,4 +49,4 @@ class Relay {
   std::size_t received_ = 0;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep

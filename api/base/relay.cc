@@ -1,4 +1,4 @@
-#include "trainer/control/relay.h"
+#include "api/base/relay.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-namespace lockstep::train {
+namespace lockstep {
 namespace {
 
 constexpr std::size_t kReadSize = 16384;
@@ -77,4 +77,4 @@ void Relay::EndServersInput() {
   if (over) ::shutdown(fd(kServer), SHUT_WR);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep

@@ -1,0 +1,150 @@
+#include "operator/progress/pod_connections.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::progress {
+namespace {
+
+constexpr std::uint64_t kWakeKey = 0;  // else KeyOf
+
+std::uint64_t KeyOf(PodConnections::Id id, Relay::Side side) {
+  return id * 2 + (side == Relay::kCaller ? 0 : 1);
+}
+
+absl::Status Unavailable(const char* what) {
+  return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;  // 0: none
+};
+
+Address AddressOf(const std::string& host, int port) {
+  Address address;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  const auto network_port = htons(static_cast<std::uint16_t>(port));
+  if (::inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = network_port;
+    address.length = sizeof *v4;
+  } else if (::inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = network_port;
+    address.length = sizeof *v6;
+  }
+  return address;
+}
+
+absl::StatusOr<Socket> StartConnecting(const std::string& host, int port) {
+  const Address address = AddressOf(host, port);
+  if (address.length == 0 || port <= 0 || port > 65535) {
+    return absl::InvalidArgumentError(fmt::format(
+        "\"{}\", port {}: expected an IP address and a port of 1 to 65535", host, port));
+  }
+  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return Unavailable("socket");
+  const int on = 1;
+  ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address.storage);
+  if (::connect(socket.fd(), generic, address.length) != 0 && errno != EINPROGRESS) {
+    return Unavailable("connect");
+  }
+  return socket;
+}
+
+}  // namespace
+
+PodConnections::PodConnections(std::size_t most_bytes)
+    : most_bytes_(most_bytes),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, wake_.fd(), &event);
+  thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+}
+
+PodConnections::~PodConnections() {
+  thread_.request_stop();
+  ::eventfd_write(wake_.fd(), 1);
+}
+
+absl::StatusOr<PodConnections::Opened> PodConnections::Open(const std::string& host, int port) {
+  absl::StatusOr<Socket> pod = StartConnecting(host, port);
+  if (!pod.ok()) return pod.status();
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Unavailable("socketpair");
+  }
+  Socket theirs(ends[0]);
+  Relay relay(*std::move(pod), Socket(ends[1]));
+  const std::lock_guard lock(mutex_);
+  const Id id = next_id_++;
+  Connection& connection =
+      connections_.emplace(id, Connection{std::move(relay), most_bytes_}).first->second;
+  for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
+    epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
+    ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, connection.relay.fd(side), &event);
+  }
+  Update(id, connection);
+  return Opened{id, std::move(theirs)};
+}
+
+bool PodConnections::Allow(Id id) {
+  const std::lock_guard lock(mutex_);
+  const auto at = connections_.find(id);
+  if (at == connections_.end() || at->second.relay.fd(Relay::kCaller) < 0) return false;
+  at->second.most = at->second.relay.received() + most_bytes_;
+  return true;
+}
+
+void PodConnections::Run(const std::stop_token& stop) {
+  std::array<epoll_event, 64> events;
+  while (!stop.stop_requested()) {
+    const int count = ::epoll_wait(epoll_.fd(), events.data(), events.size(), -1);
+    const std::lock_guard lock(mutex_);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      if (event.data.u64 != kWakeKey) Handle(event.data.u64, event.events);
+    }
+  }
+}
+
+// mutex_ is held.
+void PodConnections::Handle(std::uint64_t key, std::uint32_t events) {
+  const auto at = connections_.find(key / 2);
+  if (at == connections_.end()) return;  // ended in this turn
+  Connection& connection = at->second;
+  connection.relay.Handle(key % 2 == 0 ? Relay::kCaller : Relay::kServer, events);
+  if (connection.relay.received() > connection.most) connection.relay.Dismiss();
+  // Without gRPC nobody reads what the pod still says.
+  if (connection.relay.fd(Relay::kServer) < 0) {
+    connections_.erase(at);
+  } else {
+    Update(key / 2, connection);
+  }
+}
+
+void PodConnections::Update(Id id, Connection& connection) {
+  for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
+    const std::uint32_t wanted = connection.relay.Wanted(side);
+    if (connection.relay.fd(side) < 0 || wanted == connection.wanted[side]) continue;
+    epoll_event event{.events = wanted, .data = {.u64 = KeyOf(id, side)}};
+    ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.relay.fd(side), &event);
+    connection.wanted[side] = wanted;
+  }
+}
+
+}  // namespace lockstep::progress

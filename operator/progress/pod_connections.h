@@ -1,0 +1,61 @@
+// The operator's connections to the programs of tenants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "api/base/listener.h"
+#include "api/base/relay.h"
+
+namespace lockstep::progress {
+
+// gRPC, 1.51, reads whatever comes: of headers without end it keeps a gigabyte a second, beyond the
+// end of the call, and it has no bound on them. So it gets one end of a pair of sockets, and the
+// pod's connection is relayed to the other as long as no more comes than a question may have for an
+// answer. Thread-safe.
+class PodConnections {
+ public:
+  using Id = std::uint64_t;
+  explicit PodConnections(std::size_t most_bytes);  // of a pod, for each question
+  ~PodConnections();                                // breaks off all of them
+  PodConnections(const PodConnections&) = delete;
+  PodConnections& operator=(const PodConnections&) = delete;
+
+  struct Opened {
+    Id id = 0;
+    Socket socket;  // does not block; to be closed by whoever uses it
+  };
+  // Does not wait until the pod answers: a connection that fails is closed like one that breaks.
+  // `host` is an IP address. InvalidArgument if not; Unavailable says why there is none.
+  absl::StatusOr<Opened> Open(const std::string& host, int port);
+  // From now on `most_bytes` more are relayed, as after Open; the connection ends at the first byte
+  // beyond. False if it has ended already.
+  bool Allow(Id id);
+
+ private:
+  struct Connection {
+    Relay relay;
+    std::size_t most = 0;  // of relay.received()
+    std::uint32_t wanted[2] = {};
+  };
+
+  void Run(const std::stop_token& stop);
+  void Handle(std::uint64_t key, std::uint32_t events);
+  void Update(Id id, Connection& connection);
+
+  const std::size_t most_bytes_;
+  const Socket epoll_, wake_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::map<Id, Connection> connections_;
+  Id next_id_ = 1;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace lockstep::progress
