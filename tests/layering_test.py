@@ -53,7 +53,7 @@ LIBRARIES = [
     (r"nccl", ["trainer/comm/nccl/"]),
     (r"grpc(pp)?/|.*\.grpc\.pb\.h", ["trainer/control/", "trainer/strategy/parameter_server",
                                      "operator/progress/", "operator/main.cc", "trainer/main.cc"]),
-    (r"cpprest/|pplx/|boost/", ["operator/kube/http_transport.cc"]),
+    (r"cpprest/|pplx/|boost/", ["operator/kube/http_transport.cc", "operator/kube/handover_buffer.h"]),
     (r"prometheus/", ["trainer/observe/", "operator/metrics/"]),
     (r"simdjson", ["operator/kube/object_json.cc"]),
     (r"yaml-cpp/", ["api/v1/"]),

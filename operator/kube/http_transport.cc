@@ -1,5 +1,6 @@
-// cpprestsdk's macro U would meet fmt's type parameters.
-#define _TURN_OFF_PLATFORM_STRING
+#ifndef _TURN_OFF_PLATFORM_STRING
+#define _TURN_OFF_PLATFORM_STRING  // see handover_buffer.h
+#endif
 
 #include "operator/kube/http_transport.h"
 
@@ -26,6 +27,7 @@
 
 #include "api/base/log.h"
 #include "operator/kube/alarm.h"
+#include "operator/kube/handover_buffer.h"
 
 // cpprestsdk calls this for each new connection, and it reads and parses a hundred certificates
 // that are thrown away when an authority is pinned: 15 ms and a megabyte each time. This definition
@@ -47,7 +49,6 @@ using ByteBuffer = concurrency::streams::container_buffer<std::vector<std::uint8
 // handing work over. What may wait here, a credential plugin for a new connection, all requests
 // wait for.
 constexpr std::size_t kPoolThreads = 1;
-constexpr std::size_t kReadAtOnce = 64 * 1024;
 // A peer that answers no probe is given up after 30 + 3 * 10 seconds, unsent data after 60.
 constexpr int kProbeIdleSeconds = 30, kProbeSeconds = 10, kProbes = 3;
 constexpr int kUnackedMilliseconds = 60'000;
@@ -194,17 +195,6 @@ T Await(const pplx::task<T>& task) {
   return task.get();
 }
 
-// Reads what has arrived, at least a byte; 0 at the end.
-std::size_t ReadSome(concurrency::streams::streambuf<std::uint8_t>& from,
-                     std::vector<std::uint8_t>& into) {
-  using Traits = concurrency::streams::char_traits<std::uint8_t>;
-  const auto first = Await(from.bumpc());
-  if (first == Traits::eof()) return 0;
-  into[0] = static_cast<std::uint8_t>(first);
-  const std::size_t more = std::min(from.in_avail(), into.size() - 1);
-  return more == 0 ? 1 : 1 + from.getn(into.data() + 1, more).get();
-}
-
 // Why a request was cancelled, if it was.
 struct Fate {
   std::atomic<bool> late{false}, stopped{false}, too_long{false};
@@ -214,6 +204,11 @@ struct Fate {
 struct CancelAtExit {
   std::shared_ptr<Fate> fate;
   ~CancelAtExit() { fate->cancel.cancel(); }
+};
+
+struct AbandonAtExit {
+  std::shared_ptr<HandoverBuffer> body;
+  ~AbandonAtExit() { body->Abandon(); }
 };
 
 class CpprestTransport final : public HttpTransport {
@@ -262,16 +257,25 @@ class CpprestTransport final : public HttpTransport {
     const Alarm::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
       http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
-      const http::http_response answer =
-          Await(client.request(MessageOf(request), fate->cancel.get_token()));
+      const auto body = std::make_shared<HandoverBuffer>();
+      const AbandonAtExit ends_with_this_answer{body};
+      http::http_request message = MessageOf(request);
+      message.set_response_stream(concurrency::streams::basic_ostream<std::uint8_t>(
+          concurrency::streams::streambuf<std::uint8_t>(body)));
+      const http::http_response answer = Await(client.request(message, fate->cancel.get_token()));
       HttpResponse result{answer.status_code(), RetryAfterOf(answer), "", false};
-      if (result.status == http::status_codes::OK) {
-        deadlines_.Cancel(deadline);
-        const absl::Status end = Drain(answer, on_bytes);
-        if (!end.ok()) return end;
-      } else {
-        result.body = answer.extract_utf8string(/*ignore_content_type=*/true).get();
+      const bool is_stream = result.status == http::status_codes::OK;
+      if (is_stream) deadlines_.Cancel(deadline);
+      const pplx::task<http::http_response> whole = answer.content_ready();
+      whole.then([body](const pplx::task<http::http_response>& /*ended*/) { body->End(); });
+      for (std::string_view piece = body->Next(); !piece.empty(); piece = body->Next()) {
+        if (!is_stream) {
+          result.body += piece;
+        } else if (absl::Status status = on_bytes(piece); !status.ok()) {
+          return status;
+        }
       }
+      Await(whole);  // throws if the connection broke
       return result;
     });
     deadlines_.Cancel(deadline);
@@ -290,7 +294,7 @@ class CpprestTransport final : public HttpTransport {
     http::http_request message(request.method);
     message.set_request_uri(web::uri(request.target));
     http::http_headers& headers = message.headers();
-    headers.add("Accept", "application/json");
+    headers.add("Accept", request.accept);
     headers.add("User-Agent", options_.user_agent);
     // The library verifies the certificate for the Host that is asked for.
     if (!options_.tls_server_name.empty()) headers.add("Host", options_.tls_server_name);
@@ -302,19 +306,6 @@ class CpprestTransport final : public HttpTransport {
       message.set_body(std::vector<unsigned char>(request.body.begin(), request.body.end()));
     }
     return message;
-  }
-
-  static absl::Status Drain(const http::http_response& answer,
-                            const std::function<absl::Status(std::string_view)>& on_bytes) {
-    concurrency::streams::streambuf<std::uint8_t> body = answer.body().streambuf();
-    std::vector<std::uint8_t> bytes(kReadAtOnce);
-    while (const std::size_t count = ReadSome(body, bytes)) {
-      const absl::Status status =
-          on_bytes(std::string_view(reinterpret_cast<const char*>(bytes.data()), count));
-      if (!status.ok()) return status;
-    }
-    answer.content_ready().get();  // throws if the connection broke
-    return absl::OkStatus();
   }
 
   // The library's exceptions end here.
