@@ -23,6 +23,11 @@ namespace {
 
 constexpr int kMostRetries = 10;  // of one call, when the server asks for them
 
+// Of one object the server sends its metadata alone, where it knows how to: a pod's spec may have
+// 1.5 MB, and many may be created at a time.
+constexpr char kAcceptMetadata[] =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json;q=0.9";
+
 // Between two tries of a watch, whatever the server asks for: its silence would pass for health.
 constexpr Duration kLongestPause = std::chrono::minutes(1);
 
@@ -130,8 +135,9 @@ class ApiServerClient final : public RestClient {
   }
   absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key) {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
-    return Call(Describe("delete", kind, key), {"DELETE", ObjectPath(kind, key), options.dump()})
-        .status();
+    HttpRequest request{"DELETE", ObjectPath(kind, key), options.dump()};
+    request.accept = kAcceptMetadata;
+    return Call(Describe("delete", kind, key), std::move(request)).status();
   }
 
   absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
@@ -156,7 +162,8 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request) {
-    static const FieldTree kMetadata = {"metadata"};
+    static const FieldTree kMetadata = {"metadata"};  // of a server that sends all of it
+    request.accept = kAcceptMetadata;
     return CallForObject(what, std::move(request), "", &kMetadata);
   }
 

@@ -89,6 +89,7 @@ class Server:
         if self._process.stdout.readline().strip() != "ready":
             raise RuntimeError("the API server did not start (its reason is above)")
         self._connection = None
+        self._last_call = 0.0
         self._kubectl = program("kubectl")
 
     def stop(self):
@@ -113,9 +114,12 @@ class Server:
 
     def call(self, method, path, body=None, headers=None):
         """(HTTP status, the JSON of the answer), as the administrator."""
-        if self._connection is None:
+        # The server closes a connection that has been idle for 90 s.
+        if self._connection is None or time.monotonic() > self._last_call + 60:
             self._connection = self.connect()
-        return self._connection.call(method, path, body, headers)
+        answer = self._connection.call(method, path, body, headers)
+        self._last_call = time.monotonic()
+        return answer
 
     def connect(self, headers=None, timeout=60):
         return Connection(self.folder, headers, timeout)
