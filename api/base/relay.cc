@@ -48,7 +48,7 @@ Relay::Read Relay::Receive(Side side) {
   if (count < 0 && IsReadyLater()) return Read::kNothing;
   if (count <= 0) return Read::kEnd;
   const auto size = static_cast<std::size_t>(count);
-  if (side == kCaller) received_ += size;
+  if (side == kCaller && !check_({bytes.data(), size})) return Read::kEnd;
   if (fd(Other(side)) < 0) return Read::kSome;  // nobody is there to hear it
   ends_[Other(side)].waiting.append(bytes.data(), size);
   Flush(Other(side));

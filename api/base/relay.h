@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "api/base/listener.h"
@@ -17,8 +19,13 @@ class Relay {
  public:
   enum Side { kCaller, kServer };
 
+  // Asked for each piece that the caller has sent, before the server gets any of it. False: the
+  // server does not get it, and the caller's end is closed.
+  using Check = std::function<bool(std::string_view piece)>;
+
   // Neither socket may block.
-  Relay(Socket caller, Socket server) : ends_{{std::move(caller)}, {std::move(server)}} {}
+  Relay(Socket caller, Socket server, Check check)
+      : ends_{{std::move(caller)}, {std::move(server)}}, check_(std::move(check)) {}
 
   // What epoll says of a side. Closes sockets that have come to their end.
   void Handle(Side side, std::uint32_t events);
@@ -31,7 +38,6 @@ class Relay {
   bool done() const {
     return fd(kServer) < 0 && (fd(kCaller) < 0 || ends_[kCaller].waiting.empty());
   }
-  std::size_t received() const { return received_; }  // bytes of the caller, in all
 
  private:
   enum class Read { kSome, kNothing, kEnd };
@@ -46,7 +52,7 @@ class Relay {
   void EndServersInput();
 
   End ends_[2];
-  std::size_t received_ = 0;
+  Check check_;
 };
 
 }  // namespace lockstep

@@ -89,11 +89,16 @@ absl::StatusOr<PodConnections::Opened> PodConnections::Open(const std::string& h
     return Unavailable("socketpair");
   }
   Socket theirs(ends[0]);
-  Relay relay(*std::move(pod), Socket(ends[1]));
+  const auto left = std::make_shared<std::size_t>(most_bytes_);
+  Relay relay(*std::move(pod), Socket(ends[1]), [left](std::string_view piece) {
+    if (piece.size() > *left) return false;
+    *left -= piece.size();
+    return true;
+  });
   const std::lock_guard lock(mutex_);
   const Id id = next_id_++;
   Connection& connection =
-      connections_.emplace(id, Connection{std::move(relay), most_bytes_}).first->second;
+      connections_.emplace(id, Connection{std::move(relay), left}).first->second;
   for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
     epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
     ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, connection.relay.fd(side), &event);
@@ -106,8 +111,13 @@ bool PodConnections::Allow(Id id) {
   const std::lock_guard lock(mutex_);
   const auto at = connections_.find(id);
   if (at == connections_.end() || at->second.relay.fd(Relay::kCaller) < 0) return false;
-  at->second.most = at->second.relay.received() + most_bytes_;
+  *at->second.left = most_bytes_;
   return true;
+}
+
+std::size_t PodConnections::size() const {
+  const std::lock_guard lock(mutex_);
+  return connections_.size();
 }
 
 void PodConnections::Run(const std::stop_token& stop) {
@@ -128,7 +138,6 @@ void PodConnections::Handle(std::uint64_t key, std::uint32_t events) {
   if (at == connections_.end()) return;  // ended in this turn
   Connection& connection = at->second;
   connection.relay.Handle(key % 2 == 0 ? Relay::kCaller : Relay::kServer, events);
-  if (connection.relay.received() > connection.most) connection.relay.Dismiss();
   // Without gRPC nobody reads what the pod still says.
   if (connection.relay.fd(Relay::kServer) < 0) {
     connections_.erase(at);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -37,11 +38,12 @@ class PodConnections {
   // From now on `most_bytes` more are relayed, as after Open; the connection ends at the first byte
   // beyond. False if it has ended already.
   bool Allow(Id id);
+  std::size_t size() const;  // how many there are
 
  private:
   struct Connection {
     Relay relay;
-    std::size_t most = 0;  // of relay.received()
+    std::shared_ptr<std::size_t> left;  // bytes that may yet come
     std::uint32_t wanted[2] = {};
   };
 
@@ -51,7 +53,7 @@ class PodConnections {
 
   const std::size_t most_bytes_;
   const Socket epoll_, wake_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<Id, Connection> connections_;
   Id next_id_ = 1;

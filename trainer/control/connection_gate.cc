@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -14,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/base/descriptor_limit.h"
 #include "api/base/hmac.h"
 #include "api/base/status.h"
 #include "trainer/control/parse_text.h"
@@ -63,14 +63,6 @@ std::optional<Pair> MakePair(const std::string& name) {
   return pair;
 }
 
-// A caller takes three descriptors, and many a service gets 1,024 unless it asks for more.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 std::uint64_t KeyOf(GuestList::Id id, Relay::Side side) {
   return id * 2 + (side == Relay::kCaller ? 0 : 1);
 }
@@ -81,7 +73,7 @@ absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const std
                                                                        std::size_t members,
                                                                        const Clock& clock) {
   LOCKSTEP_ASSIGN_OR_RETURN(Listener listener, ListenAt(address, kBacklog));
-  RaiseDescriptorLimit();
+  RaiseDescriptorLimit();  // a caller takes three
   return std::unique_ptr<ConnectionGate>(new ConnectionGate(std::move(listener), members, clock));
 }
 
@@ -165,13 +157,33 @@ void ConnectionGate::Handle(const epoll_event& event) {
   }
   const auto at = connections_.find(event.data.u64 / 2);
   if (at == connections_.end()) return;  // dropped in this turn
-  Relay& relay = at->second.relay;
-  relay.Handle(event.data.u64 % 2 == 0 ? Relay::kCaller : Relay::kServer, event.events);
-  if (relay.received() > kMostGuestBytes && guests_.contains(at->first)) {
-    Introduce();
-    if (guests_.contains(at->first)) return Dismiss(at->first);
-  }
+  at->second.relay.Handle(event.data.u64 % 2 == 0 ? Relay::kCaller : Relay::kServer, event.events);
   Settle(at);
+}
+
+bool ConnectionGate::MaySend(GuestList::Id id, FrameCounter& sent, std::string_view piece) {
+  if (!guests_.contains(id)) return true;
+  sent.Feed(piece);
+  if (sent.bytes() <= kMostGuestBytes && sent.streams() <= kMostGuestStreams &&
+      sent.frames() <= kMostGuestFrames) {
+    return true;
+  }
+  Introduce();
+  return !guests_.contains(id);
+}
+
+// All places of those that leave are taken, and this host has its share of them.
+bool ConnectionGate::IsCrowded(const std::string& host) const {
+  const auto from = leaving_from_.find(host);
+  return leaving_.size() >= most_guests_ && from != leaving_from_.end() &&
+         from->second * leaving_from_.size() >= most_guests_;
+}
+
+void ConnectionGate::Leave(GuestList::Id id) {
+  const Connection& connection = connections_.at(id);
+  const bool is_new =
+      leaving_.try_emplace(id, connection.since + kShortestStay, connection.host).second;
+  if (is_new) ++leaving_from_[connection.host];
 }
 
 void ConnectionGate::Dismiss(GuestList::Id id) {
@@ -186,10 +198,10 @@ void ConnectionGate::Settle(Connections::iterator at) {
   const Relay& relay = at->second.relay;
   if (relay.fd(Relay::kCaller) < 0 && guests_.contains(id)) {
     guests_.Remove(id);
-    leaving_.emplace(id, at->second.since + kShortestStay);
+    Leave(id);
   }
   if (relay.done()) {
-    if (guests_.contains(id)) leaving_.emplace(id, at->second.since + kShortestStay);
+    if (guests_.contains(id)) Leave(id);
     guests_.Remove(id);
     lingering_.erase(id);
     connections_.erase(at);
@@ -212,7 +224,7 @@ void ConnectionGate::Update(Connections::iterator at) {
 
 void ConnectionGate::AcceptSome(SteadyTime now) {
   for (int i = 0; i < kAcceptedInATurn; ++i) {
-    if (leaving_.size() >= most_guests_) {
+    if (leaving_.size() >= 2 * most_guests_) {
       accept_at_ = now + kPause;
       return;
     }
@@ -228,12 +240,16 @@ void ConnectionGate::AcceptSome(SteadyTime now) {
 }
 
 void ConnectionGate::Admit(Caller caller, SteadyTime now) {
+  if (IsCrowded(caller.host)) {
+    accept_at_ = now + kPause;
+    return;
+  }
   const GuestList::Id id = next_id_++;
   std::optional<Pair> pair = MakePair(names_ + std::to_string(id));
   const GuestList::Verdict verdict =
       pair ? guests_.Admit(id, caller.host, now) : GuestList::Verdict();
   if (verdict.evicted) {
-    leaving_.emplace(*verdict.evicted, connections_.at(*verdict.evicted).since + kShortestStay);
+    Leave(*verdict.evicted);
     Dismiss(*verdict.evicted);
   }
   if (!verdict.admitted) {
@@ -242,8 +258,12 @@ void ConnectionGate::Admit(Caller caller, SteadyTime now) {
   }
   const int on = 1;
   ::setsockopt(caller.socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  Relay relay(std::move(caller.socket), std::move(pair->ours));
-  const auto at = connections_.emplace(id, Connection{std::move(relay), now}).first;
+  Relay relay(std::move(caller.socket), std::move(pair->ours),
+              [this, id, sent = FrameCounter()](std::string_view piece) mutable {
+                return MaySend(id, sent, piece);
+              });
+  const auto at =
+      connections_.emplace(id, Connection{std::move(relay), now, std::move(caller.host)}).first;
   for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
     epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
     ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, at->second.relay.fd(side), &event);
@@ -266,7 +286,11 @@ void ConnectionGate::Introduce() {
 void ConnectionGate::EndLate(SteadyTime now) {
   for (const GuestList::Id id : guests_.Overdue(now)) Dismiss(id);
   std::erase_if(leaving_, [&](const auto& left) {
-    return left.second <= now && !connections_.contains(left.first);
+    const auto& [id, leaver] = left;
+    if (leaver.until > now || connections_.contains(id)) return false;
+    const auto from = leaving_from_.find(leaver.host);
+    if (--from->second == 0) leaving_from_.erase(from);
+    return true;
   });
   for (auto at = lingering_.begin(); at != lingering_.end();) {
     const auto [id, deadline] = *at++;

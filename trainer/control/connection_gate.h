@@ -20,19 +20,24 @@
 #include "api/base/clock.h"
 #include "api/base/listener.h"
 #include "api/base/relay.h"
+#include "trainer/control/frame_counter.h"
 #include "trainer/control/guest_list.h"
 
 namespace lockstep::train {
 
 // Accepts connections, and relays each to a socket that the server gets. Until Prove, a connection
-// is a guest, for at most ten seconds and 16 KiB. There are places for all members, which may come
-// at once, and for some strangers. As many guests again may have been dismissed while the server
-// has yet to close its end of them. What strangers can make the server hold is bounded by that,
+// is a guest, for at most ten seconds, 16 KiB and a few streams. There are places for all members,
+// which may come at once, and for some strangers. As many guests again may have left while the
+// server is not yet done with them; beyond that, whoever has more of those than others is turned
+// away, so that others come in. What strangers can make the server hold is bounded by that,
 // whatever they send; members are not limited. Thread-safe.
 class ConnectionGate {
  public:
   static constexpr std::size_t kPlacesForStrangers = 128;
   static constexpr std::size_t kMostGuestBytes = std::size_t{16} << 10;
+  // gRPC bounds how many are open at a time. One that is opened and reset costs it as much.
+  static constexpr std::size_t kMostGuestStreams = 8;
+  static constexpr std::size_t kMostGuestFrames = 64;
 
   // Listens, but accepts nobody yet; an address as for ListenAt. Unavailable says why not. Raises
   // the process's limit of open files to the highest that it may have.
@@ -54,6 +59,7 @@ class ConnectionGate {
   struct Connection {
     Relay relay;
     SteadyTime since;
+    std::string host;
     std::uint32_t wanted[2] = {};  // what epoll waits for, by side
   };
   using Connections = std::map<GuestList::Id, Connection>;
@@ -62,6 +68,9 @@ class ConnectionGate {
   void Run(const std::stop_token& stop);
   int TimeoutMillis() const;
   void Handle(const epoll_event& event);
+  bool MaySend(GuestList::Id id, FrameCounter& sent, std::string_view piece);
+  bool IsCrowded(const std::string& host) const;
+  void Leave(GuestList::Id id);
   void AcceptSome(SteadyTime now);
   void Admit(Caller caller, SteadyTime now);
   void Introduce();
@@ -83,9 +92,12 @@ class ConnectionGate {
   // Of the thread.
   GuestList guests_;
   Connections connections_;
-  // Guests until their callers were gone, and when their places are free, if the server has closed
-  // its end by then.
-  std::map<GuestList::Id, SteadyTime> leaving_;
+  struct Leaver {
+    SteadyTime until;  // its place is free then, if the server has closed its end
+    std::string host;
+  };
+  std::map<GuestList::Id, Leaver> leaving_;          // guests until their callers were gone
+  std::map<std::string, std::size_t> leaving_from_;  // how many, by host
   std::map<GuestList::Id, SteadyTime> lingering_;  // the server is done; by when the caller must be
   GuestList::Id next_id_ = 1;
   SteadyTime accept_at_{};  // not before

@@ -437,9 +437,12 @@ TEST_F(TokenTest, TheStoreIsClosedToCallersWithoutProof) {
   for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
   JoinAll(replicas);
   ASSERT_TRUE(replicas[0]->rendezvous->store().Set("key", "value").ok());
-  const auto stub =
-      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   for (std::uint64_t session = 0; session < 5; ++session) {
+    // A stranger may not ask often on one connection.
+    const auto stub = proto::Rendezvous::NewStub(
+        grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), own));
     grpc::ClientContext put_context, get_context;
     proto::PutRequest put;
     put.set_generation(1);
