@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -16,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "api/base/descriptor_limit.h"
 #include "api/base/http_server.h"
 #include "api/base/log.h"
 #include "api/base/status.h"
@@ -137,6 +139,7 @@ class Operator {
   bool Lead(std::stop_token stop);
 
   const Flags& flags_;
+  const std::size_t descriptors_;  // that this process may have
   const std::string server_;
   const Duration silence_limit_;
   health::Headway headway_;
@@ -159,6 +162,7 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
                    std::unique_ptr<kube::RestClient> api,
                    std::unique_ptr<kube::RestClient> lease_api)
     : flags_(flags),
+      descriptors_(RaiseDescriptorLimit()),
       server_(cluster.server),
       silence_limit_(2 * ApiOptions(flags).watch_timeout),
       headway_(clock),
@@ -186,6 +190,9 @@ controller::JobTokens* Operator::TokensOf(const Flags& flags, const Clock& clock
 controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   if (!flags.poll_progress) return no_progress_;
   progress::PollerOptions options;
+  // Most of the descriptors are for pods, but never all: the API server and probes need some.
+  options.most_links = descriptors_ / 6;
+  options.most_calls = std::min(options.most_calls, descriptors_ / 12);
   options.token_of = [this](const std::string& job_uid) {
     return tokens_ ? tokens_->For(job_uid) : api::JobToken();
   };

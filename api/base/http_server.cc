@@ -28,6 +28,7 @@ constexpr Duration kRequestTime = std::chrono::seconds(1), kAnswerTime = std::ch
 constexpr std::size_t kMostConnections = 128, kMostOfPeer = 8;
 // Before those that are in are looked at again: whoever connects without end delays nobody.
 constexpr int kAcceptedInATurn = 16;
+constexpr Duration kPause = std::chrono::milliseconds(100);  // when nobody can be accepted
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -103,7 +104,8 @@ class PollingServer final : public HttpServer {
  private:
   void Run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      std::vector<pollfd> fds = {{listener_.socket.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+      const int listener = Now() < accept_at_ ? -1 : listener_.socket.fd();
+      std::vector<pollfd> fds = {{listener, POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
       for (const Connection& connection : connections_) {
         const short events = connection.answer ? POLLOUT : POLLIN;
         fds.push_back({connection.socket.fd(), events, 0});
@@ -120,6 +122,7 @@ class PollingServer final : public HttpServer {
 
   int TimeoutMillis() const {
     Duration left = std::chrono::seconds(1);
+    if (accept_at_ > Now()) left = accept_at_ - Now();
     for (const Connection& connection : connections_) {
       left = std::min(left, connection.deadline - Now());
     }
@@ -130,7 +133,11 @@ class PollingServer final : public HttpServer {
   void AcceptSome() {
     for (int i = 0; i < kAcceptedInATurn; ++i) {
       Caller caller = Accept(listener_);
-      if (caller.socket.fd() < 0) return;
+      if (caller.socket.fd() < 0) {
+        // Out of descriptors, for example: poll would say without end that somebody waits.
+        if (errno != EAGAIN && errno != ECONNABORTED) accept_at_ = Now() + kPause;
+        return;
+      }
       MakeRoom(caller.host);
       connections_.push_back(
           {std::move(caller.socket), std::move(caller.host), Now() + kRequestTime, ""});
@@ -207,6 +214,7 @@ class PollingServer final : public HttpServer {
   const Socket wake_;
   std::map<std::string, Page> pages_;  // this and the next: of the thread
   std::list<Connection> connections_;  // oldest first
+  SteadyTime accept_at_{};             // not before
   std::jthread thread_;                // last: it uses all of the above
 };
 

@@ -3,20 +3,24 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace lockstep {
 
 // The text with a '?' for each control character but line feeds and tabs: what pods, webhooks and
-// users write must not move the cursor, clear the screen or name the window. UTF-8 stays as it is,
-// but for its own controls (U+0080 to U+009F).
+// users write must not move the cursor, clear the screen, name the window or show letters in
+// another order than they are read. UTF-8 stays as it is, but for its own controls (U+0080 to
+// U+009F, U+202A to U+202E, U+2066 to U+2069).
 inline std::string Printable(std::string text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F) text[i] = '?';
-    const bool starts_control = byte == 0xC2 && i + 1 < text.size() &&
-                                static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
-                                static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (starts_control) text.replace(i, 2, "?");
+    const std::string_view next = std::string_view(text).substr(i, 3);
+    const std::string_view two = next.substr(0, 2);
+    if (two >= "\u0080" && two <= "\u009F") text.replace(i, 2, "?");
+    const bool turns =
+        (next >= "\u202A" && next <= "\u202E") || (next >= "\u2066" && next <= "\u2069");
+    if (turns) text.replace(i, 3, "?");
   }
   return text;
 }

@@ -29,6 +29,8 @@ constexpr int kSilence = 2;
 std::shared_ptr<grpc::Channel> MakeChannel(Socket socket) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLongestAnswer);
+  // Of 64 KiB that are compressed gRPC would make 60 MB before it looks at their size.
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   return grpc::CreateCustomInsecureChannelFromFd("trainer", socket.Release(), arguments);
 }
 
@@ -274,7 +276,8 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   Peer& peer = *call.peer;
   peer.asked = false;
   // Whoever has answered nonsense is not listened to until the next question.
-  if (!status.ok()) retired_.push_back(std::exchange(peer.link, nullptr));
+  const bool has_room = connections_.size() <= options_.most_links;
+  if (!status.ok() || !has_room) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {

@@ -2,12 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/http_request.h"
@@ -107,6 +111,30 @@ TEST(HttpServerTest, APageThatStaysFreshIsMadeOnceForAll) {
   }
   EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n2"));
   EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n3"));
+}
+
+TEST(HttpServerTest, WithoutDescriptorsItRestsAndServesWhenThereAreSomeAgain) {
+  const auto server = StartPages("127.0.0.1:0");
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  lockstep::testing::TcpClient caller(server->port());
+  const int next = ::dup(0);  // the lowest that is free
+  ASSERT_GE(next, 0);
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(next) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto cpu_seconds = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(cpu_seconds() - before, 0.25);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ::close(next);
+  ASSERT_TRUE(caller.Send("GET /well HTTP/1.1\r\n\r\n"));
+  EXPECT_THAT(caller.ReadAll(), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(HttpServerTest, ARequestWithoutEndIsCutOff) {

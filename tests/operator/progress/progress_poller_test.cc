@@ -16,6 +16,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -79,12 +80,23 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   }
   controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
 
-  grpc::Status GetStatus(grpc::ServerContext*, const proto::GetStatusRequest*,
+  std::size_t peers() {  // ports that have asked
+    const std::lock_guard lock(mutex_);
+    return peers_.size();
+  }
+  void Compress() {
+    const std::lock_guard lock(mutex_);
+    compressed_ = true;
+  }
+
+  grpc::Status GetStatus(grpc::ServerContext* context, const proto::GetStatusRequest*,
                          proto::GetStatusResponse* response) override {
     std::unique_lock lock(mutex_);
     ++questions_;
+    peers_.insert(context->peer());
     asked_.notify_all();
     asked_.wait(lock, [this] { return !held_; });
+    if (compressed_) context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
     response->set_job_uid(job_uid_);
     response->add_missing("worker 1");
     response->set_activity(proto::ACTIVITY_EVALUATION);
@@ -106,7 +118,8 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   std::condition_variable asked_;
   std::int64_t step_ = -1;
   int questions_ = 0;
-  bool held_ = false;
+  std::set<std::string> peers_;
+  bool held_ = false, compressed_ = false;
   std::vector<std::string> missing_;
   std::string padding_, nonce_;
   std::function<void(proto::TrainerProgress&)> changed_ = [](proto::TrainerProgress&) {};
@@ -214,6 +227,31 @@ TEST(ProgressPollerTest, AnAnswerThatIsTooLongIsNotRead) {
   ASSERT_TRUE(trainer.WaitForQuestions(trainer.questions() + 3));
   EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
   EXPECT_FALSE(poller.Group("uid").leader_is_silent);
+}
+
+// Of 64 KiB there may be a thousand times as much.
+TEST(ProgressPollerTest, ACompressedAnswerIsNotRead) {
+  FakeTrainer trainer("uid");
+  trainer.SetStep(7);
+  ProgressPoller poller(Often());
+  ASSERT_TRUE(WaitForStep(poller, trainer, 7).has_value());
+  trainer.Compress();
+  trainer.SetPadding(std::string(10'000, 'x'));
+  trainer.SetStep(8);
+  ASSERT_TRUE(trainer.WaitForQuestions(trainer.questions() + 3));
+  EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
+}
+
+TEST(ProgressPollerTest, WhereNoConnectionIsKeptEachQuestionHasItsOwn) {
+  FakeTrainer trainer("uid");
+  PollerOptions options = Often();
+  options.most_links = 0;
+  ProgressPoller poller(std::move(options));
+  for (const int step : {7, 8, 9}) {
+    trainer.SetStep(step);
+    EXPECT_TRUE(WaitForStep(poller, trainer, step).has_value());
+  }
+  EXPECT_GT(trainer.peers(), 1u);
 }
 
 // What a tenant may run in a trainer's place: HTTP/2 by hand, one connection after the other.
