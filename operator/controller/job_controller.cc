@@ -26,6 +26,9 @@ std::vector<std::string> Served(const JobControllerOptions& options) {
   return options.namespaces.empty() ? std::vector<std::string>{""} : options.namespaces;
 }
 
+// The API server says each minute at least that there is nothing to say.
+constexpr Duration kNodesSilence = std::chrono::seconds(90);
+
 // One namespace's jobs, however slow, leave a worker to those of others.
 int MostOfANamespace(int workers) {
   return std::max(1, workers - std::max(1, workers / 8));
@@ -52,7 +55,8 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
       events_(client, clock, kReporter, options_.instance),
       reconciler_({client, addresses, progress, events_, clock, options_.tokens},
                   {jobs_.store(), pods_.store(), services_.store(), FollowPodGroups(client),
-                   FollowWorkloads(client), FollowNodes(client)},
+                   FollowWorkloads(client), FollowNodes(client),
+                   [this] { return nodes_->IsCurrent(kNodesSilence); }},
                   options_.settings),
       controller_("trainingjob", queue_,
                   [this](const kube::Key& key) { return reconciler_.Reconcile(key); }) {

@@ -173,9 +173,11 @@ kube::FieldTree NodeFields() {
   return fields;
 }
 
-// One that is gone will not speak again either.
+// One that is gone will not speak again either. Whether it is can only be told while nodes are
+// heard of: one that has come or recovered since would be lost with all that runs on it.
 bool Reconciler::IsSilentNode(const std::string& node) const {
   if (stores_.nodes == nullptr || node.empty()) return false;
+  if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
   const auto known = stores_.nodes->Get({"", node});
   return !known || !known->value;
 }

@@ -45,6 +45,8 @@ struct Stores {
   const kube::Store<kube::Object>* pod_groups = nullptr;  // where a gang scheduler is used
   const kube::Store<kube::Object>* workloads = nullptr;   // where Kueue is
   const kube::Store<bool>* nodes = nullptr;  // whether each is ready; where they are watched
+  // Whether what `nodes` says is so now. Empty: always.
+  std::function<bool()> nodes_are_current = {};
 };
 
 // What a reconciler works with. All of it outlives the reconciler.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "api/base/clock.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -35,6 +36,8 @@ class AnyInformer {
   virtual bool HasSynced(const std::string& namespace_name) const = 0;
   virtual bool WaitForSync() = 0;  // blocks until HasSynced(); false if stopped before
   virtual std::vector<FeedState> Feeds() const = 0;
+  // Of all namespaces; see Reflector.
+  virtual bool IsCurrent(Duration limit) const = 0;
   virtual const Kind& kind() const = 0;
   virtual std::size_t size() const = 0;  // of the store
 };

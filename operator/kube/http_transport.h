@@ -21,7 +21,7 @@ struct HttpRequest {
   std::string method = "GET";
   std::string target;  // path and query, percent-encoded; the server's prefix is put before it
   std::string body;    // JSON; empty: none
-  std::string bearer_token;    // empty: none
+  std::string bearer_token;  // empty: none
   std::string accept = "application/json";
   bool may_be_silent = false;  // of a stream: silence is no sign of death
   // Of Send: a body that is longer is not read to its end. An API server sends one object of at

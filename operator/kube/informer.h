@@ -75,6 +75,10 @@ class Informer final : public AnyInformer {
     }
     return states;
   }
+  bool IsCurrent(Duration limit) const override {
+    return std::ranges::all_of(
+        feeds_, [limit](const auto& feed) { return feed->reflector.IsCurrent(limit); });
+  }
   const Kind& kind() const override { return kind_; }
   std::size_t size() const override { return store_.size(); }
   const Store<Value>& store() const { return store_; }

@@ -55,6 +55,10 @@ absl::Status Reflector::last_error() const {
   return last_error_;
 }
 
+bool Reflector::IsCurrent(Duration limit) const {
+  return synced_ && std::chrono::steady_clock::now() - heard_.load() <= limit;
+}
+
 void Reflector::Run(std::stop_token stop) {
   std::mt19937 random{std::random_device{}()};
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
@@ -113,6 +117,7 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
     sink_.OnPage(std::move(page->items));
   } while (!listing_->continue_token.empty());
   sink_.OnListEnd(listing_->version);
+  heard_ = std::chrono::steady_clock::now();
   listing_.reset();
   must_list_ = false;
   if (synced_) return absl::OkStatus();
@@ -143,6 +148,7 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
 }
 
 void Reflector::OnEvent(WatchEvent event) {
+  heard_ = std::chrono::steady_clock::now();
   const std::string version = ResourceVersion(event.object);
   // Versions of one watch only grow; one that does not was seen before (etcd #15271).
   if (!IsOlderVersion(sink_.Version(), version)) return;

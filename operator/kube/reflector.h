@@ -36,8 +36,10 @@ class ReflectorSink {
 struct ReflectorOptions {
   std::string namespace_name;  // empty: all
   std::string label_selector;
-  // A page is held as text and as objects at once, and a pod of a large job has 40 KB.
-  int page_size = 100;
+  // A page is held as text and as objects at once. Servers before Kubernetes 1.33 send it in one
+  // piece, which the HTTP library reads whole before it looks at the length, and a tenant's pod may
+  // have 9 MB.
+  int page_size = 8;
   std::optional<FieldTree> keep;  // the members that are read; nothing: all
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
@@ -62,6 +64,9 @@ class Reflector {
   bool WaitForSync();
   // Ok if the latest list or watch went well, or none has ended yet.
   absl::Status last_error() const;
+  // True if the server has said something within this time, be it that nothing has changed, which
+  // it says each minute: what is gone or changed longer than that is known.
+  bool IsCurrent(Duration limit) const;
 
  private:
   void Run(std::stop_token stop);
@@ -86,6 +91,7 @@ class Reflector {
   bool must_list_ = true;   // of the thread
   bool saw_event_ = false;  // of the thread: the watch made headway
   std::atomic<bool> synced_{false};
+  std::atomic<SteadyTime> heard_{SteadyTime()};  // a list's end or an event
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   bool stopped_ = false;     // guarded by mutex_

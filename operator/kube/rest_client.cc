@@ -339,7 +339,7 @@ absl::Status ApiServerClient::ReadPodLog(
              {"previous", options.previous ? "true" : ""},
              {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""}});
   HttpRequest request{"GET", ObjectPath(kPodKind, pod) + "/log" + query};
-  request.may_be_silent = options.follow;
+  request.may_be_silent = true;  // whoever reads it may take his time
   return StreamTo(Describe("read the log of", kPodKind, pod), std::move(request), stop,
                   [&](std::string_view bytes) {
                     on_text(std::string(bytes));

@@ -67,7 +67,8 @@ class World {
     reconciler = std::make_unique<controller::Reconciler>(
         controller::Collaborators{client, addresses_, progress, *events_, clock, &*tokens_},
         controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
-                           Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr},
+                           Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr,
+                           [this] { return nodes_are_current; }},
         settings_);
   }
 
@@ -151,6 +152,7 @@ class World {
   FakeClient client;
   FakeClock clock;
   FakeProgress progress;
+  bool nodes_are_current = true;
   std::unique_ptr<controller::Reconciler> reconciler;
 
  private:

@@ -132,6 +132,20 @@ TEST_F(InformerTest, AListThatBreaksOffGoesOnWhereItWas) {
   EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "+d", "+e"));
 }
 
+TEST_F(InformerTest, IsCurrentForAWhileAfterEachWordOfTheServer) {
+  Create("a");
+  Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_TRUE(informer->IsCurrent(std::chrono::hours(1)));
+  const auto begin = std::chrono::steady_clock::now();
+  while (informer->IsCurrent(std::chrono::milliseconds(50))) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  }
+  Create("b");
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+a", "+b"));
+  EXPECT_TRUE(informer->IsCurrent(std::chrono::steady_clock::now() - begin));
+}
+
 TEST_F(InformerTest, AListWhoseTokenIsRefusedBeginsAgain) {
   for (const char* name : {"a", "b", "c"}) Create(name);
   std::map<std::size_t, absl::Status> ends{{2, absl::OutOfRangeError("expired")},

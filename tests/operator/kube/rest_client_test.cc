@@ -509,6 +509,22 @@ TEST_F(RestClientTest, LogsComeAsTheyAre) {
             "/api/v1/namespaces/x/pods/a/log?container=main&follow=true&tailLines=5");
 }
 
+TEST_F(RestClientTest, ALogWaitsForItsReader) {
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    for (int i = 0; i < 100; ++i) to.Chunk(std::string(100'000, 'x'));
+    to.EndChunks();
+  });
+  client_ = Connect({.watch_timeout = milliseconds(100)});
+  std::size_t size = 0;
+  const absl::Status end = client_->ReadPodLog({"x", "a"}, {}, {}, [&](const std::string& piece) {
+    if (size == 0) std::this_thread::sleep_for(milliseconds(500));
+    size += piece.size();
+  });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(size, 10'000'000u);
+}
+
 TEST_F(RestClientTest, TheServersPrefixStandsBeforeEveryPath) {
   Serve([](const Request&, Connection& to) { to.Respond(200, kPod); });
   RestConfig config;
