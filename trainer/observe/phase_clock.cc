@@ -16,7 +16,8 @@ double PhaseTimes::Life() const {
   return std::chrono::duration<double>(all).count();
 }
 
-PhaseClock::PhaseClock(const Clock& clock) : clock_(clock), since_(clock.SteadyNow()) {}
+PhaseClock::PhaseClock(const Clock& clock)
+    : clock_(clock), began_(clock.SteadyNow()), since_(began_) {}
 
 Phase PhaseClock::Switch(Phase to) {
   constexpr auto kOwn = std::memory_order_relaxed;  // nobody else writes
@@ -30,6 +31,15 @@ Phase PhaseClock::Switch(Phase to) {
   phase_.store(to, std::memory_order_release);
   version_.store(version + 2, std::memory_order_release);
   return from;
+}
+
+Duration PhaseClock::TrainingTime() const {
+  Duration time{};
+  for (const Phase phase : {Phase::kInput, Phase::kForward, Phase::kBackward, Phase::kCommunication,
+                            Phase::kOptimizer}) {
+    time += ended_[static_cast<std::size_t>(phase)].load(std::memory_order_relaxed);
+  }
+  return time;
 }
 
 PhaseClock::State PhaseClock::Load() const {

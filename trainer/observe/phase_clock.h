@@ -42,6 +42,9 @@ class PhaseClock {
 
   // Returns the phase that ends.
   Phase Switch(Phase to);
+  // What has ended of the phases that steps are made of. For the thread that switches.
+  Duration TrainingTime() const;
+  SteadyTime began() const { return began_; }
   // Up to now: the phase under way counts, however long it lasts. No time ever goes back.
   PhaseTimes Read();
 
@@ -54,6 +57,7 @@ class PhaseClock {
   State Load() const;
 
   const Clock& clock_;
+  const SteadyTime began_;
   // A sequence lock: the version is odd while the rest is written. Whoever reads a part of a newer
   // state (acquire) also sees that the version has moved on (each part is stored with release).
   std::atomic<std::uint64_t> version_{0};

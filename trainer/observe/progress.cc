@@ -93,8 +93,6 @@ api::Progress ProgressMeter::Get() const {
   progress.examples_per_second = RecentExamplesPerSecond();
   progress.last_checkpoint_step = last_checkpoint_step_;
   progress.update_time = clock_.Now();
-  const double elapsed = Seconds(clock_.SteadyNow() - start_);
-  if (elapsed > 0) progress.goodput = Seconds(TrainingTime()) / elapsed;
   if (now_.steps > 0) {
     // In steps rather than samples: an epoch's last step is short and takes as long.
     const Mark begin = RecentBegin();

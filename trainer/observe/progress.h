@@ -33,7 +33,7 @@ class ProgressMeter {
   // Training goes on at `step` with these sums of its epoch: after a resume or a regrouping.
   void Restore(std::int64_t step, const EpochSums& sums);
   // Time since the last step, or the last call, was not spent on training (evaluation, waiting for
-  // peers): it counts for goodput, not for speed.
+  // peers): it does not count for speed.
   void ExcludeTimeSinceLastMark();
   void SetCheckpoint(std::int64_t step) { last_checkpoint_step_ = step; }
   void SetEvaluation(double loss, double accuracy);
@@ -43,8 +43,7 @@ class ProgressMeter {
   // Over recent steps: those of the last kRecent, but kFewest at least, and not the process's
   // first, which also warms up, unless there is no other.
   double RecentExamplesPerSecond() const;
-  // Up to the last step, without what was excluded.
-  Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
+  // All but goodput; see PhaseClock.
   api::Progress Get() const;
 
  private:
@@ -54,6 +53,8 @@ class ProgressMeter {
     std::int64_t examples = 0;
   };
 
+  // Up to the last step, without what was excluded.
+  Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
   // Where the recent steps begin.
   Mark RecentBegin() const;
 

@@ -94,8 +94,8 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
                   .correct = totals.correct});
   CountStep(state.step - 1);
   metrics_.gradient_norm = totals.gradient_norm;
-  if (first_step_of_generation_) {
-    first_step_of_generation_ = false;
+  const bool is_first = std::exchange(first_step_of_generation_, false);
+  if (is_first) {
     LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
   }
   if (summaries_ != nullptr && IsRankZero()) WriteSummaries(totals, state);
@@ -109,6 +109,8 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
     UpdateSpeed();
   }
   PublishState(state);
+  // By this the supervisor knows that a restart has made progress, whatever dies before the next.
+  if (is_first) sender_.SendNow();
   if (now >= next_summaries_) {
     next_summaries_ = now + kSummariesPeriod;
     FlushSummaries();
@@ -238,12 +240,22 @@ void Reporter::FlushSummaries() {
 void Reporter::LeaveMessage() {
   if (!IsRankZero() || termination_message_path_.empty()) return;
   std::ofstream file(termination_message_path_, std::ios::trunc);
-  if (file << api::ProgressToJson(meter_.Get()).dump() << std::flush) return;
+  if (file << api::ProgressToJson(GetProgress()).dump() << std::flush) return;
   LogWarning("cannot write the termination message", {{"path", termination_message_path_}});
 }
 
+api::Progress Reporter::GetProgress() {
+  api::Progress progress = meter_.Get();
+  const Duration life = clock_.SteadyNow() - sender_.phases().began();
+  if (life > Duration::zero()) {
+    progress.goodput = std::chrono::duration<double>(sender_.phases().TrainingTime()) /
+                       std::chrono::duration<double>(life);
+  }
+  return progress;
+}
+
 void Reporter::SendProgress() {
-  if (IsRankZero()) rendezvous_.Report(meter_.Get());
+  if (IsRankZero()) rendezvous_.Report(GetProgress());
 }
 
 void Reporter::UpdateSpeed() {
@@ -265,7 +277,7 @@ void Reporter::PublishState(const RunState& state) {
 }
 
 void Reporter::Publish() {
-  sender_.Publish(metrics_, meter_.TrainingTime());
+  sender_.Publish(metrics_, sender_.phases().TrainingTime());
 }
 
 }  // namespace lockstep::train

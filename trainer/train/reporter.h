@@ -53,6 +53,7 @@ class Reporter {
   void CountStep(std::int64_t step);
   void OpenSummaries();
   void FlushSummaries();
+  api::Progress GetProgress();
   void SendProgress();
   void Publish();
   void PublishState(const RunState& state);

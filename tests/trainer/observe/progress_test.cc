@@ -38,7 +38,7 @@ TEST_F(ProgressTest, BeforeTheFirstStepNothingIsInvented) {
   EXPECT_EQ(progress.total_steps, 100);
   EXPECT_EQ(progress.examples_per_second, 0);
   EXPECT_FALSE(progress.loss || progress.accuracy || progress.estimated_remaining_seconds ||
-               progress.goodput || progress.test_accuracy);
+               progress.test_accuracy);
   EXPECT_EQ(progress.last_checkpoint_step, -1);
 }
 
@@ -52,7 +52,6 @@ TEST_F(ProgressTest, SpeedTimeLeftAndMeans) {
   EXPECT_DOUBLE_EQ(*progress.accuracy, 0.75);
   EXPECT_DOUBLE_EQ(progress.examples_per_second, 128);
   EXPECT_DOUBLE_EQ(*progress.estimated_remaining_seconds, 95 * 0.5);
-  EXPECT_DOUBLE_EQ(*progress.goodput, 1.0);
   EXPECT_EQ(progress.update_time, clock_.Now());
 }
 
@@ -99,7 +98,7 @@ TEST_F(ProgressTest, AShortPauseAmongManyFastStepsWeighsAsMuchAsItTook) {
   EXPECT_NEAR(meter.RecentExamplesPerSecond(), 1600, 50) << "2 of the last 10 seconds were lost";
 }
 
-TEST_F(ProgressTest, EvaluationCountsForGoodputAndNotForSpeed) {
+TEST_F(ProgressTest, EvaluationDoesNotCountForSpeed) {
   ProgressMeter meter(clock_, 100, 10);
   Steps(meter, 5, seconds(1), {.examples = 10});
   clock_.Advance(seconds(5));
@@ -109,7 +108,6 @@ TEST_F(ProgressTest, EvaluationCountsForGoodputAndNotForSpeed) {
   meter.SetCheckpoint(8);
   const api::Progress progress = meter.Get();
   EXPECT_DOUBLE_EQ(progress.examples_per_second, 10);
-  EXPECT_NEAR(*progress.goodput, 10.0 / 15, 1e-12);
   EXPECT_DOUBLE_EQ(*progress.test_accuracy, 0.98);
   EXPECT_DOUBLE_EQ(*progress.test_loss, 0.1);
   EXPECT_EQ(progress.last_checkpoint_step, 8);

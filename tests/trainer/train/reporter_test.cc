@@ -118,6 +118,29 @@ TEST_F(SecondRankReporterTest, NoOtherRankTimesSteps) {
 }
 
 // A job that stops there shows where.
+// A process that dies soon has made progress all the same.
+TEST_F(ReporterTest, TheFirstStepOfAGenerationIsSentAtOnce) {
+  reader_->Lines();
+  Step(milliseconds(10));
+  const auto lines = reader_->Lines();
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(DecodeMetrics(lines.back())->step, 1);
+  Step(milliseconds(10));
+  EXPECT_TRUE(reader_->Lines().empty());
+}
+
+TEST_F(ReporterTest, GoodputIsTheTimeOfStepsAndNotThatOfCheckpoints) {
+  for (int i = 0; i < 5; ++i) {
+    sender_->phases().Switch(Phase::kForward);
+    clock_.Advance(milliseconds(300));
+    sender_->phases().Switch(Phase::kCheckpoint);
+    clock_.Advance(milliseconds(700));
+    sender_->phases().Switch(Phase::kIdle);
+    Step(milliseconds(0));
+  }
+  EXPECT_DOUBLE_EQ(LastLine().goodput, 0.3);
+}
+
 TEST_F(ReporterTest, AStepIsReportedHoweverSoonItFollows) {
   for (int i = 0; i < 5; ++i) Step(milliseconds(0));
   EXPECT_EQ(LastLine().step, 5);
