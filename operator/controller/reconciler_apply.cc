@@ -101,10 +101,10 @@ absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context&
     const std::size_t count = std::min(step, actions.size() - begin);
     result.Update(helpers_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
-      if (!IsCreate(action)) return ApplyAction(action, context);
-      if (context.refused) return absl::OkStatus();
+      if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
       absl::Status done = ApplyAction(action, context);
-      if (!done.ok()) context.refused = true;
+      if (absl::IsDeadlineExceeded(done) || absl::IsUnavailable(done)) context.unanswered = true;
+      if (IsCreate(action) && !done.ok()) context.refused = true;
       return done;
     }));
   }

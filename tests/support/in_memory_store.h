@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,6 +25,7 @@ class InMemoryStore final : public KeyValueStore {
 
   absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
     std::unique_lock lock(mutex_);
+    ++gets_;
     changed_.wait_for(lock, timeout, [&] { return ended_ || values_.count(key) > 0; });
     if (ended_) return absl::CancelledError("store: the generation has ended");
     const auto found = values_.find(key);
@@ -32,6 +34,10 @@ class InMemoryStore final : public KeyValueStore {
     return found->second;
   }
 
+  std::size_t gets() {
+    const std::lock_guard lock(mutex_);
+    return gets_;
+  }
   // What the end of a generation does to a store: all waits end with Cancelled.
   void End() {
     const std::lock_guard lock(mutex_);
@@ -44,6 +50,7 @@ class InMemoryStore final : public KeyValueStore {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   bool ended_ = false;
+  std::size_t gets_ = 0;
 };
 
 }  // namespace lockstep::train

@@ -283,7 +283,7 @@ std::int64_t Coordinator::refusals() const {
 
 bool Coordinator::WaitUntilDrained(Duration timeout) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [this] { return roster_.done() && roster_.empty(); });
+  return changed_.wait_for(lock, timeout, [this] { return roster_.done() && roster_.drained(); });
 }
 
 void Coordinator::WaitUntilIdle() {

@@ -37,13 +37,19 @@ Roster::Roster(RosterConfig config) : config_(std::move(config)) {
   LOCKSTEP_CHECK(!config_.slots.empty(), "a roster of job {} without slots", config_.job);
 }
 
+bool Roster::drained() const {
+  return std::ranges::none_of(sessions_, [](const auto& entry) { return entry.second.rank >= 0; });
+}
+
 void Roster::Connect(SessionId id, SteadyTime now) {
+  now_ = now;
   const auto [at, fresh] = sessions_.emplace(id, Session());
   LOCKSTEP_CHECK(fresh, "session {} connected twice", id);
   at->second.connected = at->second.last_heard = now;
 }
 
 Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now) {
+  now_ = now;
   const auto at = sessions_.find(id);
   if (at == sessions_.end()) return {};  // replaced or declared dead, its last words on the way
   at->second.last_heard = now;
@@ -215,7 +221,7 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
   if (at == sessions_.end()) return {};
   const Session lost = at->second;
   sessions_.erase(at);
-  if (lost.rank >= 0) lost_.insert(lost.rank);
+  if (lost.rank >= 0) lost_.emplace(lost.rank, now_);
   Outbox out;
   if (InGeneration(lost)) {
     const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
@@ -225,6 +231,7 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
 }
 
 Outbox Roster::Tick(SteadyTime now) {
+  now_ = now;
   // Heartbeats may lie unread after a pause of this process itself: that proves nobody dead.
   const bool was_away = now - last_tick_ > config_.dead_after / 2;
   last_tick_ = now;

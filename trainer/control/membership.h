@@ -15,6 +15,7 @@
 #include "api/proto/rendezvous.pb.h"
 #include "trainer/control/address_watch.h"
 #include "trainer/control/identity.h"
+#include "trainer/control/rendezvous.h"
 
 namespace lockstep::train {
 
@@ -38,6 +39,7 @@ struct RosterConfig {
   std::function<bool(const std::string& host)> has_address = &HasAddress;
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);
+  Duration given_up_within = kGivenUpWithin;  // a member that is lost
 };
 
 struct Outgoing {
@@ -69,6 +71,7 @@ class Roster {
   bool active() const { return active_; }
   bool done() const { return done_; }  // every member was released
   bool empty() const { return sessions_.empty(); }
+  bool drained() const;  // nobody is connected who has joined
   // Slots that a new generation waits for, the first 256; empty while one is active or training is
   // done.
   std::vector<std::string> Missing() const;
@@ -114,8 +117,9 @@ class Roster {
   std::map<SessionId, Session> sessions_;
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
-  std::set<int> lost_;  // ranks whose last process is gone and none has come since
+  std::map<int, SteadyTime> lost_;  // ranks whose last process is gone, since when; none has come
   std::set<std::string> without_address_;
+  SteadyTime now_{};  // of the latest call that told it
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
   proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;

@@ -88,7 +88,7 @@ std::vector<std::string> Roster::LostPods() const {
     present.insert(PodOf(config_.slots[static_cast<std::size_t>(session.rank)]));
   }
   std::vector<std::string> lost;
-  for (const int rank : lost_) {  // ascending, so a pod's processes are neighbours
+  for (const auto& [rank, since] : lost_) {  // ascending, so a pod's processes are neighbours
     const std::string pod = PodOf(config_.slots[static_cast<std::size_t>(rank)]);
     if (done_ || lost.size() == kMostNames) break;
     if (!present.contains(pod) && (lost.empty() || lost.back() != pod)) lost.push_back(pod);
@@ -104,7 +104,9 @@ Outgoing Roster::WaitingFor(SessionId id) const {
     const std::string name = ToString(config_.slots[at]);
     waiting.add_missing(name);
     const bool has_none = !config_.hosts.empty() && without_address_.contains(config_.hosts[at]);
-    if (has_none || lost_.contains(rank)) waiting.add_absent(name);
+    const auto lost = lost_.find(rank);
+    const bool may_go = lost != lost_.end() && now_ - lost->second < config_.given_up_within;
+    if (has_none || may_go) waiting.add_absent(name);
   }
   return out;
 }

@@ -35,6 +35,11 @@ struct Membership {
   int FurthestRank(std::int64_t total_steps) const;
 };
 
+// By then the pod of a process that is lost is gone, if somebody puts another in its place: nodes
+// are given up after some two minutes, and pods after their grace and one more. In a pod that is
+// still there a process hangs, or cannot reach the leader: only the group can tell.
+inline constexpr Duration kGivenUpWithin = std::chrono::minutes(5);
+
 // Thread-safe.
 class Rendezvous {
  public:

@@ -63,7 +63,8 @@ class RendezvousClient final : public Rendezvous {
   std::optional<absl::StatusOr<Membership>> Answer();
   absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until);
   absl::Status SendJoin(std::unique_lock<std::mutex>& lock);
-  bool SomebodyIsYetToCome() const;
+  bool SomebodyIsYetToCome(SteadyTime now) const;
+  void NoteSilence();
   void LogWaiting();
   std::string WaitingFor() const;
   void BeatUntil(const std::stop_token& stop);
@@ -81,7 +82,7 @@ class RendezvousClient final : public Rendezvous {
   int connection_ = 0;                        // its number: late words of older ones are dropped
   bool broken_ = false;                       // stream_ is
   bool answered_ = false;                     // it has brought a message
-  bool had_leader_ = false;                   // some stream has
+  std::optional<SteadyTime> leader_gone_;     // since it was there and no longer answers
   proto::Challenge challenge_;                // of stream_; empty: has not come yet
   std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
@@ -196,7 +197,7 @@ std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
 // Waits for a message, a break or `until`; not Ok at the deadline or on a stop.
 absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until) {
   const SteadyTime now = clock_.SteadyNow();
-  if (SomebodyIsYetToCome()) counting_since_ = now;
+  if (SomebodyIsYetToCome(now)) counting_since_ = now;
   if (now - counting_since_ >= options_.timeout) {
     const double seconds = std::chrono::duration<double>(options_.timeout).count();
     return absl::DeadlineExceededError(fmt::format(
@@ -212,11 +213,13 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
 }
 
 // Whether a pod is missing that is still to be made. A leader that was there once is replaced like
-// any other; of one that never answered only its name's address can tell.
-bool RendezvousClient::SomebodyIsYetToCome() const {
+// any other; of one that never answered, or should be gone by now, only its name's address can
+// tell.
+bool RendezvousClient::SomebodyIsYetToCome(SteadyTime now) const {
   if (!options_.successors_come) return false;
   if (answered_) return !absent_.empty();
-  return had_leader_ || addresses_.WithoutAddress().contains(leader_host_);
+  if (leader_gone_ && now - *leader_gone_ < options_.given_up_within) return true;
+  return addresses_.WithoutAddress().contains(leader_host_);
 }
 
 std::string RendezvousClient::WaitingFor() const {
@@ -248,7 +251,7 @@ std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
   auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
   const std::lock_guard lock(mutex_);
   stream_ = stream;
-  if (!had_leader_ && options_.successors_come) addresses_.Watch({leader_host_});
+  if (options_.successors_come) addresses_.Watch({leader_host_});
   return stream;
 }
 
@@ -259,7 +262,7 @@ void RendezvousClient::Disconnect() {
     old = std::exchange(stream_, nullptr);
     ++connection_;
     broken_ = false;
-    answered_ = false;
+    NoteSilence();
     challenge_.Clear();
     missing_.clear();
     absent_.clear();
@@ -270,8 +273,8 @@ void RendezvousClient::Disconnect() {
 void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
-  answered_ = true;
-  if (!std::exchange(had_leader_, true)) addresses_.Watch({});
+  if (!std::exchange(answered_, true)) addresses_.Watch({});
+  leader_gone_.reset();
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
       if (phase_ != Phase::kJoining) break;
@@ -307,10 +310,14 @@ void RendezvousClient::Broken(int connection, const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
   broken_ = true;
-  answered_ = false;
+  NoteSilence();
   broken_reason_ = reason;
   EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
   changed_.notify_all();
+}
+
+void RendezvousClient::NoteSilence() {
+  if (std::exchange(answered_, false)) leader_gone_ = clock_.SteadyNow();
 }
 
 // Tells the owner, without the lock, if there was a generation to end.

@@ -17,7 +17,8 @@ struct RendezvousClientOptions {
   Duration longest_retry = std::chrono::milliseconds(500);
   // Somebody puts another pod in the place of one that is lost: see Rendezvous::Join.
   bool successors_come = false;
-  std::function<bool()> stop_requested;  // any thread
+  Duration given_up_within = kGivenUpWithin;  // see RosterConfig; of the leader
+  std::function<bool()> stop_requested;       // any thread
 };
 
 std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock,

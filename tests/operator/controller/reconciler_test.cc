@@ -580,6 +580,31 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
+TEST(ReconcilerTest, WhereTheServerDoesNotAnswerNoFurtherDeleteIsBegun) {
+  World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.SyncAll();
+  int deletes = 0;
+  bool answers = false;
+  world.client.SetBefore([&](const FakeClient::Call& call) {
+    if (call.verb != "delete" || answers) return absl::OkStatus();
+    ++deletes;
+    return absl::DeadlineExceededError("no answer within 30 s");
+  });
+  bool ok = true;
+  for (int i = 0; i < 5 && deletes == 0; ++i) {  // a status comes first
+    ok = world.Reconcile().ok();
+    world.SyncAll();
+  }
+  EXPECT_FALSE(ok);
+  EXPECT_EQ(deletes, 1);
+  answers = true;
+  world.Settle();
+  EXPECT_TRUE(world.Pods().empty());
+}
+
 TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
   World world(Job("j").Workers(2).Training().Build());
   world.Settle();

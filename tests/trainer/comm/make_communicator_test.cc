@@ -12,6 +12,7 @@
 
 #include "tests/support/in_memory_store.h"
 #include "tests/support/spawn_ranks.h"
+#include "trainer/comm/gloo/gloo_communicator.h"
 
 namespace lockstep::train {
 namespace {
@@ -65,6 +66,16 @@ std::vector<std::unique_ptr<GradientBuffer>> List(Buffers... buffers) {
   std::vector<std::unique_ptr<GradientBuffer>> list;
   (list.push_back(std::move(buffers)), ...);
   return list;
+}
+
+TEST(MakeCommunicatorTest, RanksReadOfEachOtherWhatTheyNeedOnce) {
+  InMemoryStore store;
+  constexpr int kRanks = 8;
+  SpawnThreads(kRanks, [&](int rank) {
+    ASSERT_TRUE(MakeGlooCommunicator(Options(rank, kRanks), store).ok());
+  });
+  // The host's name and the addresses of each other one.
+  EXPECT_LE(store.gets(), 2u * kRanks * kRanks);
 }
 
 TEST(MakeCommunicatorTest, OneRankIsSingle) {

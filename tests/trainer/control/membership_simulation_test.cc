@@ -227,7 +227,7 @@ class NetworkSimulation {
     for (int round = 0; round < 400; ++round) {
       now_ += 100ms;
       for (auto& [worker, process] : processes_) {
-        if (process.hangs) Start(worker);  // as a supervisor does
+        if (process.hangs) Start(worker);  // others give up, and so all are replaced
         Act(process);
         while (!process.to_leader.empty()) ToLeader(process);
         while (!process.inbox.empty()) ToProcess(process);

@@ -216,9 +216,10 @@ TEST_F(RosterTest, AllFinishedReleasesAllAndAnEndAfterThatIsNoLoss) {
   EXPECT_TRUE(out[1].message->has_released());
   EXPECT_TRUE(roster_.done());
   EXPECT_THAT(roster_.Disconnect(2, "it left"), IsEmpty());
-  EXPECT_FALSE(roster_.empty());
+  roster_.Connect(3, now_);
+  EXPECT_FALSE(roster_.drained());
   roster_.Disconnect(1, "it left");
-  EXPECT_TRUE(roster_.empty());
+  EXPECT_TRUE(roster_.drained()) << "a stranger holds nobody up";
 }
 
 TEST_F(RosterTest, ALossBeforeAllHaveFinishedTakesTheFinishersBack) {
@@ -337,6 +338,26 @@ TEST_F(RosterTest, WhoeverWaitsIsToldWhoCannotHaveComeYet) {
   roster_.Disconnect(2, "killed");
   EXPECT_THAT(absent(Send(1, JoinOf(0))), ElementsAre("worker 1"));  // it is to be replaced
   EXPECT_THAT(absent(Arrive(3, JoinOf(1))), IsEmpty());
+}
+
+TEST_F(RosterTest, AMemberWhosePodStaysIsNotWaitedForWithoutEnd) {
+  RosterConfig config = TwoWorkers();
+  config.given_up_within = std::chrono::seconds(20);
+  roster_ = Roster(config);
+  roster_.Tick(now_);
+  const auto is_absent = [&] {
+    return Send(1, JoinOf(0)).back().message->waiting().absent_size() > 0;
+  };
+  Arrive(1, JoinOf(0));
+  Arrive(2, JoinOf(1));
+  roster_.Disconnect(2, "nothing heard");
+  for (int second = 0; second < 20; ++second) {
+    EXPECT_TRUE(is_absent()) << second;
+    now_ += std::chrono::seconds(1);
+    roster_.Tick(now_);
+  }
+  EXPECT_FALSE(is_absent());
+  EXPECT_THAT(roster_.LostPods(), ElementsAre("worker-1"));
 }
 
 TEST_F(RosterTest, APodIsLostWithTheLastOfItsProcesses) {

@@ -297,6 +297,20 @@ TEST_F(RendezvousTest, SurvivorsOfTheLeaderWaitForItsSuccessorBeyondTheDeadline)
   }
 }
 
+// It hangs, or cannot be reached from here: its pod is not replaced.
+TEST_F(RendezvousTest, ALeaderWhosePodStaysIsNotWaitedForWithoutEnd) {
+  options_.timeout = 300ms;
+  options_.successors_come = true;
+  options_.given_up_within = 500ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  leader_ = nullptr;
+  EXPECT_EQ(replicas[1]->rendezvous->Join(12, kLayout).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  for (auto& replica : replicas) replica->stop = true;
+}
+
 TEST_F(RendezvousTest, TheDeadlineCountsOnceAllPodsAreThere) {
   std::atomic<bool> scheduled{false};
   roster_config_.has_address = [&](const std::string& host) { return host != "c" || scheduled; };
