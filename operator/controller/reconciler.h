@@ -131,7 +131,7 @@ class Reconciler {
     std::atomic<bool> refused{false};    // a create has failed: no other is begun
     // The API server has not answered in time: 512 calls that all wait for it would take an hour.
     std::atomic<bool> unanswered{false};
-    std::mutex mutex;                    // guards `memory` while actions run in parallel
+    std::mutex mutex;  // guards `memory` while actions run in parallel
     Memory& memory;
   };
 
