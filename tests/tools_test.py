@@ -29,7 +29,7 @@ def load(name):
 
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "peers")]
+sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "peers"), str(TOOLS.parent / "tests" / "e2e")]
 lint = load("lint")
 bench = load("bench/bench")
 gen_api_reference = load("gen-api-reference")
@@ -39,6 +39,7 @@ image_base = load("image-base")
 image_records = load("image-records")
 peer_image = load("peers/image")
 aarch64 = load("../tests/aarch64/run")
+e2e_cluster = load("../tests/e2e/cluster.py")
 
 
 class FetchMnistTest(unittest.TestCase):
@@ -582,6 +583,82 @@ esac
         result = self.call("make", "run")
         self.assertEqual(1, result.returncode)
         self.assertIn("found no engine on the PATH: install Docker or Podman", result.stderr)
+
+
+class ClusterTest(unittest.TestCase):
+    """tools/kube/cluster.sh with programs that write down what they are asked."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.said = self.folder / "said"
+        self.said.touch()
+        for script in ("cluster.sh", "environment.sh"):
+            shutil.copy(TOOLS / "kube" / script, self.folder)
+        self.program("docker-engine.sh", "")
+        self.program("docker", "")
+        self.program("iptables", "")
+
+    def program(self, name, body):
+        path = self.folder / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.said}"\n{body}\n')
+        path.chmod(0o755)
+
+    def create(self):
+        return subprocess.run(
+            [str(self.folder / "cluster.sh"), "create", "probe"], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            env={"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder),
+                 "KIND_NODE_IMAGE": "node:test", "CLUSTER_TRIES": "1"})
+
+    def test_a_cluster_that_is_there_is_made_known_to_this_caller(self):
+        self.program("kind", 'if [ "$1" = get ]; then echo probe; fi')
+        self.program("kubectl", "")
+        result = self.create()
+        self.assertEqual(0, result.returncode, result.stderr)
+        said = self.said.read_text()
+        self.assertIn("kind export kubeconfig --name probe\n", said)
+        self.assertIn("kubectl --context kind-probe get --raw /readyz\n", said)
+        self.assertNotIn("create cluster", said)
+
+    def test_a_cluster_that_does_not_answer_is_no_cluster(self):
+        self.program("kind", 'if [ "$1" = get ]; then echo probe; fi')
+        self.program("kubectl", "exit 1")
+        result = self.create()
+        self.assertEqual(1, result.returncode)
+        self.assertIn("cluster probe exists and does not answer", result.stderr)
+
+    def test_a_cluster_that_is_not_there_is_created(self):
+        self.program("kind", 'if [ "$1" = create ]; then cat >/dev/null; fi')
+        self.program("kubectl", "")
+        self.assertEqual(0, self.create().returncode)
+        self.assertIn("kind create cluster --name probe --image node:test", self.said.read_text())
+
+
+class ScenarioClusterTest(unittest.TestCase):
+    """Which cluster the scenarios of tests/e2e take up."""
+
+    def start(self, contexts):
+        """The scripts that were called, with their first arguments."""
+        cluster = e2e_cluster.Cluster.__new__(e2e_cluster.Cluster)
+        cluster.env, called = {}, []
+
+        def call(*command, **_):
+            called.append((pathlib.Path(command[0]).name, command[1]))
+            return contexts
+
+        with unittest.mock.patch.multiple(cluster, call=call, program=lambda name: name):
+            cluster.start()
+        return called
+
+    def test_one_that_this_checkout_kept_is_taken_up(self):
+        self.assertEqual([("kubectl", "config"), ("cluster.sh", "create")],
+                         self.start(f"kind-other\nkind-{e2e_cluster.NAME}"))
+
+    def test_one_that_another_checkout_left_is_deleted_first(self):
+        self.assertEqual([("kubectl", "config"), ("cluster.sh", "down"), ("cluster.sh", "create")],
+                         self.start("kind-other"))
 
 
 class LintTest(unittest.TestCase):

@@ -98,6 +98,11 @@ class Cluster:
     # The cluster.
 
     def start(self):
+        """Creates it, or takes up the one that this checkout kept. One by the same name that this
+        checkout knows nothing of has another's state and another's shared folder: it is deleted."""
+        known = self.call(self.program("kubectl"), "config", "get-contexts", "-o", "name").splitlines()
+        if f"kind-{NAME}" not in known:
+            self.stop()
         self.env["KIND_SHARED_DIR"] = str(SHARED)
         self.call(ROOT / "tools/kube/cluster.sh", "create", NAME, WORKERS, quiet=False)
 
