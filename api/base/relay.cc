@@ -17,7 +17,32 @@ bool IsReadyLater() {
 
 }  // namespace
 
+void Relay::Watch(int epoll, std::uint64_t id) {
+  epoll_ = epoll;
+  id_ = id;
+  for (const Side side : {kCaller, kServer}) {
+    epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
+    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd(side), &event);
+  }
+  UpdateWatch();
+}
+
+void Relay::UpdateWatch() {
+  for (const Side side : {kCaller, kServer}) {
+    const std::uint32_t wanted = Wanted(side);
+    if (epoll_ < 0 || fd(side) < 0 || wanted == ends_[side].watched) continue;
+    epoll_event event{.events = wanted, .data = {.u64 = KeyOf(id_, side)}};
+    ::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd(side), &event);
+    ends_[side].watched = wanted;
+  }
+}
+
 void Relay::Handle(Side side, std::uint32_t events) {
+  Exchange(side, events);
+  UpdateWatch();
+}
+
+void Relay::Exchange(Side side, std::uint32_t events) {
   if (fd(side) < 0) return;
   const bool hung_up = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if ((events & EPOLLOUT) != 0) Flush(side);
@@ -31,6 +56,7 @@ void Relay::Handle(Side side, std::uint32_t events) {
 void Relay::Dismiss() {
   ends_[kServer].waiting = std::string();
   Close(kCaller);
+  UpdateWatch();
 }
 
 std::uint32_t Relay::Wanted(Side side) const {

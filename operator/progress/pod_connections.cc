@@ -16,11 +16,7 @@
 namespace lockstep::progress {
 namespace {
 
-constexpr std::uint64_t kWakeKey = 0;  // else KeyOf
-
-std::uint64_t KeyOf(PodConnections::Id id, Relay::Side side) {
-  return id * 2 + (side == Relay::kCaller ? 0 : 1);
-}
+constexpr std::uint64_t kWakeKey = 0;  // else a relay's, whose ids begin with 1
 
 absl::Status Unavailable(const char* what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(errno)));
@@ -99,11 +95,7 @@ absl::StatusOr<PodConnections::Opened> PodConnections::Open(const std::string& h
   const Id id = next_id_++;
   Connection& connection =
       connections_.emplace(id, Connection{std::move(relay), left}).first->second;
-  for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
-    epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
-    ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, connection.relay.fd(side), &event);
-  }
-  Update(id, connection);
+  connection.relay.Watch(epoll_.fd(), id);
   return Opened{id, std::move(theirs)};
 }
 
@@ -134,26 +126,12 @@ void PodConnections::Run(const std::stop_token& stop) {
 
 // mutex_ is held.
 void PodConnections::Handle(std::uint64_t key, std::uint32_t events) {
-  const auto at = connections_.find(key / 2);
+  const auto at = connections_.find(Relay::IdOf(key));
   if (at == connections_.end()) return;  // ended in this turn
-  Connection& connection = at->second;
-  connection.relay.Handle(key % 2 == 0 ? Relay::kCaller : Relay::kServer, events);
+  Relay& relay = at->second.relay;
+  relay.Handle(Relay::SideOf(key), events);
   // Without gRPC nobody reads what the pod still says.
-  if (connection.relay.fd(Relay::kServer) < 0) {
-    connections_.erase(at);
-  } else {
-    Update(key / 2, connection);
-  }
-}
-
-void PodConnections::Update(Id id, Connection& connection) {
-  for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
-    const std::uint32_t wanted = connection.relay.Wanted(side);
-    if (connection.relay.fd(side) < 0 || wanted == connection.wanted[side]) continue;
-    epoll_event event{.events = wanted, .data = {.u64 = KeyOf(id, side)}};
-    ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.relay.fd(side), &event);
-    connection.wanted[side] = wanted;
-  }
+  if (relay.fd(Relay::kServer) < 0) connections_.erase(at);
 }
 
 }  // namespace lockstep::progress

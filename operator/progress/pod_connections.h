@@ -44,12 +44,10 @@ class PodConnections {
   struct Connection {
     Relay relay;
     std::shared_ptr<std::size_t> left;  // bytes that may yet come
-    std::uint32_t wanted[2] = {};
   };
 
   void Run(const std::stop_token& stop);
   void Handle(std::uint64_t key, std::uint32_t events);
-  void Update(Id id, Connection& connection);
 
   const std::size_t most_bytes_;
   const Socket epoll_, wake_;

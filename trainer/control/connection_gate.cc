@@ -32,7 +32,7 @@ constexpr Duration kShortestStay = std::chrono::milliseconds(500);
 // For the last words to one who does not take them.
 constexpr Duration kLinger = std::chrono::seconds(5);
 
-constexpr std::uint64_t kListenerKey = 0, kWakeKey = 1;  // else KeyOf
+constexpr std::uint64_t kListenerKey = 0, kWakeKey = 1;  // else a relay's, whose ids begin with 1
 
 constexpr char kPeerScheme[] = "unix-abstract:";  // gRPC's for what MakePair makes
 
@@ -61,10 +61,6 @@ std::optional<Pair> MakePair(const std::string& name) {
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(pair.ours.fd(), generic, length) != 0) return {};
   return pair;
-}
-
-std::uint64_t KeyOf(GuestList::Id id, Relay::Side side) {
-  return id * 2 + (side == Relay::kCaller ? 0 : 1);
 }
 
 }  // namespace
@@ -155,9 +151,9 @@ void ConnectionGate::Handle(const epoll_event& event) {
     ::eventfd_read(wake_.fd(), &wakes);
     return;
   }
-  const auto at = connections_.find(event.data.u64 / 2);
+  const auto at = connections_.find(Relay::IdOf(event.data.u64));
   if (at == connections_.end()) return;  // dropped in this turn
-  at->second.relay.Handle(event.data.u64 % 2 == 0 ? Relay::kCaller : Relay::kServer, event.events);
+  at->second.relay.Handle(Relay::SideOf(event.data.u64), event.events);
   Settle(at);
 }
 
@@ -208,18 +204,6 @@ void ConnectionGate::Settle(Connections::iterator at) {
     return;
   }
   if (relay.fd(Relay::kServer) < 0) lingering_.emplace(id, clock_.SteadyNow() + kLinger);
-  Update(at);
-}
-
-void ConnectionGate::Update(Connections::iterator at) {
-  for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
-    Connection& connection = at->second;
-    const std::uint32_t wanted = connection.relay.Wanted(side);
-    if (connection.relay.fd(side) < 0 || wanted == connection.wanted[side]) continue;
-    epoll_event event{.events = wanted, .data = {.u64 = KeyOf(at->first, side)}};
-    ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.relay.fd(side), &event);
-    connection.wanted[side] = wanted;
-  }
 }
 
 void ConnectionGate::AcceptSome(SteadyTime now) {
@@ -264,11 +248,7 @@ void ConnectionGate::Admit(Caller caller, SteadyTime now) {
               });
   const auto at =
       connections_.emplace(id, Connection{std::move(relay), now, std::move(caller.host)}).first;
-  for (const Relay::Side side : {Relay::kCaller, Relay::kServer}) {
-    epoll_event event{.events = 0, .data = {.u64 = KeyOf(id, side)}};
-    ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, at->second.relay.fd(side), &event);
-  }
-  Update(at);
+  at->second.relay.Watch(epoll_.fd(), id);
   const std::lock_guard lock(serve_mutex_);
   if (serve_) serve_(std::move(pair->theirs));  // else closed here, and so is the caller's
 }

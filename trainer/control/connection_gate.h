@@ -60,7 +60,6 @@ class ConnectionGate {
     Relay relay;
     SteadyTime since;
     std::string host;
-    std::uint32_t wanted[2] = {};  // what epoll waits for, by side
   };
   using Connections = std::map<GuestList::Id, Connection>;
 
@@ -74,7 +73,6 @@ class ConnectionGate {
   void AcceptSome(SteadyTime now);
   void Admit(Caller caller, SteadyTime now);
   void Introduce();
-  void Update(Connections::iterator at);
   void Dismiss(GuestList::Id id);
   void Settle(Connections::iterator at);
   void EndLate(SteadyTime now);
