@@ -37,7 +37,7 @@ void ProgressMeter::AddStep(const EpochSums& step_sums) {
   sums_.correct += step_sums.correct;
   ++step_;
   last_mark_ = clock_.SteadyNow();
-  now_ = {TrainingTime(), now_.steps + 1, now_.examples + step_sums.examples};
+  now_ = {SteppingTime(), now_.steps + 1, now_.examples + step_sums.examples};
   if (marked_ > 0 && now_.time - marks_[(marked_ - 1) % kMarks].time < kBetweenMarks) return;
   marks_[marked_++ % kMarks] = now_;
 }

@@ -48,13 +48,13 @@ class ProgressMeter {
 
  private:
   struct Mark {
-    Duration time{};         // TrainingTime() when the last of `steps` was done
+    Duration time{};         // SteppingTime() when the last of `steps` was done
     std::int64_t steps = 0;  // by this process
     std::int64_t examples = 0;
   };
 
   // Up to the last step, without what was excluded.
-  Duration TrainingTime() const { return last_mark_ - start_ - excluded_; }
+  Duration SteppingTime() const { return last_mark_ - start_ - excluded_; }
   // Where the recent steps begin.
   Mark RecentBegin() const;
 

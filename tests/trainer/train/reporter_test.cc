@@ -117,7 +117,6 @@ TEST_F(SecondRankReporterTest, NoOtherRankTimesSteps) {
   EXPECT_EQ(LastLine().step_seconds.sum, 0);
 }
 
-// A job that stops there shows where.
 // A process that dies soon has made progress all the same.
 TEST_F(ReporterTest, TheFirstStepOfAGenerationIsSentAtOnce) {
   reader_->Lines();
