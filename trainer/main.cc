@@ -42,9 +42,8 @@ int Supervise(const Clock& clock) {
 
 int Replica(const Clock& clock) {
   InstallStopSignal();
-  absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
+  const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
-  identity->incarnation.process_started = clock.Now().time_since_epoch().count();
   return RunReplica(*identity, clock);
 }
 

@@ -41,9 +41,11 @@ bool JobToken::Accepts(std::string_view purpose, std::string_view nonce, std::st
   return !present() || EqualInConstantTime(Prove(purpose, nonce, content), proof);
 }
 
-std::string StoreProofContent(std::uint64_t generation, std::string_view key,
+std::string StoreProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
                               std::string_view value) {
-  return fmt::format("{} {} ", generation, key.size()).append(key).append(value);
+  std::string content = fmt::format("{} {} ", generation, keys.size());
+  for (const std::string& key : keys) content.append(fmt::format("{} ", key.size())).append(key);
+  return content.append(value);
 }
 
 }  // namespace lockstep::api

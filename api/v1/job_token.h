@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -38,8 +39,8 @@ class JobToken {
   std::string secret_;
 };
 
-// Of a Put or a Get, which has no value.
-std::string StoreProofContent(std::uint64_t generation, std::string_view key,
+// Of a Put, which has one key, or a Get, which has no value.
+std::string StoreProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
                               std::string_view value);
 
 }  // namespace lockstep::api

@@ -31,12 +31,17 @@ class InMemoryStore final : public KeyValueStore {
     const auto found = values_.find(key);
     if (found == values_.end())
       return absl::DeadlineExceededError(fmt::format("store: no key '{}' in time", key));
+    bytes_read_ += found->second.size();
     return found->second;
   }
 
   std::size_t gets() {
     const std::lock_guard lock(mutex_);
     return gets_;
+  }
+  std::size_t bytes_read() {
+    const std::lock_guard lock(mutex_);
+    return bytes_read_;
   }
   // What the end of a generation does to a store: all waits end with Cancelled.
   void End() {
@@ -50,7 +55,7 @@ class InMemoryStore final : public KeyValueStore {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   bool ended_ = false;
-  std::size_t gets_ = 0;
+  std::size_t gets_ = 0, bytes_read_ = 0;
 };
 
 }  // namespace lockstep::train

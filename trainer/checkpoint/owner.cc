@@ -20,20 +20,20 @@ constexpr char kOwnerDraft[] = "owner.json.tmp";
 bool CheckpointOwner::Supersedes(const CheckpointOwner& other) const {
   // Attempts of two jobs have nothing to do with each other.
   const bool same_job = job_uid == other.job_uid;
-  return std::tuple(same_job ? attempt : 0, pod_started, process_started) >=
-         std::tuple(same_job ? other.attempt : 0, other.pod_started, other.process_started);
+  return std::tuple(same_job ? attempt : 0, pod_started, process_number) >=
+         std::tuple(same_job ? other.attempt : 0, other.pod_started, other.process_number);
 }
 
 std::string CheckpointOwner::ToString() const {
-  return fmt::format("job uid \"{}\", attempt {}, pod started {}, process started {}", job_uid,
-                     attempt, pod_started, process_started);
+  return fmt::format("job uid \"{}\", attempt {}, pod started {}, process {}", job_uid, attempt,
+                     pod_started, process_number);
 }
 
 std::string EncodeOwner(const CheckpointOwner& owner) {
   const nlohmann::ordered_json json = {{"jobUid", owner.job_uid},
                                        {"attempt", owner.attempt},
                                        {"podStarted", owner.pod_started},
-                                       {"processStarted", owner.process_started}};
+                                       {"processNumber", owner.process_number}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -44,7 +44,7 @@ absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::
     json.at("jobUid").get_to(owner.job_uid);
     json.at("attempt").get_to(owner.attempt);
     json.at("podStarted").get_to(owner.pod_started);
-    json.at("processStarted").get_to(owner.process_started);
+    json.at("processNumber").get_to(owner.process_number);
     return owner;
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("{}: {}", path, error.what()));

@@ -17,10 +17,10 @@ namespace lockstep::train {
 struct CheckpointOwner {
   std::string job_uid;
   int attempt = 0;
-  // When the pod's supervisor and the replica's process started, in Unix nanoseconds: a pod that
-  // takes another's place is made later, and a replica that is started again in an old pod is still
-  // of that pod.
-  std::int64_t pod_started = 0, process_started = 0;
+  // When the pod's supervisor started, in Unix nanoseconds, and which of the processes it is that
+  // the pod has had in this place: a pod that takes another's place is made later, and a replica
+  // that is started again in an old pod is still of that pod.
+  std::int64_t pod_started = 0, process_number = 0;
 
   bool operator==(const CheckpointOwner&) const = default;
   // Whether this one may take the folder over from `other`.

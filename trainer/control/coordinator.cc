@@ -6,15 +6,16 @@
 #include <utility>
 
 #include "api/base/log.h"
+#include "trainer/control/generation_store.h"
 
 namespace lockstep::train {
 namespace {
 
-// What may be stored. A communicator needs a key or two a rank, of some hundred bytes for each
-// peer.
+// What may be stored. A communicator needs two or three keys a rank, of some bytes for each peer.
 constexpr std::size_t kLongestKey = 256;
 constexpr std::size_t kLargestValue = std::size_t{1} << 20;
 constexpr std::size_t kMostStored = std::size_t{64} << 20;
+constexpr std::size_t kLargestAnswer = std::size_t{2} << 20;
 
 constexpr auto kLogPeriod = std::chrono::seconds(10);
 constexpr int kLinesPerPeriod = 20;
@@ -74,9 +75,22 @@ void SessionStream::OnDone() {
   coordinator.ReactorGone();
 }
 
-void PendingGet::Answer(const std::string& value) {
-  response_->set_value(value);
+// Values are copied when all are there: those who wait hold none.
+const std::string* PendingGet::Take(const std::map<std::string, std::string>& store) {
+  for (; found_ < request_.keys_size(); ++found_) {
+    if (!store.contains(request_.keys(found_))) return &request_.keys(found_);
+  }
+  std::size_t bytes = 0;
+  for (const std::string& key : request_.keys()) bytes += store.at(key).size();
+  if (bytes > kLargestAnswer) {
+    Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+            fmt::format("the values of {} keys have {} bytes, expected at most {} in one answer",
+                        request_.keys_size(), bytes, kLargestAnswer)});
+    return nullptr;
+  }
+  for (const std::string& key : request_.keys()) response_.add_values(store.at(key));
   Finish(grpc::Status::OK);
+  return nullptr;
 }
 
 void PendingGet::OnCancel() {
@@ -200,7 +214,7 @@ grpc::Status Coordinator::CheckGeneration(std::uint64_t generation) const {
 grpc::Status Coordinator::Put(const proto::PutRequest& request) {
   const std::lock_guard lock(mutex_);
   const std::string content =
-      api::StoreProofContent(request.generation(), request.key(), request.value());
+      api::StoreProofContent(request.generation(), {request.key()}, request.value());
   if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
   if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
   if (request.key().size() > kLongestKey || request.value().size() > kLargestValue ||
@@ -215,28 +229,42 @@ grpc::Status Coordinator::Put(const proto::PutRequest& request) {
   store_bytes_ += request.value().size() - value.size();
   value = request.value();
   const auto [first, last] = gets_.equal_range(request.key());
-  for (auto at = first; at != last; ++at) at->second->Answer(request.value());
+  std::vector<PendingGet*> waiting;
+  for (auto at = first; at != last; ++at) waiting.push_back(at->second);
   gets_.erase(first, last);
+  for (PendingGet* get : waiting) {
+    if (const std::string* missing = get->Take(store_)) gets_.emplace(*missing, get);
+  }
   return grpc::Status::OK;
+}
+
+grpc::Status Coordinator::CheckGet(const proto::GetRequest& request) {
+  const std::string content = api::StoreProofContent(
+      request.generation(), {request.keys().begin(), request.keys().end()}, "");
+  if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
+  const auto is_long = [](const std::string& key) { return key.size() > kLongestKey; };
+  const auto keys = static_cast<std::size_t>(request.keys_size());
+  if (keys > kMostKeysOfAGet || std::ranges::any_of(request.keys(), is_long)) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+            fmt::format("a call for {} keys, expected at most {} of {} bytes at most", keys,
+                        kMostKeysOfAGet, kLongestKey)};
+  }
+  return CheckGeneration(request.generation());
 }
 
 PendingGet* Coordinator::Get(const proto::GetRequest& request, proto::GetResponse* response) {
   const std::lock_guard lock(mutex_);
-  auto* get = new PendingGet(*this, response);  // deletes itself in OnDone
+  auto* get = new PendingGet(*this, request, *response);  // deletes itself in OnDone
   ++reactors_;
-  const auto at = store_.find(request.key());
-  const std::string content = api::StoreProofContent(request.generation(), request.key(), "");
-  if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) {
-    get->Finish(Refused());
-  } else if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) {
-    get->Finish(current);
-  } else if (at == store_.end() && gets_.size() >= most_gets_) {
+  if (const grpc::Status allowed = CheckGet(request); !allowed.ok()) {
+    get->Finish(allowed);
+  } else if (const std::string* missing = get->Take(store_); missing == nullptr) {
+    // Finished.
+  } else if (gets_.size() >= most_gets_) {
     get->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
                  fmt::format("{} calls are waiting already", gets_.size())});
-  } else if (at != store_.end()) {
-    get->Answer(at->second);
   } else {
-    gets_.emplace(request.key(), get);
+    gets_.emplace(*missing, get);
   }
   return get;
 }

@@ -49,18 +49,23 @@ class SessionStream final
   bool writing_ = false, ending_ = false, finished_ = false;
 };
 
-// A Get that waits for its key. Deletes itself as above.
+// A Get that waits for its keys. Deletes itself as above.
 class PendingGet final : public grpc::ServerUnaryReactor {
  public:
-  PendingGet(Coordinator& coordinator, proto::GetResponse* response)
-      : coordinator_(coordinator), response_(response) {}
-  void Answer(const std::string& value);
+  PendingGet(Coordinator& coordinator, const proto::GetRequest& request,
+             proto::GetResponse& response)
+      : coordinator_(coordinator), request_(request), response_(response) {}
+  // The first key that the store has not. Null: it has all, and they were sent, or are too large.
+  // With the coordinator's mutex held; of one call after another the store only grows.
+  const std::string* Take(const std::map<std::string, std::string>& store);
   void OnCancel() override;
   void OnDone() override;
 
  private:
   Coordinator& coordinator_;
-  proto::GetResponse* const response_;
+  const proto::GetRequest& request_;  // gRPC keeps both until OnDone
+  proto::GetResponse& response_;
+  int found_ = 0;  // of the keys
 };
 
 // Thread-safe.
@@ -96,6 +101,7 @@ class Coordinator {
   void LogWithinLimit(const std::string& line);
   void SyncStore();
   grpc::Status CheckGeneration(std::uint64_t generation) const;
+  grpc::Status CheckGet(const proto::GetRequest& request);
 
   const std::string job_, job_uid_;
   const std::size_t most_gets_;
@@ -112,7 +118,7 @@ class Coordinator {
   std::uint64_t store_generation_ = 0;  // 0: closed
   std::map<std::string, std::string> store_;
   std::size_t store_bytes_ = 0;
-  std::multimap<std::string, PendingGet*> gets_;
+  std::multimap<std::string, PendingGet*> gets_;  // by the first key that is not there
   int reactors_ = 0;
 };
 

@@ -1,16 +1,20 @@
 // The key-value store of a generation, on the rendezvous's connection.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/v1/job_token.h"
 #include "trainer/comm/key_value_store.h"
 #include "trainer/control/rendezvous_stream.h"
 
 namespace lockstep::train {
+
+inline constexpr std::size_t kMostKeysOfAGet = 256;  // of one call: see rendezvous.proto
 
 class GenerationStore final : public KeyValueStore {
  public:
@@ -23,9 +27,14 @@ class GenerationStore final : public KeyValueStore {
 
   absl::Status Set(const std::string& key, const std::string& value) override;
   absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override;
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  Duration timeout) override;
 
  private:
-  std::string Prove(const Target& target, const std::string& key, const std::string& value) const;
+  std::string Prove(const Target& target, const std::string& content) const;
+  // The keys from `first` on, at most kMostKeysOfAGet.
+  absl::Status GetSome(const std::vector<std::string>& keys, std::size_t first, Duration timeout,
+                       std::vector<std::string>& values) const;
 
   const api::JobToken token_;
   const std::function<Target()> current_;

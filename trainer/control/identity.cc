@@ -31,16 +31,21 @@ absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, i
   return absl::OkStatus();
 }
 
-absl::Status ReadPodStarted(const GetEnv& env, Identity& id) {
-  const auto text = env(kEnvPodStarted);
+absl::Status ReadCount(const GetEnv& env, const char* name, const char* of, std::int64_t& value) {
+  const auto text = env(name);
   if (!text) return absl::OkStatus();
-  const std::optional<std::int64_t> started = ParseInt64(*text);
-  if (started && *started >= 0) {
-    id.incarnation.pod_started = *started;
-    return absl::OkStatus();
+  const std::optional<std::int64_t> number = ParseInt64(*text);
+  if (!number || *number < 0) {
+    return Invalid(fmt::format("{}: found \"{}\", expected {}", name, *text, of));
   }
-  return Invalid(
-      fmt::format("{}: found \"{}\", expected nanoseconds since 1970", kEnvPodStarted, *text));
+  value = *number;
+  return absl::OkStatus();
+}
+
+absl::Status ReadIncarnation(const GetEnv& env, Incarnation& incarnation) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      ReadCount(env, kEnvPodStarted, "nanoseconds since 1970", incarnation.pod_started));
+  return ReadCount(env, kEnvProcessNumber, "a count of processes", incarnation.process_number);
 }
 
 absl::Status ReadSections(const GetEnv& env, Identity& id) {
@@ -179,7 +184,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   id.processes_per_pod = id.strategy.processes_per_pod.value_or(1);
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvProcessesPerPod, 1, kMaxProcessesPerPod, id.processes_per_pod));
-  LOCKSTEP_RETURN_IF_ERROR(ReadPodStarted(env, id));
+  LOCKSTEP_RETURN_IF_ERROR(ReadIncarnation(env, id.incarnation));
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));
   id.operated = env(api::kEnvRestartScope).has_value();

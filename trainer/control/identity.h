@@ -34,14 +34,17 @@ inline constexpr char kEnvLocalRank[] = "LOCKSTEP_LOCAL_RANK";
 // Where the rendezvous listens, if the pod itself hosts it: saves its replicas the DNS.
 inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 
-// When its supervisor set this pod off, in Unix nanoseconds: see Incarnation.
+// When its supervisor set this pod off, in Unix nanoseconds, and how many times it has started a
+// process for this local rank: see Incarnation.
 inline constexpr char kEnvPodStarted[] = "LOCKSTEP_POD_STARTED";
+inline constexpr char kEnvProcessNumber[] = "LOCKSTEP_PROCESS_NUMBER";
 
 // Which of the processes that have had the same place in a job this is. The later one wins, by its
 // pod first: a pod that was given up for lost may live on behind a partition, and start its
-// replicas again and again.
+// replicas again and again. Processes of a pod are counted, because a clock may be set back.
 struct Incarnation {
-  std::int64_t pod_started = 0, process_started = 0;  // Unix nanoseconds
+  std::int64_t pod_started = 0;     // Unix nanoseconds
+  std::int64_t process_number = 0;  // from 1; 0: not started by a supervisor
   auto operator<=>(const Incarnation&) const = default;
 };
 

@@ -33,8 +33,44 @@ std::string PodOf(const Slot& slot) {
   return fmt::format("{}-{}", slot.role, slot.index);
 }
 
-Roster::Roster(RosterConfig config) : config_(std::move(config)) {
+Roster::Roster(RosterConfig config) : config_(std::move(config)), holders_(config_.slots.size()) {
   LOCKSTEP_CHECK(!config_.slots.empty(), "a roster of job {} without slots", config_.job);
+  for (std::size_t rank = 0; rank < config_.slots.size(); ++rank) {
+    ranks_.emplace(config_.slots[rank], static_cast<int>(rank));
+    awaited_.insert(static_cast<int>(rank));
+  }
+}
+
+void Roster::SetState(Session& session, State state) {
+  session.state = state;
+  if (session.rank < 0) return;
+  if (state == State::kWaiting) {
+    awaited_.erase(session.rank);
+  } else {
+    awaited_.insert(session.rank);
+  }
+}
+
+// The session has this rank and waits.
+void Roster::Take(SessionId id, Session& session, int rank) {
+  if (session.rank >= 0 && session.rank != rank) {
+    holders_[static_cast<std::size_t>(session.rank)].reset();
+    awaited_.insert(session.rank);
+  }
+  session.rank = rank;
+  holders_[static_cast<std::size_t>(rank)] = id;
+  SetState(session, State::kWaiting);
+  lost_.erase(rank);
+  absent_.erase(rank);
+}
+
+void Roster::Erase(std::map<SessionId, Session>::iterator at) {
+  const Session& session = at->second;
+  if (session.rank >= 0) {
+    holders_[static_cast<std::size_t>(session.rank)].reset();
+    awaited_.insert(session.rank);
+  }
+  sessions_.erase(at);
 }
 
 bool Roster::drained() const {
@@ -78,7 +114,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   const std::optional<SessionId> holder = Holder(rank);
   if (holder && *holder != id && IsOutdated(join, sessions_.at(*holder))) {
     // Closed without a word: should the later one go, the next attempt is welcome.
-    sessions_.erase(id);
+    Erase(sessions_.find(id));
     const std::string who = ToString(config_.slots[static_cast<std::size_t>(rank)]);
     return {{.to = id,
              .message = std::nullopt,
@@ -93,11 +129,9 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
     EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
   }
   if (holder && *holder != id) Replace(*holder, join, out);
-  lost_.erase(rank);
-  session.state = State::kWaiting;
-  session.rank = rank;
+  Take(id, session, rank);
   session.incarnation_id = join.incarnation();
-  session.incarnation = {join.pod_started(), join.process_started()};
+  session.incarnation = {join.pod_started(), join.process_number()};
   session.layout = join.layout();
   session.step = join.step();
   session.last_generation = join.last_generation();
@@ -107,22 +141,18 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
 }
 
 int Roster::RankOf(const proto::Join& join) const {
-  const Slot slot{join.role(), join.index(), join.local_rank()};
-  const auto at = std::find(config_.slots.begin(), config_.slots.end(), slot);
-  return at == config_.slots.end() ? -1 : static_cast<int>(at - config_.slots.begin());
+  const auto at = ranks_.find(Slot{join.role(), join.index(), join.local_rank()});
+  return at == ranks_.end() ? -1 : at->second;
 }
 
 // A newcomer with a token proves it before it gets here; that does not say which of two is later.
 bool Roster::IsOutdated(const proto::Join& join, const Session& holder) const {
   return holder.incarnation_id != join.incarnation() &&
-         Incarnation{join.pod_started(), join.process_started()} < holder.incarnation;
+         Incarnation{join.pod_started(), join.process_number()} < holder.incarnation;
 }
 
 std::optional<SessionId> Roster::Holder(int rank) const {
-  for (const auto& [id, session] : sessions_) {
-    if (session.rank == rank) return id;
-  }
-  return std::nullopt;
+  return rank < 0 ? std::nullopt : holders_[static_cast<std::size_t>(rank)];
 }
 
 bool Roster::InGeneration(const Session& session) const {
@@ -134,7 +164,7 @@ bool Roster::InGeneration(const Session& session) const {
 void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   const Session old = sessions_.at(old_id);
   const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
-  sessions_.erase(old_id);
+  Erase(sessions_.find(old_id));
   if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
   if (old.incarnation_id == join.incarnation()) {
     out.push_back({.to = old_id, .message = std::nullopt, .close = true});
@@ -150,7 +180,7 @@ void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox&
   active_ = false;
   for (auto& [id, session] : sessions_) {
     if (!InGeneration(session)) continue;
-    session.state = State::kLapsed;
+    SetState(session, State::kLapsed);
     if (id == culprit) continue;
     Outgoing ended{.to = id, .message = proto::CoordinatorMessage()};
     ended.message->mutable_generation_ended()->set_generation(generation_);
@@ -160,24 +190,20 @@ void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox&
 }
 
 void Roster::StartIfComplete(Outbox& out) {
-  std::map<int, SessionId> by_rank;
-  std::uint64_t highest = generation_;
-  for (const auto& [id, session] : sessions_) {
-    if (session.state != State::kWaiting) continue;
-    by_rank.emplace(session.rank, id);
-    highest = std::max(highest, session.last_generation);
+  if (!awaited_.empty()) return;
+  for (const std::optional<SessionId> id : holders_) {
+    generation_ = std::max(generation_, sessions_.at(*id).last_generation);
   }
-  if (by_rank.size() < config_.slots.size()) return;
-  generation_ = highest + 1;
+  ++generation_;
   active_ = true;
   activity_ = proto::ACTIVITY_UNKNOWN;
   proto::CoordinatorMessage message;
   proto::Membership& membership = *message.mutable_membership();
   membership.set_generation(generation_);
-  for (const auto& [rank, id] : by_rank) {
-    const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
-    Session& session = sessions_.at(id);
-    session.state = State::kActive;
+  for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
+    const Slot& slot = config_.slots[rank];
+    Session& session = sessions_.at(*holders_[rank]);
+    SetState(session, State::kActive);
     session.last_generation = generation_;
     proto::Member& member = *membership.add_members();
     member.set_role(slot.role);
@@ -185,9 +211,9 @@ void Roster::StartIfComplete(Outbox& out) {
     member.set_local_rank(slot.local_rank);
     member.set_step(session.step);
   }
-  for (const auto& [rank, id] : by_rank) {
-    membership.set_rank(rank);
-    out.push_back({.to = id, .message = message});
+  for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
+    membership.set_rank(static_cast<int>(rank));
+    out.push_back({.to = *holders_[rank], .message = message});
   }
 }
 
@@ -201,7 +227,7 @@ void Roster::TakeHeartbeat(const Session& session, const proto::Heartbeat& heart
 Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
   Session& finished = sessions_.at(id);
   if (finished.state != State::kActive || generation != generation_) return {};
-  finished.state = State::kFinished;
+  SetState(finished, State::kFinished);
   for (const auto& [other, session] : sessions_) {
     if (session.state == State::kActive) return {};
   }
@@ -210,7 +236,7 @@ Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
   Outbox out;
   for (auto& [other, session] : sessions_) {
     if (session.state != State::kFinished) continue;
-    session.state = State::kReleased;
+    SetState(session, State::kReleased);
     out.push_back(Release(other, generation_));
   }
   return out;
@@ -220,8 +246,11 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
   const auto at = sessions_.find(id);
   if (at == sessions_.end()) return {};
   const Session lost = at->second;
-  sessions_.erase(at);
-  if (lost.rank >= 0) lost_.emplace(lost.rank, now_);
+  Erase(at);
+  if (lost.rank >= 0) {
+    lost_.emplace(lost.rank, now_);
+    if (absent_.size() < kMostNamed) absent_.insert(lost.rank);
+  }
   Outbox out;
   if (InGeneration(lost)) {
     const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
@@ -250,7 +279,7 @@ Outbox Roster::Tick(SteadyTime now) {
   }
   Outbox out;
   for (const SessionId id : strangers) {
-    sessions_.erase(id);
+    Erase(sessions_.find(id));
     out.push_back({.to = id, .message = std::nullopt, .close = true});
   }
   for (const SessionId id : dead) {
@@ -261,6 +290,7 @@ Outbox Roster::Tick(SteadyTime now) {
   }
   if (now - last_waiting_ < config_.waiting_every) return out;
   last_waiting_ = now;
+  UpdateAbsent();
   for (const auto& [id, session] : sessions_) {
     if (session.state == State::kWaiting) out.push_back(WaitingFor(id));
   }

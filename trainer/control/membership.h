@@ -60,7 +60,10 @@ class Roster {
   void Connect(SessionId id, SteadyTime now);
   Outbox Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now);
   // As of now these hosts have no address: their pods are not there.
-  void SetHostsWithoutAddress(std::set<std::string> hosts) { without_address_ = std::move(hosts); }
+  void SetHostsWithoutAddress(std::set<std::string> hosts) {
+    without_address_ = std::move(hosts);
+    UpdateAbsent();
+  }
   // The stream is gone. A loss, unless training is done or the process was only waiting.
   Outbox Disconnect(SessionId id, const std::string& reason);
   // Drops sessions that have been silent for dead_after; tells those who wait who is missing. Call
@@ -70,8 +73,7 @@ class Roster {
   std::uint64_t generation() const { return generation_; }  // the latest; 0: none yet
   bool active() const { return active_; }
   bool done() const { return done_; }  // every member was released
-  bool empty() const { return sessions_.empty(); }
-  bool drained() const;  // nobody is connected who has joined
+  bool drained() const;                // nobody is connected who has joined
   // Slots that a new generation waits for, the first 256; empty while one is active or training is
   // done.
   std::vector<std::string> Missing() const;
@@ -85,6 +87,7 @@ class Roster {
   proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
 
  private:
+  static constexpr std::size_t kMostNamed = 8;  // in each list of Waiting: see rendezvous.proto
   enum class State { kConnected, kWaiting, kActive, kFinished, kLapsed, kReleased };
   struct Session {
     State state = State::kConnected;
@@ -104,17 +107,27 @@ class Roster {
   };
   std::optional<Refusal> Check(const proto::Join& join, int rank) const;
   bool IsOutdated(const proto::Join& join, const Session& holder) const;
-  std::vector<int> MissingRanks() const;
   int RankOf(const proto::Join& join) const;  // -1: no such slot
   std::optional<SessionId> Holder(int rank) const;
+  void SetState(Session& session, State state);
+  void Take(SessionId id, Session& session, int rank);
+  void Erase(std::map<SessionId, Session>::iterator at);
+  void UpdateAbsent();
+  bool IsGathering() const { return !active_ && !done_; }
   bool InGeneration(const Session& session) const;
   void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
   void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
   void StartIfComplete(Outbox& out);
   Outgoing WaitingFor(SessionId id) const;
 
+  // A group has ten thousand members, which all come at once: what a call costs must not grow with
+  // their number. Tick alone may look at each.
   RosterConfig config_;
   std::map<SessionId, Session> sessions_;
+  std::map<Slot, int> ranks_;
+  std::vector<std::optional<SessionId>> holders_;  // by rank
+  std::set<int> awaited_;                          // ranks of which no session is waiting
+  std::set<int> absent_;  // the first few of these that cannot have come yet, as of the last Tick
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
   std::map<int, SteadyTime> lost_;  // ranks whose last process is gone, since when; none has come

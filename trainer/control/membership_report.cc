@@ -40,9 +40,12 @@ std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) 
                                join.last_generation(), kHighestGeneration),
                    ""};
   }
-  for (const auto& [id, session] : sessions_) {
-    if (session.rank < 0 || session.rank == rank || session.layout == join.layout()) continue;
-    const Slot& other = config_.slots[static_cast<std::size_t>(session.rank)];
+  // All that have joined have the same one, so any of them will do.
+  for (std::size_t at = 0; at < holders_.size(); ++at) {
+    if (!holders_[at] || static_cast<int>(at) == rank) continue;
+    const Session& session = sessions_.at(*holders_[at]);
+    if (session.layout == join.layout()) break;
+    const Slot& other = config_.slots[at];
     return Refusal{
         fmt::format("{} has the parameter layout \"{}\", which is not that of {}", who,
                     join.layout(), ToString(other)),
@@ -52,22 +55,10 @@ std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) 
   return std::nullopt;
 }
 
-std::vector<int> Roster::MissingRanks() const {
-  std::vector<int> missing;
-  if (active_ || done_) return missing;
-  std::vector<bool> present(config_.slots.size());
-  for (const auto& [id, session] : sessions_) {
-    if (session.state == State::kWaiting) present[static_cast<std::size_t>(session.rank)] = true;
-  }
-  for (std::size_t rank = 0; rank < present.size(); ++rank) {
-    if (!present[rank]) missing.push_back(static_cast<int>(rank));
-  }
-  return missing;
-}
-
 std::vector<std::string> Roster::Missing() const {
   std::vector<std::string> names;
-  for (const int rank : MissingRanks()) {
+  if (!IsGathering()) return names;
+  for (const int rank : awaited_) {
     if (names.size() == kMostNames) break;
     names.push_back(ToString(config_.slots[static_cast<std::size_t>(rank)]));
   }
@@ -76,9 +67,21 @@ std::vector<std::string> Roster::Missing() const {
 
 std::set<std::string> Roster::MissingHosts() const {
   std::set<std::string> hosts;
-  if (config_.hosts.empty()) return hosts;
-  for (const int rank : MissingRanks()) hosts.insert(config_.hosts[static_cast<std::size_t>(rank)]);
+  if (config_.hosts.empty() || !IsGathering()) return hosts;
+  for (const int rank : awaited_) hosts.insert(config_.hosts[static_cast<std::size_t>(rank)]);
   return hosts;
+}
+
+void Roster::UpdateAbsent() {
+  absent_.clear();
+  for (const int rank : awaited_) {
+    if (absent_.size() == kMostNamed) break;
+    const bool has_none = !config_.hosts.empty() &&
+                          without_address_.contains(config_.hosts[static_cast<std::size_t>(rank)]);
+    const auto lost = lost_.find(rank);
+    const bool may_go = lost != lost_.end() && now_ - lost->second < config_.given_up_within;
+    if (has_none || may_go) absent_.insert(rank);
+  }
 }
 
 std::vector<std::string> Roster::LostPods() const {
@@ -99,14 +102,13 @@ std::vector<std::string> Roster::LostPods() const {
 Outgoing Roster::WaitingFor(SessionId id) const {
   Outgoing out{.to = id, .message = proto::CoordinatorMessage()};
   proto::Waiting& waiting = *out.message->mutable_waiting();
-  for (const int rank : MissingRanks()) {
-    const auto at = static_cast<std::size_t>(rank);
-    const std::string name = ToString(config_.slots[at]);
-    waiting.add_missing(name);
-    const bool has_none = !config_.hosts.empty() && without_address_.contains(config_.hosts[at]);
-    const auto lost = lost_.find(rank);
-    const bool may_go = lost != lost_.end() && now_ - lost->second < config_.given_up_within;
-    if (has_none || may_go) waiting.add_absent(name);
+  waiting.set_missing_count(static_cast<std::uint32_t>(awaited_.size()));
+  for (const int rank : awaited_) {
+    if (waiting.missing_size() == static_cast<int>(kMostNamed)) break;
+    waiting.add_missing(ToString(config_.slots[static_cast<std::size_t>(rank)]));
+  }
+  for (const int rank : absent_) {
+    waiting.add_absent(ToString(config_.slots[static_cast<std::size_t>(rank)]));
   }
   return out;
 }

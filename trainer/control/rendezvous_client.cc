@@ -89,7 +89,7 @@ class RendezvousClient final : public Rendezvous {
   Membership membership_;
   std::string ended_reason_;
   std::optional<proto::Rejected> rejected_;
-  std::vector<std::string> missing_, absent_;
+  proto::Waiting waiting_;     // the leader's latest
   SteadyTime counting_since_;  // of the Join under way: see Rendezvous::Join
   std::optional<proto::TrainerProgress> progress_;
   std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // not guarded
@@ -123,7 +123,7 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
   join_.set_index(identity.index);
   join_.set_local_rank(identity.local_rank);
   join_.set_pod_started(identity.incarnation.pod_started);
-  join_.set_process_started(identity.incarnation.process_started);
+  join_.set_process_number(identity.incarnation.process_number);
   join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
   heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
 }
@@ -217,15 +217,18 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
 // tell.
 bool RendezvousClient::SomebodyIsYetToCome(SteadyTime now) const {
   if (!options_.successors_come) return false;
-  if (answered_) return !absent_.empty();
+  if (answered_) return waiting_.absent_size() > 0;
   if (leader_gone_ && now - *leader_gone_ < options_.given_up_within) return true;
   return addresses_.WithoutAddress().contains(leader_host_);
 }
 
 std::string RendezvousClient::WaitingFor() const {
   if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
-  if (missing_.empty()) return "waiting for the leader's answer";
-  return fmt::format("waiting for {}", fmt::join(missing_, ", "));
+  if (waiting_.missing().empty()) return "waiting for the leader's answer";
+  const std::string names = fmt::format("waiting for {}", fmt::join(waiting_.missing(), ", "));
+  const auto named = static_cast<std::uint32_t>(waiting_.missing_size());
+  if (waiting_.missing_count() <= named) return names;
+  return fmt::format("{} and {} others", names, waiting_.missing_count() - named);
 }
 
 void RendezvousClient::LogWaiting() {
@@ -264,8 +267,7 @@ void RendezvousClient::Disconnect() {
     broken_ = false;
     NoteSilence();
     challenge_.Clear();
-    missing_.clear();
-    absent_.clear();
+    waiting_.Clear();
   }
   // Without the lock: the last owner waits for the stream's thread, which may want it.
 }
@@ -280,7 +282,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       if (phase_ != Phase::kJoining) break;
       membership_ = FromProto(message.membership());
       phase_ = Phase::kMember;
-      missing_.clear();
+      waiting_.Clear();
       break;
     case proto::CoordinatorMessage::kGenerationEnded:
       if (message.generation_ended().generation() != membership_.generation) break;
@@ -291,8 +293,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       EndGeneration(lock, message.rejected().reason());
       break;
     case proto::CoordinatorMessage::kWaiting:
-      missing_.assign(message.waiting().missing().begin(), message.waiting().missing().end());
-      absent_.assign(message.waiting().absent().begin(), message.waiting().absent().end());
+      waiting_ = message.waiting();
       break;
     case proto::CoordinatorMessage::kChallenge:
       challenge_ = message.challenge();

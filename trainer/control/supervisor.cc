@@ -31,6 +31,7 @@ struct Replica {
   pid_t pid = -1;  // -1: not running
   std::unique_ptr<MetricsPipeReader> metrics;
   std::optional<SteadyTime> restart_at;
+  std::int64_t starts = 0;
   int exit_code = 0;  // the last
 };
 
@@ -164,6 +165,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   spec.fds = {ends[1]};
   spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
   spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
+  spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
   spec.env[kEnvMetricsFd] = fmt::format("{}", ends[1]);
   if (rendezvous_) {
     const std::string listens = ListenAddress(identity_);

@@ -43,20 +43,29 @@ class InterruptibleStore final : public KeyValueStore {
     return store_.Set(key, value);
   }
   absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+    return Wait(timeout, [&](Duration call) { return store_.Get(key, call); });
+  }
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  Duration timeout) override {
+    return Wait(timeout, [&](Duration call) { return store_.GetAll(keys, call); });
+  }
+
+ private:
+  template <typename Call>
+  std::invoke_result_t<Call, Duration> Wait(Duration timeout, Call&& call) {
     constexpr Duration kLongestCall = std::chrono::milliseconds(500);
     const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
     for (;;) {
       const Duration left = deadline - std::chrono::steady_clock::now();
-      absl::StatusOr<std::string> value = store_.Get(key, std::min(left, kLongestCall));
-      if (!absl::IsDeadlineExceeded(value.status())) return value;
+      auto found = call(std::min(left, kLongestCall));
+      if (!absl::IsDeadlineExceeded(found.status())) return found;
       if (stop_.stop_requested()) {
         return absl::CancelledError("the generation has ended, or this pod was asked to stop");
       }
-      if (left <= kLongestCall) return value;
+      if (left <= kLongestCall) return found;
     }
   }
 
- private:
   KeyValueStore& store_;
   const std::stop_token stop_;
 };

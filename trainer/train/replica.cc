@@ -39,7 +39,7 @@ CheckpointOwner OwnerFor(const Identity& identity) {
   return {.job_uid = identity.job_uid,
           .attempt = identity.attempt,
           .pod_started = identity.incarnation.pod_started,
-          .process_started = identity.incarnation.process_started};
+          .process_number = identity.incarnation.process_number};
 }
 
 // A leader that takes the state from its peers' memory restores no checkpoint, and is to know all

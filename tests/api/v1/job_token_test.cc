@@ -25,9 +25,11 @@ TEST(JobTokenTest, WithoutATokenWhoeverCallsIsBelieved) {
   EXPECT_TRUE(JobToken().Accepts(kProofOfJoin, "nonce", "", "anything"));
 }
 
-TEST(JobTokenTest, AKeyAndAValueCannotBeShiftedIntoEachOther) {
-  EXPECT_NE(StoreProofContent(1, "ab", "c"), StoreProofContent(1, "a", "bc"));
-  EXPECT_NE(StoreProofContent(1, "a", ""), StoreProofContent(2, "a", ""));
+TEST(JobTokenTest, KeysAndAValueCannotBeShiftedIntoEachOther) {
+  EXPECT_NE(StoreProofContent(1, {"ab"}, "c"), StoreProofContent(1, {"a"}, "bc"));
+  EXPECT_NE(StoreProofContent(1, {"a"}, ""), StoreProofContent(2, {"a"}, ""));
+  EXPECT_NE(StoreProofContent(1, {"a", "b"}, ""), StoreProofContent(1, {"ab"}, ""));
+  EXPECT_NE(StoreProofContent(1, {"a", "b"}, ""), StoreProofContent(1, {"a"}, "1 b"));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(CheckpointOwnerTest, TheLaterPodSupersedesWhateverItsProcessesDo) {
   EXPECT_FALSE(kFirstOwner.Supersedes(kSecondOwner));
   EXPECT_TRUE(kFirstOwner.Supersedes(kFirstOwner));
   CheckpointOwner restarted = kFirstOwner;  // by the old pod's supervisor, behind a partition
-  restarted.process_started = 1000;
+  restarted.process_number = 1000;
   EXPECT_TRUE(restarted.Supersedes(kFirstOwner));
   EXPECT_FALSE(restarted.Supersedes(kSecondOwner));
   CheckpointOwner next_attempt = kFirstOwner;
@@ -104,7 +104,7 @@ TEST_F(OwnerTest, ALostProcessSavesNothingOnceItsSuccessorIsThere) {
 TEST_F(OwnerTest, ALostPodsNextProcessDoesNotGetTheFolderBack) {
   Open(files_, kSecondOwner);
   CheckpointOwner restarted = kFirstOwner;
-  restarted.process_started = 1000;
+  restarted.process_number = 1000;
   const auto refused = CheckpointStore::Open(files_, "/ckpt", 2, restarted);
   EXPECT_TRUE(absl::IsAborted(refused.status())) << refused.status();
   EXPECT_EQ(*DecodeOwner(files_.Content("/ckpt/owner.json"), ""), kSecondOwner);

@@ -10,9 +10,9 @@ namespace lockstep::train {
 
 // Of a job's only process, until a second one comes.
 inline const CheckpointOwner kFirstOwner{
-    .job_uid = "uid-a", .attempt = 0, .pod_started = 100, .process_started = 110};
+    .job_uid = "uid-a", .attempt = 0, .pod_started = 100, .process_number = 110};
 inline const CheckpointOwner kSecondOwner{
-    .job_uid = "uid-a", .attempt = 0, .pod_started = 200, .process_started = 210};
+    .job_uid = "uid-a", .attempt = 0, .pod_started = 200, .process_number = 210};
 
 inline Snapshot SnapshotOfStep(std::int64_t step) {
   const auto value = static_cast<float>(step);

@@ -63,7 +63,8 @@ int RunReplica() {
   std::signal(SIGUSR1, [](int) { g_finish = true; });
   const auto identity = ReadIdentity(&ProcessEnv);
   if (!identity.ok()) return 10;
-  Tell(fmt::format("started {} {}", getpid(), identity->local_rank));
+  Tell(fmt::format("started {} {} {}", getpid(), identity->local_rank,
+                   identity->incarnation.process_number));
   const std::string mode = Setting("TEST_REPLICA", "member");
   if (mode == "member") return RunMember(*identity);
   if (mode == "progress") {  // a step, then a crash, at first

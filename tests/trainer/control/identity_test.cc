@@ -225,15 +225,19 @@ TEST(IdentityTest, TellsAPodThatAnOperatorMadeAndWhenItsSupervisorStarted) {
   const auto operated = Environment()
                             .Set(api::kEnvRestartScope, "InPlace")
                             .Set(kEnvPodStarted, "1700000000000000000")
+                            .Set(kEnvProcessNumber, "3")
                             .Set(api::kEnvGraceSeconds, "120")
                             .Read();
   ASSERT_TRUE(operated.ok()) << operated.status();
   EXPECT_TRUE(operated->operated);
   EXPECT_EQ(operated->incarnation.pod_started, 1'700'000'000'000'000'000);
+  EXPECT_EQ(operated->incarnation.process_number, 3);
   EXPECT_EQ(operated->grace_seconds, 120);
   for (const char* bad : {"", "-1", "1x", "99999999999999999999"}) {
-    const auto refused = Environment().Set(kEnvPodStarted, bad).Read();
-    EXPECT_THAT(std::string(refused.status().message()), HasSubstr(kEnvPodStarted)) << bad;
+    for (const char* name : {kEnvPodStarted, kEnvProcessNumber}) {
+      const auto refused = Environment().Set(name, bad).Read();
+      EXPECT_THAT(std::string(refused.status().message()), HasSubstr(name)) << bad;
+    }
   }
 }
 

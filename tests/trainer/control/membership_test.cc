@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -298,7 +301,7 @@ TEST_F(RosterTest, OfTwoProcessesOfOnePlaceTheLaterOneHasIt) {
     proto::Join join = JoinOf(1);
     join.set_incarnation(std::to_string(pod) + "-" + std::to_string(process));
     join.set_pod_started(pod);
-    join.set_process_started(process);
+    join.set_process_number(process);
     return join;
   };
   Arrive(1, JoinOf(0));
@@ -385,11 +388,49 @@ TEST_F(RosterTest, APodIsLostWithTheLastOfItsProcesses) {
 
 TEST_F(RosterTest, AStrangerThatOnlyBeatsIsNotKept) {
   roster_.Connect(7, now_);
-  for (int second = 0; second < 11; ++second) {
+  Outbox out;
+  for (int second = 0; second < 11 && out.empty(); ++second) {
     Beat(7);
-    Pass(1s);
+    out = Pass(1s);
   }
-  EXPECT_TRUE(roster_.empty());
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, 7u);
+  EXPECT_TRUE(out[0].close);
+}
+
+TEST_F(RosterTest, OfManyThatAreMissingAFewAreNamedAndAllCounted) {
+  constexpr int kMembers = 2000;
+  RosterConfig config = TwoWorkers();
+  config.slots.clear();
+  std::set<std::string> hosts;
+  for (int worker = 0; worker < kMembers; ++worker) {
+    config.slots.push_back({"worker", worker, 0});
+    config.hosts.push_back("host-" + std::to_string(worker));
+    hosts.insert(config.hosts.back());
+  }
+  roster_ = Roster(config);
+  roster_.Tick(now_);
+  roster_.SetHostsWithoutAddress(hosts);
+  for (int worker = kMembers; --worker > 0;) {
+    const Outbox out = Arrive(static_cast<SessionId>(worker), JoinOf(worker));
+    ASSERT_EQ(out.size(), 1u);
+    const proto::Waiting& waiting = out[0].message->waiting();
+    ASSERT_EQ(waiting.missing_count(), static_cast<std::uint32_t>(worker));
+    ASSERT_EQ(waiting.missing_size(), std::min(worker, 8));
+    ASSERT_EQ(waiting.absent_size(), std::min(worker, 8));
+    ASSERT_EQ(waiting.missing(0), "worker 0");
+  }
+  for (const Outgoing& out : Pass(1s)) EXPECT_LT(out.message->ByteSizeLong(), 64u);
+  const Outbox out = Arrive(kMembers, JoinOf(0));
+  ASSERT_EQ(out.size(), std::size_t{kMembers});
+  EXPECT_TRUE(roster_.active());
+}
+
+TEST_F(RosterTest, WhoTakesAnotherPlaceLeavesItsFirst) {
+  Arrive(1, JoinOf(0));
+  EXPECT_THAT(Send(1, JoinOf(1)).back().message->waiting().missing(), ElementsAre("worker 0"));
+  Arrive(2, JoinOf(0));
+  EXPECT_TRUE(roster_.active());
 }
 
 }  // namespace

@@ -177,6 +177,26 @@ TEST_F(RendezvousTest, TheStoreBringsAValueToAReaderThatCameFirst) {
   EXPECT_THAT(std::string(never.status().message()), HasSubstr("\"no such key\""));
 }
 
+TEST_F(RendezvousTest, ManyKeysAreReadInAFewCallsThatWaitForAllOfThem) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 600; ++i) keys.push_back(fmt::format("of {}", i));
+  auto all = std::async(std::launch::async,
+                        [&] { return replicas[1]->rendezvous->store().GetAll(keys, 20s); });
+  for (int i = 600; i-- > 0;) {
+    const std::string& key = keys[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(replicas[0]->rendezvous->store().Set(key, fmt::format("value {}", i)).ok());
+  }
+  const auto values = all.get();
+  ASSERT_TRUE(values.ok()) << values.status();
+  ASSERT_EQ(values->size(), 600u);
+  for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ((*values)[i], fmt::format("value {}", i));
+  const auto never = replicas[1]->rendezvous->store().GetAll({keys[0], "no such key"}, 20ms);
+  EXPECT_EQ(never.status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST_F(RendezvousTest, TheStoreIsEmptyAgainInTheNextGenerationAndItsWaitersAreCancelled) {
   StartLeader();
   auto replicas = AllReplicas();
@@ -464,13 +484,13 @@ TEST_F(TokenTest, TheStoreIsClosedToCallersWithoutProof) {
     put.set_value("forged");
     put.set_session(session);
     put.set_proof(kToken.Prove(api::kProofOfStore, "not the nonce",
-                               api::StoreProofContent(1, "key", "forged")));
+                               api::StoreProofContent(1, {"key"}, "forged")));
     proto::PutResponse put_response;
     EXPECT_EQ(stub->Put(&put_context, put, &put_response).error_code(),
               grpc::StatusCode::UNAUTHENTICATED);
     proto::GetRequest get;
     get.set_generation(1);
-    get.set_key("key");
+    get.add_keys("key");
     get.set_session(session);
     proto::GetResponse get_response;
     const grpc::Status refused = stub->Get(&get_context, get, &get_response);
@@ -613,6 +633,9 @@ TEST_F(RendezvousTest, TheStoreTakesNoMoreThanCommunicatorsNeed) {
   EXPECT_FALSE(store.Set(std::string(300, 'k'), "value").ok());
   EXPECT_FALSE(store.Set("key", std::string((1 << 20) + 1, 'v')).ok());
   EXPECT_TRUE(store.Set("key", std::string(1 << 20, 'v')).ok());
+  EXPECT_TRUE(store.GetAll({"key", "key"}, 20s).ok());
+  EXPECT_FALSE(store.GetAll({"key", "key", "key"}, 20s).ok());
+  EXPECT_FALSE(store.Get(std::string(300, 'k'), 20s).ok());
   absl::Status status;
   for (int i = 0; i < 100 && status.ok(); ++i) {
     status = store.Set(fmt::format("key{}", i), std::string(1 << 20, 'v'));

@@ -163,6 +163,19 @@ TEST(SupervisorTest, AKilledReplicaIsStartedAgainWithin200Milliseconds) {
   EXPECT_LT(fastest, lockstep::testing::TimeLimit(200ms));
 }
 
+// Not dated: a clock that is set back would make the later of two the earlier.
+TEST(SupervisorTest, ProcessesOfOnePlaceAreNumbered) {
+  Pod pod(Settings{});
+  for (int number = 1; number <= 3; ++number) {
+    std::istringstream started(pod.Next("started").value_or(""));
+    pid_t pid = -1;
+    int local_rank = -1, found = -1;
+    started >> pid >> local_rank >> found;
+    EXPECT_EQ(found, number);
+    Send(pid, SIGKILL);
+  }
+}
+
 TEST(SupervisorTest, AllReplicasDoneIsZeroAndNothingIsLeft) {
   Pod pod(Settings{{api::kEnvProcessesPerPod, "2"}});
   for (int i = 0; i < 2; ++i) Send(pod.NextJoined().pid, SIGUSR1);

@@ -13,15 +13,18 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "api/base/check.h"
 #include "api/base/hmac.h"
 #include "api/base/status.h"
+#include "trainer/comm/gloo/address_list.h"
 #include "trainer/comm/gloo/gloo_transport.h"
 
 namespace lockstep::train {
@@ -37,27 +40,63 @@ struct StoreFailure {
   absl::Status status;
 };
 
+// The group's store as Gloo wants it. Each rank sets one key of each kind, "<rank>" with its
+// addresses, "rank_<rank>" with its host's name and our "nonce/<rank>", and gets those of the
+// others one by one: the first brings them all.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
-  GlooStore(KeyValueStore& store, Duration timeout) : store_(store), timeout_(timeout) {}
+  GlooStore(KeyValueStore& store, const CommunicatorOptions& options)
+      : store_(store), size_(options.size), timeout_(options.connect_timeout) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
-    if (auto status = store_.Set(Key(key), {data.begin(), data.end()}); !status.ok())
+    std::string value(data.begin(), data.end());
+    if (KindOf(key) == kAddresses) value = PackAddresses(value, Peers());
+    if (auto status = store_.Set(Stored(key), value); !status.ok())
       throw StoreFailure{std::move(status)};
   }
   std::vector<char> get(const std::string& key) override {
-    auto value = store_.Get(Key(key), timeout_);
-    if (!value.ok()) throw StoreFailure{std::move(value).status()};
-    return {value->begin(), value->end()};
+    if (!values_.contains(key)) Fetch(KindOf(key));
+    const auto at = values_.find(key);
+    LOCKSTEP_CHECK(at != values_.end(), "gloo: asks for the key \"{}\" in a group of {}", key,
+                   size_);
+    const std::string& value = at->second;
+    return {value.begin(), value.end()};
   }
-  // Gloo gets each key that it has waited for, and that waits too: to read all values twice would
-  // cost the leader twice as many bytes, which grow with the cube of the ranks.
+  // Gloo gets each key that it has waited for, and that waits too.
   void wait(const std::vector<std::string>& /*keys*/) override {}
 
  private:
-  static std::string Key(const std::string& key) { return "gloo/" + key; }
+  static constexpr std::string_view kAddresses = "";
+
+  static std::string_view KindOf(std::string_view key) {
+    return key.substr(0, key.find_last_not_of("0123456789") + 1);
+  }
+  static std::string Stored(const std::string& key) { return "gloo/" + key; }
+  std::size_t Peers() const { return static_cast<std::size_t>(size_ - 1); }
+
+  void Fetch(std::string_view kind) {
+    std::vector<std::string> keys, stored;
+    for (int rank = 0; rank < size_; ++rank) {
+      keys.push_back(fmt::format("{}{}", kind, rank));
+      stored.push_back(Stored(keys.back()));
+    }
+    auto values = store_.GetAll(stored, timeout_);
+    if (!values.ok()) throw StoreFailure{std::move(values).status()};
+    for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+      std::string& value = (*values)[rank];
+      if (kind == kAddresses) {
+        auto addresses = UnpackAddresses(value, Peers());
+        if (!addresses.ok()) throw StoreFailure{std::move(addresses).status()};
+        value = *std::move(addresses);
+      }
+      values_[keys[rank]] = std::move(value);
+    }
+  }
+
   KeyValueStore& store_;
+  const int size_;
   const Duration timeout_;
+  std::map<std::string, std::string> values_;
 };
 
 // Runs `call`; Gloo's exceptions end here.
@@ -95,7 +134,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   absl::Status Connect(KeyValueStore& store, const CommunicatorOptions& options) {
-    GlooStore gloo_store(store, options.connect_timeout);
+    GlooStore gloo_store(store, options);
     std::shared_ptr<gloo::transport::Device> device = device_;
     LOCKSTEP_RETURN_IF_ERROR(Run([&] { context_->connectFullMesh(gloo_store, device); }));
     if (options.prove) {

@@ -67,6 +67,9 @@ class Joining {
         deadline_(std::chrono::steady_clock::now() + options.connect_timeout) {}
 
   absl::StatusOr<ShmVerdict> Run() {
+    if (options_.size > kMaxSharedRanks) {  // nobody needs to be asked
+      return ShmVerdict{nullptr, fmt::format("more than {} ranks", kMaxSharedRanks)};
+    }
     absl::Status able = PrepareOffer();
     LOCKSTEP_RETURN_IF_ERROR(store_.Set(Key("offer", options_.rank), offer_.ToString()));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> offers, GetAll("offer"));
@@ -89,14 +92,10 @@ class Joining {
   }
 
   absl::StatusOr<std::vector<std::string>> GetAll(const char* what) {
-    std::vector<std::string> values;
-    for (int rank = 0; rank < options_.size; ++rank) {
-      const Duration left = deadline_ - std::chrono::steady_clock::now();
-      LOCKSTEP_ASSIGN_OR_RETURN(std::string value,
-                                store_.Get(Key(what, rank), std::max(left, Duration::zero())));
-      values.push_back(std::move(value));
-    }
-    return values;
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < options_.size; ++rank) keys.push_back(Key(what, rank));
+    const Duration left = deadline_ - std::chrono::steady_clock::now();
+    return store_.GetAll(keys, std::max(left, Duration::zero()));
   }
 
   // An error says why this rank cannot take part.
@@ -104,8 +103,6 @@ class Joining {
     offer_.host = Host();
     offer_.floats = buffer_.size();
     if (!options_.allow_shm) return absl::UnimplementedError("shared memory is switched off");
-    if (options_.size > kMaxSharedRanks)
-      return absl::UnimplementedError(fmt::format("more than {} ranks", kMaxSharedRanks));
     if (buffer_.segment() == nullptr)
       return absl::UnimplementedError("its gradients are in private memory");
     LOCKSTEP_RETURN_IF_ERROR(buffer_.Renew());
