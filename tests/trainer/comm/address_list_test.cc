@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <string>
 
@@ -13,7 +15,7 @@ using ::testing::HasSubstr;
 // As Gloo writes them: an address at full length with a port, and a number.
 std::string AddressOf(int peer) {
   std::string address(136, '\0');
-  address[0] = 2;
+  address[0] = AF_INET;
   address[2] = static_cast<char>(40000 + peer);
   address[3] = static_cast<char>((40000 + peer) / 256);
   address[128] = static_cast<char>(peer);
@@ -40,6 +42,18 @@ TEST(AddressListTest, UnpacksWhatWasPacked) {
 
 TEST(AddressListTest, APeerCostsTheBytesThatVary) {
   EXPECT_EQ(PackAddresses(Addresses(500), 500).size(), 2 * 136 + 1 + 500 * 3);
+}
+
+TEST(AddressListTest, WhatIsOnGloosStackIsNotSent) {
+  std::string v4 = AddressOf(1);
+  for (std::size_t i = 8; i < 128; ++i) v4[i] = 'c';
+  EXPECT_EQ(*UnpackAddresses(PackAddresses(v4, 1), 1), AddressOf(1));
+  std::string v6 = v4;
+  v6[0] = AF_INET6;
+  const std::string unpacked = *UnpackAddresses(PackAddresses(v6, 1), 1);
+  EXPECT_EQ(unpacked.substr(0, sizeof(sockaddr_in6)), v6.substr(0, sizeof(sockaddr_in6)));
+  EXPECT_EQ(unpacked.substr(sizeof(sockaddr_in6), 100), std::string(100, '\0'));
+  EXPECT_EQ(unpacked.substr(128), v6.substr(128));
 }
 
 TEST(AddressListTest, WhatIsNoListIsRefused) {

@@ -1,7 +1,11 @@
 #include "trainer/comm/gloo/address_list.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "api/base/check.h"
@@ -16,19 +20,39 @@ constexpr std::size_t kLongestAddress = 1024;
 // bytes of each that vary.
 constexpr char kSame = '=', kVaries = '*', kEnd = '.';
 
+// How much of a sockaddr_storage its family needs.
+std::size_t UsedBytes(std::string_view address) {
+  sa_family_t family = AF_UNSPEC;
+  std::memcpy(&family, address.data(), sizeof family);
+  if (family == AF_INET) return offsetof(sockaddr_in, sin_zero);
+  return family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_storage);
+}
+
+std::string WithoutPadding(std::string_view list, std::size_t length) {
+  std::string addresses(list);
+  if (length < sizeof(sockaddr_storage)) return addresses;
+  for (std::size_t at = 0; at < addresses.size(); at += length) {
+    const std::size_t used = UsedBytes(list.substr(at, length));
+    std::fill_n(addresses.begin() + static_cast<std::ptrdiff_t>(at + used),
+                sizeof(sockaddr_storage) - used, '\0');
+  }
+  return addresses;
+}
+
 }  // namespace
 
-std::string PackAddresses(std::string_view addresses, std::size_t count) {
-  LOCKSTEP_CHECK(count > 0 && addresses.size() % count == 0,
-                 "gloo: found {} bytes of addresses, expected {} of one length", addresses.size(),
+std::string PackAddresses(std::string_view list, std::size_t count) {
+  LOCKSTEP_CHECK(count > 0 && list.size() % count == 0,
+                 "gloo: found {} bytes of addresses, expected {} of one length", list.size(),
                  count);
-  const std::size_t length = addresses.size() / count;
+  const std::size_t length = list.size() / count;
+  const std::string addresses = WithoutPadding(list, length);
   std::string packed(length, kSame);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (addresses[i] != addresses[i % length]) packed[i % length] = kVaries;
   }
   const std::string pattern = packed;
-  packed.append(1, kEnd).append(addresses.substr(0, length));
+  packed.append(1, kEnd).append(addresses, 0, length);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (pattern[i % length] == kVaries) packed.push_back(addresses[i]);
   }
