@@ -75,6 +75,11 @@ def example(cluster, path, image, name, *arguments, **environment):
     return Job(cluster, NAMESPACE, name), manifest
 
 
+def keep_pods(manifest):
+    """The first worker's end is the job's: the others then stay, to say their last words too."""
+    manifest["spec"].setdefault("runPolicy", {})["cleanPodPolicy"] = "None"
+
+
 def await_record(job, pod, key):
     """The first line of the pod's log that has `key`."""
     return job.steps.until(
@@ -100,6 +105,7 @@ def expect_undisturbed(job):
 
 def distributed_data_parallel(cluster, image):
     job, manifest = example(cluster, PYTORCH / "job.yaml", image, "ddp")
+    keep_pods(manifest)
     pods = ["ddp-worker-0", "ddp-worker-1"]
     with cluster.steps.step("PyTorch: DistributedDataParallel by torchrun, two ranks", 300):
         job.apply(manifest)
@@ -168,6 +174,7 @@ def expect_keras(record, fit):
 def multi_worker(cluster, image, fit):
     steps, way = cluster.steps, "fit" if fit else "a loop"
     job, manifest = tensorflow(cluster, TENSORFLOW / "multi-worker.yaml", image, "mwms", fit)
+    keep_pods(manifest)
     with steps.step(f"TensorFlow: MultiWorkerMirrored by {way}, two workers", 300):
         job.apply(manifest)
         job.await_state("Succeeded")
