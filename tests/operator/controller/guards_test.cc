@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "operator/controller/build_network_policy.h"
 #include "operator/controller/build_token_secret.h"
@@ -255,7 +256,7 @@ TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyTellsTheJob) {
 }
 
 TEST_F(GuardsTest, AfterALostAnswerTheSameIsCreatedAgain) {
-  int lost = 0;
+  std::atomic<int> lost = 0;  // calls are made side by side
   world.client.SetAfter([&lost](const FakeClient::Call& call) {
     const bool guard = call.kind == "NetworkPolicy" || call.name.starts_with("j-token-");
     return guard && lost++ < 2 ? absl::UnavailableError("the answer is lost") : absl::OkStatus();
