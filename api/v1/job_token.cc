@@ -41,11 +41,16 @@ bool JobToken::Accepts(std::string_view purpose, std::string_view nonce, std::st
   return !present() || EqualInConstantTime(Prove(purpose, nonce, content), proof);
 }
 
-std::string StoreProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
-                              std::string_view value) {
-  std::string content = fmt::format("{} {} ", generation, keys.size());
+std::string PutProofContent(std::uint64_t generation, std::string_view key,
+                            std::string_view value) {
+  return fmt::format("put {} {} ", generation, key.size()).append(key).append(value);
+}
+
+std::string GetProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
+                            std::uint64_t offset, std::uint64_t size) {
+  std::string content = fmt::format("get {} {} {} ", generation, offset, size);
   for (const std::string& key : keys) content.append(fmt::format("{} ", key.size())).append(key);
-  return content.append(value);
+  return content;
 }
 
 }  // namespace lockstep::api

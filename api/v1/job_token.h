@@ -14,7 +14,7 @@ namespace lockstep::api {
 
 // What a proof is for; one is never good for another.
 inline constexpr char kProofOfJoin[] = "join";      // content: the Join without its proof
-inline constexpr char kProofOfStore[] = "store";    // content: see StoreProofContent
+inline constexpr char kProofOfStore[] = "store";    // content: Put- or GetProofContent
 inline constexpr char kProofOfRank[] = "rank";      // content: from which rank to which
 inline constexpr char kProofOfStatus[] = "status";  // content: none
 
@@ -39,8 +39,8 @@ class JobToken {
   std::string secret_;
 };
 
-// Of a Put, which has one key, or a Get, which has no value.
-std::string StoreProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
-                              std::string_view value);
+std::string PutProofContent(std::uint64_t generation, std::string_view key, std::string_view value);
+std::string GetProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
+                            std::uint64_t offset, std::uint64_t size);
 
 }  // namespace lockstep::api

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "tests/support/get_each.h"
 #include "trainer/comm/key_value_store.h"
 
 namespace lockstep::train {
@@ -23,21 +24,31 @@ class InMemoryStore final : public KeyValueStore {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  const GetOptions& options) override {
+    auto values = GetEach(keys, options, [this](const std::string& key, Duration timeout) {
+      return GetOne(key, timeout);
+    });
+    const std::lock_guard lock(mutex_);
+    ++calls_;
+    if (values.ok()) {
+      for (const std::string& value : *values) bytes_read_ += value.size();
+    }
+    return values;
+  }
+  absl::StatusOr<std::string> GetOne(const std::string& key, Duration timeout) {
     std::unique_lock lock(mutex_);
-    ++gets_;
     changed_.wait_for(lock, timeout, [&] { return ended_ || values_.count(key) > 0; });
     if (ended_) return absl::CancelledError("store: the generation has ended");
     const auto found = values_.find(key);
     if (found == values_.end())
       return absl::DeadlineExceededError(fmt::format("store: no key '{}' in time", key));
-    bytes_read_ += found->second.size();
     return found->second;
   }
 
-  std::size_t gets() {
+  std::size_t calls() {
     const std::lock_guard lock(mutex_);
-    return gets_;
+    return calls_;
   }
   std::size_t bytes_read() {
     const std::lock_guard lock(mutex_);
@@ -55,7 +66,7 @@ class InMemoryStore final : public KeyValueStore {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   bool ended_ = false;
-  std::size_t gets_ = 0, bytes_read_ = 0;
+  std::size_t calls_ = 0, bytes_read_ = 0;  // of GetAll
 };
 
 }  // namespace lockstep::train

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/support/get_each.h"
+
 namespace lockstep::train {
 
 class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
@@ -36,7 +38,13 @@ class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
     hub_.changed_.notify_all();
     return absl::OkStatus();
   }
-  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  const GetOptions& options) override {
+    return GetEach(keys, options, [this](const std::string& key, Duration timeout) {
+      return GetOne(key, timeout);
+    });
+  }
+  absl::StatusOr<std::string> GetOne(const std::string& key, Duration timeout) {
     std::unique_lock lock(hub_.mutex_);
     const auto found = [&] { return hub_.store_.contains({generation_, key}); };
     const bool ready = hub_.changed_.wait_for(

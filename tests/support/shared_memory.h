@@ -13,6 +13,7 @@
 #include <string>
 
 #include "api/base/check.h"
+#include "tests/support/get_each.h"
 #include "trainer/comm/key_value_store.h"
 
 namespace lockstep::train {
@@ -69,7 +70,13 @@ class ForkedStore final : public KeyValueStore {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  const GetOptions& options) override {
+    return GetEach(keys, options, [this](const std::string& key, Duration timeout) {
+      return GetOne(key, timeout);
+    });
+  }
+  absl::StatusOr<std::string> GetOne(const std::string& key, Duration timeout) {
     const auto until = std::chrono::steady_clock::now().time_since_epoch() + timeout;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
     const timespec deadline{seconds.count(), (until - seconds).count()};

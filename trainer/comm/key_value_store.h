@@ -1,8 +1,8 @@
 // What a communicator needs to find its peers: a store shared by the members of one generation.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
+#include <cstddef>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,23 +17,23 @@ namespace lockstep::train {
 // Thread-safe.
 class KeyValueStore {
  public:
+  struct GetOptions {
+    Duration timeout{};                // of the whole call
+    std::stop_token stop = {};         // ends the call early
+    std::size_t offset = 0, size = 0;  // which bytes of each value; size 0: all of it
+  };
+
   virtual ~KeyValueStore() = default;
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is there; DeadlineExceeded names the key, Cancelled if the generation
-  // ended.
-  virtual absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) = 0;
-  // The values of all keys, in their order, once they are there; errors as of Get. What is far away
-  // answers for many keys at once: each of n members asks for n values.
+  // Waits until all keys are there; their values are in the order of the keys. Each of n members
+  // asks for a value of each other one, so what is far away answers for many keys at once.
+  // DeadlineExceeded names the keys; Cancelled: the generation ended, or `stop` says so.
   virtual absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
-                                                          Duration timeout) {
-    const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
-    std::vector<std::string> values;
-    for (const std::string& key : keys) {
-      const Duration left = deadline - std::chrono::steady_clock::now();
-      LOCKSTEP_ASSIGN_OR_RETURN(std::string value, Get(key, std::max(left, Duration::zero())));
-      values.push_back(std::move(value));
-    }
-    return values;
+                                                          const GetOptions& options) = 0;
+
+  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::string> values, GetAll({key}, {.timeout = timeout}));
+    return std::move(values.front());
   }
 };
 

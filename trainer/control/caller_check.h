@@ -22,7 +22,7 @@ class CallerCheck {
   void Forget(std::uint64_t session) { nonces_.erase(session); }
 
   bool AcceptsJoin(std::uint64_t session, const proto::Join& join);
-  // `content`: api::StoreProofContent.
+  // `content`: of api::PutProofContent or api::GetProofContent.
   bool AcceptsStoreCall(std::uint64_t session, const std::string& content,
                         const std::string& proof);
   // A request without proof is the ordinary way to ask for a nonce, and no refusal.

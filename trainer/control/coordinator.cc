@@ -75,20 +75,28 @@ void SessionStream::OnDone() {
   coordinator.ReactorGone();
 }
 
+std::string_view PendingGet::Wanted(std::string_view value) const {
+  if (request_.size() == 0) return value;
+  return value.substr(std::min<std::size_t>(request_.offset(), value.size()), request_.size());
+}
+
 // Values are copied when all are there: those who wait hold none.
 const std::string* PendingGet::Take(const std::map<std::string, std::string>& store) {
   for (; found_ < request_.keys_size(); ++found_) {
     if (!store.contains(request_.keys(found_))) return &request_.keys(found_);
   }
   std::size_t bytes = 0;
-  for (const std::string& key : request_.keys()) bytes += store.at(key).size();
+  for (const std::string& key : request_.keys()) bytes += Wanted(store.at(key)).size();
   if (bytes > kLargestAnswer) {
     Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
             fmt::format("the values of {} keys have {} bytes, expected at most {} in one answer",
                         request_.keys_size(), bytes, kLargestAnswer)});
     return nullptr;
   }
-  for (const std::string& key : request_.keys()) response_.add_values(store.at(key));
+  for (const std::string& key : request_.keys()) {
+    const std::string_view wanted = Wanted(store.at(key));
+    response_.add_values(wanted.data(), wanted.size());
+  }
   Finish(grpc::Status::OK);
   return nullptr;
 }
@@ -214,7 +222,7 @@ grpc::Status Coordinator::CheckGeneration(std::uint64_t generation) const {
 grpc::Status Coordinator::Put(const proto::PutRequest& request) {
   const std::lock_guard lock(mutex_);
   const std::string content =
-      api::StoreProofContent(request.generation(), {request.key()}, request.value());
+      api::PutProofContent(request.generation(), request.key(), request.value());
   if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
   if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
   if (request.key().size() > kLongestKey || request.value().size() > kLargestValue ||
@@ -239,8 +247,9 @@ grpc::Status Coordinator::Put(const proto::PutRequest& request) {
 }
 
 grpc::Status Coordinator::CheckGet(const proto::GetRequest& request) {
-  const std::string content = api::StoreProofContent(
-      request.generation(), {request.keys().begin(), request.keys().end()}, "");
+  const std::string content =
+      api::GetProofContent(request.generation(), {request.keys().begin(), request.keys().end()},
+                           request.offset(), request.size());
   if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
   const auto is_long = [](const std::string& key) { return key.size() > kLongestKey; };
   const auto keys = static_cast<std::size_t>(request.keys_size());

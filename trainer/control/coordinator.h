@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "api/base/clock.h"
 #include "api/proto/rendezvous.pb.h"
@@ -62,6 +63,8 @@ class PendingGet final : public grpc::ServerUnaryReactor {
   void OnDone() override;
 
  private:
+  std::string_view Wanted(std::string_view value) const;
+
   Coordinator& coordinator_;
   const proto::GetRequest& request_;  // gRPC keeps both until OnDone
   proto::GetResponse& response_;

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <stop_token>
 #include <utility>
 
 #include "api/base/status.h"
@@ -48,32 +49,28 @@ absl::Status GenerationStore::Set(const std::string& key, const std::string& val
   request.set_key(key);
   request.set_value(value);
   request.set_session(target.challenge.session());
-  request.set_proof(Prove(target, api::StoreProofContent(target.generation, {key}, value)));
+  request.set_proof(Prove(target, api::PutProofContent(target.generation, key, value)));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kSetTimeout);
   proto::PutResponse response;
   return FromGrpc(target.stream->stub().Put(&context, request, &response), "set", key, kSetTimeout);
 }
 
-absl::StatusOr<std::string> GenerationStore::Get(const std::string& key, Duration timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::string> values, GetAll({key}, timeout));
-  return std::move(values.front());
-}
-
 absl::StatusOr<std::vector<std::string>> GenerationStore::GetAll(
-    const std::vector<std::string>& keys, Duration timeout) {
-  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
+    const std::vector<std::string>& keys, const GetOptions& options) {
+  const SteadyTime deadline = std::chrono::steady_clock::now() + options.timeout;
   std::vector<std::string> values;
+  GetOptions rest = options;
   while (values.size() < keys.size()) {
-    const Duration left = deadline - std::chrono::steady_clock::now();
-    LOCKSTEP_RETURN_IF_ERROR(
-        GetSome(keys, values.size(), std::max(left, Duration::zero()), values));
+    rest.timeout = std::max<Duration>(deadline - std::chrono::steady_clock::now(), {});
+    LOCKSTEP_RETURN_IF_ERROR(GetSome(keys, values.size(), rest, values));
   }
   return values;
 }
 
 absl::Status GenerationStore::GetSome(const std::vector<std::string>& keys, std::size_t first,
-                                      Duration timeout, std::vector<std::string>& values) const {
+                                      const GetOptions& options,
+                                      std::vector<std::string>& values) const {
   const Target target = current_();
   const std::size_t end = std::min(keys.size(), first + kMostKeysOfAGet);
   const std::string what =
@@ -82,15 +79,19 @@ absl::Status GenerationStore::GetSome(const std::vector<std::string>& keys, std:
   proto::GetRequest request;
   request.set_generation(target.generation);
   for (std::size_t at = first; at < end; ++at) request.add_keys(keys[at]);
+  request.set_offset(options.offset);
+  request.set_size(options.size);
   request.set_session(target.challenge.session());
   request.set_proof(
-      Prove(target, api::StoreProofContent(target.generation,
-                                           {request.keys().begin(), request.keys().end()}, "")));
+      Prove(target,
+            api::GetProofContent(target.generation, {request.keys().begin(), request.keys().end()},
+                                 options.offset, options.size)));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  context.set_deadline(std::chrono::system_clock::now() + options.timeout);
+  const std::stop_callback cancel(options.stop, [&context] { context.TryCancel(); });
   proto::GetResponse response;
   const grpc::Status status = target.stream->stub().Get(&context, request, &response);
-  if (!status.ok()) return FromGrpc(status, "get", what, timeout);
+  if (!status.ok()) return FromGrpc(status, "get", what, options.timeout);
   if (response.values_size() != request.keys_size()) {
     return absl::CancelledError(
         fmt::format("rendezvous store: get \"{}\": found {} values, expected {}", what,

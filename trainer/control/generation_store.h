@@ -26,15 +26,14 @@ class GenerationStore final : public KeyValueStore {
   GenerationStore(api::JobToken token, std::function<Target()> current);
 
   absl::Status Set(const std::string& key, const std::string& value) override;
-  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override;
   absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
-                                                  Duration timeout) override;
+                                                  const GetOptions& options) override;
 
  private:
   std::string Prove(const Target& target, const std::string& content) const;
-  // The keys from `first` on, at most kMostKeysOfAGet.
-  absl::Status GetSome(const std::vector<std::string>& keys, std::size_t first, Duration timeout,
-                       std::vector<std::string>& values) const;
+  // The keys from `first` on, at most kMostKeysOfAGet. `options.timeout`: what is left of it.
+  absl::Status GetSome(const std::vector<std::string>& keys, std::size_t first,
+                       const GetOptions& options, std::vector<std::string>& values) const;
 
   const api::JobToken token_;
   const std::function<Target()> current_;

@@ -141,21 +141,24 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
   Duration retry = options_.first_retry;
   std::unique_lock lock(mutex_);
   counting_since_ = clock_.SteadyNow();
-  if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
-  if (auto answer = Answer()) return *std::move(answer);
-  // The end of the last generation must not be taken for that of the next.
-  while (telling_end_) changed_.wait(lock);
   join_.set_step(step);
   join_.set_layout(layout);
-  join_.set_last_generation(membership_.generation);
   while (true) {
+    // The end of the last generation must not be taken for that of the next.
+    while (telling_end_) changed_.wait(lock);
+    if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
+    if (auto answer = Answer()) return *std::move(answer);
+    if (join_.last_generation() != membership_.generation) counting_since_ = clock_.SteadyNow();
+    join_.set_last_generation(membership_.generation);
     LOCKSTEP_RETURN_IF_ERROR(SendJoin(lock));
     while (true) {
       if (auto answer = Answer()) return *std::move(answer);
-      if (broken_) break;
+      // A generation may end before this thread has seen that there was one: ask for the next.
+      if (broken_ || phase_ == Phase::kIdle) break;
       retry = options_.first_retry;  // it is there: should it go away, look again at once
       LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
     }
+    if (!broken_) continue;
     const SteadyTime again = clock_.SteadyNow() + retry;
     while (clock_.SteadyNow() < again) LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again));
     retry = std::min(retry * 3 / 2, options_.longest_retry);

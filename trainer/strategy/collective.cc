@@ -33,43 +33,6 @@ std::jthread When(std::function<bool()> asked, std::function<void()> act) {
   });
 }
 
-// A store whose waits end soon after `stop`: a call under way cannot be woken, so none is long.
-class InterruptibleStore final : public KeyValueStore {
- public:
-  InterruptibleStore(KeyValueStore& store, std::stop_token stop)
-      : store_(store), stop_(std::move(stop)) {}
-
-  absl::Status Set(const std::string& key, const std::string& value) override {
-    return store_.Set(key, value);
-  }
-  absl::StatusOr<std::string> Get(const std::string& key, Duration timeout) override {
-    return Wait(timeout, [&](Duration call) { return store_.Get(key, call); });
-  }
-  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
-                                                  Duration timeout) override {
-    return Wait(timeout, [&](Duration call) { return store_.GetAll(keys, call); });
-  }
-
- private:
-  template <typename Call>
-  std::invoke_result_t<Call, Duration> Wait(Duration timeout, Call&& call) {
-    constexpr Duration kLongestCall = std::chrono::milliseconds(500);
-    const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
-    for (;;) {
-      const Duration left = deadline - std::chrono::steady_clock::now();
-      auto found = call(std::min(left, kLongestCall));
-      if (!absl::IsDeadlineExceeded(found.status())) return found;
-      if (stop_.stop_requested()) {
-        return absl::CancelledError("the generation has ended, or this pod was asked to stop");
-      }
-      if (left <= kLongestCall) return found;
-    }
-  }
-
-  KeyValueStore& store_;
-  const std::stop_token stop_;
-};
-
 // How long this rank is patient with living peers; see CollectiveOptions.
 class Patience {
  public:
@@ -126,8 +89,7 @@ class CollectiveStrategy final : public Strategy {
     {
       const std::jthread stop =
           When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
-      InterruptibleStore interruptible(store, options.cancel);
-      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, interruptible, buffer_));
+      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
     }
     patience_.Begin(options.timeout);
     reducer_ = GradientReducer::Create(*communicator_, {buffer_.data(), buffer_.size()}, buckets_);

@@ -41,8 +41,9 @@ api::TrainingSpec BenchTraining(const BenchOptions& options) {
 class NoStore final : public KeyValueStore {
  public:
   absl::Status Set(const std::string&, const std::string&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::string> Get(const std::string& key, Duration) override {
-    return absl::NotFoundError("a bench has no peers, but asked for '" + key + "'");
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  const GetOptions&) override {
+    return absl::NotFoundError("a bench has no peers, but asked for '" + keys.front() + "'");
   }
 };
 

@@ -25,11 +25,14 @@ TEST(JobTokenTest, WithoutATokenWhoeverCallsIsBelieved) {
   EXPECT_TRUE(JobToken().Accepts(kProofOfJoin, "nonce", "", "anything"));
 }
 
-TEST(JobTokenTest, KeysAndAValueCannotBeShiftedIntoEachOther) {
-  EXPECT_NE(StoreProofContent(1, {"ab"}, "c"), StoreProofContent(1, {"a"}, "bc"));
-  EXPECT_NE(StoreProofContent(1, {"a"}, ""), StoreProofContent(2, {"a"}, ""));
-  EXPECT_NE(StoreProofContent(1, {"a", "b"}, ""), StoreProofContent(1, {"ab"}, ""));
-  EXPECT_NE(StoreProofContent(1, {"a", "b"}, ""), StoreProofContent(1, {"a"}, "1 b"));
+TEST(JobTokenTest, WhatACallOfTheStoreIsAboutCannotBeShifted) {
+  EXPECT_NE(PutProofContent(1, "ab", "c"), PutProofContent(1, "a", "bc"));
+  EXPECT_NE(PutProofContent(1, "a", ""), PutProofContent(2, "a", ""));
+  EXPECT_NE(PutProofContent(1, "a", ""), GetProofContent(1, {"a"}, 0, 0));
+  EXPECT_NE(GetProofContent(1, {"a", "b"}, 0, 0), GetProofContent(1, {"ab"}, 0, 0));
+  EXPECT_NE(GetProofContent(1, {"a1 b"}, 0, 0), GetProofContent(1, {"a", "b"}, 0, 0));
+  EXPECT_NE(GetProofContent(1, {"a"}, 1, 0), GetProofContent(1, {"a"}, 0, 1));
+  EXPECT_NE(GetProofContent(1, {"a"}, 0, 0), GetProofContent(2, {"a"}, 0, 0));
 }
 
 }  // namespace

@@ -177,14 +177,15 @@ TEST_F(RendezvousTest, TheStoreBringsAValueToAReaderThatCameFirst) {
   EXPECT_THAT(std::string(never.status().message()), HasSubstr("\"no such key\""));
 }
 
-TEST_F(RendezvousTest, ManyKeysAreReadInAFewCallsThatWaitForAllOfThem) {
+TEST_F(RendezvousTest, ManyKeysAreReadAtOnceOnceAllOfThemAreThere) {
   StartLeader();
   auto replicas = AllReplicas();
   JoinAll(replicas);
   std::vector<std::string> keys;
   for (int i = 0; i < 600; ++i) keys.push_back(fmt::format("of {}", i));
-  auto all = std::async(std::launch::async,
-                        [&] { return replicas[1]->rendezvous->store().GetAll(keys, 20s); });
+  auto all = std::async(std::launch::async, [&] {
+    return replicas[1]->rendezvous->store().GetAll(keys, {.timeout = 20s});
+  });
   for (int i = 600; i-- > 0;) {
     const std::string& key = keys[static_cast<std::size_t>(i)];
     ASSERT_TRUE(replicas[0]->rendezvous->store().Set(key, fmt::format("value {}", i)).ok());
@@ -193,8 +194,32 @@ TEST_F(RendezvousTest, ManyKeysAreReadInAFewCallsThatWaitForAllOfThem) {
   ASSERT_TRUE(values.ok()) << values.status();
   ASSERT_EQ(values->size(), 600u);
   for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ((*values)[i], fmt::format("value {}", i));
-  const auto never = replicas[1]->rendezvous->store().GetAll({keys[0], "no such key"}, 20ms);
+  const auto parts =
+      replicas[1]->rendezvous->store().GetAll(keys, {.timeout = 20s, .offset = 6, .size = 2});
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ((*parts)[i], std::to_string(i).substr(0, 2));
+  const auto beyond =
+      replicas[1]->rendezvous->store().GetAll({keys[0]}, {.timeout = 20s, .offset = 99, .size = 2});
+  EXPECT_THAT(*beyond, ElementsAre(""));
+  const auto never =
+      replicas[1]->rendezvous->store().GetAll({keys[0], "no such key"}, {.timeout = 20ms});
   EXPECT_EQ(never.status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RendezvousTest, AStopEndsAWaitForAKeyAtOnce) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  std::stop_source stop;
+  auto waiter = std::async(std::launch::async, [&] {
+    return replicas[0]->rendezvous->store().GetAll({"never"},
+                                                   {.timeout = 20s, .stop = stop.get_token()});
+  });
+  EXPECT_EQ(waiter.wait_for(100ms), std::future_status::timeout);
+  const auto began = std::chrono::steady_clock::now();
+  stop.request_stop();
+  EXPECT_EQ(waiter.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, lockstep::testing::TimeLimit(1s));
 }
 
 TEST_F(RendezvousTest, TheStoreIsEmptyAgainInTheNextGenerationAndItsWaitersAreCancelled) {
@@ -326,8 +351,10 @@ TEST_F(RendezvousTest, ALeaderWhosePodStaysIsNotWaitedForWithoutEnd) {
   auto replicas = AllReplicas();
   JoinAll(replicas);
   leader_ = nullptr;
+  const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(replicas[1]->rendezvous->Join(12, kLayout).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 700ms);  // its successor is waited for first
   for (auto& replica : replicas) replica->stop = true;
 }
 
@@ -484,7 +511,7 @@ TEST_F(TokenTest, TheStoreIsClosedToCallersWithoutProof) {
     put.set_value("forged");
     put.set_session(session);
     put.set_proof(kToken.Prove(api::kProofOfStore, "not the nonce",
-                               api::StoreProofContent(1, {"key"}, "forged")));
+                               api::PutProofContent(1, "key", "forged")));
     proto::PutResponse put_response;
     EXPECT_EQ(stub->Put(&put_context, put, &put_response).error_code(),
               grpc::StatusCode::UNAUTHENTICATED);
@@ -633,8 +660,8 @@ TEST_F(RendezvousTest, TheStoreTakesNoMoreThanCommunicatorsNeed) {
   EXPECT_FALSE(store.Set(std::string(300, 'k'), "value").ok());
   EXPECT_FALSE(store.Set("key", std::string((1 << 20) + 1, 'v')).ok());
   EXPECT_TRUE(store.Set("key", std::string(1 << 20, 'v')).ok());
-  EXPECT_TRUE(store.GetAll({"key", "key"}, 20s).ok());
-  EXPECT_FALSE(store.GetAll({"key", "key", "key"}, 20s).ok());
+  EXPECT_TRUE(store.GetAll({"key", "key"}, {.timeout = 20s}).ok());
+  EXPECT_FALSE(store.GetAll({"key", "key", "key"}, {.timeout = 20s}).ok());
   EXPECT_FALSE(store.Get(std::string(300, 'k'), 20s).ok());
   absl::Status status;
   for (int i = 0; i < 100 && status.ok(); ++i) {

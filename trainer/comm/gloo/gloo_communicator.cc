@@ -24,8 +24,8 @@
 #include "api/base/check.h"
 #include "api/base/hmac.h"
 #include "api/base/status.h"
-#include "trainer/comm/gloo/address_list.h"
 #include "trainer/comm/gloo/gloo_transport.h"
+#include "trainer/comm/gloo/packed_address.h"
 
 namespace lockstep::train {
 namespace {
@@ -41,16 +41,17 @@ struct StoreFailure {
 };
 
 // The group's store as Gloo wants it. Each rank sets one key of each kind, "<rank>" with its
-// addresses, "rank_<rank>" with its host's name and our "nonce/<rank>", and gets those of the
-// others one by one: the first brings them all.
+// addresses for the others, "rank_<rank>" with its host's name and our "nonce/<rank>", and gets
+// those of the others one by one: the first brings them all. Of a rank's addresses, one for each
+// peer, a reader needs its own alone.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
   GlooStore(KeyValueStore& store, const CommunicatorOptions& options)
-      : store_(store), size_(options.size), timeout_(options.connect_timeout) {}
+      : store_(store), options_(options) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
     std::string value(data.begin(), data.end());
-    if (KindOf(key) == kAddresses) value = PackAddresses(value, Peers());
+    if (KindOf(key) == kAddresses) value = PackedByRank(value);
     if (auto status = store_.Set(Stored(key), value); !status.ok())
       throw StoreFailure{std::move(status)};
   }
@@ -58,8 +59,8 @@ class GlooStore final : public gloo::rendezvous::Store {
     if (!values_.contains(key)) Fetch(KindOf(key));
     const auto at = values_.find(key);
     LOCKSTEP_CHECK(at != values_.end(), "gloo: asks for the key \"{}\" in a group of {}", key,
-                   size_);
-    const std::string& value = at->second;
+                   options_.size);
+    const std::string value = KindOf(key) == kAddresses ? ListOf(at->second) : at->second;
     return {value.begin(), value.end()};
   }
   // Gloo gets each key that it has waited for, and that waits too.
@@ -72,30 +73,59 @@ class GlooStore final : public gloo::rendezvous::Store {
     return key.substr(0, key.find_last_not_of("0123456789") + 1);
   }
   static std::string Stored(const std::string& key) { return "gloo/" + key; }
-  std::size_t Peers() const { return static_cast<std::size_t>(size_ - 1); }
+  std::size_t Peers() const { return static_cast<std::size_t>(options_.size - 1); }
+  std::size_t Rank() const { return static_cast<std::size_t>(options_.rank); }
+
+  // Gloo's list leaves this rank out. Here it has a place too, so that everybody's is the same in
+  // all lists.
+  std::string PackedByRank(std::string_view list) {
+    LOCKSTEP_CHECK(list.size() % Peers() == 0, "gloo: found {} bytes of addresses for {} peers",
+                   list.size(), Peers());
+    length_ = list.size() / Peers();
+    std::string packed;
+    for (std::size_t peer = 0; peer < Peers(); ++peer) {
+      const std::string address = PackAddress(list.substr(peer * length_, length_));
+      packed_length_ = address.size();
+      if (peer == Rank()) packed.append(packed_length_, '\0');
+      packed += address;
+    }
+    if (Peers() == Rank()) packed.append(packed_length_, '\0');
+    return packed;
+  }
+
+  // As Gloo reads it: of a peer's list it takes the address for this rank, which is in one of two
+  // places.
+  std::string ListOf(const std::string& packed) const {
+    auto address = UnpackAddress(packed, length_);
+    if (!address.ok()) throw StoreFailure{std::move(address).status()};
+    std::string list(length_ * Peers(), '\0');
+    for (const std::size_t at : {Rank(), Rank() - 1}) {
+      if (at < Peers()) list.replace(at * length_, length_, *address);
+    }
+    return list;
+  }
 
   void Fetch(std::string_view kind) {
     std::vector<std::string> keys, stored;
-    for (int rank = 0; rank < size_; ++rank) {
+    for (int rank = 0; rank < options_.size; ++rank) {
       keys.push_back(fmt::format("{}{}", kind, rank));
       stored.push_back(Stored(keys.back()));
     }
-    auto values = store_.GetAll(stored, timeout_);
+    KeyValueStore::GetOptions get{.timeout = options_.connect_timeout, .stop = options_.cancel};
+    if (kind == kAddresses) {
+      get.offset = Rank() * packed_length_;
+      get.size = packed_length_;
+    }
+    auto values = store_.GetAll(stored, get);
     if (!values.ok()) throw StoreFailure{std::move(values).status()};
     for (std::size_t rank = 0; rank < keys.size(); ++rank) {
-      std::string& value = (*values)[rank];
-      if (kind == kAddresses) {
-        auto addresses = UnpackAddresses(value, Peers());
-        if (!addresses.ok()) throw StoreFailure{std::move(addresses).status()};
-        value = *std::move(addresses);
-      }
-      values_[keys[rank]] = std::move(value);
+      values_[keys[rank]] = std::move((*values)[rank]);
     }
   }
 
   KeyValueStore& store_;
-  const int size_;
-  const Duration timeout_;
+  const CommunicatorOptions& options_;
+  std::size_t length_ = 0, packed_length_ = 0;  // of an address; known once this rank's are set
   std::map<std::string, std::string> values_;
 };
 

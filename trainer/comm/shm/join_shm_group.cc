@@ -95,7 +95,8 @@ class Joining {
     std::vector<std::string> keys;
     for (int rank = 0; rank < options_.size; ++rank) keys.push_back(Key(what, rank));
     const Duration left = deadline_ - std::chrono::steady_clock::now();
-    return store_.GetAll(keys, std::max(left, Duration::zero()));
+    return store_.GetAll(keys,
+                         {.timeout = std::max(left, Duration::zero()), .stop = options_.cancel});
   }
 
   // An error says why this rank cannot take part.
