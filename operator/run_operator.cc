@@ -191,7 +191,7 @@ controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   if (!flags.poll_progress) return no_progress_;
   progress::PollerOptions options;
   // Most of the descriptors are for pods, but never all: the API server and probes need some.
-  options.most_links = descriptors_ / 6;
+  options.most_links = std::min(options.most_links, descriptors_ / 6);
   options.most_calls = std::min(options.most_calls, descriptors_ / 12);
   options.token_of = [this](const std::string& job_uid) {
     return tokens_ ? tokens_->For(job_uid) : api::JobToken();

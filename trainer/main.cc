@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "api/base/descriptor_limit.h"
 #include "api/base/log.h"
 #include "api/v1/names.h"
 #include "trainer/control/identity.h"
@@ -42,6 +43,7 @@ int Supervise(const Clock& clock) {
 
 int Replica(const Clock& clock) {
   InstallStopSignal();
+  RaiseDescriptorLimit();  // a rank has a socket for each other one
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   return RunReplica(*identity, clock);

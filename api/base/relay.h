@@ -39,6 +39,8 @@ class Relay {
   // What there is to wait for; changes with Handle and Dismiss.
   std::uint32_t Wanted(Side side) const;
   int fd(Side side) const { return ends_[side].socket.fd(); }  // -1: closed
+  // A side has taken all that was received for it.
+  bool HasAll(Side side) const { return ends_[side].waiting.empty(); }
   // Closes the caller's end.
   void Dismiss();
   // The server has closed its end, and the caller has all that it said, or is gone too.

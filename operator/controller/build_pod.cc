@@ -47,8 +47,9 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
   // What the operator notes is not for a template to say, which may be a copy of an earlier pod.
-  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
-                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret}) {
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
     annotations.erase(note);
   }
   if (const std::string shape = ClusterShape(job); !shape.empty()) {
@@ -101,7 +102,23 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (!merged.empty()) container["env"] = std::move(merged);
 }
 
+// Of the template's main container; empty if it names none.
+std::string FindImage(const Object& pod_template) {
+  static const Object::json_pointer kContainers("/spec/containers");
+  if (!pod_template.contains(kContainers)) return "";
+  const Object* main = FindMainContainer(pod_template);
+  return main == nullptr ? "" : kube::TextMember(*main, "image");
+}
+
 }  // namespace
+
+void UseTrainerImage(const std::string& image, Object& pod) {
+  Object& annotations = pod.at("metadata").at("annotations");
+  if (!annotations.contains(api::kAnnotationTrainerImage)) return;
+  annotations[api::kAnnotationTrainerImage] = image;
+  Object& containers = pod.at("spec").at("containers");
+  (*const_cast<Object*>(MainContainerOf(containers)))["image"] = image;
+}
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
   const Object& pod_template = *job.spec.replica_specs.at(role).tmpl;
@@ -133,6 +150,9 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   const std::string main_name = main == nullptr ? "" : kube::TextMember(*main, "name");
   if (!main_name.empty() && !IsMainContainerName(main_name)) {  // those are found by themselves
     metadata["annotations"][api::kAnnotationMainContainer] = main_name;
+  }
+  if (api::UsesBundledTrainer(job) && FindImage(pod_template).empty()) {
+    metadata["annotations"][api::kAnnotationTrainerImage] = settings.trainer_image;
   }
   if (main != nullptr) {
     const std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);

@@ -40,6 +40,12 @@ bool HasNetworkPolicy(const Observed& observed) {
   return observed.settings.network_policies && IsIsolated(observed.job);
 }
 
+std::string TrainerImage(const Observed& observed) {
+  const ObservedPod* peer = PeerOf(observed);
+  const bool is_other = peer != nullptr && peer->trainer_image != observed.settings.trainer_image;
+  return is_other ? peer->trainer_image : "";
+}
+
 void PlanGuards(const Observed& observed, Plan& plan) {
   const Settings& settings = observed.settings;
   const bool is_repeat = PeerOf(observed) != nullptr;

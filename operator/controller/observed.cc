@@ -19,7 +19,7 @@ using kube::TextMember;
 
 // Bytes; whoever can write a pod's status decides on its texts, and conditions take no more of
 // them.
-constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384;
+constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
 
 std::string ReasonOf(const Object& state) {
   return Shortened(TextMember(state, "reason"), kLongestReason);
@@ -104,6 +104,8 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
+  std::string image = TextMember(annotations, api::kAnnotationTrainerImage);
+  if (image.size() <= kLongestImage) pod.trainer_image = std::move(image);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
     pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
   }

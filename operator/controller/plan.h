@@ -28,6 +28,7 @@ struct CreatePod {
   int attempt = 0;
   bool has_token = false;
   bool has_network_policy = false;
+  std::string trainer_image = {};  // empty: the operator's
   bool operator==(const CreatePod&) const = default;
 };
 struct DeletePod {

@@ -258,8 +258,9 @@ void Reconciler::ObserveKueue(Context& context) const {
 
 kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) const {
   const Observed& observed = context.observed;
-  kube::Object pod =
-      BuildPod(*context.cluster, settings_, {create.role, create.index}, create.attempt);
+  const Replica replica{create.role, create.index};
+  kube::Object pod = BuildPod(*context.cluster, settings_, replica, create.attempt);
+  if (!create.trainer_image.empty()) UseTrainerImage(create.trainer_image, pod);
   if (create.has_token) MountToken(observed.job, pod);
   if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
   if (!observed.workload) return pod;

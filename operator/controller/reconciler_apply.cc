@@ -103,7 +103,10 @@ absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context&
       const Action& action = actions[begin + i];
       if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
       absl::Status done = ApplyAction(action, context);
-      if (absl::IsDeadlineExceeded(done) || absl::IsUnavailable(done)) context.unanswered = true;
+      // The client has tried again for as long as a call may take, so the next one would too.
+      const bool has_no_time = absl::IsDeadlineExceeded(done) || absl::IsUnavailable(done) ||
+                               absl::IsResourceExhausted(done);
+      if (has_no_time) context.unanswered = true;
       if (IsCreate(action) && !done.ok()) context.refused = true;
       return done;
     }));

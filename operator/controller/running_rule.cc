@@ -74,6 +74,7 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   std::vector<CreatePod> pods;
   const bool has_token = HasToken(observed);
   const bool has_policy = HasNetworkPolicy(observed);
+  const std::string image = TrainerImage(observed);
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
@@ -81,7 +82,7 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
     // More are not created before the job is looked at again, so more are not planned either.
     if (pods.size() > observed.settings.most_actions) break;
     pods.push_back(
-        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
+        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy, image});
   }
   if (!pods.empty()) PlanGuards(observed, plan);
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());

@@ -102,9 +102,19 @@ absl::StatusOr<PodConnections::Opened> PodConnections::Open(const std::string& h
 bool PodConnections::Allow(Id id) {
   const std::lock_guard lock(mutex_);
   const auto at = connections_.find(id);
-  if (at == connections_.end() || at->second.relay.fd(Relay::kCaller) < 0) return false;
+  if (at == connections_.end() || !KeepsUp(at->second.relay)) return false;
   *at->second.left = most_bytes_;
   return true;
+}
+
+bool PodConnections::KeepsUp(Id id) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = connections_.find(id);
+  return at != connections_.end() && KeepsUp(at->second.relay);
+}
+
+bool PodConnections::KeepsUp(const Relay& relay) {
+  return relay.fd(Relay::kCaller) >= 0 && relay.HasAll(Relay::kCaller);
 }
 
 std::size_t PodConnections::size() const {

@@ -36,8 +36,11 @@ class PodConnections {
   // `host` is an IP address. InvalidArgument if not; Unavailable says why there is none.
   absl::StatusOr<Opened> Open(const std::string& host, int port);
   // From now on `most_bytes` more are relayed, as after Open; the connection ends at the first byte
-  // beyond. False if it has ended already.
+  // beyond. False if KeepsUp is.
   bool Allow(Id id);
+  // Whether the connection is open and the pod has taken all that was sent to it: what it does not
+  // take gRPC holds, without a bound of its own.
+  bool KeepsUp(Id id) const;
   std::size_t size() const;  // how many there are
 
  private:
@@ -48,6 +51,7 @@ class PodConnections {
 
   void Run(const std::stop_token& stop);
   void Handle(std::uint64_t key, std::uint32_t events);
+  static bool KeepsUp(const Relay& relay);
 
   const std::size_t most_bytes_;
   const Socket epoll_, wake_;

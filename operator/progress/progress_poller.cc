@@ -17,8 +17,8 @@
 namespace lockstep::progress {
 namespace {
 
-// Bytes of an answer, which is some hundreds of them and up to 512 names.
-constexpr int kLongestAnswer = 64 * 1024;
+// Bytes of an answer, which is some hundreds of them and up to 512 short names.
+constexpr int kLongestAnswer = 16 * 1024;
 // What may come over a connection for each question: that, framed, with headers and pings.
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
 constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; it is kept
@@ -29,7 +29,7 @@ constexpr int kSilence = 2;
 std::shared_ptr<grpc::Channel> MakeChannel(Socket socket) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLongestAnswer);
-  // Of 64 KiB that are compressed gRPC would make 60 MB before it looks at their size.
+  // Of 16 KiB that are compressed gRPC would make 15 MB before it looks at their size.
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   return grpc::CreateCustomInsecureChannelFromFd("trainer", socket.Release(), arguments);
 }
@@ -275,9 +275,11 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
-  // Whoever has answered nonsense is not listened to until the next question.
-  const bool has_room = connections_.size() <= options_.most_links;
-  if (!status.ok() || !has_room) retired_.push_back(std::exchange(peer.link, nullptr));
+  // Whoever has answered nonsense is not listened to until the next question, nor is who does not
+  // listen.
+  const bool is_kept = status.ok() && connections_.size() <= options_.most_links &&
+                       connections_.KeepsUp(peer.link->id);
+  if (!is_kept) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {

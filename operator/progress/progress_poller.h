@@ -33,7 +33,7 @@ struct PollerOptions {
   // Questions under way at a time: what answers is whatever a tenant runs.
   std::size_t most_calls = 256;
   // Connections that are kept between two questions; each takes three descriptors.
-  std::size_t most_links = 4096;
+  std::size_t most_links = 512;
   // What the leading pod of a job asks to be proven; unset: no job has one. Asked for each proof,
   // so that one that is not known at first may be later; on any thread, and must not block.
   std::function<api::JobToken(const std::string& job_uid)> token_of;

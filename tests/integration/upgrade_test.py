@@ -16,7 +16,7 @@ OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
 OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
 NEWEST = ("networkPolicy", "jobToken")  # of spec; both are read when pods are made
 # Of pods, which older operators did not make.
-NOTES = ("cluster-shape", "main-container", "network-policy", "token-secret")
+NOTES = ("cluster-shape", "main-container", "network-policy", "token-secret", "trainer-image")
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 

@@ -17,6 +17,11 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxProcessesPerPod = 1024;
+
+// Of the rendezvous, its store and what is made of that. To be raised with every change that
+// trainers of before and after it do not understand alike: they are then refused by name, and do
+// not begin one generation after the other in vain.
+constexpr int kProtocol = 2;
 constexpr int kMostGraceSeconds = 1'000'000'000;
 
 absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, int& value) {
@@ -160,9 +165,10 @@ bool Identity::IsLeader() const {
 
 std::string Identity::ClusterHash() const {
   return fmt::format(
-      "uid={} attempt={} chief={} worker={} ps={} processesPerPod={} training={:016x}", job_uid,
-      attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(), processes_per_pod,
-      Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump()));
+      "protocol={} uid={} attempt={} chief={} worker={} ps={} processesPerPod={} "
+      "training={:016x}",
+      kProtocol, job_uid, attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(),
+      processes_per_pod, Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump()));
 }
 
 std::optional<std::string> ProcessEnv(const std::string& name) {

@@ -119,8 +119,9 @@ TEST(BuildPodTest, ATemplateMakesNoNotesInTheOperatorsPlace) {
   api::Json pod_template = testing::Template("pytorch");
   api::Json& annotations = pod_template["metadata"]["annotations"];
   annotations["mine"] = "kept";
-  for (const char* note : {api::kAnnotationClusterShape, api::kAnnotationMainContainer,
-                           api::kAnnotationNetworkPolicy, api::kAnnotationTokenSecret}) {
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
     annotations[note] = "forged";
   }
   annotations[api::kAnnotationSpecHash] = "forged";

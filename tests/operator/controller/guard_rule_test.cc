@@ -93,6 +93,25 @@ TEST(GuardRuleTest, AReplacedPodHasWhatItsPeersHave) {
               ElementsAre(CreatePod{Role::kWorker, 1, 0, true, true}));
 }
 
+TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainerAlsoAfterAnUpgradeOfTheOperator) {
+  const auto upgraded = [](Observed& observed) { observed.settings.trainer_image = "trainer:2"; };
+  const auto of = [](const char* image) {
+    return [image](ObservedPod& pod) {
+      kReady(pod);
+      pod.trainer_image = image;
+    };
+  };
+  const auto image = [&](const char* peers) {
+    return TrainerImage(Seen(Trains(2)).With(upgraded).Worker(0, of(peers)).Build());
+  };
+  EXPECT_EQ(image("trainer:1"), "trainer:1");
+  EXPECT_EQ(image("trainer:2"), "");
+  EXPECT_EQ(image(""), "");  // its job names one, or an earlier operator noted none
+  auto next = Seen(Trains(2)).With(upgraded).Worker(0, of("trainer:1"));
+  next.With([](Observed& observed) { observed.job.status.attempt = 1; });
+  EXPECT_EQ(TrainerImage(next.Build()), "");
+}
+
 TEST(GuardRuleTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {
   EXPECT_THAT(
       Seen(Trains(2)).With(BothOn).Service().Worker(0, kReadyWithBoth).Plan().actions,

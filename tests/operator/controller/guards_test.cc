@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "api/v1/names.h"
 #include "operator/controller/build_network_policy.h"
 #include "operator/controller/build_token_secret.h"
 #include "tests/operator/controller/world.h"
@@ -253,6 +254,45 @@ TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyTellsTheJob) {
   EXPECT_EQ(Running().reason, "CreateFailed");
   EXPECT_THAT(Running().message, HasSubstr("no key to make the job's token of"));
   EXPECT_THAT(world.Pods(), IsEmpty());
+}
+
+// Two versions of the trainer in one group need not understand each other.
+TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
+  World world(Job("j").Workers(2).Training().Build(), {.trainer_image = "trainer:1"});
+  world.Settle();
+  const auto image = [&world](const char* pod) {
+    return world.client.Get(kube::kPodKind, {"default", pod})->at("spec")["containers"][0]["image"];
+  };
+  const auto lose = [&world](const char* pod) {
+    const kube::Key key{"default", pod};
+    const std::string uid = kube::Uid(*world.client.Get(kube::kPodKind, key));
+    ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, uid).ok());
+    world.SyncAll();
+    world.Settle();
+  };
+  world.RestartOperator({.trainer_image = "trainer:2"});
+  lose("j-worker-1");
+  EXPECT_EQ(image("j-worker-1"), "trainer:1");
+  lose("j-worker-0");  // and also once all were replaced
+  EXPECT_EQ(image("j-worker-0"), "trainer:1");
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = false; });
+  world.Settle();
+  EXPECT_EQ(image("j-worker-0"), "trainer:2");
+  EXPECT_EQ(image("j-worker-1"), "trainer:2");
+}
+
+TEST(TrainerImageTest, TheImageThatAJobNamesIsItsOwn) {
+  World world(
+      Job("j").Workers(2).Training().PodTemplate(api::Role::kWorker, testing::Template()).Build(),
+      {.trainer_image = "trainer:1"});
+  world.Settle();
+  const kube::Object pod = *world.client.Get(kube::kPodKind, {"default", "j-worker-0"});
+  EXPECT_NE(pod.at("spec")["containers"][0]["image"], "trainer:1");
+  EXPECT_FALSE(pod.at("metadata")["annotations"].contains(api::kAnnotationTrainerImage));
 }
 
 TEST_F(GuardsTest, AfterALostAnswerTheSameIsCreatedAgain) {

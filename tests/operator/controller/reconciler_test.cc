@@ -580,7 +580,9 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
-TEST(ReconcilerTest, WhereTheServerDoesNotAnswerNoFurtherDeleteIsBegun) {
+class ServerWithoutTimeTest : public ::testing::TestWithParam<absl::StatusCode> {};
+
+TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
   world.client.Modify(kTrainingJobKind, world.key,
@@ -591,7 +593,7 @@ TEST(ReconcilerTest, WhereTheServerDoesNotAnswerNoFurtherDeleteIsBegun) {
   world.client.SetBefore([&](const FakeClient::Call& call) {
     if (call.verb != "delete" || answers) return absl::OkStatus();
     ++deletes;
-    return absl::DeadlineExceededError("no answer within 30 s");
+    return absl::Status(GetParam(), "no time");
   });
   bool ok = true;
   for (int i = 0; i < 5 && deletes == 0; ++i) {  // a status comes first
@@ -604,6 +606,11 @@ TEST(ReconcilerTest, WhereTheServerDoesNotAnswerNoFurtherDeleteIsBegun) {
   world.Settle();
   EXPECT_TRUE(world.Pods().empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Codes, ServerWithoutTimeTest,
+                         ::testing::Values(absl::StatusCode::kDeadlineExceeded,
+                                           absl::StatusCode::kUnavailable,
+                                           absl::StatusCode::kResourceExhausted));
 
 TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
   World world(Job("j").Workers(2).Training().Build());

@@ -192,6 +192,7 @@ TEST(ClusterHashTest, IsOfTheJobNotOfTheTaskOrTheAddresses) {
   other.job_uid = "another";
   EXPECT_NE(first.ClusterHash(), other.ClusterHash());
   other = first;
+  EXPECT_THAT(first.ClusterHash(), HasSubstr("protocol="));
   other.training.seed = 2;
   EXPECT_NE(first.ClusterHash(), other.ClusterHash());
 }
