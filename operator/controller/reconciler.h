@@ -128,7 +128,8 @@ class Reconciler {
     Observed observed;
     std::optional<ClusterSpec> cluster;  // while pods are made
     std::optional<CreateFault> fault;    // of a create; guarded by mutex
-    std::atomic<bool> refused{false};    // a create has failed: no other is begun
+    std::atomic<bool> tried_create{false};
+    std::atomic<bool> refused{false};  // a create has failed: no other is begun
     // The API server has not answered in time: 512 calls that all wait for it would take an hour.
     std::atomic<bool> unanswered{false};
     std::mutex mutex;  // guards `memory` while actions run in parallel

@@ -102,6 +102,7 @@ absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context&
     result.Update(helpers_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
       if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
+      if (IsCreate(action)) context.tried_create = true;
       absl::Status done = ApplyAction(action, context);
       // The client has tried again for as long as a call may take, so the next one would too.
       const bool has_no_time = absl::IsDeadlineExceeded(done) || absl::IsUnavailable(done) ||
@@ -147,7 +148,7 @@ absl::Status Reconciler::Act(const Plan& plan, Context& context) {
   std::ranges::stable_sort(actions, {}, StageOf);
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
   acted.Update(ActInSteps(actions, context));
-  if (std::ranges::any_of(actions, IsCreate)) NoteCreates(context.refused, context);
+  if (context.tried_create || context.refused) NoteCreates(context.refused, context);
   return acted;
 }
 

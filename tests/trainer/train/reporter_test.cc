@@ -138,6 +138,16 @@ TEST_F(ReporterTest, GoodputIsTheTimeOfStepsAndNotThatOfCheckpoints) {
     Step(milliseconds(0));
   }
   EXPECT_DOUBLE_EQ(LastLine().goodput, 0.3);
+  const TempDirectory folder;
+  const std::string path = folder.path() + "/message";
+  Reporter last(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
+    return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
+  });
+  last.GenerationStarted({.generation = 1, .rank = 0, .members = {{}, {}}}, *strategy_, state_);
+  last.LeaveMessage();
+  std::ifstream file(path);
+  const std::string message{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(message, ::testing::HasSubstr("\"goodput\":0.3")) << message;
 }
 
 TEST_F(ReporterTest, AStepIsReportedHoweverSoonItFollows) {

@@ -3,6 +3,10 @@
 
 #include <omp.h>
 
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
 #include <cstdint>
 
 namespace lockstep::train::cpu {
@@ -14,6 +18,26 @@ inline int ThreadsFor(int threads, std::int64_t floats) {
   return floats < kParallelFloats ? 1 : threads;
 }
 
+// OpenMP's library is not built with ThreadSanitizer, which therefore does not see that what came
+// before a team is there when the team begins, nor that all has been done when it has ended.
+class TeamOrder {
+ public:
+#if defined(__SANITIZE_THREAD__)
+  static void BeforeTeam() { __tsan_release(&began_); }
+  static void MemberBegins() { __tsan_acquire(&began_); }
+  static void MemberEnds() { __tsan_release(&ended_); }
+  static void AfterTeam() { __tsan_acquire(&ended_); }
+
+ private:
+  static inline char began_ = 0, ended_ = 0;
+#else
+  static void BeforeTeam() {}
+  static void MemberBegins() {}
+  static void MemberEnds() {}
+  static void AfterTeam() {}
+#endif
+};
+
 // Calls body(begin, end) once a thread on contiguous pieces of [0, count). The pieces depend on
 // `count` and `threads` alone. One thread: a plain call, no team.
 template <typename Body>
@@ -22,12 +46,16 @@ void ParallelFor(int threads, std::int64_t count, Body body) {
     if (count > 0) body(std::int64_t{0}, count);
     return;
   }
+  TeamOrder::BeforeTeam();
 #pragma omp parallel num_threads(threads)
   {
+    TeamOrder::MemberBegins();
     const std::int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
     const std::int64_t begin = count * rank / team, end = count * (rank + 1) / team;
     if (begin < end) body(begin, end);
+    TeamOrder::MemberEnds();
   }
+  TeamOrder::AfterTeam();
 }
 
 // The same with pieces that are multiples of a cache line, for flat arrays of floats.
