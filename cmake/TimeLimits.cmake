@@ -8,9 +8,15 @@ if(NOT DEFINED LOCKSTEP_TIME_PERCENT)
     "Tests get this many percent of their time limits: tools/yardstick's figure, measured once")
 endif()
 
-# lockstep_time_limit(VARIABLE SECONDS): the limit on this machine.
+# lockstep_time_limit(VARIABLE SECONDS): the limit on this machine, with this build's sanitizer.
 function(lockstep_time_limit variable seconds)
-  math(EXPR limit "${seconds} * ${LOCKSTEP_TIME_PERCENT} / 100")
+  set(slower 1)
+  if(LOCKSTEP_SANITIZER STREQUAL "address")
+    set(slower 3)
+  elseif(LOCKSTEP_SANITIZER STREQUAL "thread")
+    set(slower 10)
+  endif()
+  math(EXPR limit "${seconds} * ${slower} * ${LOCKSTEP_TIME_PERCENT} / 100")
   set(${variable} ${limit} PARENT_SCOPE)
 endfunction()
 
