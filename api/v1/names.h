@@ -28,7 +28,8 @@ inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-c
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
 // And the NetworkPolicy that was made before the pods of its attempt.
 inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/network-policy";
-// And the operator's image of the trainer, where the job names none: pods of one attempt have one.
+// And, of pods of the bundled trainer, the operator's image, which those of one attempt share;
+// empty where the job names its own.
 inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer-image";
 // Of a Workload: its roles' pod templates.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";

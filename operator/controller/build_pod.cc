@@ -114,7 +114,7 @@ std::string FindImage(const Object& pod_template) {
 
 void UseTrainerImage(const std::string& image, Object& pod) {
   Object& annotations = pod.at("metadata").at("annotations");
-  if (!annotations.contains(api::kAnnotationTrainerImage)) return;
+  if (kube::TextMember(annotations, api::kAnnotationTrainerImage).empty()) return;
   annotations[api::kAnnotationTrainerImage] = image;
   Object& containers = pod.at("spec").at("containers");
   (*const_cast<Object*>(MainContainerOf(containers)))["image"] = image;
@@ -151,8 +151,9 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   if (!main_name.empty() && !IsMainContainerName(main_name)) {  // those are found by themselves
     metadata["annotations"][api::kAnnotationMainContainer] = main_name;
   }
-  if (api::UsesBundledTrainer(job) && FindImage(pod_template).empty()) {
-    metadata["annotations"][api::kAnnotationTrainerImage] = settings.trainer_image;
+  if (api::UsesBundledTrainer(job)) {
+    const bool is_own = !FindImage(pod_template).empty();
+    metadata["annotations"][api::kAnnotationTrainerImage] = is_own ? "" : settings.trainer_image;
   }
   if (main != nullptr) {
     const std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);

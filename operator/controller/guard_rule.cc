@@ -40,10 +40,16 @@ bool HasNetworkPolicy(const Observed& observed) {
   return observed.settings.network_policies && IsIsolated(observed.job);
 }
 
-std::string TrainerImage(const Observed& observed) {
-  const ObservedPod* peer = PeerOf(observed);
-  const bool is_other = peer != nullptr && peer->trainer_image != observed.settings.trainer_image;
-  return is_other ? peer->trainer_image : "";
+std::string TrainerImage(const Observed& observed, api::Role role) {
+  if (!api::UsesBundledTrainer(observed.job)) return "";
+  for (const ObservedPod& pod : observed.pods) {
+    const bool is_peer = pod.attempt == observed.job.status.attempt &&
+                         pod.phase != PodPhase::kPending && !pod.trainer_image.empty();
+    // Where nothing is noted, another role's image may be the job's own.
+    if (!is_peer || !(pod.image_is_noted || pod.role == role)) continue;
+    return pod.trainer_image == observed.settings.trainer_image ? "" : pod.trainer_image;
+  }
+  return "";
 }
 
 void PlanGuards(const Observed& observed, Plan& plan) {

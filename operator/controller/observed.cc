@@ -104,11 +104,22 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
-  std::string image = TextMember(annotations, api::kAnnotationTrainerImage);
-  if (image.size() <= kLongestImage) pod.trainer_image = std::move(image);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
     pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
   }
+}
+
+void ReadImage(const Object& object, ObservedPod& pod) {
+  const Object& annotations = Member(Member(object, "metadata"), "annotations");
+  pod.image_is_noted = annotations.contains(api::kAnnotationTrainerImage);
+  std::string image = TextMember(annotations, api::kAnnotationTrainerImage);
+  if (!pod.image_is_noted) {
+    const std::string main = MainContainerName(object);
+    for (const Object& container : kube::ListMember(Member(object, "spec"), "containers")) {
+      if (TextMember(container, "name") == main) image = TextMember(container, "image");
+    }
+  }
+  if (image.size() <= kLongestImage) pod.trainer_image = std::move(image);
 }
 
 }  // namespace
@@ -132,6 +143,7 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
                   .message = MessageOf(status),
                   .being_deleted = kube::IsBeingDeleted(object)};
   ReadMetadata(Member(object, "metadata"), pod);
+  ReadImage(object, pod);
   ReadConditions(status, pod);
   const std::string policy = TextMember(spec, "restartPolicy");
   ReadMainContainer(MainContainerName(object), status, pod, policy.empty() ? "Always" : policy);
@@ -142,11 +154,12 @@ kube::FieldTree PodFields() {
   kube::FieldTree fields = kube::IdentityFields();
   for (const char* path :
        {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
-        "spec.containers.name", "spec.nodeName", "spec.restartPolicy", "status.conditions.type",
-        "status.conditions.status", "status.conditions.reason", "status.conditions.message",
-        "status.containerStatuses.name", "status.containerStatuses.restartCount",
-        "status.containerStatuses.state", "status.containerStatuses.lastState", "status.message",
-        "status.phase", "status.podIP", "status.reason"}) {
+        "spec.containers.image", "spec.containers.name", "spec.nodeName", "spec.restartPolicy",
+        "status.conditions.type", "status.conditions.status", "status.conditions.reason",
+        "status.conditions.message", "status.containerStatuses.name",
+        "status.containerStatuses.restartCount", "status.containerStatuses.state",
+        "status.containerStatuses.lastState", "status.message", "status.phase", "status.podIP",
+        "status.reason"}) {
     fields.Add(path);
   }
   return fields;

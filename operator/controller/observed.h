@@ -62,7 +62,10 @@ struct ObservedPod {
   std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h
   bool has_token = false;                // its job's token is mounted into it
   bool has_network_policy = false;       // one was made before its attempt's pods
-  std::string trainer_image;  // the operator's, when it was made; empty: its job names one
+  // The operator's when it was made; empty: its job names one. Earlier operators noted none: then
+  // that of the main container, which may be the job's.
+  std::string trainer_image;
+  bool image_is_noted = false;
   bool operator==(const ObservedPod&) const = default;
 };
 

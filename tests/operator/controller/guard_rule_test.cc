@@ -93,23 +93,39 @@ TEST(GuardRuleTest, AReplacedPodHasWhatItsPeersHave) {
               ElementsAre(CreatePod{Role::kWorker, 1, 0, true, true}));
 }
 
-TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainerAlsoAfterAnUpgradeOfTheOperator) {
-  const auto upgraded = [](Observed& observed) { observed.settings.trainer_image = "trainer:2"; };
-  const auto of = [](const char* image) {
-    return [image](ObservedPod& pod) {
-      kReady(pod);
-      pod.trainer_image = image;
-    };
+// After an upgrade of the operator, whose trainer is "trainer:2" now.
+TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
+  struct Peer {
+    const char* image;
+    bool is_noted = true;
+    PodPhase phase = PodPhase::kRunning;
+    Role role = Role::kWorker;
   };
-  const auto image = [&](const char* peers) {
-    return TrainerImage(Seen(Trains(2)).With(upgraded).Worker(0, of(peers)).Build());
+  const auto image = [](const std::vector<Peer>& peers, int attempt = 0) {
+    Observed observed = Seen(Trains(4)).Build();
+    observed.settings.trainer_image = "trainer:2";
+    observed.job.status.attempt = attempt;
+    for (const Peer& peer : peers) {
+      ObservedPod pod;
+      pod.role = peer.role;
+      pod.phase = peer.phase;
+      pod.trainer_image = peer.image;
+      pod.image_is_noted = peer.is_noted;
+      observed.pods.push_back(pod);
+    }
+    return TrainerImage(observed, Role::kWorker);
   };
-  EXPECT_EQ(image("trainer:1"), "trainer:1");
-  EXPECT_EQ(image("trainer:2"), "");
-  EXPECT_EQ(image(""), "");  // its job names one, or an earlier operator noted none
-  auto next = Seen(Trains(2)).With(upgraded).Worker(0, of("trainer:1"));
-  next.With([](Observed& observed) { observed.job.status.attempt = 1; });
-  EXPECT_EQ(TrainerImage(next.Build()), "");
+  const bool unnoted = false;
+  EXPECT_EQ(image({}), "");
+  EXPECT_EQ(image({{"trainer:1"}}), "trainer:1");
+  EXPECT_EQ(image({{"trainer:2"}}), "");
+  EXPECT_EQ(image({{"trainer:1"}}, /*attempt=*/1), "") << "the next attempt has the operator's";
+  EXPECT_EQ(image({{""}, {"trainer:1"}}), "trainer:1") << "the first names its own";
+  EXPECT_EQ(image({{"trainer:1", unnoted}}), "trainer:1") << "of an earlier operator";
+  EXPECT_EQ(image({{"own:7", unnoted, PodPhase::kRunning, Role::kChief}, {"trainer:1"}}),
+            "trainer:1")
+      << "another role's image may be the job's";
+  EXPECT_EQ(image({{"trainer:typo", true, PodPhase::kPending}}), "") << "it has never run";
 }
 
 TEST(GuardRuleTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {

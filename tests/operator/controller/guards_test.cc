@@ -269,7 +269,10 @@ TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
     ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, uid).ok());
     world.SyncAll();
     world.Settle();
+    world.SetPod(pod, "Running");
+    world.SyncAll();
   };
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
   world.RestartOperator({.trainer_image = "trainer:2"});
   lose("j-worker-1");
   EXPECT_EQ(image("j-worker-1"), "trainer:1");
@@ -292,7 +295,7 @@ TEST(TrainerImageTest, TheImageThatAJobNamesIsItsOwn) {
   world.Settle();
   const kube::Object pod = *world.client.Get(kube::kPodKind, {"default", "j-worker-0"});
   EXPECT_NE(pod.at("spec")["containers"][0]["image"], "trainer:1");
-  EXPECT_FALSE(pod.at("metadata")["annotations"].contains(api::kAnnotationTrainerImage));
+  EXPECT_EQ(pod.at("metadata")["annotations"][api::kAnnotationTrainerImage], "");
 }
 
 TEST_F(GuardsTest, AfterALostAnswerTheSameIsCreatedAgain) {
