@@ -184,7 +184,8 @@ TEST_F(RendezvousTest, ManyKeysAreReadAtOnceOnceAllOfThemAreThere) {
   std::vector<std::string> keys;
   for (int i = 0; i < 600; ++i) keys.push_back(fmt::format("of {}", i));
   auto all = std::async(std::launch::async, [&] {
-    return replicas[1]->rendezvous->store().GetAll(keys, {.timeout = 20s});
+    return replicas[1]->rendezvous->store().GetAll(keys,
+                                                   {.timeout = lockstep::testing::TimeLimit(20s)});
   });
   for (int i = 600; i-- > 0;) {
     const std::string& key = keys[static_cast<std::size_t>(i)];
