@@ -202,8 +202,16 @@ TEST_F(ConnectionGateTest, WhoProvesNothingIsClosedAfterTenSecondsAndMembersStay
 // A server may be slower at closing connections than a stranger at opening them, and slower still
 // at freeing what they took.
 TEST_F(ConnectionGateTest, APlaceIsFreeOnceTheServerHasClosedItsEndButNotAtOnce) {
+  const auto member = Call("127.0.1.2");
+  const Socket members_end = NextServed();
+  gate_->Prove(PeerOf(members_end));
   const auto expect_turned_away = [&] {
     EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");
+    // The gate takes whoever else waits in the same turn, with the places as they were. What a
+    // member says is relayed in a later turn.
+    EXPECT_TRUE(member->Send("x"));
+    char byte = 0;
+    EXPECT_EQ(::recv(members_end.fd(), &byte, 1, 0), 1);
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(served_.empty());
   };
