@@ -46,7 +46,9 @@ function(lockstep_test name)
   else()
     lockstep_time_limit(limit ${ARG_TIMEOUT})
     lockstep_time_limit(discovery 10)
+    # A parameter without operator<< prints as its bytes, which hold addresses.
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${discovery}
+      NO_PRETTY_VALUES
       PROPERTIES TIMEOUT ${limit} LABELS "${ARG_LABELS}"
         ENVIRONMENT LOCKSTEP_TIME_PERCENT=${LOCKSTEP_TIME_PERCENT})
   endif()
