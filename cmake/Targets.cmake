@@ -57,8 +57,8 @@ endfunction()
 # lockstep_test_each_isa(NAME [FILTER gtest_filter]): runs the test program once more as a processor
 # without AVX-512, and one without AVX, would. On one that has less itself, it runs with what there is.
 # The program also gets a test that its kernels are those of the set. Only a build with oneDNN can be
-# held back so: without it there is nothing to repeat. Nor is there for ThreadSanitizer, since threads
-# share their work in the same way at every set, and once takes it long enough.
+# held back so: without it there is nothing to repeat. ThreadSanitizer's build does not repeat them
+# either: threads share their work in the same way at every set, and its tests are slow.
 function(lockstep_test_each_isa name)
   if(NOT LOCKSTEP_WITH_ONEDNN OR LOCKSTEP_SANITIZER STREQUAL "thread")
     return()

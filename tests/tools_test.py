@@ -42,12 +42,25 @@ aarch64 = load("../tests/aarch64/run")
 e2e_cluster = load("../tests/e2e/cluster.py")
 
 
+def temporary_folder(test):
+    """One that is there until the test has ended."""
+    folder = tempfile.TemporaryDirectory()
+    test.addCleanup(folder.cleanup)
+    return pathlib.Path(folder.name)
+
+
+def write_program(path, script):
+    """A shell script in a tool's place; its folder is made if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
 class FetchMnistTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.source = pathlib.Path(folder.name, "source")
-        self.destination = pathlib.Path(folder.name, "destination")
+        folder = temporary_folder(self)
+        self.source = folder / "source"
+        self.destination = folder / "destination"
         self.source.mkdir()
 
     def fetch(self):
@@ -100,9 +113,7 @@ class BuildTest(unittest.TestCase):
     """With a cmake, a ninja and a compiler that do nothing but say so."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         (self.folder / "tools").mkdir()
         shutil.copy(TOOLS / "build", self.folder / "tools/build")
         self.cmake("touch build/release/build.ninja")
@@ -110,9 +121,7 @@ class BuildTest(unittest.TestCase):
         self.program("c++", "echo compiler 12")
 
     def program(self, name, script):
-        path = self.folder / name
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
+        write_program(self.folder / name, script)
 
     def cmake(self, configure):
         self.program("cmake", f"""[ "$1" != --list-presets ] || {{ printf 'Presets:\\n  "release"\\n  "dev"\\n'; exit; }}
@@ -195,17 +204,12 @@ class SetupTest(unittest.TestCase):
     link to it, by which it finds a pip only in the folder of its own version."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         self.program("uname", "echo x86_64")
         self.python("3.11")
 
     def program(self, name, script):
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
+        write_program(self.folder / name, script)
 
     def python(self, version, folder=".", pip_exit=0):
         self.program(f"{folder}/python3", f"""case "$1" in
@@ -279,9 +283,7 @@ class DebianRunTest(unittest.TestCase):
             (pathlib.Path(folder) / "root").mkdir()
             for name, script in (("debootstrap", ""), ("git", ""), ("unshare", f"""logs=$8/lockstep/runs/mnist/logs/mnist-chief-0
 [ "$9" != "make run" ] || {{ mkdir -p $logs; echo '{log}' >$logs/0.log; }}""")):
-                path = pathlib.Path(folder, name)
-                path.write_text(f"#!/bin/sh\n{script}\n")
-                path.chmod(0o755)
+                write_program(pathlib.Path(folder, name), script)
             return subprocess.run([TOOLS / "../tests/e2e/debian/run", "--root", f"{folder}/root", "12"],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                                   env={**os.environ, "PATH": f"{folder}:/usr/bin:/bin"})
@@ -310,9 +312,7 @@ Version: 1
 """
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         (self.folder / "status").write_text(self.BASE)
 
     def run_tool(self, rootfs, *libraries):
@@ -402,9 +402,7 @@ class DebianImage:
 
 class ImageBaseTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         self.rootfs = self.folder / "rootfs"
 
     def make(self, without="", umask=0o022):
@@ -463,22 +461,16 @@ class ImagesTest(unittest.TestCase):
                 (stage / "rootfs-arm64").mkdir(parents=True)
                 (stage / "made-of-arm64").write_text(other + "\n")
             for program, script in self.PROGRAMS.items():
-                self.program(folder / "path" / program, script)
+                write_program(folder / "path" / program, script)
             DebianImage(folder / "path/docker.tar", libc=libc)
-            self.program(folder / "build/release/bin/lockstep-trainer", "")
+            write_program(folder / "build/release/bin/lockstep-trainer", "")
             for path in ("tools/images", "tools/image-base", "docker/trainer/Dockerfile", "CMakeLists.txt"):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(TOOLS.parent / path, folder / path)
-            self.program(folder / "tools/image-records", "")
+            write_program(folder / "tools/image-records", "")
             return subprocess.run([folder / "tools/images", "trainer"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, check=False,
                                   env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name})
-
-    @staticmethod
-    def program(path, script):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
 
     def test_a_program_and_the_c_library_that_it_was_linked_with_make_an_image(self):
         done = self.make("2.38-1")
@@ -510,24 +502,18 @@ class InContainerTest(unittest.TestCase):
     """With a container engine that writes down what it is asked, one argument a line."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         self.built = self.folder / "built"  # the images, one a line
         self.built.touch()
 
     def engine(self, name, version):
-        path = self.folder / name
-        path.write_text(f"""#!/bin/sh
-case "$1" in
+        write_program(self.folder / name, f"""case "$1" in
   --version) echo "{version}" ;;
   image) grep -qx "$3" "{self.built}" ;;
   build) for last; do :; done; cat "$last/Dockerfile" >"{self.folder}/Dockerfile"
          test -x "$last/tools/setup" && echo "$3" >>"{self.built}" ;;
   run) printf '%s\\n' "$@" >"{self.folder}/run" ;;
-esac
-""")
-        path.chmod(0o755)
+esac""")
 
     def call(self, *command, **environment):
         return subprocess.run(
@@ -589,9 +575,7 @@ class ClusterTest(unittest.TestCase):
     """tools/kube/cluster.sh with programs that write down what they are asked."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         self.said = self.folder / "said"
         self.said.touch()
         for script in ("cluster.sh", "environment.sh"):
@@ -600,10 +584,8 @@ class ClusterTest(unittest.TestCase):
         self.program("docker", "")
         self.program("iptables", "")
 
-    def program(self, name, body):
-        path = self.folder / name
-        path.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.said}"\n{body}\n')
-        path.chmod(0o755)
+    def program(self, name, script):
+        write_program(self.folder / name, f'echo "{name} $*" >>"{self.said}"\n{script}')
 
     def create(self):
         return subprocess.run(
@@ -757,8 +739,7 @@ class BenchTest(unittest.TestCase):
     def test_the_circumstances_are_kept(self):
         with tempfile.TemporaryDirectory() as folder:
             trainer = pathlib.Path(folder, "trainer")
-            trainer.write_text("#!/bin/sh\necho trainer 1.2\n")
-            trainer.chmod(0o755)
+            write_program(trainer, "echo trainer 1.2")
             one = bench.Bench(argparse.Namespace(threads=1, isa="native", timeout=30, trainer=str(trainer)))
             said = [sys.executable, "-c", "print('{\"images_per_second\": 5, \"version\": \"2.0\"}')"]
             self.assertEqual(5, one._speed("pytorch", [one._start(said, one.cpus)]))

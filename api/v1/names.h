@@ -28,8 +28,8 @@ inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-c
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
 // And the NetworkPolicy that was made before the pods of its attempt.
 inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/network-policy";
-// And, of pods of the bundled trainer, the operator's image, which those of one attempt share;
-// empty where the job names its own.
+// And the operator's trainer image that a pod of the bundled trainer was created with, which all
+// pods of an attempt share. Empty where the job names its own image.
 inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer-image";
 // Of a Workload: its roles' pod templates.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";

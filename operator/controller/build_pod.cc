@@ -102,23 +102,13 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (!merged.empty()) container["env"] = std::move(merged);
 }
 
-// Of the template's main container; empty if it names none.
+// The image that the template's main container names; empty if it names none.
 std::string FindImage(const Object& pod_template) {
-  static const Object::json_pointer kContainers("/spec/containers");
-  if (!pod_template.contains(kContainers)) return "";
   const Object* main = FindMainContainer(pod_template);
   return main == nullptr ? "" : kube::TextMember(*main, "image");
 }
 
 }  // namespace
-
-void UseTrainerImage(const std::string& image, Object& pod) {
-  Object& annotations = pod.at("metadata").at("annotations");
-  if (kube::TextMember(annotations, api::kAnnotationTrainerImage).empty()) return;
-  annotations[api::kAnnotationTrainerImage] = image;
-  Object& containers = pod.at("spec").at("containers");
-  (*const_cast<Object*>(MainContainerOf(containers)))["image"] = image;
-}
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
   const Object& pod_template = *job.spec.replica_specs.at(role).tmpl;

@@ -17,9 +17,6 @@ namespace lockstep::controller {
 kube::Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Replica& replica,
                       int attempt);
 
-// Replaces the operator's image of the trainer by this one, if the pod has the operator's.
-void UseTrainerImage(const std::string& image, kube::Object& pod);
-
 // The role's pod spec alone, as all its pods have it: the template with what the bundled trainer,
 // restartScope and schedulingPolicy add, without name, environment or PodGroup.
 kube::Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role);

@@ -19,9 +19,9 @@ bool HasToken(const Observed& observed);
 // policy selects all pods of the job, and could cut connections that they have.
 bool HasNetworkPolicy(const Observed& observed);
 
-// The operator's image of the trainer that the present attempt's pods have, if it is another by
-// now: trainers of two versions may not understand each other. Empty: the operator's of today. Of
-// pods that never ran nothing follows: their image may be the fault.
+// The operator's trainer image that the present attempt's pods were created with, if the operator
+// has another one now: trainers of two versions may not understand each other. Empty if it has not,
+// or if no such pod has run: an image that kept all pods from running must not be used again.
 std::string TrainerImage(const Observed& observed, api::Role role);
 
 // For a plan that makes pods. If the attempt has some, a refusal does not keep a pod from its peers

@@ -109,14 +109,13 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   }
 }
 
-void ReadImage(const Object& object, ObservedPod& pod) {
+void ReadImage(const Object& object, const std::string& main_container, ObservedPod& pod) {
   const Object& annotations = Member(Member(object, "metadata"), "annotations");
   pod.image_is_noted = annotations.contains(api::kAnnotationTrainerImage);
   std::string image = TextMember(annotations, api::kAnnotationTrainerImage);
   if (!pod.image_is_noted) {
-    const std::string main = MainContainerName(object);
     for (const Object& container : kube::ListMember(Member(object, "spec"), "containers")) {
-      if (TextMember(container, "name") == main) image = TextMember(container, "image");
+      if (TextMember(container, "name") == main_container) image = TextMember(container, "image");
     }
   }
   if (image.size() <= kLongestImage) pod.trainer_image = std::move(image);
@@ -143,10 +142,11 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
                   .message = MessageOf(status),
                   .being_deleted = kube::IsBeingDeleted(object)};
   ReadMetadata(Member(object, "metadata"), pod);
-  ReadImage(object, pod);
+  const std::string main_container = MainContainerName(object);
+  ReadImage(object, main_container, pod);
   ReadConditions(status, pod);
   const std::string policy = TextMember(spec, "restartPolicy");
-  ReadMainContainer(MainContainerName(object), status, pod, policy.empty() ? "Always" : policy);
+  ReadMainContainer(main_container, status, pod, policy.empty() ? "Always" : policy);
   return pod;
 }
 

@@ -62,8 +62,8 @@ struct ObservedPod {
   std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h
   bool has_token = false;                // its job's token is mounted into it
   bool has_network_policy = false;       // one was made before its attempt's pods
-  // The operator's when it was made; empty: its job names one. Earlier operators noted none: then
-  // that of the main container, which may be the job's.
+  // The operator's trainer image that it was created with; empty where the job names its own. If
+  // its operator did not note one, the main container's image, which may be the job's own.
   std::string trainer_image;
   bool image_is_noted = false;
   bool operator==(const ObservedPod&) const = default;

@@ -258,9 +258,10 @@ void Reconciler::ObserveKueue(Context& context) const {
 
 kube::Object Reconciler::PodOf(const CreatePod& create, const Context& context) const {
   const Observed& observed = context.observed;
-  const Replica replica{create.role, create.index};
-  kube::Object pod = BuildPod(*context.cluster, settings_, replica, create.attempt);
-  if (!create.trainer_image.empty()) UseTrainerImage(create.trainer_image, pod);
+  Settings settings = settings_;
+  if (!create.trainer_image.empty()) settings.trainer_image = create.trainer_image;
+  kube::Object pod =
+      BuildPod(*context.cluster, settings, {create.role, create.index}, create.attempt);
   if (create.has_token) MountToken(observed.job, pod);
   if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
   if (!observed.workload) return pod;

@@ -104,7 +104,8 @@ absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context&
       if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
       if (IsCreate(action)) context.tried_create = true;
       absl::Status done = ApplyAction(action, context);
-      // The client has tried again for as long as a call may take, so the next one would too.
+      // The client has already retried for as long as a call may take; the next call would do so
+      // too.
       const bool has_no_time = absl::IsDeadlineExceeded(done) || absl::IsUnavailable(done) ||
                                absl::IsResourceExhausted(done);
       if (has_no_time) context.unanswered = true;

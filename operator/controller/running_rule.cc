@@ -74,14 +74,17 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   std::vector<CreatePod> pods;
   const bool has_token = HasToken(observed);
   const bool has_policy = HasNetworkPolicy(observed);
+  std::map<api::Role, std::string> images;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
     // More are not created before the job is looked at again, so more are not planned either.
     if (pods.size() > observed.settings.most_actions) break;
+    const auto [image, is_new] = images.try_emplace(replica.role);
+    if (is_new) image->second = TrainerImage(observed, replica.role);
     pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token, has_policy,
-                    TrainerImage(observed, replica.role)});
+                    image->second});
   }
   if (!pods.empty()) PlanGuards(observed, plan);
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());

@@ -35,11 +35,11 @@ class PodConnections {
   // Does not wait until the pod answers: a connection that fails is closed like one that breaks.
   // `host` is an IP address. InvalidArgument if not; Unavailable says why there is none.
   absl::StatusOr<Opened> Open(const std::string& host, int port);
-  // From now on `most_bytes` more are relayed, as after Open; the connection ends at the first byte
-  // beyond. False if KeepsUp is.
+  // Relays `most_bytes` more from now on, as after Open; the connection ends at the first byte
+  // beyond them. Returns false, and allows nothing, if KeepsUp(id) is false.
   bool Allow(Id id);
-  // Whether the connection is open and the pod has taken all that was sent to it: what it does not
-  // take gRPC holds, without a bound of its own.
+  // True if the connection is open and the pod has taken all that was sent to it. gRPC holds what
+  // the pod does not take, and has no bound on it.
   bool KeepsUp(Id id) const;
   std::size_t size() const;  // how many there are
 

@@ -275,8 +275,8 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
-  // Whoever has answered nonsense is not listened to until the next question, nor is who does not
-  // listen.
+  // A pod that answered nonsense, or that does not read what it is sent, loses its connection until
+  // the next question.
   const bool is_kept = status.ok() && connections_.size() <= options_.most_links &&
                        connections_.KeepsUp(peer.link->id);
   if (!is_kept) retired_.push_back(std::exchange(peer.link, nullptr));

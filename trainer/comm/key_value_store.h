@@ -25,9 +25,9 @@ class KeyValueStore {
 
   virtual ~KeyValueStore() = default;
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // Waits until all keys are there; their values are in the order of the keys. Each of n members
-  // asks for a value of each other one, so what is far away answers for many keys at once.
-  // DeadlineExceeded names the keys; Cancelled: the generation ended, or `stop` says so.
+  // Waits until all keys are there, and returns their values in the order of the keys. Takes many
+  // keys at once because each of n members asks for a value of each other one.
+  // DeadlineExceeded names the keys; Cancelled: the generation ended, or `stop` was requested.
   virtual absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
                                                           const GetOptions& options) = 0;
 

@@ -56,8 +56,9 @@ class PendingGet final : public grpc::ServerUnaryReactor {
   PendingGet(Coordinator& coordinator, const proto::GetRequest& request,
              proto::GetResponse& response)
       : coordinator_(coordinator), request_(request), response_(response) {}
-  // The first key that the store has not. Null: it has all, and they were sent, or are too large.
-  // With the coordinator's mutex held; of one call after another the store only grows.
+  // Returns the first key that the store lacks. If it lacks none, finishes the call, with the
+  // values or because they are too large, and returns null. Requires the coordinator's mutex, and a
+  // store that has lost no key since the last call.
   const std::string* Take(const std::map<std::string, std::string>& store);
   void OnCancel() override;
   void OnDone() override;

@@ -18,9 +18,9 @@ using nlohmann::json;
 
 constexpr int kMaxProcessesPerPod = 1024;
 
-// Of the rendezvous, its store and what is made of that. To be raised with every change that
-// trainers of before and after it do not understand alike: they are then refused by name, and do
-// not begin one generation after the other in vain.
+// The version of the rendezvous, of its store and of what the store's values mean. Raise it with
+// every change that an older trainer would not understand: the leader then refuses such a member by
+// name, instead of starting generations that fail.
 constexpr int kProtocol = 2;
 constexpr int kMostGraceSeconds = 1'000'000'000;
 

@@ -136,7 +136,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   session.step = join.step();
   session.last_generation = join.last_generation();
   StartIfComplete(out);
-  if (session.state == State::kWaiting) out.push_back(WaitingFor(id));
+  if (session.state == State::kWaiting) out.push_back({.to = id, .message = Waiting()});
   return out;
 }
 
@@ -291,8 +291,9 @@ Outbox Roster::Tick(SteadyTime now) {
   if (now - last_waiting_ < config_.waiting_every) return out;
   last_waiting_ = now;
   UpdateAbsent();
+  const proto::CoordinatorMessage waiting = Waiting();
   for (const auto& [id, session] : sessions_) {
-    if (session.state == State::kWaiting) out.push_back(WaitingFor(id));
+    if (session.state == State::kWaiting) out.push_back({.to = id, .message = waiting});
   }
   return out;
 }

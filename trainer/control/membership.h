@@ -118,7 +118,7 @@ class Roster {
   void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
   void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
   void StartIfComplete(Outbox& out);
-  Outgoing WaitingFor(SessionId id) const;
+  proto::CoordinatorMessage Waiting() const;
 
   // A group has ten thousand members, which all come at once: what a call costs must not grow with
   // their number. Tick alone may look at each.

@@ -99,9 +99,9 @@ std::vector<std::string> Roster::LostPods() const {
   return lost;
 }
 
-Outgoing Roster::WaitingFor(SessionId id) const {
-  Outgoing out{.to = id, .message = proto::CoordinatorMessage()};
-  proto::Waiting& waiting = *out.message->mutable_waiting();
+proto::CoordinatorMessage Roster::Waiting() const {
+  proto::CoordinatorMessage message;
+  proto::Waiting& waiting = *message.mutable_waiting();
   waiting.set_missing_count(static_cast<std::uint32_t>(awaited_.size()));
   for (const int rank : awaited_) {
     if (waiting.missing_size() == static_cast<int>(kMostNamed)) break;
@@ -110,7 +110,7 @@ Outgoing Roster::WaitingFor(SessionId id) const {
   for (const int rank : absent_) {
     waiting.add_absent(ToString(config_.slots[static_cast<std::size_t>(rank)]));
   }
-  return out;
+  return message;
 }
 
 }  // namespace lockstep::train

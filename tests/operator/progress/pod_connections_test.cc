@@ -38,41 +38,43 @@ bool Eventually(Holds holds) {
   return true;
 }
 
-TEST(PodConnectionsTest, APodThatTakesWhatIsSentIsAllowedMore) {
-  PodConnections connections(100);
-  const Pod pod;
-  const auto opened = connections.Open("127.0.0.1", pod.port());
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  const Socket caller = pod.Accepted();
-  ASSERT_EQ(::send(opened->socket.fd(), "question", 8, 0), 8);
+// A pod with one connection that it has accepted.
+class PodConnectionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = connections_.Open("127.0.0.1", pod_.port());
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    opened_ = *std::move(opened);
+    caller_ = pod_.Accepted();
+  }
+
+  PodConnections connections_{100};
+  const Pod pod_;
+  PodConnections::Opened opened_;
+  Socket caller_;  // the pod's end
+};
+
+TEST_F(PodConnectionsTest, APodThatTakesWhatIsSentIsAllowedMore) {
+  ASSERT_EQ(::send(opened_.socket.fd(), "question", 8, 0), 8);
   char question[8];
-  EXPECT_TRUE(Eventually([&] { return ::recv(caller.fd(), question, sizeof question, 0) == 8; }));
-  EXPECT_TRUE(connections.KeepsUp(opened->id));
-  EXPECT_TRUE(connections.Allow(opened->id));
+  EXPECT_TRUE(Eventually([&] { return ::recv(caller_.fd(), question, sizeof question, 0) == 8; }));
+  EXPECT_TRUE(connections_.KeepsUp(opened_.id));
+  EXPECT_TRUE(connections_.Allow(opened_.id));
 }
 
-TEST(PodConnectionsTest, APodThatDoesNotReadIsNotAskedAgainOnItsConnection) {
-  PodConnections connections(100);
-  const Pod pod;
-  const auto opened = connections.Open("127.0.0.1", pod.port());
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  const Socket caller = pod.Accepted();
+TEST_F(PodConnectionsTest, APodThatDoesNotReadIsNotAskedAgainOnItsConnection) {
   const std::string much(100'000, 'x');
   EXPECT_TRUE(Eventually([&] {
-    ::send(opened->socket.fd(), much.data(), much.size(), MSG_NOSIGNAL);
-    return !connections.KeepsUp(opened->id);
+    ::send(opened_.socket.fd(), much.data(), much.size(), MSG_NOSIGNAL);
+    return !connections_.KeepsUp(opened_.id);
   }));
-  EXPECT_FALSE(connections.Allow(opened->id));
+  EXPECT_FALSE(connections_.Allow(opened_.id));
 }
 
-TEST(PodConnectionsTest, AConnectionThatHasEndedKeepsUpWithNothing) {
-  PodConnections connections(100);
-  const Pod pod;
-  const auto opened = connections.Open("127.0.0.1", pod.port());
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  pod.Accepted().Close();
-  EXPECT_TRUE(Eventually([&] { return !connections.KeepsUp(opened->id); }));
-  EXPECT_FALSE(connections.Allow(opened->id));
+TEST_F(PodConnectionsTest, AConnectionThatHasEndedKeepsUpWithNothing) {
+  caller_.Close();
+  EXPECT_TRUE(Eventually([&] { return !connections_.KeepsUp(opened_.id); }));
+  EXPECT_FALSE(connections_.Allow(opened_.id));
 }
 
 }  // namespace

@@ -18,10 +18,10 @@ inline int ThreadsFor(int threads, std::int64_t floats) {
   return floats < kParallelFloats ? 1 : threads;
 }
 
-// OpenMP's library is not built with ThreadSanitizer, which therefore does not see that what came
-// before a team is there when the team begins, nor that all has been done when it has ended. What
-// the compiler hands to a team it writes after BeforeTeam: kept from the sanitizer by this
-// attribute, which does not hold for the work that the team is given.
+// OpenMP's library is not built with ThreadSanitizer, which therefore sees neither that a team
+// starts after what came before it, nor that it has ended before what comes after it. TeamOrder
+// says so. The compiler writes the team's arguments after BeforeTeam; the attribute keeps those
+// writes from the sanitizer. It does not extend to `body`.
 #if defined(__SANITIZE_THREAD__)
 #define LOCKSTEP_BEGINS_TEAM __attribute__((no_sanitize_thread))
 #else

@@ -63,7 +63,7 @@ class GlooStore final : public gloo::rendezvous::Store {
     const std::string value = KindOf(key) == kAddresses ? ListOf(at->second) : at->second;
     return {value.begin(), value.end()};
   }
-  // Gloo gets each key that it has waited for, and that waits too.
+  // Gloo calls get() for each key that it waits for, and get() waits by itself.
   void wait(const std::vector<std::string>& /*keys*/) override {}
 
  private:
@@ -76,8 +76,8 @@ class GlooStore final : public gloo::rendezvous::Store {
   std::size_t Peers() const { return static_cast<std::size_t>(options_.size - 1); }
   std::size_t Rank() const { return static_cast<std::size_t>(options_.rank); }
 
-  // Gloo's list leaves this rank out. Here it has a place too, so that everybody's is the same in
-  // all lists.
+  // Gloo's list leaves this rank out. The packed list has a place for it, so that a reader finds
+  // its address at the same offset in every list.
   std::string PackedByRank(std::string_view list) {
     LOCKSTEP_CHECK(list.size() % Peers() == 0, "gloo: found {} bytes of addresses for {} peers",
                    list.size(), Peers());
@@ -93,8 +93,8 @@ class GlooStore final : public gloo::rendezvous::Store {
     return packed;
   }
 
-  // As Gloo reads it: of a peer's list it takes the address for this rank, which is in one of two
-  // places.
+  // The list as Gloo reads it: from a peer's list Gloo takes this rank's address, which is at the
+  // rank's place, or one before it if the peer's own rank is lower.
   std::string ListOf(const std::string& packed) const {
     auto address = UnpackAddress(packed, length_);
     if (!address.ok()) throw StoreFailure{std::move(address).status()};
