@@ -46,11 +46,14 @@ function(lockstep_test name)
   else()
     lockstep_time_limit(limit ${ARG_TIMEOUT})
     lockstep_time_limit(discovery 10)
+    # An empty value would make the next property's name the value.
+    if(ARG_LABELS)
+      set(labels LABELS "${ARG_LABELS}")
+    endif()
     # A parameter without operator<< prints as its bytes, which hold addresses.
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${discovery}
       NO_PRETTY_VALUES
-      PROPERTIES TIMEOUT ${limit} LABELS "${ARG_LABELS}"
-        ENVIRONMENT LOCKSTEP_TIME_PERCENT=${LOCKSTEP_TIME_PERCENT})
+      PROPERTIES TIMEOUT ${limit} ENVIRONMENT LOCKSTEP_TIME_PERCENT=${LOCKSTEP_TIME_PERCENT} ${labels})
   endif()
 endfunction()
 
