@@ -1,6 +1,8 @@
 #include "operator/controller/guard_rule.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "api/v1/defaults.h"
 
@@ -26,6 +28,14 @@ const ObservedPod* PeerOf(const Observed& observed) {
   return peer == observed.pods.end() ? nullptr : &*peer;
 }
 
+// True of a pod that waits for its image, perhaps because there is no such image.
+bool LacksItsImage(const ObservedPod& pod) {
+  static const std::set<std::string> kReasons = {"ErrImagePull", "ImagePullBackOff",
+                                                 "ErrImageNeverPull", "InvalidImageName",
+                                                 "ImageInspectError", "RegistryUnavailable"};
+  return pod.phase == PodPhase::kPending && kReasons.contains(pod.waiting_reason);
+}
+
 }  // namespace
 
 bool HasToken(const Observed& observed) {
@@ -44,7 +54,7 @@ std::string TrainerImage(const Observed& observed, api::Role role) {
   if (!api::UsesBundledTrainer(observed.job)) return "";
   for (const ObservedPod& pod : observed.pods) {
     const bool is_peer = pod.attempt == observed.job.status.attempt &&
-                         pod.phase != PodPhase::kPending && !pod.trainer_image.empty();
+                         !LacksItsImage(pod) && !pod.trainer_image.empty();
     // Where nothing is noted, another role's image may be the job's own.
     if (!is_peer || !(pod.image_is_noted || pod.role == role)) continue;
     return pod.trainer_image == observed.settings.trainer_image ? "" : pod.trainer_image;

@@ -62,6 +62,15 @@ absl::Status IgnoreMoved(const absl::Status& status) {
   return absl::IsAborted(status) ? absl::OkStatus() : IgnoreGone(status);
 }
 
+// True if the server had no time for a call, which the client then repeated for as long as it may:
+// the next call would take as long. An admission webhook refuses one object with the same codes, but
+// at once.
+bool IsUnanswered(const absl::Status& status, Duration took) {
+  if (absl::IsDeadlineExceeded(status)) return true;
+  const bool asks_for_time = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  return asks_for_time && took >= std::chrono::seconds(1);
+}
+
 template <typename... Ts>
 struct Visitor : Ts... {
   using Ts::operator()...;
@@ -103,12 +112,9 @@ absl::Status Reconciler::ActInSteps(const std::vector<Action>& actions, Context&
       const Action& action = actions[begin + i];
       if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
       if (IsCreate(action)) context.tried_create = true;
+      const SteadyTime start = clock_.SteadyNow();
       absl::Status done = ApplyAction(action, context);
-      // The client has already retried for as long as a call may take; the next call would do so
-      // too.
-      const bool has_no_time = absl::IsDeadlineExceeded(done) || absl::IsUnavailable(done) ||
-                               absl::IsResourceExhausted(done);
-      if (has_no_time) context.unanswered = true;
+      if (IsUnanswered(done, clock_.SteadyNow() - start)) context.unanswered = true;
       if (IsCreate(action) && !done.ok()) context.refused = true;
       return done;
     }));

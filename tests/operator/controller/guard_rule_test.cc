@@ -100,6 +100,7 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
     bool is_noted = true;
     PodPhase phase = PodPhase::kRunning;
     Role role = Role::kWorker;
+    const char* waits_for = "";
   };
   const auto image = [](const std::vector<Peer>& peers, int attempt = 0) {
     Observed observed = Seen(Trains(4)).Build();
@@ -111,6 +112,7 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
       pod.phase = peer.phase;
       pod.trainer_image = peer.image;
       pod.image_is_noted = peer.is_noted;
+      pod.waiting_reason = peer.waits_for;
       observed.pods.push_back(pod);
     }
     return TrainerImage(observed, Role::kWorker);
@@ -125,7 +127,11 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
   EXPECT_EQ(image({{"own:7", unnoted, PodPhase::kRunning, Role::kChief}, {"trainer:1"}}),
             "trainer:1")
       << "another role's image may be the job's";
-  EXPECT_EQ(image({{"trainer:typo", true, PodPhase::kPending}}), "") << "it has never run";
+  const Peer unscheduled{"trainer:1", true, PodPhase::kPending};
+  const Peer stuck{"trainer:typo", true, PodPhase::kPending, Role::kWorker, "ImagePullBackOff"};
+  EXPECT_EQ(image({unscheduled}), "trainer:1") << "a gang scheduler may wait for this very pod";
+  EXPECT_EQ(image({stuck}), "") << "no pod can have it";
+  EXPECT_EQ(image({stuck, unscheduled}), "trainer:1");
 }
 
 TEST(GuardRuleTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {

@@ -593,6 +593,7 @@ TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
   world.client.SetBefore([&](const FakeClient::Call& call) {
     if (call.verb != "delete" || answers) return absl::OkStatus();
     ++deletes;
+    world.clock.Advance(std::chrono::seconds(30));
     return absl::Status(GetParam(), "no time");
   });
   bool ok = true;
@@ -611,6 +612,24 @@ INSTANTIATE_TEST_SUITE_P(Codes, ServerWithoutTimeTest,
                          ::testing::Values(absl::StatusCode::kDeadlineExceeded,
                                            absl::StatusCode::kUnavailable,
                                            absl::StatusCode::kResourceExhausted));
+
+// As webhooks that guard against disruption do.
+TEST(ReconcilerTest, DeletesThatAreRefusedAtOnceKeepNoOthersFromBeingMade) {
+  World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.client.SetBefore([](const FakeClient::Call& call) {
+    const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
+    return is_guarded ? absl::ResourceExhaustedError("a webhook says no") : absl::OkStatus();
+  });
+  world.SyncAll();
+  for (int i = 0; i < 5; ++i) {
+    world.Reconcile().IgnoreError();
+    world.SyncAll();
+  }
+  EXPECT_EQ(world.Pods().size(), 11u) << "1 and 10 to 19";
+}
 
 TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
   World world(Job("j").Workers(2).Training().Build());
