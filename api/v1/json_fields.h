@@ -9,6 +9,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -179,13 +180,35 @@ class FieldReader {
   std::vector<std::string_view> known_;
 };
 
+// What a writer does with a field that is as in a default-constructed struct.
+enum class Defaults { kWrite, kOmit };
+
+// The addresses of a struct's fields, in the order of Fields.
+class FieldAddresses {
+ public:
+  template <class T, class... Bounds>
+  void Field(std::string_view, const T& value, const Bounds&...) {
+    addresses_.push_back(&value);
+  }
+  template <class T>
+  void LenientField(std::string_view, const T& value) {
+    addresses_.push_back(&value);
+  }
+  void Constant(std::string_view, std::string_view) {}
+  // Of each field but the constants.
+  const std::vector<const void*>& addresses() const { return addresses_; }
+
+ private:
+  std::vector<const void*> addresses_;
+};
+
 // Leaves out what is empty, what JSON cannot hold (NaN) and structs equal to a default-constructed
-// one.
+// one; with Defaults::kOmit also every other field that is as in a default-constructed struct.
 class FieldWriter {
  public:
   template <class T, class... Bounds>
   void Field(std::string_view name, const T& value, const Bounds&...) {
-    if (IsOmitted(value)) return;
+    if (IsDefault(value) || IsOmitted(value)) return;
     Json json = Write(value);
     if (!json.is_null()) json_[std::string(name)] = std::move(json);
   }
@@ -198,13 +221,26 @@ class FieldWriter {
   }
 
   template <class T>
-  static Json WriteStruct(const T& value) {
-    FieldWriter writer;
+  static Json WriteStruct(const T& value, Defaults defaults = Defaults::kWrite) {
+    const T untouched{};
+    FieldAddresses fields;
+    if (defaults == Defaults::kOmit) Fields(fields, untouched);
+    FieldWriter writer(defaults, fields.addresses());
     Fields(writer, value);
     return std::move(writer.json_);
   }
 
  private:
+  // `untouched` are the fields of a default-constructed struct; it outlives the writer.
+  FieldWriter(Defaults defaults, const std::vector<const void*>& untouched)
+      : defaults_(defaults), untouched_(untouched) {}
+
+  // Called for each field in turn.
+  template <class T>
+  bool IsDefault(const T& value) {
+    return defaults_ == Defaults::kOmit && value == *static_cast<const T*>(untouched_[next_++]);
+  }
+
   template <class T>
   static bool IsOmitted(const T& value) {
     if constexpr (requires { value.has_value(); }) {
@@ -235,27 +271,30 @@ class FieldWriter {
     return std::string(NameOf(value));
   }
   template <class T>
-  static Json Write(const std::optional<T>& value) {
+  Json Write(const std::optional<T>& value) const {
     return Write(*value);
   }
   template <class T>
-  static Json Write(const std::vector<T>& value) {
+  Json Write(const std::vector<T>& value) const {
     Json list = Json::array();
     for (const T& element : value) list.push_back(Write(element));
     return list;
   }
   template <Enum E, class T>
-  static Json Write(const std::map<E, T>& value) {
+  Json Write(const std::map<E, T>& value) const {
     Json object = Json::object();
     for (const auto& [key, entry] : value) object[std::string(NameOf(key))] = Write(entry);
     return object;
   }
   template <class T>
     requires std::is_class_v<T>
-  static Json Write(const T& value) {
-    return WriteStruct(value);
+  Json Write(const T& value) const {
+    return WriteStruct(value, defaults_);
   }
 
+  const Defaults defaults_;
+  const std::vector<const void*>& untouched_;
+  std::size_t next_ = 0;  // of `untouched_`
   Json json_ = Json::object();
 };
 

@@ -8,7 +8,7 @@ absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json) {
 }
 
 Json TrainingSpecToJson(const TrainingSpec& training) {
-  return FieldWriter::WriteStruct(training);
+  return FieldWriter::WriteStruct(training, Defaults::kOmit);
 }
 
 absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json) {
@@ -16,7 +16,7 @@ absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json) {
 }
 
 Json StrategySpecToJson(const StrategySpec& strategy) {
-  return FieldWriter::WriteStruct(strategy);
+  return FieldWriter::WriteStruct(strategy, Defaults::kOmit);
 }
 
 }  // namespace lockstep::api

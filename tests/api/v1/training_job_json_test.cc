@@ -186,6 +186,36 @@ TEST(TrainingJobJsonTest, SectionsForTheTrainerReadBack) {
             "ParameterServer, CentralStorage, Independent");
 }
 
+// An older trainer refuses fields that it does not know, so it must not see what nobody has set.
+TEST(TrainingJobJsonTest, SectionsForTheTrainerHoldWhatIsNotTheDefaultAlone) {
+  EXPECT_EQ(TrainingSpecToJson(TrainingSpec()), Json::object());
+  EXPECT_EQ(StrategySpecToJson(StrategySpec()), Json::object());
+  TrainingSpec training;
+  training.model.name = "mlp";
+  training.dataset.shuffle = false;
+  training.dataset.prefetch = 0;
+  training.dataset.synthetic = SyntheticSpec{.classes = 3};
+  training.optimizer.momentum = 0.5;
+  training.seed = 0;
+  training.precision = Precision::kTF32;
+  training.evaluation.enabled = false;
+  const Json json = {
+      {"model", {{"name", "mlp"}}},
+      {"dataset", {{"shuffle", false}, {"prefetch", 0}, {"synthetic", {{"classes", 3}}}}},
+      {"optimizer", {{"momentum", 0.5}}},
+      {"seed", 0},
+      {"precision", "TF32"},
+      {"evaluation", {{"enabled", false}}}};
+  EXPECT_EQ(TrainingSpecToJson(training), json);
+  EXPECT_EQ(TrainingSpecFromJson(json).value(), training);
+  EXPECT_EQ(TrainingJobToJson({.spec = {.training = TrainingSpec()}})
+                .at("spec")
+                .at("training")
+                .at("seed"),
+            1)
+      << "a job shows its defaults";
+}
+
 TEST(TrainingJobJsonTest, AValueThatJsonCannotHoldIsLeftOut) {
   TrainingJob job;
   Progress& reported = job.status.progress.emplace();
