@@ -30,6 +30,7 @@ def cluster(addresses=ADDRESSES[:1], index=0, **changes):
 def start_trainer(training=TRAINING, tf_config=None, addresses=ADDRESSES[:1], index=0, **env):
     """A trainer pod by hand, as the operator would start it."""
     variables = {
+        **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")},
         "PATH": os.environ["PATH"],
         "LOCKSTEP_JOB": "bad", "LOCKSTEP_JOB_UID": "uid-1", "LOCKSTEP_NAMESPACE": "default",
         "LOCKSTEP_ROLE": "worker", "LOCKSTEP_INDEX": str(index), "LOCKSTEP_ATTEMPT": "0",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
@@ -23,22 +24,30 @@ namespace lockstep::testing {
 class FakeProgress final : public controller::ProgressSource {
  public:
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override {
+    const std::lock_guard lock(mutex_);
     asked = target;
     paused.clear();
     return answer;
   }
   std::optional<api::Progress> Pause(const std::string& job_uid) override {
+    const std::lock_guard lock(mutex_);
     paused = job_uid;
     return answer;
   }
   controller::GroupReport Group(const std::string& /*job_uid*/) override { return group; }
-  void Forget(const std::string& job_uid) override { forgotten = job_uid; }
+  void Forget(const std::string& job_uid) override {
+    const std::lock_guard lock(mutex_);
+    forgotten = job_uid;
+  }
 
   std::optional<api::Progress> answer;
   controller::GroupReport group;
   controller::ProgressTarget asked;
   std::string paused;  // empty while it asks
   std::string forgotten;
+
+ private:
+  std::mutex mutex_;  // a JobController reconciles on several threads
 };
 
 // Where a World's operator has the key of jobs' tokens.

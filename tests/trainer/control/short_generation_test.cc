@@ -39,6 +39,7 @@ class HastyLeader final : public proto::Rendezvous::Service {
     proto::ReplicaMessage incoming;
     while (stream->Read(&incoming)) {
       if (incoming.message_case() != proto::ReplicaMessage::kJoin) continue;
+      EXPECT_EQ(incoming.join().last_generation(), generation_.load());
       const std::uint64_t generation = ++generation_;
       proto::CoordinatorMessage started, ended;
       started.mutable_membership()->set_generation(generation);

@@ -31,18 +31,18 @@ inline int ThreadsFor(int threads, std::int64_t floats) {
 class TeamOrder {
  public:
 #if defined(__SANITIZE_THREAD__)
-  static void BeforeTeam() { __tsan_release(&began_); }
-  static void MemberBegins() { __tsan_acquire(&began_); }
-  static void MemberEnds() { __tsan_release(&ended_); }
-  static void AfterTeam() { __tsan_acquire(&ended_); }
+  void BeforeTeam() { __tsan_release(&began_); }
+  void MemberBegins() { __tsan_acquire(&began_); }
+  void MemberEnds() { __tsan_release(&ended_); }
+  void AfterTeam() { __tsan_acquire(&ended_); }
 
  private:
-  static inline char began_ = 0, ended_ = 0;
+  char began_ = 0, ended_ = 0;
 #else
-  static void BeforeTeam() {}
-  static void MemberBegins() {}
-  static void MemberEnds() {}
-  static void AfterTeam() {}
+  void BeforeTeam() {}
+  void MemberBegins() {}
+  void MemberEnds() {}
+  void AfterTeam() {}
 #endif
 };
 
@@ -54,16 +54,17 @@ LOCKSTEP_BEGINS_TEAM void ParallelFor(int threads, std::int64_t count, Body body
     if (count > 0) body(std::int64_t{0}, count);
     return;
   }
-  TeamOrder::BeforeTeam();
+  TeamOrder order;  // of this team alone: that of another is no reason
+  order.BeforeTeam();
 #pragma omp parallel num_threads(threads)
   {
-    TeamOrder::MemberBegins();
+    order.MemberBegins();
     const std::int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
     const std::int64_t begin = count * rank / team, end = count * (rank + 1) / team;
     if (begin < end) body(begin, end);
-    TeamOrder::MemberEnds();
+    order.MemberEnds();
   }
-  TeamOrder::AfterTeam();
+  order.AfterTeam();
 }
 
 // The same with pieces that are multiples of a cache line, for flat arrays of floats.
