@@ -44,7 +44,8 @@ absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::
     json.at("jobUid").get_to(owner.job_uid);
     json.at("attempt").get_to(owner.attempt);
     json.at("podStarted").get_to(owner.pod_started);
-    json.at("processNumber").get_to(owner.process_number);
+    // Which pod it was is what counts between versions that write different members.
+    owner.process_number = json.value("processNumber", std::int64_t{0});
     return owner;
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("{}: {}", path, error.what()));

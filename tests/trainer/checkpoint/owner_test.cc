@@ -89,6 +89,15 @@ TEST(CheckpointOwnerTest, SurvivesJsonAndNamesWhatIsMissing) {
   }
 }
 
+// As another version of the trainer may have written it.
+TEST(CheckpointOwnerTest, OneOfAnotherVersionIsKnownByItsPod) {
+  const auto read = DecodeOwner(
+      R"({"jobUid": "u", "attempt": 0, "podStarted": 2000, "processStarted": 2001})", "p");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_FALSE((CheckpointOwner{"u", 0, 1999, 5}).Supersedes(*read));
+  EXPECT_TRUE((CheckpointOwner{"u", 0, 2001, 0}).Supersedes(*read));
+}
+
 TEST_F(OwnerTest, ALostProcessSavesNothingOnceItsSuccessorIsThere) {
   const auto lost = Open(files_, kFirstOwner);
   ASSERT_TRUE(lost->Save(SnapshotOfStep(10)).ok());
