@@ -6,6 +6,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "api/base/clock.h"
@@ -18,6 +19,8 @@ namespace lockstep::train {
 struct CommunicatorOptions {
   int rank = 0, size = 1;
   std::string bind_address;                             // this pod's own IP, for gloo
+  // The IP addresses that members connect from, for gloo: nobody else can. Empty: anybody can.
+  std::vector<std::string> callers;
   Duration connect_timeout = std::chrono::seconds(30);  // of every wait while the group is formed
   Duration timeout = std::chrono::seconds(30);          // of every wait for a peer afterwards
   bool allow_shm = true;

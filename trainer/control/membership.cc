@@ -22,6 +22,12 @@ Outgoing Release(SessionId id, std::uint64_t generation) {
   return out;
 }
 
+// Every member is sent everybody's, so what is too long to be one is not kept.
+std::string AddressOf(const proto::Join& join) {
+  constexpr std::size_t kLongest = 45;  // of IPv6
+  return join.address().size() <= kLongest ? join.address() : "";
+}
+
 }  // namespace
 
 std::string ToString(const Slot& slot) {
@@ -133,6 +139,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   session.incarnation_id = join.incarnation();
   session.incarnation = {join.pod_started(), join.process_number()};
   session.layout = join.layout();
+  session.address = AddressOf(join);
   session.step = join.step();
   session.last_generation = join.last_generation();
   StartIfComplete(out);
@@ -210,6 +217,7 @@ void Roster::StartIfComplete(Outbox& out) {
     member.set_index(slot.index);
     member.set_local_rank(slot.local_rank);
     member.set_step(session.step);
+    member.set_address(session.address);
   }
   for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
     membership.set_rank(static_cast<int>(rank));

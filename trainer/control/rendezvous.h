@@ -22,6 +22,7 @@ struct Member {
   std::string role;
   int index = 0, local_rank = 0;
   std::int64_t step = -1;  // steps done in memory; -1: no state yet
+  std::string address;     // the IP address that its connections come from; empty: not known
   bool operator==(const Member&) const = default;
 };
 

@@ -34,7 +34,7 @@ Membership FromProto(const proto::Membership& message) {
   membership.rank = message.rank();
   for (const proto::Member& member : message.members()) {
     membership.members.push_back(
-        {member.role(), member.index(), member.local_rank(), member.step()});
+        {member.role(), member.index(), member.local_rank(), member.step(), member.address()});
   }
   return membership;
 }
@@ -124,6 +124,7 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
   join_.set_local_rank(identity.local_rank);
   join_.set_pod_started(identity.incarnation.pod_started);
   join_.set_process_number(identity.incarnation.process_number);
+  join_.set_address(identity.pod_ip);
   join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
   heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
 }

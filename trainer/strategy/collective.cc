@@ -61,6 +61,16 @@ class Patience {
   SteadyTime last_;
 };
 
+// Empty unless all are known.
+std::vector<std::string> AddressesOf(const Membership& membership) {
+  std::vector<std::string> addresses;
+  for (const Member& member : membership.members) {
+    if (member.address.empty()) return {};
+    addresses.push_back(member.address);
+  }
+  return addresses;
+}
+
 class CollectiveStrategy final : public Strategy {
  public:
   CollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options)
@@ -77,6 +87,7 @@ class CollectiveStrategy final : public Strategy {
     options.rank = membership.rank;
     options.size = membership.world();
     options.bind_address = options_.bind_address;
+    options.callers = AddressesOf(membership);
     options.allow_shm = options_.allow_shm;
     options.cancel = Begin(membership.generation);
     options.connect_timeout = options_.connect_timeout;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "tests/support/in_memory_store.h"
 #include "tests/support/spawn_ranks.h"
+#include "tests/support/strangers_store.h"
 #include "trainer/comm/gloo/gloo_communicator.h"
 
 namespace lockstep::train {
@@ -169,6 +169,22 @@ TEST(MakeCommunicatorTest, AStopTokenEndsTheWaitForAConnection) {
   EXPECT_EQ(first.get().code(), absl::StatusCode::kCancelled);
   stalling.release.set_value();
   EXPECT_FALSE(second.get().ok());
+}
+
+TEST(MakeCommunicatorTest, WhatAStrangerSendsReachesNoRank) {
+  constexpr int kRanks = 4;
+  InMemoryStore store;
+  StrangersStore strangers(store, kRanks);
+  SpawnThreads(kRanks, [&](int rank) {
+    auto options = Options(rank, kRanks);
+    options.callers = {"192.0.2.7", "192.0.2.8"};
+    auto made = MakeGlooCommunicator(options, strangers);
+    ASSERT_TRUE(made.ok()) << made.status();
+    std::vector<float> ones(100, 1.0F);
+    EXPECT_TRUE((*made)->AllReduceSum(ones).ok());
+    EXPECT_EQ(ones[99], static_cast<float>(kRanks));
+  });
+  EXPECT_EQ(strangers.visits, static_cast<std::size_t>(kRanks * (kRanks - 1)));
 }
 
 TEST(MakeCommunicatorTest, AnAddressThatIsNotThisHostsIsNamed) {

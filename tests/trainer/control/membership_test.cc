@@ -296,6 +296,19 @@ TEST_F(RosterTest, StrangersAreRefusedAndDisturbNobodyAndOnlyTheLeaderLearnsWhy)
   EXPECT_EQ(roster_.generation(), 1u);
 }
 
+TEST_F(RosterTest, MembersLearnTheAddressesOfAll) {
+  proto::Join first = JoinOf(0), second = JoinOf(1);
+  first.set_address("192.0.2.7");
+  second.set_address(std::string(46, '1'));  // longer than an address can be
+  Arrive(1, first);
+  const Outbox out = Arrive(2, second);
+  ASSERT_TRUE(roster_.active());
+  const auto& members = out.back().message->membership().members();
+  ASSERT_EQ(members.size(), 2);
+  EXPECT_EQ(members[0].address(), "192.0.2.7");
+  EXPECT_EQ(members[1].address(), "");
+}
+
 TEST_F(RosterTest, OfTwoProcessesOfOnePlaceTheLaterOneHasIt) {
   const auto of = [&](std::int64_t pod, std::int64_t process) {
     proto::Join join = JoinOf(1);

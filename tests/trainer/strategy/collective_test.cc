@@ -12,6 +12,7 @@
 
 #include "tests/support/in_memory_store.h"
 #include "tests/support/spawn_ranks.h"
+#include "tests/support/strangers_store.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
@@ -153,6 +154,21 @@ TEST(CollectiveStrategyTest, ARankWithoutTheJobsTokenGetsNoTensor) {
       done.arrive_and_wait();
     });
   }
+}
+
+TEST(CollectiveStrategyTest, WhoHasNoMembersAddressReachesNoRank) {
+  InMemoryStore store;
+  StrangersStore strangers(store, 2);
+  SpawnThreads(2, [&](int rank) {
+    Rank self(/*allow_shm=*/false);
+    Membership membership = TwoRanks(1, rank);
+    for (Member& member : membership.members) member.address = "192.0.2.7";
+    const absl::Status status = self.strategy->Connect(membership, strangers);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(Step(self, rank).ok());
+    EXPECT_EQ(self.buffer->data()[0], 3.0F);
+  });
+  EXPECT_EQ(strangers.visits, 2U);
 }
 
 TEST(CollectiveStrategyTest, AStopWakesWhoConnectsToAPeerThatDoesNotCome) {

@@ -23,7 +23,9 @@
 
 #include "api/base/check.h"
 #include "api/base/hmac.h"
+#include "api/base/log.h"
 #include "api/base/status.h"
+#include "trainer/comm/gloo/caller_filter.h"
 #include "trainer/comm/gloo/gloo_transport.h"
 #include "trainer/comm/gloo/packed_address.h"
 
@@ -280,6 +282,7 @@ class GlooCommunicator final : public Communicator {
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
     const CommunicatorOptions& options, KeyValueStore& store) {
   IgnoreBrokenPipes();
+  const CallerFilter filter(options.callers);
   std::shared_ptr<AbortableDevice> device;
   if (auto made = Catching(options.rank,
                            [&] {
@@ -291,6 +294,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
         fmt::format("{} (bind address '{}')", std::string(made.message()), options.bind_address));
   auto communicator = std::make_unique<GlooCommunicator>(options, std::move(device));
   LOCKSTEP_RETURN_IF_ERROR(communicator->Connect(store, options));
+  if (!filter.status().ok()) {
+    LogWarning("the ports of gloo could be reached from any address",
+               {{"reason", std::string(filter.status().message())}});
+  }
   return communicator;
 }
 

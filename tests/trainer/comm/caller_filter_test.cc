@@ -1,0 +1,143 @@
+#include "trainer/comm/gloo/caller_filter.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+#include "api/base/listener.h"
+#include "tests/support/http_request.h"
+
+namespace lockstep::train {
+namespace {
+
+using lockstep::testing::TcpClient;
+
+// False if nobody comes within a second.
+bool SomebodyComes(const Listener& listener) {
+  pollfd waiting{.fd = listener.socket.fd(), .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, 1000) == 1;
+}
+
+// One that goes on trying to connect until the end of the test.
+class Stranger {
+ public:
+  explicit Stranger(int port, const char* from)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
+    const sockaddr_in source = Address(from, 0), target = Address("127.0.0.1", port);
+    EXPECT_EQ(::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
+    ::connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&target), sizeof target);
+  }
+
+ private:
+  static sockaddr_in Address(const char* host, int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    ::inet_pton(AF_INET, host, &address.sin_addr);
+    return address;
+  }
+  Socket socket_;
+};
+
+TEST(CallerFilterTest, OnlyCallersFromTheAddressesComeIn) {
+  const std::vector<std::string> members = {"192.0.2.7", "127.0.0.9", "fd00::1", "no address"};
+  const CallerFilter filter(members);
+  const auto listener = ListenAt("127.0.0.1:0", 8);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_TRUE(filter.status().ok()) << filter.status();
+  const Stranger stranger(listener->port, "127.0.0.8");
+  EXPECT_FALSE(SomebodyComes(*listener));
+  for (const char* from : {"127.0.0.9", "127.0.0.1", "127.0.0.6"}) {
+    TcpClient member(listener->port, {.from = from});
+    ASSERT_TRUE(SomebodyComes(*listener)) << from;
+    const Caller caller = Accept(*listener);
+    ASSERT_TRUE(member.Send("word"));
+    std::string got(4, ' ');
+    pollfd readable{.fd = caller.socket.fd(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&readable, 1, 1000), 1);
+    EXPECT_EQ(::recv(caller.socket.fd(), got.data(), got.size(), 0), 4);
+    EXPECT_EQ(got, "word");
+  }
+}
+
+TEST(CallerFilterTest, WithoutAddressesAndOnOtherThreadsAndAfterwardsAnybodyComesIn) {
+  const std::vector<std::string> nobody, members = {"192.0.2.7"};
+  absl::StatusOr<Listener> listener;
+  const auto expect_open = [&] {
+    listener = ListenAt("127.0.0.1:0", 8);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    TcpClient anybody(listener->port, {.from = "127.0.0.8"});
+    EXPECT_TRUE(SomebodyComes(*listener));
+  };
+  {
+    const CallerFilter filter(nobody);
+    expect_open();
+  }
+  {
+    const CallerFilter filter(members);
+    std::thread(expect_open).join();
+  }
+  expect_open();
+}
+
+TEST(CallerFilterTest, MoreAddressesThanAFilterHoldsAreSaidAndLeaveThePortOpen) {
+  std::vector<std::string> members;
+  for (int i = 0; i < 5000; ++i) {
+    members.push_back("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250));
+  }
+  const CallerFilter filter(members);
+  const auto listener = ListenAt("127.0.0.1:0", 8);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_FALSE(filter.status().ok());
+  TcpClient anybody(listener->port, {.from = "127.0.0.8"});
+  EXPECT_TRUE(SomebodyComes(*listener));
+}
+
+// What the kernel would make of a packet from there.
+bool Passes(const std::vector<sock_filter>& program, const char* sender) {
+  std::array<std::uint8_t, 40> header{};
+  EXPECT_EQ(::inet_pton(AF_INET6, sender, &header[8]), 1);
+  std::uint32_t loaded = 0;
+  for (std::size_t at = 0; at < program.size(); ++at) {
+    const sock_filter& step = program[at];
+    switch (step.code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        std::memcpy(&loaded, &header.at(step.k - static_cast<std::uint32_t>(SKF_NET_OFF)), 4);
+        loaded = ntohl(loaded);
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        at += loaded == step.k ? step.jt : step.jf;
+        break;
+      default:
+        return step.k != 0;
+    }
+  }
+  return true;
+}
+
+TEST(CallerFilterTest, Ipv6CallersAreComparedInAllFourWords) {
+  const std::vector<std::string> members = {"fd00::1", "fd00:0:1::1", "10.0.0.1"};
+  const std::vector<sock_filter> program = CallerProgram(AF_INET6, members);
+  for (const char* member : {"fd00::1", "fd00:0:1::1", "::1", "::6"}) {
+    EXPECT_TRUE(Passes(program, member)) << member;
+  }
+  for (const char* stranger :
+       {"fd00::2", "fd01::1", "fd00::1:0:1", "fd00:0:0:1::1", "fd00::1:0:0:1", "::", "::2"}) {
+    EXPECT_FALSE(Passes(program, stranger)) << stranger;
+  }
+  const CallerFilter filter(members);
+  const auto listener = ListenAt("[::1]:0", 8);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_TRUE(filter.status().ok()) << filter.status();
+  TcpClient own(listener->port, {.ipv6 = true});
+  EXPECT_TRUE(SomebodyComes(*listener));
+}
+
+}  // namespace
+}  // namespace lockstep::train
