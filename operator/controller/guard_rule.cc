@@ -30,7 +30,7 @@ const ObservedPod* PeerOf(const Observed& observed) {
 
 // True of a pod that waits for its image, perhaps because there is no such image.
 bool LacksItsImage(const ObservedPod& pod) {
-  static const std::set<std::string> kReasons = {"ErrImagePull", "ImagePullBackOff",
+  static const std::set<std::string> kReasons = {"ErrImagePull",      "ImagePullBackOff",
                                                  "ErrImageNeverPull", "InvalidImageName",
                                                  "ImageInspectError", "RegistryUnavailable"};
   return pod.phase == PodPhase::kPending && kReasons.contains(pod.waiting_reason);
@@ -53,8 +53,8 @@ bool HasNetworkPolicy(const Observed& observed) {
 std::string TrainerImage(const Observed& observed, api::Role role) {
   if (!api::UsesBundledTrainer(observed.job)) return "";
   for (const ObservedPod& pod : observed.pods) {
-    const bool is_peer = pod.attempt == observed.job.status.attempt &&
-                         !LacksItsImage(pod) && !pod.trainer_image.empty();
+    const bool is_peer = pod.attempt == observed.job.status.attempt && !LacksItsImage(pod) &&
+                         !pod.trainer_image.empty();
     // Where nothing is noted, another role's image may be the job's own.
     if (!is_peer || !(pod.image_is_noted || pod.role == role)) continue;
     return pod.trainer_image == observed.settings.trainer_image ? "" : pod.trainer_image;

@@ -63,8 +63,8 @@ absl::Status IgnoreMoved(const absl::Status& status) {
 }
 
 // True if the server had no time for a call, which the client then repeated for as long as it may:
-// the next call would take as long. An admission webhook refuses one object with the same codes, but
-// at once.
+// the next call would take as long. An admission webhook refuses one object with the same codes,
+// but at once.
 bool IsUnanswered(const absl::Status& status, Duration took) {
   if (absl::IsDeadlineExceeded(status)) return true;
   const bool asks_for_time = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);

@@ -18,7 +18,7 @@ namespace lockstep::train {
 
 struct CommunicatorOptions {
   int rank = 0, size = 1;
-  std::string bind_address;                             // this pod's own IP, for gloo
+  std::string bind_address;  // this pod's own IP, for gloo
   // The IP addresses that members connect from, for gloo: nobody else can. Empty: anybody can.
   std::vector<std::string> callers;
   Duration connect_timeout = std::chrono::seconds(30);  // of every wait while the group is formed
