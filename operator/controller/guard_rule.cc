@@ -52,14 +52,19 @@ bool HasNetworkPolicy(const Observed& observed) {
 
 std::string TrainerImage(const Observed& observed, api::Role role) {
   if (!api::UsesBundledTrainer(observed.job)) return "";
+  std::set<std::string> lacked;
+  std::string pending, running;
   for (const ObservedPod& pod : observed.pods) {
-    const bool is_peer = pod.attempt == observed.job.status.attempt && !LacksItsImage(pod) &&
-                         !pod.trainer_image.empty();
     // Where nothing is noted, another role's image may be the job's own.
-    if (!is_peer || !(pod.image_is_noted || pod.role == role)) continue;
-    return pod.trainer_image == observed.settings.trainer_image ? "" : pod.trainer_image;
+    const bool is_peer = pod.attempt == observed.job.status.attempt && !pod.trainer_image.empty() &&
+                         (pod.image_is_noted || pod.role == role);
+    if (!is_peer) continue;
+    if (LacksItsImage(pod)) lacked.insert(pod.trainer_image);
+    (pod.phase == PodPhase::kPending ? pending : running) = pod.trainer_image;
   }
-  return "";
+  if (lacked.contains(pending)) pending.clear();
+  const std::string& image = running.empty() ? pending : running;
+  return image == observed.settings.trainer_image ? "" : image;
 }
 
 void PlanGuards(const Observed& observed, Plan& plan) {

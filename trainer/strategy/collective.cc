@@ -12,6 +12,7 @@
 #include "api/base/status.h"
 #include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/make_communicator.h"
+#include "trainer/strategy/member_callers.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
@@ -61,16 +62,6 @@ class Patience {
   SteadyTime last_;
 };
 
-// Empty unless all are known.
-std::vector<std::string> AddressesOf(const Membership& membership) {
-  std::vector<std::string> addresses;
-  for (const Member& member : membership.members) {
-    if (member.address.empty()) return {};
-    addresses.push_back(member.address);
-  }
-  return addresses;
-}
-
 class CollectiveStrategy final : public Strategy {
  public:
   CollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options)
@@ -87,7 +78,7 @@ class CollectiveStrategy final : public Strategy {
     options.rank = membership.rank;
     options.size = membership.world();
     options.bind_address = options_.bind_address;
-    options.callers = AddressesOf(membership);
+    options.callers = callers_.Of(membership);
     options.allow_shm = options_.allow_shm;
     options.cancel = Begin(membership.generation);
     options.connect_timeout = options_.connect_timeout;
@@ -100,7 +91,10 @@ class CollectiveStrategy final : public Strategy {
     {
       const std::jthread stop =
           When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
-      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
+      const SteadyTime start = std::chrono::steady_clock::now();
+      auto made = MakeCommunicator(options, store, buffer_);
+      callers_.Note(made.status(), std::chrono::steady_clock::now() - start);
+      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, std::move(made));
     }
     patience_.Begin(options.timeout);
     reducer_ = GradientReducer::Create(*communicator_, {buffer_.data(), buffer_.size()}, buckets_);
@@ -150,6 +144,7 @@ class CollectiveStrategy final : public Strategy {
   GradientBuffer& buffer_;
   const CollectiveOptions options_;
   Patience patience_;
+  MemberCallers callers_;
   const std::vector<GradientReducer::Bucket> buckets_;
   double past_exposed_seconds_ = 0;
   std::mutex mutex_;  // guards the next three

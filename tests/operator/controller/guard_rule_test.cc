@@ -131,7 +131,9 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
   const Peer stuck{"trainer:typo", true, PodPhase::kPending, Role::kWorker, "ImagePullBackOff"};
   EXPECT_EQ(image({unscheduled}), "trainer:1") << "a gang scheduler may wait for this very pod";
   EXPECT_EQ(image({stuck}), "") << "no pod can have it";
-  EXPECT_EQ(image({stuck, unscheduled}), "trainer:1");
+  const Peer waits_too{"trainer:typo", true, PodPhase::kPending};
+  EXPECT_EQ(image({waits_too, stuck}), "") << "it will be stuck too";
+  EXPECT_EQ(image({{"trainer:1"}, waits_too, stuck}), "trainer:1") << "one has run";
 }
 
 TEST(GuardRuleTest, WhatItsPeersHaveIsCreatedAgainForAReplacedPod) {

@@ -86,6 +86,49 @@ TEST(CallerFilterTest, WithoutAddressesAndOnOtherThreadsAndAfterwardsAnybodyCome
   expect_open();
 }
 
+// What the kernel would make of a packet from there.
+bool Passes(const std::vector<sock_filter>& program, const std::string& sender) {
+  std::array<std::uint8_t, 40> header{};
+  if (::inet_pton(AF_INET6, sender.c_str(), &header[8]) != 1) {
+    EXPECT_EQ(::inet_pton(AF_INET, sender.c_str(), &header[12]), 1) << sender;
+  }
+  std::uint32_t loaded = 0;
+  for (std::size_t at = 0; at < program.size(); ++at) {
+    const sock_filter& step = program[at];
+    switch (step.code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        std::memcpy(&loaded, &header.at(step.k - static_cast<std::uint32_t>(SKF_NET_OFF)), 4);
+        loaded = ntohl(loaded);
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        at += loaded == step.k ? step.jt : step.jf;
+        break;
+      case BPF_JMP | BPF_JA:
+        at += step.k;
+        break;
+      default:
+        return step.k != 0;
+    }
+  }
+  return true;
+}
+
+TEST(CallerFilterTest, EachOfManyAddressesPassesAndNoOther) {
+  std::vector<std::string> members;
+  for (int i = 0; i < 2000; i += 2) {
+    members.push_back("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250));
+  }
+  const std::vector<sock_filter> program = CallerProgram(AF_INET, members);
+  EXPECT_LT(program.size(), 1100U) << "one for each, and little more";
+  for (int i = 0; i < 2000; ++i) {
+    const std::string sender = "10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250);
+    EXPECT_EQ(Passes(program, sender), i % 2 == 0) << sender;
+  }
+  const CallerFilter filter(members);
+  EXPECT_TRUE(ListenAt("127.0.0.1:0", 8).ok());
+  EXPECT_TRUE(filter.status().ok()) << filter.status();
+}
+
 TEST(CallerFilterTest, MoreAddressesThanAFilterHoldsAreSaidAndLeaveThePortOpen) {
   std::vector<std::string> members;
   for (int i = 0; i < 5000; ++i) {
@@ -99,32 +142,10 @@ TEST(CallerFilterTest, MoreAddressesThanAFilterHoldsAreSaidAndLeaveThePortOpen) 
   EXPECT_TRUE(SomebodyComes(*listener));
 }
 
-// What the kernel would make of a packet from there.
-bool Passes(const std::vector<sock_filter>& program, const char* sender) {
-  std::array<std::uint8_t, 40> header{};
-  EXPECT_EQ(::inet_pton(AF_INET6, sender, &header[8]), 1);
-  std::uint32_t loaded = 0;
-  for (std::size_t at = 0; at < program.size(); ++at) {
-    const sock_filter& step = program[at];
-    switch (step.code) {
-      case BPF_LD | BPF_W | BPF_ABS:
-        std::memcpy(&loaded, &header.at(step.k - static_cast<std::uint32_t>(SKF_NET_OFF)), 4);
-        loaded = ntohl(loaded);
-        break;
-      case BPF_JMP | BPF_JEQ | BPF_K:
-        at += loaded == step.k ? step.jt : step.jf;
-        break;
-      default:
-        return step.k != 0;
-    }
-  }
-  return true;
-}
-
 TEST(CallerFilterTest, Ipv6CallersAreComparedInAllFourWords) {
-  const std::vector<std::string> members = {"fd00::1", "fd00:0:1::1", "10.0.0.1"};
+  const std::vector<std::string> members = {"fd00::1", "fd00::3", "fd00:0:1::1", "10.0.0.1"};
   const std::vector<sock_filter> program = CallerProgram(AF_INET6, members);
-  for (const char* member : {"fd00::1", "fd00:0:1::1", "::1", "::6"}) {
+  for (const char* member : {"fd00::1", "fd00::3", "fd00:0:1::1", "::1", "::6"}) {
     EXPECT_TRUE(Passes(program, member)) << member;
   }
   for (const char* stranger :

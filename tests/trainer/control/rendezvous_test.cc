@@ -296,6 +296,23 @@ TEST_F(RendezvousTest, AClientMayComeBeforeTheLeaderAndIsThereSoonAfterIt) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, lockstep::testing::TimeLimit(1s));
 }
 
+TEST_F(RendezvousTest, MembersLearnWhereTheOthersConnectFrom) {
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) {
+    Identity identity = Member(i);
+    identity.pod_ip = fmt::format("10.0.0.{}", i);
+    replicas.push_back(std::make_unique<Replica>(identity, clock_, options_));
+  }
+  for (const Membership& membership : JoinAll(replicas)) {
+    ASSERT_EQ(membership.members.size(), static_cast<std::size_t>(kWorkers));
+    for (int i = 0; i < kWorkers; ++i) {
+      EXPECT_EQ(membership.members[static_cast<std::size_t>(i)].address,
+                fmt::format("10.0.0.{}", i));
+    }
+  }
+}
+
 TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
   StartLeader();
   options_.timeout = Slowed(300ms);

@@ -6,11 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <set>
+#include <map>
+
+#include "api/base/log.h"
 
 namespace lockstep::train {
 namespace {
@@ -36,28 +39,56 @@ std::uint32_t SenderAt(int family) {
   return static_cast<std::uint32_t>(SKF_NET_OFF) + (family == AF_INET ? 12U : 8U);
 }
 
+constexpr std::uint16_t kJumpIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
+constexpr std::uint16_t kJump = BPF_JMP | BPF_JA;
+constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
+constexpr std::uint32_t kWholePacket = 0xffffffff, kNoPacket = 0;  // what a filter returns
+
 }  // namespace
 
 std::vector<sock_filter> CallerProgram(int family, const std::vector<std::string>& addresses) {
-  std::set<Words> callers;
-  for (const std::string& address : addresses) callers.insert(WordsOf(family, address));
-  for (const char* address : kLocal) callers.insert(WordsOf(family, address));
-  callers.erase(Words());
-  constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
-  constexpr std::uint16_t kJumpIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
-  constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
-  constexpr std::uint32_t kWhole = 0xffffffff, kNothing = 0;
+  std::map<Words, Words> callers;  // by all words but the last: the last ones
+  const auto add = [&](const std::string& address) {
+    Words words = WordsOf(family, address);
+    if (words.empty()) return;
+    const std::uint32_t last = words.back();
+    words.pop_back();
+    callers[words].push_back(last);
+  };
+  for (const std::string& address : addresses) add(address);
+  for (const char* address : kLocal) add(address);
   std::vector<sock_filter> program;
-  for (const Words& words : callers) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      program.push_back({kLoad, 0, 0, SenderAt(family) + 4 * static_cast<std::uint32_t>(i)});
-      // What is left of this address is passed over if the word differs.
-      const auto left = static_cast<std::uint8_t>(2 * (words.size() - 1 - i) + 1);
-      program.push_back({kJumpIfEqual, 0, left, words[i]});
+  const auto load = [&](std::size_t word) {
+    program.push_back(
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, SenderAt(family) + 4 * static_cast<std::uint32_t>(word)});
+  };
+  for (auto& [prefix, lasts] : callers) {
+    std::vector<std::size_t> misses;  // jumps to the next prefix
+    for (std::size_t word = 0; word < prefix.size(); ++word) {
+      load(word);
+      program.push_back({kJumpIfEqual, 1, 0, prefix[word]});
+      misses.push_back(program.size());
+      program.push_back({kJump, 0, 0, 0});
     }
-    program.push_back({kReturn, 0, 0, kWhole});
+    load(prefix.size());
+    std::ranges::sort(lasts);
+    lasts.erase(std::ranges::unique(lasts).begin(), lasts.end());
+    // A conditional jump reaches 255 instructions.
+    constexpr std::size_t kBlock = 250;
+    for (std::size_t begin = 0; begin < lasts.size(); begin += kBlock) {
+      const std::size_t count = std::min(kBlock, lasts.size() - begin);
+      for (std::size_t i = 0; i < count; ++i) {
+        program.push_back(
+            {kJumpIfEqual, static_cast<std::uint8_t>(count - i), 0, lasts[begin + i]});
+      }
+      program.push_back({kJump, 0, 0, 1});
+      program.push_back({kReturn, 0, 0, kWholePacket});
+    }
+    for (const std::size_t miss : misses) {
+      program[miss].k = static_cast<std::uint32_t>(program.size() - miss - 1);
+    }
   }
-  program.push_back({kReturn, 0, 0, kNothing});
+  program.push_back({kReturn, 0, 0, kNoPacket});
   return program;
 }
 
@@ -77,9 +108,12 @@ int CallerFilter::Listen(int socket, int backlog) {
     std::vector<sock_filter> program = CallerProgram(bound.ss_family, addresses_);
     if (program.size() > BPF_MAXINSNS) program.resize(BPF_MAXINSNS + 1);  // refused as too long
     const sock_fprog attached{static_cast<unsigned short>(program.size()), program.data()};
-    if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached) != 0) {
+    if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached) != 0 &&
+        status_.ok()) {
       status_ = absl::UnavailableError(
           fmt::format("a filter of {} instructions: {}", program.size(), std::strerror(errno)));
+      LogWarning("the kernel keeps no stranger from the ports of gloo",
+                 {{"reason", std::string(status_.message())}});
     }
   }
   return static_cast<int>(::syscall(SYS_listen, socket, backlog));

@@ -23,7 +23,6 @@
 
 #include "api/base/check.h"
 #include "api/base/hmac.h"
-#include "api/base/log.h"
 #include "api/base/status.h"
 #include "trainer/comm/gloo/caller_filter.h"
 #include "trainer/comm/gloo/gloo_transport.h"
@@ -294,10 +293,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
         fmt::format("{} (bind address '{}')", std::string(made.message()), options.bind_address));
   auto communicator = std::make_unique<GlooCommunicator>(options, std::move(device));
   LOCKSTEP_RETURN_IF_ERROR(communicator->Connect(store, options));
-  if (!filter.status().ok()) {
-    LogWarning("the ports of gloo could be reached from any address",
-               {{"reason", std::string(filter.status().message())}});
-  }
   return communicator;
 }
 
