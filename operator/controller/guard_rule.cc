@@ -28,12 +28,18 @@ const ObservedPod* PeerOf(const Observed& observed) {
   return peer == observed.pods.end() ? nullptr : &*peer;
 }
 
-// True of a pod that waits for its image, perhaps because there is no such image.
+// True of a pod that has tried to get its image in vain. ErrImagePull is not among the reasons: it
+// may be the first, transient, failure of many.
 bool LacksItsImage(const ObservedPod& pod) {
-  static const std::set<std::string> kReasons = {"ErrImagePull",      "ImagePullBackOff",
-                                                 "ErrImageNeverPull", "InvalidImageName",
-                                                 "ImageInspectError", "RegistryUnavailable"};
+  static const std::set<std::string> kReasons = {"ImagePullBackOff", "ErrImageNeverPull",
+                                                 "InvalidImageName"};
   return pod.phase == PodPhase::kPending && kReasons.contains(pod.waiting_reason);
+}
+
+// A pod can fail without its containers ever having started: evicted, or refused by its node.
+bool HasStarted(const ObservedPod& pod) {
+  return pod.phase != PodPhase::kPending &&
+         (pod.phase != PodPhase::kFailed || pod.termination.has_value());
 }
 
 }  // namespace
@@ -52,19 +58,20 @@ bool HasNetworkPolicy(const Observed& observed) {
 
 std::string TrainerImage(const Observed& observed, api::Role role) {
   if (!api::UsesBundledTrainer(observed.job)) return "";
-  std::set<std::string> lacked;
-  std::string pending, running;
+  const std::string& current = observed.settings.trainer_image;
+  std::set<std::string> waiting, lacked;
   for (const ObservedPod& pod : observed.pods) {
     // Where nothing is noted, another role's image may be the job's own.
     const bool is_peer = pod.attempt == observed.job.status.attempt && !pod.trainer_image.empty() &&
                          (pod.image_is_noted || pod.role == role);
     if (!is_peer) continue;
-    if (LacksItsImage(pod)) lacked.insert(pod.trainer_image);
-    (pod.phase == PodPhase::kPending ? pending : running) = pod.trainer_image;
+    if (HasStarted(pod)) return pod.trainer_image == current ? "" : pod.trainer_image;
+    (LacksItsImage(pod) ? lacked : waiting).insert(pod.trainer_image);
   }
-  if (lacked.contains(pending)) pending.clear();
-  const std::string& image = running.empty() ? pending : running;
-  return image == observed.settings.trainer_image ? "" : image;
+  for (const std::string& image : waiting) {
+    if (!lacked.contains(image)) return image == current ? "" : image;
+  }
+  return "";
 }
 
 void PlanGuards(const Observed& observed, Plan& plan) {

@@ -21,8 +21,7 @@ bool HasNetworkPolicy(const Observed& observed);
 
 // The operator's trainer image that the present attempt's pods were created with, if the operator
 // has another one now: trainers of two versions may not understand each other. Empty if it has not,
-// or if no such pod runs and one of them lacks its image: an image that cannot be pulled must not
-// be used again.
+// or if no such pod has started and one of them cannot get that image: it must not be used again.
 std::string TrainerImage(const Observed& observed, api::Role role);
 
 // For a plan that makes pods. If the attempt has some, a refusal does not keep a pod from its peers

@@ -21,6 +21,8 @@ struct CommunicatorOptions {
   std::string bind_address;  // this pod's own IP, for gloo
   // The IP addresses that members connect from, for gloo: nobody else can. Empty: anybody can.
   std::vector<std::string> callers;
+  // Called by gloo once its connections are there, or failed, with the time that they took.
+  std::function<void(const absl::Status& connected, Duration took)> on_connected;
   Duration connect_timeout = std::chrono::seconds(30);  // of every wait while the group is formed
   Duration timeout = std::chrono::seconds(30);          // of every wait for a peer afterwards
   bool allow_shm = true;

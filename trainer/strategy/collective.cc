@@ -79,6 +79,9 @@ class CollectiveStrategy final : public Strategy {
     options.size = membership.world();
     options.bind_address = options_.bind_address;
     options.callers = callers_.Of(membership);
+    options.on_connected = [this](const absl::Status& connected, Duration took) {
+      callers_.Note(connected, took);
+    };
     options.allow_shm = options_.allow_shm;
     options.cancel = Begin(membership.generation);
     options.connect_timeout = options_.connect_timeout;
@@ -91,10 +94,7 @@ class CollectiveStrategy final : public Strategy {
     {
       const std::jthread stop =
           When(options_.stop_requested, [this, &membership] { Abort(membership.generation); });
-      const SteadyTime start = std::chrono::steady_clock::now();
-      auto made = MakeCommunicator(options, store, buffer_);
-      callers_.Note(made.status(), std::chrono::steady_clock::now() - start);
-      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, std::move(made));
+      LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
     }
     patience_.Begin(options.timeout);
     reducer_ = GradientReducer::Create(*communicator_, {buffer_.data(), buffer_.size()}, buckets_);

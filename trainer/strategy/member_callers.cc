@@ -32,8 +32,10 @@ std::vector<std::string> MemberCallers::Of(const Membership& membership) {
 }
 
 void MemberCallers::Note(const absl::Status& connected, Duration took) {
-  if (connected.ok() || last_.empty() || took < kPatience) return;
-  are_trusted_ = false;
+  if (connected.ok() || took < kPatience) return;
+  const bool were_filtered = !last_.empty();
+  are_trusted_ = !were_filtered;
+  if (!were_filtered) return;
   LogWarning(
       "the group could not connect; from now on any address can, since members may not come "
       "from their pods' addresses (LOCKSTEP_POD_IP)",

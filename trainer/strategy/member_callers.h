@@ -22,7 +22,8 @@ class MemberCallers {
   // The members' addresses; empty, so that anybody may connect, if one of them is none, if they are
   // not of one family, or after a group that could not connect. Says why in the log, once.
   std::vector<std::string> Of(const Membership& membership);
-  // The outcome of a Connect with what Of returned last.
+  // Whether connections came about with what Of returned last. If they do not without the filter
+  // either, the filter was not the reason, and is used again.
   void Note(const absl::Status& connected, Duration took);
 
  private:

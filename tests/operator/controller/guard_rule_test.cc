@@ -133,6 +133,12 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
   EXPECT_EQ(image({stuck}), "") << "no pod can have it";
   const Peer waits_too{"trainer:typo", true, PodPhase::kPending};
   EXPECT_EQ(image({waits_too, stuck}), "") << "it will be stuck too";
+  EXPECT_EQ(image({unscheduled, stuck}), "trainer:1") << "in whichever order";
+  EXPECT_EQ(image({stuck, unscheduled}), "trainer:1");
+  const Peer hiccup{"trainer:1", true, PodPhase::kPending, Role::kWorker, "ErrImagePull"};
+  EXPECT_EQ(image({unscheduled, hiccup}), "trainer:1") << "it is pulled again";
+  const Peer evicted{"trainer:typo", true, PodPhase::kFailed};
+  EXPECT_EQ(image({evicted, stuck}), "") << "it never began";
   EXPECT_EQ(image({{"trainer:1"}, waits_too, stuck}), "trainer:1") << "one has run";
 }
 

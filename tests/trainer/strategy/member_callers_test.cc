@@ -37,6 +37,8 @@ TEST(MemberCallersTest, AfterAGroupThatCouldNotConnectAnybodyMay) {
   EXPECT_THAT(callers.Of(membership), IsEmpty());
   callers.Note(absl::OkStatus(), Duration::zero());
   EXPECT_THAT(callers.Of(membership), IsEmpty());
+  callers.Note(absl::UnavailableError("no route"), MemberCallers::kPatience);
+  EXPECT_THAT(callers.Of(membership), SizeIs(2)) << "they were not the reason";
 }
 
 }  // namespace

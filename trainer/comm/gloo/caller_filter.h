@@ -29,8 +29,8 @@ class CallerFilter {
   ~CallerFilter();
   CallerFilter(const CallerFilter&) = delete;
   CallerFilter& operator=(const CallerFilter&) = delete;
-  // OK, or why the kernel did not take a filter, which is logged too: it has room for some 2,400
-  // addresses of IPv4 (net.core.optmem_max of 20 KiB). The socket then listens to everybody.
+  // OK, or why the kernel did not take a filter, which is logged too: it has room for some 1,200
+  // addresses of IPv4, with net.core.optmem_max of 20 KiB. The socket then listens to everybody.
   const absl::Status& status() const { return status_; }
 
   int Listen(int socket, int backlog);  // for listen() alone

@@ -64,6 +64,8 @@ class GlooStore final : public gloo::rendezvous::Store {
     const std::string value = KindOf(key) == kAddresses ? ListOf(at->second) : at->second;
     return {value.begin(), value.end()};
   }
+  // True once the peers' addresses are known, so that only connections were left to be made.
+  bool has_addresses() const { return has_addresses_; }
   // Gloo calls get() for each key that it waits for, and get() waits by itself.
   void wait(const std::vector<std::string>& /*keys*/) override {}
 
@@ -122,10 +124,12 @@ class GlooStore final : public gloo::rendezvous::Store {
     for (std::size_t rank = 0; rank < keys.size(); ++rank) {
       values_[keys[rank]] = std::move((*values)[rank]);
     }
+    has_addresses_ = has_addresses_ || kind == kAddresses;
   }
 
   KeyValueStore& store_;
   const CommunicatorOptions& options_;
+  bool has_addresses_ = false;
   std::size_t length_ = 0, packed_length_ = 0;  // of an address; known once this rank's are set
   std::map<std::string, std::string> values_;
 };
@@ -167,7 +171,12 @@ class GlooCommunicator final : public Communicator {
   absl::Status Connect(KeyValueStore& store, const CommunicatorOptions& options) {
     GlooStore gloo_store(store, options);
     std::shared_ptr<gloo::transport::Device> device = device_;
-    LOCKSTEP_RETURN_IF_ERROR(Run([&] { context_->connectFullMesh(gloo_store, device); }));
+    const SteadyTime start = std::chrono::steady_clock::now();
+    const absl::Status connected = Run([&] { context_->connectFullMesh(gloo_store, device); });
+    if (options.on_connected && gloo_store.has_addresses()) {
+      options.on_connected(connected, std::chrono::steady_clock::now() - start);
+    }
+    LOCKSTEP_RETURN_IF_ERROR(connected);
     if (options.prove) {
       LOCKSTEP_RETURN_IF_ERROR(Run([&] { Authenticate(gloo_store, options); }));
     }
