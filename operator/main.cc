@@ -7,11 +7,11 @@
 #include <map>
 #include <string>
 
-#include "api/base/clock.h"
-#include "api/base/log.h"
-#include "operator/flags.h"
-#include "operator/run_operator.h"
-#include "operator/stop_signals.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "operator/server/flags.h"
+#include "operator/server/run_operator.h"
+#include "operator/server/stop_signals.h"
 
 namespace lockstep::server {
 namespace {

@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "helm", "kill", "kind", "kubectl", "rm", "ss", "tail", "tensorboard"}
 # Where each of our programs declares its subcommands and options.
 PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc",
-            "lockstep-operator": "operator/flags.cc"}
+            "lockstep-operator": "operator/server/flags.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
 OPTION = re.compile(r'["!,](--[a-z-]+)(?=[",])')
 TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <string>
 
-#include "api/base/descriptor_limit.h"
-#include "api/base/log.h"
 #include "api/v1/names.h"
-#include "trainer/control/identity.h"
-#include "trainer/control/stop_signal.h"
-#include "trainer/control/supervisor.h"
+#include "base/descriptor_limit.h"
+#include "base/log.h"
+#include "base/stop_signal.h"
+#include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"
+#include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
 

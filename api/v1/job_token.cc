@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "api/base/hmac.h"
+#include "base/hmac.h"
 
 namespace lockstep::api {
 namespace {

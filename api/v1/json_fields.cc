@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
-#include "api/base/rfc3339.h"
-#include "api/base/shorten.h"
 #include "api/v1/suggest.h"
+#include "base/rfc3339.h"
+#include "base/shorten.h"
 
 namespace lockstep::api {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
 #include "api/v1/shared_json.h"
+#include "base/clock.h"
 
 namespace lockstep::api {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "operator/kube/rest_client.h"
+#include "operator/kube/rest/rest_client.h"
 
 namespace lockstep::cli {
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "api/base/printable.h"
 #include "api/v1/names.h"
+#include "base/printable.h"
 #include "operator/cli/logs_command.h"
 #include "operator/cli/status_command.h"
 

@@ -3,7 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "api/base/printable.h"
+#include "base/printable.h"
 
 namespace lockstep::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::cli {
 

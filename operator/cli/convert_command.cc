@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/printable.h"
-#include "api/base/status.h"
 #include "api/v1/names.h"
 #include "api/v1/yaml.h"
+#include "base/printable.h"
+#include "base/status.h"
 #include "operator/cli/job_file.h"
 #include "operator/cli/kubeflow_job.h"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::cli {
 

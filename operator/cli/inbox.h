@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::cli {

@@ -12,11 +12,11 @@
 #include <optional>
 #include <utility>
 
-#include "api/base/status.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "api/v1/yaml.h"
+#include "base/status.h"
 #include "operator/cli/set_path.h"
 
 namespace lockstep::cli {

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "api/base/printable.h"
+#include "base/printable.h"
 #include "operator/cli/progress_line.h"
-#include "operator/controller/status.h"
+#include "operator/controller/rules/status.h"
 
 namespace lockstep::cli {
 namespace {

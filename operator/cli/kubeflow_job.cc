@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "api/base/status.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
+#include "base/status.h"
 
 namespace lockstep::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <set>
 #include <utility>
 
-#include "api/base/status.h"
 #include "api/v1/defaults.h"
-#include "operator/controller/main_container.h"
-#include "operator/controller/observed.h"
-#include "operator/controller/render.h"
+#include "base/status.h"
+#include "operator/controller/children/render.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/controller/state/observed.h"
 
 namespace lockstep::cli {
 namespace {

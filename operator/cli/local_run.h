@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/cli/inbox.h"
 #include "operator/cli/job_file.h"
 #include "operator/controller/job_controller.h"

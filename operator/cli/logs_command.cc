@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/status.h"
-#include "operator/controller/addresses.h"
-#include "operator/controller/main_container.h"
+#include "base/status.h"
+#include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/replicas.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::cli {
 namespace {

@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <map>
 
-#include "api/base/printable.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/yaml.h"
+#include "base/printable.h"
 #include "operator/cli/job_file.h"
-#include "operator/controller/render.h"
+#include "operator/controller/children/render.h"
 
 namespace lockstep::cli {
 namespace {

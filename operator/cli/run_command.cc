@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
-#include "api/base/log.h"
-#include "api/base/printable.h"
-#include "api/base/status.h"
 #include "api/v1/names.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/status.h"
 #include "operator/cli/console.h"
 #include "operator/cli/inbox.h"
 #include "operator/cli/job_file.h"

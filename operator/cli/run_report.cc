@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/base/printable.h"
+#include "base/printable.h"
 #include "operator/cli/progress_line.h"
 
 namespace lockstep::cli {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/status.h"
 #include "api/v1/yaml.h"
+#include "base/status.h"
 
 namespace lockstep::cli {
 namespace {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "operator/cli/job_table.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/status.h"
+#include "operator/controller/rules/status.h"
 
 namespace lockstep::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::cli {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "api/base/clock.h"
 #include "api/v1/activity.h"
 #include "api/v1/training_job.h"
+#include "base/clock.h"
 
 namespace lockstep::cli {
 

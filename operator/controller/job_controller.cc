@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "api/v1/names.h"
-#include "operator/controller/gang.h"
-#include "operator/controller/kueue.h"
+#include "operator/controller/children/gang.h"
+#include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
 
 namespace lockstep::controller {

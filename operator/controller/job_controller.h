@@ -11,12 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/controller/reconciler.h"
 #include "operator/kube/backoff.h"
-#include "operator/kube/controller.h"
-#include "operator/kube/informer.h"
-#include "operator/kube/work_queue.h"
+#include "operator/kube/cache/informer.h"
+#include "operator/kube/runtime/controller.h"
+#include "operator/kube/runtime/work_queue.h"
 
 namespace lockstep::controller {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "api/base/hmac.h"
-#include "api/base/status.h"
+#include "base/hmac.h"
+#include "base/status.h"
 
 namespace lockstep::controller {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
 #include "api/v1/job_token.h"
+#include "base/clock.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::controller {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "operator/controller/reconciler.h"
 
 namespace lockstep::controller {

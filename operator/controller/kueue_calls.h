@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "operator/controller/kueue.h"
-#include "operator/controller/plan.h"
+#include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/plan.h"
+#include "operator/kube/cache/store.h"
 #include "operator/kube/client.h"
-#include "operator/kube/store.h"
 
 namespace lockstep::controller {
 

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "api/base/shorten.h"
 #include "api/v1/defaults.h"
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
-#include "operator/controller/held_metadata.h"
+#include "base/shorten.h"
+#include "operator/controller/state/held_metadata.h"
 
 namespace lockstep::controller {
 namespace {

@@ -1,7 +1,7 @@
 // A TrainingJob object as rules see it.
 #pragma once
 
-#include "operator/controller/observed.h"
+#include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 

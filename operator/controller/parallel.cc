@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "api/base/log.h"
+#include "base/log.h"
 
 namespace lockstep::controller {
 

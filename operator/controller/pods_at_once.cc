@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/v1/tf_config_size.h"
-#include "operator/controller/replica_env.h"
+#include "operator/controller/children/replica_env.h"
 
 namespace lockstep::controller {
 namespace {

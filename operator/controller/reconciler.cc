@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
-#include "operator/controller/build_network_policy.h"
-#include "operator/controller/build_pod.h"
-#include "operator/controller/build_token_secret.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "operator/controller/children/build_network_policy.h"
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/children/build_token_secret.h"
 #include "operator/controller/kueue_calls.h"
-#include "operator/controller/losses.h"
-#include "operator/controller/replicas.h"
-#include "operator/controller/status.h"
+#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {

@@ -13,19 +13,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
-#include "operator/controller/cluster_spec.h"
+#include "base/clock.h"
+#include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/job_tokens.h"
-#include "operator/controller/observed.h"
 #include "operator/controller/parallel.h"
-#include "operator/controller/plan.h"
-#include "operator/controller/progress_source.h"
-#include "operator/controller/seen_workers.h"
-#include "operator/controller/settings.h"
+#include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/seen_workers.h"
+#include "operator/controller/state/observed.h"
+#include "operator/controller/state/progress_source.h"
+#include "operator/controller/state/settings.h"
+#include "operator/kube/cache/store.h"
 #include "operator/kube/client.h"
-#include "operator/kube/event_recorder.h"
-#include "operator/kube/request_limiter.h"
-#include "operator/kube/store.h"
+#include "operator/kube/rest/request_limiter.h"
+#include "operator/kube/runtime/event_recorder.h"
 
 namespace lockstep::controller {
 

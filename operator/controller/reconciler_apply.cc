@@ -4,20 +4,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/base/log.h"
-#include "api/base/status.h"
 #include "api/v1/names.h"
-#include "operator/controller/build_network_policy.h"
-#include "operator/controller/build_service.h"
-#include "operator/controller/build_token_secret.h"
-#include "operator/controller/gang.h"
-#include "operator/controller/held_metadata.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/controller/children/build_network_policy.h"
+#include "operator/controller/children/build_service.h"
+#include "operator/controller/children/build_token_secret.h"
+#include "operator/controller/children/gang.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/pods_at_once.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/status.h"
-#include "operator/kube/api_errors.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/held_metadata.h"
 #include "operator/kube/backoff.h"
+#include "operator/kube/rest/api_errors.h"
 
 namespace lockstep::controller {
 namespace {

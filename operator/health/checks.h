@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "api/base/http_server.h"
+#include "base/http_server.h"
 
 namespace lockstep::health {
 

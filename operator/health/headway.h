@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/kube/instrumented_client.h"
 
 namespace lockstep::health {

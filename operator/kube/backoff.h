@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::kube {
 

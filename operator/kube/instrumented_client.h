@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::kube {

@@ -16,8 +16,8 @@
 #include <fstream>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace lockstep::local {
 namespace {

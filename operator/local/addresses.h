@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "operator/controller/addresses.h"
+#include "operator/controller/children/addresses.h"
 
 namespace lockstep::local {
 

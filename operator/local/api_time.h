@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "api/base/rfc3339.h"
+#include "base/rfc3339.h"
 
 namespace lockstep::local {
 

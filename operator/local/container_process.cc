@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "api/base/status.h"
 #include "api/v1/quantity.h"
+#include "base/status.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "operator/local/marked_processes.h"
 
 namespace lockstep::local {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "api/base/status.h"
+#include "base/status.h"
 #include "operator/local/api_time.h"
 
 namespace lockstep::local {

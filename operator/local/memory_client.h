@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/kube/client.h"
 #include "operator/local/label_selector.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/kube/object.h"
 #include "operator/local/process.h"
 

@@ -18,7 +18,7 @@
 #include <optional>
 #include <sstream>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "operator/local/marked_processes.h"
 
 namespace lockstep::local {

@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "api/base/log.h"
-#include "api/base/status.h"
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
+#include "base/log.h"
+#include "base/status.h"
 
 extern char** environ;
 

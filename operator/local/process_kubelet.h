@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "operator/local/addresses.h"
 #include "operator/local/container_process.h"
 #include "operator/local/cpu_shares.h"

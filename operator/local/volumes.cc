@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::local {
 namespace {

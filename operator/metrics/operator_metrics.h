@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "api/base/clock.h"
 #include "api/v1/training_job.h"
+#include "base/clock.h"
 #include "operator/kube/instrumented_client.h"
-#include "operator/kube/work_queue.h"
+#include "operator/kube/runtime/work_queue.h"
 
 namespace lockstep::metrics {
 

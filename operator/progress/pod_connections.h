@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "api/base/listener.h"
-#include "api/base/relay.h"
+#include "base/listener.h"
+#include "base/relay.h"
 
 namespace lockstep::progress {
 

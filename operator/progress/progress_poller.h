@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/clock.h"
 #include "api/v1/activity.h"
 #include "api/v1/job_token.h"
-#include "operator/controller/progress_source.h"
+#include "base/clock.h"
+#include "operator/controller/state/progress_source.h"
 #include "operator/progress/pod_connections.h"
 
 namespace grpc {

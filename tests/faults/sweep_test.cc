@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "operator/controller/build_network_policy.h"
+#include "operator/controller/children/build_network_policy.h"
 #include "operator/local/memory_client.h"
 #include "tests/faults/fault_client.h"
 #include "tests/faults/process.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "operator/kube/leader_elector.h"
+#include "operator/kube/runtime/leader_elector.h"
 #include "operator/local/memory_client.h"
 #include "tests/faults/process.h"
 #include "tests/support/builders.h"

@@ -1,5 +1,5 @@
 // Kubeconfigs: read and chosen from without harm; what is usable has a server.
-#include "operator/kube/rest_config.h"
+#include "operator/kube/rest/rest_config.h"
 #include "tests/fuzz/fuzz.h"
 
 using lockstep::fuzz::Require;

@@ -1,5 +1,5 @@
 // The API server's JSON, beside another library that reads it.
-#include "operator/kube/object_json.h"
+#include "operator/kube/rest/object_json.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Pods as a cluster has them: what is not even parsed, no rule reads.
-#include "operator/controller/observed.h"
-#include "operator/kube/object_json.h"
-#include "operator/kube/store.h"
+#include "operator/controller/state/observed.h"
+#include "operator/kube/cache/store.h"
+#include "operator/kube/rest/object_json.h"
 #include "tests/fuzz/fuzz.h"
 
 using lockstep::kube::Object;

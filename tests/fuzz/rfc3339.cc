@@ -1,5 +1,5 @@
 // Times: what is written reads back as the same.
-#include "api/base/rfc3339.h"
+#include "base/rfc3339.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

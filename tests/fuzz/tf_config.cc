@@ -1,6 +1,6 @@
 // TF_CONFIG as a trainer reads it.
 #include "tests/fuzz/fuzz.h"
-#include "trainer/control/identity.h"
+#include "trainer/identity/identity.h"
 
 using lockstep::fuzz::Require;
 

@@ -1,5 +1,5 @@
 // A watch's body: the same events and the same end, however the bytes are cut.
-#include "operator/kube/watch_decoder.h"
+#include "operator/kube/rest/watch_decoder.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <vector>

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "operator/kube/rest_client.h"
+#include "operator/kube/rest/rest_client.h"
 
 namespace lockstep::testing {
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "api/v1/names.h"
-#include "operator/controller/status.h"
+#include "operator/controller/rules/status.h"
 #include "tests/integration/api_server.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/builders.h"

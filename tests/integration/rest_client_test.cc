@@ -1,6 +1,6 @@
 // What only a real API server shows of RestClient: TLS, tokens, admission, history, and the network
 // between them going wrong.
-#include "operator/kube/rest_client.h"
+#include "operator/kube/rest/rest_client.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,9 +9,9 @@
 #include <atomic>
 #include <thread>
 
-#include "operator/kube/event_recorder.h"
-#include "operator/kube/informer.h"
-#include "operator/kube/leader_elector.h"
+#include "operator/kube/cache/informer.h"
+#include "operator/kube/runtime/event_recorder.h"
+#include "operator/kube/runtime/leader_elector.h"
 #include "tests/integration/api_server.h"
 #include "tests/operator/local/client_conformance.h"
 #include "tests/support/fault_proxy.h"

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::testing {
 

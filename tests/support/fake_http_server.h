@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::testing {
 

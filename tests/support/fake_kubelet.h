@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "operator/kube/cache/informer.h"
 #include "operator/kube/client.h"
-#include "operator/kube/informer.h"
 
 namespace lockstep::testing {
 

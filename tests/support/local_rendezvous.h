@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/control/rendezvous.h"
+#include "trainer/rendezvous/rendezvous.h"
 
 namespace lockstep::train {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::testing {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "operator/controller/addresses.h"
-#include "operator/controller/losses.h"
-#include "operator/controller/plan.h"
+#include "operator/controller/children/addresses.h"
+#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/plan.h"
 #include "tests/support/builders.h"
 
 namespace lockstep::testing {

@@ -9,7 +9,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/status.h"
+#include "operator/controller/rules/status.h"
 
 namespace lockstep::testing {
 

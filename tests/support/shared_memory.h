@@ -12,7 +12,7 @@
 #include <new>
 #include <string>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "tests/support/get_each.h"
 #include "trainer/comm/key_value_store.h"
 

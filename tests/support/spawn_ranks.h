@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/check.h"
-#include "api/base/clock.h"
+#include "base/check.h"
+#include "base/clock.h"
 
 namespace lockstep::train {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/listener.h"
+#include "base/listener.h"
 #include "trainer/comm/key_value_store.h"
 
 namespace lockstep::train {

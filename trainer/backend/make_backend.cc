@@ -1,5 +1,5 @@
 // The one place that knows which back ends exist.
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/cpu.h"
 #include "trainer/backend/reference/reference.h"

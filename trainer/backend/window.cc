@@ -1,6 +1,6 @@
 #include "trainer/backend/window.h"
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train {
 namespace {

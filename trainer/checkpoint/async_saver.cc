@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "api/base/log.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 

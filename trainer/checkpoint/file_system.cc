@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/core/crc32c.h"
 
 namespace lockstep::train {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::train {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <tuple>
 
-#include "api/base/log.h"
-#include "api/base/status.h"
+#include "base/log.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 namespace {

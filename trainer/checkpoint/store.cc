@@ -11,9 +11,9 @@
 #include <string_view>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/log.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/core/crc32c.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/owner.h"
 #include "trainer/checkpoint/safetensors.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/log.h"
-#include "api/base/status.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "trainer/comm/available_memory.h"
 #include "trainer/comm/shm/shared_segment.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
-#include "api/base/status.h"
+#include "base/clock.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 

@@ -1,8 +1,8 @@
 #include "trainer/comm/make_communicator.h"
 
-#include "api/base/check.h"
-#include "api/base/log.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "trainer/comm/gloo/gloo_communicator.h"
 #include "trainer/comm/shm/join_shm_group.h"
 #include "trainer/comm/single_communicator.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/comm/key_value_store.h"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train {
 

@@ -1,6 +1,6 @@
 #include "trainer/data/dataset.h"
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/synthetic.h"
 

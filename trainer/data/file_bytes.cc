@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "trainer/data/file_bytes.h"
 
 namespace lockstep::train {

@@ -1,7 +1,7 @@
 #include "trainer/data/loader.h"
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "trainer/data/gather.h"
 #include "trainer/data/prefetch_loader.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/core/rng.h"
 
 namespace lockstep::train {

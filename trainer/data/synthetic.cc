@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "trainer/core/rng.h"
 
 namespace lockstep::train {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/backend/window.h"
 #include "trainer/nn/flatten_op.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "api/base/shorten.h"
+#include "base/shorten.h"
 
 namespace lockstep::train {
 namespace {

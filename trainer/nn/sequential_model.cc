@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "trainer/nn/initial_values.h"
 #include "trainer/nn/memory_plan.h"
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/http_server.h"
-#include "api/base/status.h"
+#include "base/http_server.h"
+#include "base/status.h"
 #include "trainer/observe/replica_series.h"
 
 namespace lockstep::train {

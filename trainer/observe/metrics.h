@@ -54,7 +54,7 @@ absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line);
 // Serves /metrics (Prometheus text) and /healthz. Thread-safe.
 class MetricsServer {
  public:
-  // As api/base/http_server.h has addresses: "127.0.0.1:0" picks a port, "[::]:8080" serves IPv4
+  // As base/http_server.h has addresses: "127.0.0.1:0" picks a port, "[::]:8080" serves IPv4
   // too. Unavailable names the address if it is taken.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;

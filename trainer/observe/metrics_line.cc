@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/observe/metrics.h"
 
 namespace lockstep::train {

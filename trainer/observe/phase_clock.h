@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::train {
 

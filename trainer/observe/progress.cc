@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train {
 namespace {

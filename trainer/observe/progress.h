@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "api/base/clock.h"
 #include "api/v1/training_job.h"
+#include "base/clock.h"
 
 namespace lockstep::train {
 

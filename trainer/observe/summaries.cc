@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/observe/event_record.h"
 
 namespace lockstep::train {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/make_communicator.h"
 #include "trainer/strategy/member_callers.h"

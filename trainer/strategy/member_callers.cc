@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "api/base/log.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 namespace {

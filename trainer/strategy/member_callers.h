@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "api/base/clock.h"
-#include "trainer/control/rendezvous.h"
+#include "base/clock.h"
+#include "trainer/rendezvous/rendezvous.h"
 
 namespace lockstep::train {
 

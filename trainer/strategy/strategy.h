@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
-#include "trainer/control/rendezvous.h"
+#include "trainer/rendezvous/rendezvous.h"
 
 namespace lockstep::train {
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/clock.h"
-#include "api/base/status.h"
+#include "base/clock.h"
+#include "base/status.h"
 #include "trainer/observe/phase_clock.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/replica.h"

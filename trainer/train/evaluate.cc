@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/data/loader.h"
 
 namespace lockstep::train {

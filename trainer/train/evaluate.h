@@ -5,7 +5,7 @@
 #include <optional>
 #include <variant>
 
-#include "trainer/control/rendezvous.h"
+#include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/session.h"

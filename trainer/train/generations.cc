@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "api/base/log.h"
 #include "api/v1/names.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 namespace {

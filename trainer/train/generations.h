@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "trainer/control/restart_budget.h"
+#include "trainer/supervisor/restart_budget.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {

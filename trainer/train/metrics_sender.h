@@ -7,11 +7,11 @@
 #include <mutex>
 #include <thread>
 
-#include "api/base/clock.h"
-#include "trainer/control/metrics_pipe.h"
+#include "base/clock.h"
 #include "trainer/core/latest_value.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/phase_clock.h"
+#include "trainer/supervisor/metrics_pipe.h"
 
 namespace lockstep::train {
 

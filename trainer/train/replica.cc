@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "api/base/log.h"
+#include "base/log.h"
+#include "base/stop_signal.h"
 #include "trainer/checkpoint/async_saver.h"
 #include "trainer/checkpoint/store.h"
-#include "trainer/control/rendezvous.h"
-#include "trainer/control/stop_signal.h"
+#include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/generations.h"

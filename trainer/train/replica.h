@@ -1,8 +1,8 @@
 // A replica process: one device, one rank, from start to exit code.
 #pragma once
 
-#include "api/base/clock.h"
-#include "trainer/control/identity.h"
+#include "base/clock.h"
+#include "trainer/identity/identity.h"
 
 namespace lockstep::train {
 

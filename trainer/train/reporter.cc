@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "api/base/log.h"
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
+#include "base/log.h"
 #include "trainer/core/crc32c.h"
 #include "trainer/optim/learning_rate.h"
 

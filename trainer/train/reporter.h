@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/checkpoint/async_saver.h"
-#include "trainer/control/rendezvous.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/progress.h"
 #include "trainer/observe/summaries.h"
+#include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/metrics_sender.h"
 #include "trainer/train/run_state.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "api/base/status.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/models/models.h"
 
 namespace lockstep::train {

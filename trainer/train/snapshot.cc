@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "api/base/digest.h"
-#include "api/base/status.h"
+#include "base/digest.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 namespace {

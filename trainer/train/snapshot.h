@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/train/run_state.h"
 #include "trainer/train/session.h"

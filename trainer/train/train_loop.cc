@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/finite.h"
 #include "trainer/train/snapshot.h"

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/checkpoint/async_saver.h"
-#include "trainer/control/rendezvous.h"
 #include "trainer/observe/phase_clock.h"
+#include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/reporter.h"

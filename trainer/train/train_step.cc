@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {

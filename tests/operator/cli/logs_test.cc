@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "api/v1/names.h"
-#include "operator/controller/build_pod.h"
+#include "operator/controller/children/build_pod.h"
 #include "operator/controller/reconciler.h"
 #include "operator/local/memory_client.h"
 #include "tests/support/builders.h"

@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "api/v1/names.h"
-#include "operator/controller/build_network_policy.h"
-#include "operator/controller/build_token_secret.h"
+#include "operator/controller/children/build_network_policy.h"
+#include "operator/controller/children/build_token_secret.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

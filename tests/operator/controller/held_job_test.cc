@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/kube/object_json.h"
+#include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
-#include "api/base/hmac.h"
+#include "base/hmac.h"
 #include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
 

@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "operator/controller/gang.h"
+#include "operator/controller/children/gang.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
-#include "operator/controller/status.h"
+#include "operator/controller/rules/status.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"

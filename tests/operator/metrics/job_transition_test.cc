@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "api/base/rfc3339.h"
 #include "api/v1/names.h"
+#include "base/rfc3339.h"
 
 namespace lockstep::metrics {
 namespace {

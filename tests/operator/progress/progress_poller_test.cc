@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
-#include "api/base/listener.h"
 #include "api/proto/trainer_status.grpc.pb.h"
+#include "base/listener.h"
 
 namespace lockstep::progress {
 namespace {

@@ -1,4 +1,4 @@
-#include "operator/flags.h"
+#include "operator/server/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/core/shape.h"
 
 namespace lockstep::train {

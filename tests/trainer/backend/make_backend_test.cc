@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/core/arena.h"
 #include "trainer/core/rng.h"
 

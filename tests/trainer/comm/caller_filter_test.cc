@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-#include "api/base/listener.h"
+#include "base/listener.h"
 #include "tests/support/http_request.h"
 
 namespace lockstep::train {

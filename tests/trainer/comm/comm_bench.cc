@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "api/base/log.h"
+#include "base/log.h"
 #include "tests/support/shared_memory.h"
 #include "tests/support/spawn_ranks.h"
 #include "trainer/comm/gradient_buffer.h"

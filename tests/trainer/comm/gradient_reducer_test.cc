@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "tests/support/count_allocations.h"
 #include "tests/support/spawn_ranks.h"
 #include "trainer/comm/local/local_group.h"

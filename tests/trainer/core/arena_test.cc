@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train {
 namespace {

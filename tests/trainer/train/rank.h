@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
 #include "trainer/train/train_loop.h"

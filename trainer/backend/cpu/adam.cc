@@ -2,7 +2,7 @@
 // reference/adam.cc.
 #include <cmath>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/parallel.h"
 

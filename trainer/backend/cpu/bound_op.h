@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"

@@ -1,6 +1,6 @@
 #include "trainer/backend/cpu/layout.h"
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/cpu/memory_desc.h"
 
 namespace lockstep::train::cpu {

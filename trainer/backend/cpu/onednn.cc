@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/base/log.h"
+#include "base/log.h"
 
 namespace lockstep::train::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/parallel.h"
 

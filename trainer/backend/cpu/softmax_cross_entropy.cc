@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
 
 namespace lockstep::train::cpu {

@@ -3,7 +3,7 @@
 // sqrt(v) without bias correction.
 #include <cmath>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/reference/ops.h"
 
 namespace lockstep::train::reference {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train::reference {

@@ -1,4 +1,4 @@
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/reference/ops.h"
 
 namespace lockstep::train::reference {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/reference/ops.h"
 
 namespace lockstep::train::reference {

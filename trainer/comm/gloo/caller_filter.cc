@@ -13,7 +13,7 @@
 #include <cstring>
 #include <map>
 
-#include "api/base/log.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 namespace {

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/check.h"
-#include "api/base/hmac.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/hmac.h"
+#include "base/status.h"
 #include "trainer/comm/gloo/caller_filter.h"
 #include "trainer/comm/gloo/gloo_transport.h"
 #include "trainer/comm/gloo/packed_address.h"

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train {
 namespace {

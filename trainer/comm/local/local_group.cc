@@ -10,8 +10,8 @@
 #include <mutex>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "trainer/comm/sum_ranks.h"
 
 namespace lockstep::train {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/comm/communicator.h"
 
 namespace lockstep::train {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/comm/shm/peer_process.h"
 #include "trainer/comm/shm/shared_barrier.h"
 #include "trainer/comm/shm/shared_segment.h"

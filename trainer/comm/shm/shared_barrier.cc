@@ -13,8 +13,8 @@
 #include <string>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace lockstep::train {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "api/base/clock.h"
+#include "base/clock.h"
 
 namespace lockstep::train {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/base/status.h"
+#include "base/status.h"
 #include "trainer/comm/available_memory.h"
 
 namespace lockstep::train {

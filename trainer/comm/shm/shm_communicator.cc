@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "api/base/check.h"
-#include "api/base/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "trainer/comm/sum_ranks.h"
 
 namespace lockstep::train {

@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "api/base/clock.h"
+#include "base/clock.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/shm/shared_barrier.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/memory_desc.h"
 

@@ -1,7 +1,7 @@
 // Without oneDNN there is one order: row-major.
 #include "trainer/backend/cpu/layout.h"
 
-#include "api/base/check.h"
+#include "base/check.h"
 
 namespace lockstep::train::cpu {
 

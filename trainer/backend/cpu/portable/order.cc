@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "api/base/check.h"
+#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
 
 namespace lockstep::train::cpu {

@@ -1,0 +1,183 @@
+#include "operator/controller/children/build_pod.h"
+
+#include <algorithm>
+#include <set>
+
+#include "api/v1/defaults.h"
+#include "api/v1/names.h"
+#include "operator/controller/children/build_service.h"
+#include "operator/controller/children/gang.h"
+#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/replica_env.h"
+#include "operator/controller/children/trainer_pod.h"
+#include "operator/controller/state/main_container.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+
+// Only in scope Pod does the kubelet restart containers; ExitCode is ours to judge.
+const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
+  if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
+  switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
+    case api::RestartPolicy::kAlways:
+      return "Always";
+    case api::RestartPolicy::kOnFailure:
+      return "OnFailure";
+    case api::RestartPolicy::kNever:
+    case api::RestartPolicy::kExitCode:
+      return "Never";
+  }
+  return "Never";
+}
+
+Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt,
+                const Object& pod_template) {
+  Object metadata = Object::object();
+  const Object* given = pod_template.contains("metadata") ? &pod_template.at("metadata") : nullptr;
+  for (const char* key : {"labels", "annotations"}) {
+    if (given != nullptr && given->contains(key)) metadata[key] = given->at(key);
+  }
+  metadata.merge_patch(ChildMetadata(job, PodName(job, replica.role, replica.index)));
+  Object& labels = metadata["labels"];
+  labels[api::kLabelRole] = api::RoleName(replica.role);
+  labels[api::kLabelReplicaIndex] = std::to_string(replica.index);
+  labels[api::kLabelAttempt] = std::to_string(attempt);
+  Object& annotations = metadata["annotations"];
+  annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
+  // What the operator notes is not for a template to say, which may be a copy of an earlier pod.
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
+    annotations.erase(note);
+  }
+  if (const std::string shape = ClusterShape(job); !shape.empty()) {
+    annotations[api::kAnnotationClusterShape] = shape;
+  }
+  return metadata;
+}
+
+// Kubernetes waits five minutes before it deletes the pods of a node that has gone silent, longer
+// than peers wait for each other. What the template says of these taints itself stays.
+void AddNodeTolerations(std::int64_t seconds, Object& spec) {
+  Object& tolerations = spec["tolerations"];
+  if (tolerations.is_null()) tolerations = Object::array();
+  if (!tolerations.is_array()) return;  // the API server says so
+  for (const char* taint : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    const bool has = std::ranges::any_of(tolerations, [taint](const Object& entry) {
+      const std::string key = kube::TextMember(entry, "key");
+      const std::string effect = kube::TextMember(entry, "effect");
+      return (key.empty() || key == taint) && (effect.empty() || effect == "NoExecute");
+    });
+    if (has) continue;
+    tolerations.push_back({{"key", taint},
+                           {"operator", "Exists"},
+                           {"effect", "NoExecute"},
+                           {"tolerationSeconds", seconds}});
+  }
+}
+
+std::set<std::string> EnvNames(const Object& container) {
+  std::set<std::string> names;
+  if (!container.is_object() || !container.contains("env")) return names;
+  for (const Object& entry : container.at("env")) names.insert(kube::TextMember(entry, "name"));
+  return names;
+}
+
+// Ours come first, so that a user's variables may refer to them by $(NAME).
+void AddEnv(const std::vector<EnvVar>& env, Object& container) {
+  const std::set<std::string> own = EnvNames(container);
+  Object merged = Object::array();
+  for (const EnvVar& variable : env) {
+    if (own.contains(variable.name)) continue;
+    const char* key = variable.source.is_string() ? "value" : "valueFrom";
+    Object& entry = merged.emplace_back(Object::object());
+    entry["name"] = variable.name;
+    entry[key] = variable.source;
+  }
+  if (container.contains("env")) {
+    for (Object& entry : container.at("env")) merged.push_back(std::move(entry));
+  }
+  if (!merged.empty()) container["env"] = std::move(merged);
+}
+
+// The image that the template's main container names; empty if it names none.
+std::string FindImage(const Object& pod_template) {
+  const Object* main = FindMainContainer(pod_template);
+  return main == nullptr ? "" : kube::TextMember(*main, "image");
+}
+
+}  // namespace
+
+Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
+  const Object& pod_template = *job.spec.replica_specs.at(role).tmpl;
+  Object spec = Object::object();
+  if (pod_template.contains("spec")) spec = pod_template.at("spec");
+  if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(settings, ClusterPort(job, role), spec);
+  spec["restartPolicy"] = PodRestartPolicy(job, role);
+  // Of the bundled trainer a watched node's silence is known sooner.
+  if (!settings.watch_nodes || !api::UsesBundledTrainer(job)) {
+    AddNodeTolerations(settings.node_toleration_seconds, spec);
+  }
+  const auto& scheduling = job.spec.run_policy.scheduling_policy;
+  if (scheduling && !scheduling->priority_class.empty() && !spec.contains("priorityClassName")) {
+    spec["priorityClassName"] = scheduling->priority_class;
+  }
+  return spec;
+}
+
+Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Replica& replica,
+                int attempt) {
+  const api::TrainingJob& job = cluster.job();
+  const Object& pod_template = *job.spec.replica_specs.at(replica.role).tmpl;
+  Object spec = PodSpecOf(job, settings, replica.role);
+  spec["hostname"] = PodName(job, replica.role, replica.index);
+  spec["subdomain"] = job.metadata.name;
+  Object metadata = Metadata(job, replica, attempt, pod_template);
+  const Object* main =
+      spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
+  const std::string main_name = main == nullptr ? "" : kube::TextMember(*main, "name");
+  if (!main_name.empty() && !IsMainContainerName(main_name)) {  // those are found by themselves
+    metadata["annotations"][api::kAnnotationMainContainer] = main_name;
+  }
+  if (api::UsesBundledTrainer(job)) {
+    const bool is_own = !FindImage(pod_template).empty();
+    metadata["annotations"][api::kAnnotationTrainerImage] = is_own ? "" : settings.trainer_image;
+  }
+  if (main != nullptr) {
+    const std::vector<EnvVar> main_env = ReplicaEnv(cluster, replica, attempt);
+    const std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, replica, attempt);
+    for (Object& container : spec.at("containers")) {
+      AddEnv(&container == main ? main_env : sidecar_env, container);
+    }
+  }
+  Object pod = {{"apiVersion", kube::kPodKind.ApiVersion()},
+                {"kind", kube::kPodKind.kind},
+                {"metadata", std::move(metadata)},
+                {"spec", std::move(spec)}};
+  JoinPodGroup(job, settings, replica.role, pod);
+  return pod;
+}
+
+std::vector<std::string> OverriddenEnv(const api::TrainingJob& job) {
+  static const api::Json::json_pointer kContainers("/spec/containers");
+  const DnsAddresses addresses;  // only names of variables matter here
+  const ClusterSpec cluster(job, addresses);
+  std::set<std::string> overridden;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas == 0 || !spec.tmpl->contains(kContainers)) continue;
+    const Object* main = FindMainContainer(*spec.tmpl);
+    const std::vector<EnvVar> main_env = ReplicaEnv(cluster, {role, 0}, 0);
+    const std::vector<EnvVar> sidecar_env = SidecarEnv(cluster, {role, 0}, 0);
+    for (const Object& container : spec.tmpl->at(kContainers)) {
+      const std::set<std::string> own = EnvNames(container);
+      for (const EnvVar& variable : &container == main ? main_env : sidecar_env) {
+        if (own.contains(variable.name)) overridden.insert(variable.name);
+      }
+    }
+  }
+  return {overridden.begin(), overridden.end()};
+}
+
+}  // namespace lockstep::controller

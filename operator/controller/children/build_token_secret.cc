@@ -1,0 +1,87 @@
+#include "operator/controller/children/build_token_secret.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "api/v1/names.h"
+#include "operator/controller/children/build_service.h"
+#include "operator/controller/state/main_container.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+
+constexpr char kTokenVolume[] = "lockstep-token";
+constexpr char kTokenFolder[] = "/var/run/secrets/training.lockstep.dev";
+constexpr char kTokenEntry[] = "token";
+// For its owner and, by the pod's fsGroup, the trainer that runs without root.
+constexpr int kTokenMode = 0440;
+
+// A list of another type is left to the API server, which refuses it.
+void Append(Object& object, const char* key, Object entry) {
+  Object& list = object[key];
+  if (list.is_null()) list = Object::array();
+  if (list.is_array()) list.push_back(std::move(entry));
+}
+
+bool ListHas(const Object& object, const char* list, const char* key, const std::string& value) {
+  return std::ranges::any_of(kube::ListMember(object, list), [&](const Object& entry) {
+    return kube::TextMember(entry, key) == value;
+  });
+}
+
+std::string FreeVolumeName(const Object& spec) {
+  std::string name = kTokenVolume;
+  for (int i = 1; ListHas(spec, "volumes", "name", name); ++i) {
+    name = fmt::format("{}-{}", kTokenVolume, i);
+  }
+  return name;
+}
+
+bool MountsTokenFolder(const Object& container) {
+  return ListHas(container, "volumeMounts", "mountPath", kTokenFolder) ||
+         ListHas(container, "volumeMounts", "mountPath", std::string(kTokenFolder) + "/");
+}
+
+void MountVolume(const std::string& secret, Object& spec, Object& container) {
+  const std::string volume = FreeVolumeName(spec);
+  Append(spec, "volumes",
+         {{"name", volume}, {"secret", {{"secretName", secret}, {"defaultMode", kTokenMode}}}});
+  Append(container, "volumeMounts",
+         {{"name", volume}, {"mountPath", kTokenFolder}, {"readOnly", true}});
+}
+
+}  // namespace
+
+std::string TokenSecretName(const api::TrainingJob& job) {
+  return fmt::format("{}-token-{}", job.metadata.name, job.metadata.uid);
+}
+
+Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token) {
+  return {{"apiVersion", kube::kSecretKind.ApiVersion()},
+          {"kind", kube::kSecretKind.kind},
+          {"metadata", ChildMetadata(job, TokenSecretName(job))},
+          {"type", "Opaque"},
+          {"immutable", true},
+          {"data", {{kTokenEntry, absl::Base64Escape(token)}}}};
+}
+
+void MountToken(const api::TrainingJob& job, Object& pod) {
+  Object& spec = pod.at("spec");
+  const Object* found =
+      spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
+  if (found == nullptr) return;
+  Object& main = *const_cast<Object*>(found);
+  if (!MountsTokenFolder(main)) MountVolume(TokenSecretName(job), spec, main);
+  if (!ListHas(main, "env", "name", api::kEnvTokenFile)) {
+    Append(
+        main, "env",
+        {{"name", api::kEnvTokenFile}, {"value", fmt::format("{}/{}", kTokenFolder, kTokenEntry)}});
+  }
+  pod.at("metadata")["annotations"][api::kAnnotationTokenSecret] = TokenSecretName(job);
+}
+
+}  // namespace lockstep::controller

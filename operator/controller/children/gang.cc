@@ -1,0 +1,170 @@
+#include "operator/controller/children/gang.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "api/v1/quantity.h"
+#include "operator/controller/children/build_service.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Json;
+using Resources = std::map<std::string, double>;
+
+constexpr char kVolcano[] = "volcano";
+constexpr char kSchedulerPlugins[] = "scheduler-plugins";
+constexpr char kSchedulerPluginsName[] = "scheduler-plugins-scheduler";
+
+const kube::Kind kVolcanoPodGroup{"scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"};
+const kube::Kind kPluginsPodGroup{"scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups"};
+
+std::string SchedulerName(const Settings& settings) {
+  return settings.gang_scheduler_name == kSchedulerPlugins ? kSchedulerPluginsName
+                                                           : settings.gang_scheduler_name;
+}
+
+Resources ReadQuantities(const Json& quantities) {
+  Resources read;
+  if (!quantities.is_object()) return read;
+  for (const auto& [name, quantity] : quantities.items()) {
+    if (const auto value = api::ParseQuantity(quantity); value.ok()) read[name] = *value;
+  }
+  return read;
+}
+
+void Add(const Resources& some, Resources& sum) {
+  for (const auto& [name, value] : some) sum[name] += value;
+}
+
+void RaiseTo(const Resources& least, Resources& values) {
+  for (const auto& [name, value] : least) values[name] = std::max(values[name], value);
+}
+
+// Requests, else limits.
+Resources RequestsOf(const Json& container) {
+  const Json& resources = kube::Member(container, "resources");
+  Resources asked = ReadQuantities(kube::Member(resources, "requests"));
+  asked.merge(ReadQuantities(kube::Member(resources, "limits")));
+  return asked;
+}
+
+// Those that start together: the gang's members in the order of roles, at most minMember.
+std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
+  std::vector<Replica> members = WantedReplicas(job);
+  std::erase_if(members, [&job](const Replica& replica) { return !IsRequired(job, replica); });
+  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+  std::size_t count = independent ? std::min<std::size_t>(members.size(), 1) : members.size();
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && policy->min_available) count = static_cast<std::size_t>(*policy->min_available);
+  if (count < members.size()) members.resize(count);
+  return members;
+}
+
+int MinMember(const api::TrainingJob& job) {
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && policy->min_available) return *policy->min_available;
+  return static_cast<int>(MembersThatStartTogether(job).size());
+}
+
+Json MinResources(const api::TrainingJob& job) {
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && !policy->min_resources.empty()) return policy->min_resources;
+  Resources sum;
+  std::map<api::Role, Resources> pods;  // one for each role: a template may be large
+  for (const Replica& member : MembersThatStartTogether(job)) {
+    const auto [pod, is_new] = pods.try_emplace(member.role);
+    if (is_new) {
+      const Json& pod_template = *job.spec.replica_specs.at(member.role).tmpl;
+      pod->second = PodRequests(kube::Member(pod_template, "spec"));
+    }
+    Add(pod->second, sum);
+  }
+  Json resources = Json::object();
+  for (const auto& [name, value] : sum) resources[name] = api::FormatQuantity(value);
+  return resources;
+}
+
+}  // namespace
+
+GangScheduler GangSchedulerOf(const Settings& settings) {
+  if (settings.gang_scheduler_name.empty()) return GangScheduler::kNone;
+  return settings.gang_scheduler_name == kVolcano ? GangScheduler::kVolcano
+                                                  : GangScheduler::kSchedulerPlugins;
+}
+
+const kube::Kind& PodGroupKind(const Settings& settings) {
+  return GangSchedulerOf(settings) == GangScheduler::kVolcano ? kVolcanoPodGroup : kPluginsPodGroup;
+}
+
+kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings) {
+  const kube::Kind& kind = PodGroupKind(settings);
+  Json spec = {{"minMember", MinMember(job)}};
+  if (Json resources = MinResources(job); !resources.empty()) {
+    spec["minResources"] = std::move(resources);
+  }
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && GangSchedulerOf(settings) == GangScheduler::kVolcano) {
+    if (!policy->queue.empty()) spec["queue"] = policy->queue;
+    if (!policy->priority_class.empty()) spec["priorityClassName"] = policy->priority_class;
+  } else if (policy && policy->schedule_timeout_seconds) {
+    spec["scheduleTimeoutSeconds"] = *policy->schedule_timeout_seconds;
+  }
+  return {{"apiVersion", kind.ApiVersion()},
+          {"kind", kind.kind},
+          {"metadata", ChildMetadata(job, job.metadata.name)},
+          {"spec", std::move(spec)}};
+}
+
+kube::Object TrimmedPodGroup(kube::Object group) {
+  if (group.is_object()) group.erase("status");
+  return group;
+}
+
+void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
+                  kube::Object& pod) {
+  kube::Object& metadata = pod.at("metadata");
+  switch (GangSchedulerOf(settings)) {
+    case GangScheduler::kNone:
+      return;
+    case GangScheduler::kVolcano:
+      metadata["annotations"]["scheduling.k8s.io/group-name"] = job.metadata.name;
+      metadata["annotations"]["volcano.sh/task-spec"] = api::RoleName(role);
+      break;
+    case GangScheduler::kSchedulerPlugins:
+      metadata["labels"]["scheduling.x-k8s.io/pod-group"] = job.metadata.name;
+      break;
+  }
+  kube::Object& spec = pod.at("spec");
+  if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
+}
+
+// component-helpers' PodRequests: what the schedulers count.
+std::map<std::string, double> PodRequests(const Json& pod_spec) {
+  Resources sum, sidecars, starting;
+  for (const Json& container : kube::ListMember(pod_spec, "containers")) {
+    Add(RequestsOf(container), sum);
+  }
+  for (const Json& container : kube::ListMember(pod_spec, "initContainers")) {
+    Resources beside = RequestsOf(container);
+    if (kube::TextMember(container, "restartPolicy") == "Always") {
+      Add(beside, sum);
+      Add(beside, sidecars);
+      beside = sidecars;
+    } else {
+      Add(sidecars, beside);
+    }
+    RaiseTo(beside, starting);
+  }
+  RaiseTo(starting, sum);
+  const Json& whole = kube::Member(pod_spec, "resources");
+  for (const auto& [name, value] : ReadQuantities(kube::Member(whole, "requests"))) {
+    sum[name] = value;
+  }
+  sum.merge(ReadQuantities(kube::Member(whole, "limits")));  // of what no container asks for
+  Add(ReadQuantities(kube::Member(pod_spec, "overhead")), sum);
+  return sum;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,269 @@
+#include "operator/controller/children/kueue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/digest.h"
+#include "base/rfc3339.h"
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/children/build_service.h"
+#include "operator/controller/children/made_from.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::IntMember;
+using kube::ListMember;
+using kube::Member;
+using kube::Object;
+using kube::TextMember;
+
+constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
+constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
+constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
+
+// The member, made if it is not there or of another type.
+Object& ObjectAt(Object& object, const char* key) {
+  Object& member = object[key];
+  if (!member.is_object()) member = Object::object();
+  return member;
+}
+Object& ListAt(Object& object, const char* key) {
+  Object& member = object[key];
+  if (!member.is_array()) member = Object::array();
+  return member;
+}
+
+void Merge(const Object& from, Object& to) {
+  if (from.is_object()) to.update(from);
+}
+
+void Append(const Object& from, Object& to) {
+  if (!from.is_array()) return;
+  for (const Object& entry : from) {
+    if (std::ranges::find(to, entry) == to.end()) to.push_back(entry);
+  }
+}
+
+// In the order in which Kueue's own integrations list roles.
+constexpr api::Role kPodSetOrder[] = {api::Role::kChief, api::Role::kParameterServer,
+                                      api::Role::kWorker, api::Role::kEvaluator};
+
+Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
+  const api::ReplicaSpec& replicas = job.spec.replica_specs.at(role);
+  Object set = {{"name", api::RoleName(role)},
+                {"count", replicas.replicas},
+                {"template", {{"spec", PodSpecOf(job, settings, role)}}}};
+  const Object& metadata = Member(*replicas.tmpl, "metadata");
+  for (const char* key : {"labels", "annotations"}) {
+    if (Member(metadata, key).is_object()) set["template"]["metadata"][key] = metadata.at(key);
+  }
+  if (job.spec.elastic && role == api::Role::kWorker) {
+    set["minCount"] = job.spec.elastic->min_replicas;
+  }
+  return set;
+}
+
+std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
+  std::map<api::Role, PodSetGrant> grants;
+  for (const Object& entry : ListMember(Member(status, "admission"), "podSetAssignments")) {
+    const auto role = api::RoleFromName(TextMember(entry, "name"));
+    if (!role) continue;
+    PodSetGrant& grant = grants[*role];
+    grant.count = IntMember(entry, "count");
+    const Object& flavors = Member(entry, "flavors");
+    if (!flavors.is_object()) continue;
+    for (const auto& [resource, flavor] : flavors.items()) {
+      if (flavor.is_string()) grant.flavors.insert(flavor.get<std::string>());
+    }
+  }
+  for (const Object& check : ListMember(status, "admissionChecks")) {
+    for (const Object& update : ListMember(check, "podSetUpdates")) {
+      const auto role = api::RoleFromName(TextMember(update, "name"));
+      if (!role || !grants.contains(*role)) continue;
+      PodSetGrant& grant = grants[*role];
+      Merge(Member(update, "nodeSelector"), grant.node_selector);
+      Merge(Member(update, "labels"), grant.labels);
+      Merge(Member(update, "annotations"), grant.annotations);
+      Append(Member(update, "tolerations"), grant.tolerations);
+    }
+  }
+  return grants;
+}
+
+}  // namespace
+
+std::string QueueName(const api::TrainingJob& job) {
+  const auto it = job.metadata.labels.find(kQueueLabel);
+  return it == job.metadata.labels.end() ? "" : it->second;
+}
+
+bool IsQueued(const api::TrainingJob& job, const Settings& settings) {
+  return settings.kueue && !QueueName(job).empty();
+}
+
+std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job) {
+  const auto label = job.metadata.labels.find(kPriorityLabel);
+  if (label != job.metadata.labels.end())
+    return PriorityReference{kWorkloadPriorityKind, label->second};
+  const auto& policy = job.spec.run_policy.scheduling_policy;
+  if (policy && !policy->priority_class.empty()) {
+    return PriorityReference{kPriorityKind, policy->priority_class};
+  }
+  for (const api::Role role : kPodSetOrder) {
+    const auto replicas = job.spec.replica_specs.find(role);
+    if (replicas == job.spec.replica_specs.end()) continue;
+    const std::string name =
+        TextMember(Member(*replicas->second.tmpl, "spec"), "priorityClassName");
+    if (!name.empty()) return PriorityReference{kPriorityKind, name};
+  }
+  return std::nullopt;
+}
+
+std::string WorkloadName(const api::TrainingJob& job) {
+  return "trainingjob-" + job.metadata.name;
+}
+
+std::string WorkloadShape(const api::TrainingJob& job) {
+  std::string shape;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas == 0) continue;
+    shape += fmt::format("{}{}={}/{}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas,
+                         SpecHash(job, role));
+  }
+  return shape;
+}
+
+std::string TemplatesHash(const api::TrainingJob& job) {
+  std::uint64_t digest = kEmptyDigest;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas == 0) continue;
+    digest = Digest(fmt::format("{}=", api::RoleName(role)), digest);
+    digest = Digest("\n", Digest(*spec.tmpl.Text(), digest));
+  }
+  return fmt::format("{:016x}", digest);
+}
+
+Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
+                     std::optional<std::int64_t> priority) {
+  Object sets = Object::array();
+  for (const api::Role role : kPodSetOrder) {
+    if (ReplicaCount(job, role) > 0) sets.push_back(PodSetOf(job, settings, role));
+  }
+  Object spec = {{"queueName", QueueName(job)}, {"podSets", std::move(sets)}};
+  if (const auto reference = PriorityOf(job); reference && priority) {
+    const bool own = reference->kind == kWorkloadPriorityKind;
+    spec["priorityClassName"] = reference->name;
+    spec["priorityClassSource"] =
+        own ? "kueue.x-k8s.io/workloadpriorityclass" : "scheduling.k8s.io/priorityclass";
+    spec["priority"] = *priority;
+  }
+  Object metadata = ChildMetadata(job, WorkloadName(job));
+  metadata["labels"][kJobUidLabel] = job.metadata.uid;
+  metadata["annotations"][api::kAnnotationSpecHash] = WorkloadShape(job);
+  metadata["annotations"][api::kAnnotationTemplates] = TemplatesHash(job);
+  return {{"apiVersion", kWorkloadKind.ApiVersion()},
+          {"kind", kWorkloadKind.kind},
+          {"metadata", std::move(metadata)},
+          {"spec", std::move(spec)}};
+}
+
+Object TrimmedWorkload(Object workload) {
+  static const Object::json_pointer kPodSets("/spec/podSets");
+  if (!workload.contains(kPodSets) || !workload.at(kPodSets).is_array()) return workload;
+  for (Object& set : workload.at(kPodSets)) {
+    if (set.is_object()) set.erase("template");
+  }
+  return workload;
+}
+
+ObservedWorkload ReadWorkload(const Object& workload) {
+  ObservedWorkload read;
+  read.name = kube::Name(workload);
+  read.uid = kube::Uid(workload);
+  const Object& annotations = Member(Member(workload, "metadata"), "annotations");
+  read.shape = TextMember(annotations, api::kAnnotationSpecHash);
+  read.templates = TextMember(annotations, api::kAnnotationTemplates);
+  const Object& spec = Member(workload, "spec");
+  read.queue = TextMember(spec, "queueName");
+  read.priority_class = TextMember(spec, "priorityClassName");
+  for (const Object& set : ListMember(spec, "podSets")) {
+    if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
+      read.counts[*role] = IntMember(set, "count");
+    }
+  }
+  const Object& status = Member(workload, "status");
+  const auto holds = [&status](const char* type) {
+    return kube::IsTrueCondition(kube::ConditionOf(status, type));
+  };
+  read.reserved = holds("QuotaReserved");
+  read.admitted = holds("Admitted");
+  read.finished = holds("Finished");
+  read.pods_ready = holds("PodsReady");
+  read.evicted = holds("Evicted");
+  if (read.evicted) {
+    const Object& evicted = kube::ConditionOf(status, "Evicted");
+    read.eviction =
+        fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message"));
+  }
+  if (read.admitted) read.granted = ReadGrants(status);
+  return read;
+}
+
+void AddFlavor(const Object& flavor, PodSetGrant& grant) {
+  const Object& spec = Member(flavor, "spec");
+  Merge(Member(spec, "nodeLabels"), grant.node_selector);
+  Append(Member(spec, "tolerations"), grant.tolerations);
+}
+
+void ApplyGrant(const PodSetGrant& grant, Object& pod) {
+  Object& spec = pod.at("spec");
+  if (!grant.node_selector.empty()) Merge(grant.node_selector, ObjectAt(spec, "nodeSelector"));
+  if (!grant.tolerations.empty()) Append(grant.tolerations, ListAt(spec, "tolerations"));
+  for (const auto& [key, granted] :
+       {std::pair("labels", &grant.labels), std::pair("annotations", &grant.annotations)}) {
+    if (!granted->empty()) Merge(*granted, ObjectAt(pod.at("metadata"), key));
+  }
+}
+
+Object WithWorkloadCondition(Object workload, const std::string& type, bool value,
+                             const std::string& reason, const std::string& message, Time now) {
+  Object& conditions = workload["status"]["conditions"];
+  if (!conditions.is_array()) conditions = Object::array();
+  const auto same = [&type](const Object& entry) { return TextMember(entry, "type") == type; };
+  auto it = std::ranges::find_if(conditions, same);
+  if (it == conditions.end()) {
+    conditions.push_back({{"type", type}});
+    it = std::prev(conditions.end());
+  }
+  const std::string text = value ? "True" : "False";
+  if (TextMember(*it, "status") != text) {
+    (*it)["lastTransitionTime"] = FormatRfc3339(std::chrono::floor<std::chrono::seconds>(now));
+  }
+  (*it)["status"] = text;
+  (*it)["reason"] = reason;
+  (*it)["message"] = message;
+  const Object& generation = Member(Member(workload, "metadata"), "generation");
+  if (generation.is_number_integer()) (*it)["observedGeneration"] = generation;
+  return workload;
+}
+
+Object Released(Object workload, Time now) {
+  const Object& evicted = kube::ConditionOf(Member(workload, "status"), "Evicted");
+  const std::string reason = TextMember(evicted, "reason");
+  const std::string message = TextMember(evicted, "message");
+  workload["status"].erase("admission");
+  workload =
+      WithWorkloadCondition(std::move(workload), "QuotaReserved", false, "Pending", message, now);
+  workload = WithWorkloadCondition(std::move(workload), "Admitted", false, "NoReservation",
+                                   "the workload has no reservation", now);
+  // Evicted for other reasons, it waits until Kueue says that it may queue again.
+  const bool preempted = reason == "Preempted";
+  return WithWorkloadCondition(std::move(workload), "Requeued", preempted, reason, message, now);
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,42 @@
+#include "operator/controller/children/made_from.h"
+
+#include <fmt/format.h>
+
+#include "base/digest.h"
+
+namespace lockstep::controller {
+
+namespace {
+
+// Workers of an elastic job that may come and go while the others run.
+bool TakesWorkersIn(const api::TrainingJob& job) {
+  const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
+  return job.spec.elastic && (sparse || job.spec.restart_scope == api::RestartScope::kPod);
+}
+
+}  // namespace
+
+std::string ClusterShape(const api::TrainingJob& job) {
+  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+  if (independent || TakesWorkersIn(job)) return "";
+  std::string shape;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (role == api::Role::kEvaluator) continue;  // nobody's peer
+    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas);
+  }
+  return shape;
+}
+
+std::string SpecHash(const api::TrainingJob& job, api::Role role) {
+  std::uint64_t digest = kEmptyDigest;
+  const auto spec = job.spec.replica_specs.find(role);
+  if (spec != job.spec.replica_specs.end()) digest = Digest(*spec->second.tmpl.Text());
+  const auto add = [&digest](const api::Json& json) {
+    digest = Digest('\n' + json.dump(), digest);
+  };
+  if (job.spec.training) add(api::TrainingSpecToJson(*job.spec.training));
+  if (job.spec.strategy) add(api::StrategySpecToJson(*job.spec.strategy));
+  return fmt::format("{:016x}", digest);
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,159 @@
+#include "operator/controller/children/replica_env.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "api/v1/defaults.h"
+#include "api/v1/enum_names.h"
+#include "api/v1/names.h"
+#include "api/v1/tf_config_size.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/kube/object.h"
+
+namespace lockstep::controller {
+namespace {
+
+constexpr int kMostGpus = 256;  // of one pod
+
+int GpusOf(const api::Json& container) {
+  static const api::Json::json_pointer kGpus("/resources/limits/nvidia.com~1gpu");
+  if (!container.contains(kGpus)) return 0;
+  const api::Json& quantity = container.at(kGpus);
+  if (quantity.is_number_integer()) return quantity.get<int>();
+  int gpus = 0;
+  if (quantity.is_string()) {
+    const auto& text = quantity.get_ref<const std::string&>();
+    std::from_chars(text.data(), text.data() + text.size(), gpus);
+  }
+  return gpus;
+}
+
+// Whose variables a program reads. All of them are over half of a small pod, which the API server
+// stores and compares, with the owner of each, at each of its changes; and a TF_CONFIG is as long
+// as its job is large.
+struct Dialects {
+  bool lockstep = false, tensorflow = false, torch = false, jax = false;
+};
+
+// A name that says nothing of the framework: whoever it is finds what it reads.
+Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
+  if (api::UsesBundledTrainer(job)) return {.lockstep = true, .tensorflow = true};
+  const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
+  const std::string name = main == nullptr ? "" : kube::TextMember(*main, "name");
+  if (name == api::kTensorFlowContainer) return {.tensorflow = true};
+  if (name == api::kPyTorchContainer) return {.torch = true};
+  if (name == api::kJaxContainer) return {.jax = true};
+  return {.lockstep = true, .tensorflow = true, .torch = true, .jax = true};
+}
+
+void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attempt,
+                 std::vector<EnvVar>& env) {
+  env.push_back({api::kEnvJob, job.metadata.name});
+  env.push_back({api::kEnvNamespace, job.metadata.namespace_name});
+  env.push_back({api::kEnvRole, api::RoleName(replica.role)});
+  env.push_back({api::kEnvIndex, std::to_string(replica.index)});
+  env.push_back({api::kEnvAttempt, std::to_string(attempt)});
+}
+
+// Kubernetes' default, which the trainer takes as its own, needs no saying.
+void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
+  static const api::Json::json_pointer kGrace("/spec/terminationGracePeriodSeconds");
+  if (!pod_template.contains(kGrace) || !pod_template.at(kGrace).is_number_integer()) return;
+  env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
+}
+
+void AddTraining(const api::TrainingJob& job, const api::TrainingSpec& training, api::Role role,
+                 std::vector<EnvVar>& env) {
+  env.push_back({api::kEnvJobUid, job.metadata.uid});
+  env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, role))});
+  env.push_back({api::kEnvPodIp, {{"fieldRef", {{"fieldPath", "status.podIP"}}}}});
+  if (job.spec.restart_scope) {
+    env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
+  }
+  AddGrace(*job.spec.replica_specs.at(role).tmpl, env);
+  env.push_back({api::kEnvConfig, api::TrainingSpecToJson(training).dump()});
+  if (job.spec.strategy) {
+    env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});
+  }
+}
+
+// torchrun reads PET_* only; a script started without it reads the others.
+void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int processes,
+              std::vector<EnvVar>& env) {
+  const std::string port = std::to_string(leader.port);
+  env.push_back({"MASTER_ADDR", leader.host});
+  env.push_back({"MASTER_PORT", port});
+  env.push_back({"WORLD_SIZE", std::to_string(NodeCount(job) * processes)});
+  env.push_back({"RANK", std::to_string(rank)});
+  env.push_back({"PET_NPROC_PER_NODE", std::to_string(processes)});
+  if (job.spec.elastic) {
+    const api::ElasticSpec& elastic = *job.spec.elastic;
+    env.push_back({"PET_NNODES", fmt::format("{}:{}", elastic.min_replicas, elastic.max_replicas)});
+    env.push_back({"PET_RDZV_BACKEND", "c10d"});
+    env.push_back({"PET_RDZV_ENDPOINT", leader.HostPort()});
+    env.push_back({"PET_RDZV_ID", job.metadata.uid});
+    return;
+  }
+  env.push_back({"PET_MASTER_ADDR", leader.host});
+  env.push_back({"PET_MASTER_PORT", port});
+  env.push_back({"PET_NNODES", std::to_string(NodeCount(job))});
+  env.push_back({"PET_NODE_RANK", std::to_string(rank)});
+}
+
+// jax.distributed.initialize() reads JAX_*; Kubeflow's users know the others.
+void AddJax(const api::TrainingJob& job, const Address& leader, int rank,
+            std::vector<EnvVar>& env) {
+  const std::string count = std::to_string(NodeCount(job));
+  env.push_back({"JAX_COORDINATOR_ADDRESS", leader.HostPort()});
+  env.push_back({"JAX_NUM_PROCESSES", count});
+  env.push_back({"JAX_PROCESS_ID", std::to_string(rank)});
+  env.push_back({"COORDINATOR_ADDRESS", leader.host});
+  env.push_back({"COORDINATOR_PORT", std::to_string(leader.port)});
+  env.push_back({"NUM_PROCESSES", count});
+  env.push_back({"PROCESS_ID", std::to_string(rank)});
+}
+
+}  // namespace
+
+int ProcessesPerPod(const api::TrainingJob& job, api::Role role) {
+  if (job.spec.strategy && job.spec.strategy->processes_per_pod) {
+    return *job.spec.strategy->processes_per_pod;
+  }
+  const auto spec = job.spec.replica_specs.find(role);
+  if (spec == job.spec.replica_specs.end()) return 1;
+  const api::Json* main = FindMainContainer(*spec->second.tmpl);
+  return main == nullptr ? 1 : std::clamp(GpusOf(*main), 1, kMostGpus);
+}
+
+bool HasTfConfig(const api::TrainingJob& job, api::Role role) {
+  return api::NeedsTfConfig(job, role) || api::TfConfigSize(job, role) <= api::kLongestTfConfig;
+}
+
+std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
+  const api::TrainingJob& job = cluster.job();
+  const Dialects dialects = DialectsOf(job, replica.role);
+  std::vector<EnvVar> env;
+  if (dialects.lockstep) AddLockstep(job, replica, attempt, env);
+  if (const std::optional<int> rank = NodeRank(job, replica)) {
+    const Replica leading = LeadingReplica(job);
+    const Address leader = cluster.addresses().Of(job, leading.role, leading.index);
+    const int processes = ProcessesPerPod(job, replica.role);
+    if (dialects.torch) AddTorch(job, leader, *rank, processes, env);
+    if (dialects.jax) AddJax(job, leader, *rank, env);
+  }
+  return env;
+}
+
+std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt) {
+  const api::TrainingJob& job = cluster.job();
+  std::vector<EnvVar> env = SidecarEnv(cluster, replica, attempt);
+  if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role)) {
+    env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
+  }
+  if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
+  return env;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,24 @@
+#include "operator/controller/rules/attempt.h"
+
+#include "operator/controller/rules/status.h"
+
+namespace lockstep::controller {
+
+void CloseAttempt(const api::TrainingJob& job, api::TrainingJobStatus& status) {
+  ++status.attempt;
+  status.counted_pods.clear();
+  // As the next attempt has none; see HasCompleted.
+  for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;
+  if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
+    status.completed_indexes.clear();
+  }
+}
+
+void OpenNextAttempt(const Observed& observed, const std::string& reason,
+                     const std::string& message, api::TrainingJobStatus& status) {
+  CloseAttempt(observed.job, status);
+  ClearCondition(observed, status, kRunning, reason, message);
+  SetCondition(observed, status, kRestarting, true, reason, message);
+}
+
+}  // namespace lockstep::controller

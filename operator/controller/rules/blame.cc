@@ -1,0 +1,82 @@
+#include "operator/controller/rules/blame.h"
+
+#include <algorithm>
+
+#include "api/v1/defaults.h"
+
+namespace lockstep::controller {
+namespace {
+
+// A replica that the bundled trainer's others wait for: without a pod that runs, or on a node that
+// is silent.
+bool LacksMember(const Observed& observed) {
+  if (!api::UsesBundledTrainer(observed.job)) return false;
+  return std::ranges::any_of(AllReplicas(observed.job), [&observed](const Replica& replica) {
+    if (!IsRequired(observed.job, replica) || HasCompleted(observed.job, replica)) return false;
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod == nullptr || pod->being_deleted || pod->node_silent_since) return true;
+    return IsActive(*pod) && pod->phase == PodPhase::kPending;
+  });
+}
+
+// A cause that was seen, and charged, a moment ago. A gang starts afresh after one.
+bool HasRecentCause(const Observed& observed) {
+  return observed.job.spec.restart_scope != api::RestartScope::kGang && observed.last_cause &&
+         observed.now - *observed.last_cause <= observed.settings.settling;
+}
+
+// Of those that are no consequence the disrupted come first, then the earliest.
+const Loss* FindCause(const api::TrainingJob& job, const std::vector<Loss>& losses) {
+  const Loss* cause = nullptr;
+  for (const Loss& loss : losses) {
+    if (!IsPeer(loss) || MayBeConsequence(job, loss)) continue;
+    const bool is_better = cause == nullptr || (cause->cause != LossCause::kDisruption &&
+                                                loss.cause == LossCause::kDisruption);
+    if (is_better) cause = &loss;
+  }
+  return cause;
+}
+
+}  // namespace
+
+Blame FindBlame(const Observed& observed, const std::vector<Loss>& losses) {
+  Blame blame{.first = &losses.front(), .job = &observed.job};
+  if (IsSharedWork(observed.job)) {
+    const Loss* cause = FindCause(observed.job, losses);
+    if (cause != nullptr) blame.first = cause;
+    blame.has_cause = cause != nullptr || HasRecentCause(observed) || LacksMember(observed);
+    blame.is_incident = api::UsesBundledTrainer(observed.job);  // its supervisors give up together
+    blame.is_free =
+        std::ranges::all_of(losses, [&blame](const Loss& loss) { return blame.Explains(loss); });
+  }
+  blame.first_may_be_consequence = MayBeConsequence(observed.job, *blame.first);
+  return blame;
+}
+
+std::optional<Duration> UntilSettled(const Observed& observed, const std::vector<Loss>& losses) {
+  const api::TrainingJob& job = observed.job;
+  if (!IsSharedWork(job) || job.spec.restart_scope == api::RestartScope::kInPlace) {
+    return std::nullopt;
+  }
+  const bool all_may =
+      std::ranges::all_of(losses, [&job](const Loss& loss) { return MayBeConsequence(job, loss); });
+  if (!all_may || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
+  // Who still runs may turn out to be the one that was lost first.
+  const bool may_learn = std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
+    return IsMember(observed, pod) && pod.role != api::Role::kEvaluator && IsActive(pod);
+  });
+  if (!may_learn) return std::nullopt;
+  Time since = observed.now;
+  for (const Loss& loss : losses) since = std::min(since, loss.pod->failed_since.value_or(since));
+  const Duration left = since + observed.settings.settling - observed.now;
+  return left > Duration::zero() ? std::optional(left) : std::nullopt;
+}
+
+const Loss* FindPermanent(const std::vector<Loss>& losses, const Blame& blame) {
+  for (const Loss& loss : losses) {
+    if (loss.cause == LossCause::kPermanent && !blame.Explains(loss)) return &loss;
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,16 @@
+// runPolicy.activeDeadlineSeconds, counted from status.startTime. Pure.
+#pragma once
+
+#include <optional>
+
+#include "operator/controller/rules/plan.h"
+
+namespace lockstep::controller {
+
+// Fails a job whose deadline has passed.
+std::optional<Plan> PlanDeadline(const Observed& observed);
+
+// What is left until then; nothing without a deadline.
+std::optional<Duration> UntilDeadline(const Observed& observed);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,133 @@
+#include "operator/controller/rules/finish_rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/controller/rules/gang_rule.h"
+#include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+// What a pod gets to end by itself. A kubelet says of a container that it has ended a moment before
+// it says so of the pod, and the bundled trainer's replicas all end by themselves once training is
+// done: whoever deleted them meanwhile would take their logs away.
+constexpr Duration kOwnEnd = std::chrono::seconds(10);
+
+bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
+  return pod.termination.has_value() || (job.spec.training && IsTrue(job.status, kSucceeded));
+}
+
+// When a pod of a job that has ended is to go; nothing: it stays.
+std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
+  const api::TrainingJob& job = observed.job;
+  switch (job.spec.run_policy.clean_pod_policy) {
+    case api::CleanPodPolicy::kAll:
+      return observed.now;
+    case api::CleanPodPolicy::kRunning:
+      if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) return std::nullopt;
+      // Not for ever: a sidecar may hold a pod up whose main container has ended.
+      return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
+                                    : observed.now;
+    case api::CleanPodPolicy::kNone:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void PlanCleanUp(const Observed& observed, Plan& plan) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.being_deleted) continue;
+    const std::optional<Time> due = CleanedUpAt(observed, pod);
+    if (!due) continue;
+    if (*due <= observed.now) {
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
+    } else {
+      RequeueWithin(plan, *due - observed.now);
+    }
+  }
+}
+
+bool HasSucceeded(const Observed& observed, const Replica& replica) {
+  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone by now
+  const ObservedPod* pod = FindPod(observed, replica);
+  return pod != nullptr && HasSucceeded(*pod);
+}
+
+// Replicas whose success is still needed.
+std::vector<Replica> Deciding(const api::TrainingJob& job) {
+  if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return {LeadingReplica(job)};
+  std::vector<Replica> deciding = AllReplicas(job);
+  std::erase_if(deciding, [](const Replica& replica) {
+    return replica.role == api::Role::kParameterServer || replica.role == api::Role::kEvaluator;
+  });
+  return deciding;
+}
+
+// When the last of those who decide ended, as far as their containers say.
+Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
+  Time latest{};
+  for (const Replica& replica : deciding) {
+    const ObservedPod* pod = FindPod(observed, replica);
+    if (pod == nullptr || !pod->termination) continue;
+    latest = std::max(latest, pod->termination->finished_at.value_or(latest));
+  }
+  return latest;
+}
+
+bool HasActiveEvaluator(const Observed& observed) {
+  return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.role == api::Role::kEvaluator && IsMember(observed, pod) && IsActive(pod) &&
+           !pod.being_deleted;
+  });
+}
+
+}  // namespace
+
+std::optional<Plan> PlanFinished(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (!IsTerminal(job.status)) return std::nullopt;
+  Plan plan;
+  plan.status = job.status;
+  PlanCleanUp(observed, plan);
+  PlanForcedDeletes(observed, plan);
+  PlanNoPodGroup(observed, plan);
+  TellKueue(observed, plan);
+  const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;
+  if (!ttl || !job.status.completion_time) return plan;
+  const Duration left = SecondsAfter(*job.status.completion_time, *ttl) - observed.now;
+  if (left > Duration::zero()) {
+    RequeueWithin(plan, left);
+  } else {
+    plan.actions = {DeleteJob{}};  // its pods go with it
+  }
+  return plan;
+}
+
+std::optional<Plan> PlanSucceeded(const Observed& observed) {
+  if (NodeCount(observed.job) == 0) return std::nullopt;  // scaled to nothing is not trained
+  const std::vector<Replica> deciding = Deciding(observed.job);
+  const bool done = std::ranges::all_of(
+      deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
+  if (!done) return std::nullopt;
+  if (HasActiveEvaluator(observed) && !observed.job.spec.suspend) {
+    const Duration left =
+        TrainedAt(observed, deciding) + observed.settings.evaluator_grace - observed.now;
+    if (left > Duration::zero()) {
+      Plan waiting;
+      waiting.status = BaseStatus(observed);
+      RequeueWithin(waiting, left);
+      return waiting;
+    }
+  }
+  const std::string who = deciding.size() == 1
+                              ? fmt::format("{} has finished", Describe(deciding.front()))
+                              : "all workers have finished";
+  return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", who);
+}
+
+}  // namespace lockstep::controller

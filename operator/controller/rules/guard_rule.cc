@@ -1,0 +1,88 @@
+#include "operator/controller/rules/guard_rule.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "api/v1/defaults.h"
+
+namespace lockstep::controller {
+namespace {
+
+bool IsIsolated(const api::TrainingJob& job) {
+  const auto otherwise =
+      api::UsesBundledTrainer(job) ? api::NetworkPolicy::kIsolated : api::NetworkPolicy::kNone;
+  return job.spec.network_policy.value_or(otherwise) == api::NetworkPolicy::kIsolated;
+}
+
+bool WantsToken(const api::TrainingJob& job) {
+  const auto otherwise =
+      api::UsesBundledTrainer(job) ? api::TokenMount::kMounted : api::TokenMount::kNone;
+  return job.spec.job_token.value_or(otherwise) == api::TokenMount::kMounted;
+}
+
+// A pod of the present attempt, if there is one.
+const ObservedPod* PeerOf(const Observed& observed) {
+  const auto peer = std::ranges::find(observed.pods, observed.job.status.attempt,
+                                      [](const ObservedPod& pod) { return pod.attempt; });
+  return peer == observed.pods.end() ? nullptr : &*peer;
+}
+
+// True of a pod that has tried to get its image in vain. ErrImagePull is not among the reasons: it
+// may be the first, transient, failure of many.
+bool LacksItsImage(const ObservedPod& pod) {
+  static const std::set<std::string> kReasons = {"ImagePullBackOff", "ErrImageNeverPull",
+                                                 "InvalidImageName"};
+  return pod.phase == PodPhase::kPending && kReasons.contains(pod.waiting_reason);
+}
+
+// A pod can fail without its containers ever having started: evicted, or refused by its node.
+bool HasStarted(const ObservedPod& pod) {
+  return pod.phase != PodPhase::kPending &&
+         (pod.phase != PodPhase::kFailed || pod.termination.has_value());
+}
+
+}  // namespace
+
+bool HasToken(const Observed& observed) {
+  const ObservedPod* peer = PeerOf(observed);
+  if (peer != nullptr) return peer->has_token;
+  return observed.settings.job_tokens && WantsToken(observed.job);
+}
+
+bool HasNetworkPolicy(const Observed& observed) {
+  const ObservedPod* peer = PeerOf(observed);
+  if (peer != nullptr) return peer->has_network_policy;
+  return observed.settings.network_policies && IsIsolated(observed.job);
+}
+
+std::string TrainerImage(const Observed& observed, api::Role role) {
+  if (!api::UsesBundledTrainer(observed.job)) return "";
+  const std::string& current = observed.settings.trainer_image;
+  std::set<std::string> waiting, lacked;
+  for (const ObservedPod& pod : observed.pods) {
+    // Where nothing is noted, another role's image may be the job's own.
+    const bool is_peer = pod.attempt == observed.job.status.attempt && !pod.trainer_image.empty() &&
+                         (pod.image_is_noted || pod.role == role);
+    if (!is_peer) continue;
+    if (HasStarted(pod)) return pod.trainer_image == current ? "" : pod.trainer_image;
+    (LacksItsImage(pod) ? lacked : waiting).insert(pod.trainer_image);
+  }
+  for (const std::string& image : waiting) {
+    if (!lacked.contains(image)) return image == current ? "" : image;
+  }
+  return "";
+}
+
+void PlanGuards(const Observed& observed, Plan& plan) {
+  const Settings& settings = observed.settings;
+  const bool is_repeat = PeerOf(observed) != nullptr;
+  if (settings.job_tokens && !observed.has_token_secret && HasToken(observed)) {
+    plan.actions.emplace_back(CreateTokenSecret{is_repeat});
+  }
+  if (settings.network_policies && !observed.has_network_policy && HasNetworkPolicy(observed)) {
+    plan.actions.emplace_back(CreateNetworkPolicy{is_repeat});
+  }
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,150 @@
+#include "operator/controller/rules/kueue_rule.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+Plan Do(const Observed& observed, Action action) {
+  Plan plan;
+  plan.status = observed.job.status;
+  plan.actions.push_back(std::move(action));
+  return plan;
+}
+
+bool HasGrant(const ObservedWorkload& workload) {
+  return workload.admitted && !workload.evicted && !workload.finished;
+}
+
+// An HPA or an edit asks for more than was granted, or for other pods: a grant is for what was
+// asked for, whoever sets spec.suspend to false.
+bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
+  if (!workload.templates.empty() && workload.templates != TemplatesHash(job)) return true;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas > 0 && !workload.granted.contains(role)) return true;
+  }
+  for (const auto& [role, grant] : workload.granted) {
+    if (ReplicaCount(job, role) > grant.count) return true;
+  }
+  return false;
+}
+
+std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
+                                       const ObservedWorkload& workload) {
+  std::map<api::Role, int> counts;
+  if (!job.spec.elastic) return counts;
+  const auto grant = workload.granted.find(api::Role::kWorker);
+  if (grant == workload.granted.end()) return counts;
+  if (grant->second.count < ReplicaCount(job, api::Role::kWorker)) {
+    counts[api::Role::kWorker] = grant->second.count;
+  }
+  return counts;
+}
+
+// An eviction gives the workers back that a smaller grant had taken.
+std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
+                                     const ObservedWorkload& workload) {
+  std::map<api::Role, int> counts;
+  const auto asked = workload.counts.find(api::Role::kWorker);
+  if (!job.spec.elastic || asked == workload.counts.end()) return counts;
+  if (asked->second > ReplicaCount(job, api::Role::kWorker)) {
+    counts[api::Role::kWorker] = asked->second;
+  }
+  return counts;
+}
+
+std::optional<Plan> PlanWhileRunning(const Observed& observed) {
+  const auto& workload = observed.workload;
+  if (!workload) return Do(observed, SetSuspend{true, {}});
+  if (!HasGrant(*workload)) {
+    Plan plan = Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload)});
+    const std::string why = workload->evicted ? workload->eviction : "it has no admission";
+    plan.events.push_back(
+        {PlannedEvent::Type::kNormal, "Evicted", fmt::format("Kueue stops the job: {}", why)});
+    return plan;
+  }
+  if (HasOutgrown(observed.job, *workload)) return Do(observed, SetSuspend{true, {}});
+  return std::nullopt;
+}
+
+// A refusal (a priority class that does not exist) stands in the condition that people look at.
+Plan PlanWorkload(const Observed& observed) {
+  Plan plan = Do(observed, CreateWorkload{});
+  const api::Condition* said = FindCondition(observed.job.status, kSuspended);
+  if (!observed.create_fault || said->message == observed.create_fault->message) return plan;
+  const std::string& why = observed.create_fault->message;
+  SetCondition(observed, plan.status, kSuspended, true, "CreateFailed", why);
+  plan.events.push_back({PlannedEvent::Type::kWarning, "CreateFailed", why});
+  return plan;
+}
+
+// The queue and the priority are Kueue's to read, so an edit of theirs makes another Workload.
+bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  const auto priority = PriorityOf(job);
+  return workload.shape == WorkloadShape(job) && workload.queue == QueueName(job) &&
+         workload.priority_class == (priority ? priority->name : "");
+}
+
+std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
+  // PlanSuspended has not yet said so, or its pods are still going.
+  if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
+  const auto& workload = observed.workload;
+  if (!workload) {
+    return PlanWorkload(observed);
+  }
+  if (!IsMadeFrom(*workload, observed.job) || workload->finished) {
+    return Do(observed, DeleteWorkload{});
+  }
+  if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
+  if (!HasGrant(*workload)) return std::nullopt;
+  Plan plan = Do(observed, SetSuspend{false, GrantedCounts(observed.job, *workload)});
+  plan.events.push_back({PlannedEvent::Type::kNormal, "Admitted",
+                         fmt::format("queue {} has admitted the job", QueueName(observed.job))});
+  return plan;
+}
+
+// A job that cannot start holds no quota. Once its spec can be used, it queues again.
+std::optional<Plan> PlanWhileHeld(const Observed& observed) {
+  const bool is_over = IsTrue(observed.job.status, kSuspended) && observed.pods.empty();
+  if (!observed.workload || !is_over) return std::nullopt;
+  return Do(observed, DeleteWorkload{});
+}
+
+}  // namespace
+
+bool IsStoppedByKueue(const Observed& observed) {
+  if (!observed.invalid) return false;
+  const auto& workload = observed.workload;
+  if (!workload) return IsQueued(observed.job, observed.settings);
+  return !HasGrant(*workload) || IsTrue(observed.job.status, kSuspended);
+}
+
+std::optional<Plan> PlanQueued(const Observed& observed) {
+  if (observed.invalid) return PlanWhileHeld(observed);
+  if (!IsQueued(observed.job, observed.settings)) return std::nullopt;
+  return observed.job.spec.suspend ? PlanWhileSuspended(observed) : PlanWhileRunning(observed);
+}
+
+void TellKueue(const Observed& observed, Plan& plan) {
+  const auto& workload = observed.workload;
+  if (!workload || workload->finished) return;
+  const api::TrainingJobStatus& status = observed.job.status;
+  for (const char* end : {kSucceeded, kFailed}) {
+    if (!IsTrue(status, end)) continue;
+    const api::Condition* condition = FindCondition(status, end);
+    plan.actions.emplace_back(TellWorkload{"Finished", true, end, condition->message});
+    return;
+  }
+  const bool ready = IsTrue(status, kRunning);
+  if (!HasGrant(*workload) || workload->pods_ready == ready) return;
+  plan.actions.emplace_back(TellWorkload{
+      "PodsReady", ready, ready ? "PodsReady" : "PodsNotReady",
+      ready ? "all required replicas are ready" : "not all required replicas are ready"});
+}
+
+}  // namespace lockstep::controller

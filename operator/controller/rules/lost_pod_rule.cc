@@ -1,0 +1,55 @@
+#include "operator/controller/rules/lost_pod_rule.h"
+
+#include <algorithm>
+
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+// How soon a job whose pod's node has gone silent is looked at again, until its group has said
+// whether it misses the pod.
+constexpr Duration kGroupLook = std::chrono::seconds(2);
+
+bool IsMissed(const Observed& observed, const ObservedPod& pod) {
+  if (!IsMember(observed, pod)) return false;
+  const Replica replica{pod.role, pod.index};
+  if (observed.group.leader_is_silent && replica == LeadingReplica(observed.job)) return true;
+  return std::ranges::find(observed.group.missing, Describe(replica)) !=
+         observed.group.missing.end();
+}
+
+void ComeBackForSilentNode(const Observed& observed, const ObservedPod& pod, Plan& plan) {
+  if (!pod.node_silent_since || IsUnreachable(observed, pod)) return;
+  RequeueWithin(plan, *pod.node_silent_since + observed.settings.node_lost_after - observed.now);
+  if (observed.job.spec.training) RequeueWithin(plan, kGroupLook);
+}
+
+}  // namespace
+
+bool IsUnreachable(const Observed& observed, const ObservedPod& pod) {
+  if (!pod.node_silent_since) return false;
+  return IsMissed(observed, pod) ||
+         observed.now - *pod.node_silent_since >= observed.settings.node_lost_after;
+}
+
+void PlanForcedDeletes(const Observed& observed, Plan& plan) {
+  for (const ObservedPod& pod : observed.pods) {
+    ComeBackForSilentNode(observed, pod, plan);
+    // A grace of 0 means that it was forced already: what holds it now is a finalizer.
+    if (!pod.deletion || pod.deletion->grace_seconds == 0) continue;
+    // Of a silent node nobody will confirm the end, so it gets its grace period and no more.
+    const Duration extra =
+        pod.node_silent_since ? Duration::zero() : observed.settings.stuck_deletion;
+    const Time since = pod.deleting_since.value_or(observed.now);
+    const Duration left = SecondsAfter(since, pod.deletion->grace_seconds) + extra - observed.now;
+    if (left > Duration::zero() && !IsUnreachable(observed, pod)) {
+      RequeueWithin(plan, left);
+    } else {
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid, /*force=*/true});
+    }
+  }
+}
+
+}  // namespace lockstep::controller

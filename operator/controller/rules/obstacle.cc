@@ -1,0 +1,79 @@
+#include "operator/controller/rules/obstacle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/rfc3339.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+// A kubelet that tries and one that waits to try again say it differently.
+std::string StableReason(const std::string& reason) {
+  return reason == "ErrImagePull" ? "ImagePullBackOff" : reason;
+}
+
+bool IsStuck(const std::string& reason) {
+  return reason.ends_with("BackOff") || reason.starts_with("Err") || reason.starts_with("Create") ||
+         reason.starts_with("InvalidImage") || reason == "RunContainerError";
+}
+
+std::optional<Obstacle> WaitingContainer(const Observed& observed) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod) || !IsStuck(pod.waiting_reason)) continue;
+    const std::string cause =
+        fmt::format("{} is waiting: {}", pod.name, StableReason(pod.waiting_reason));
+    const api::Condition* before = FindCondition(observed.job.status, kRunning);
+    if (before != nullptr && before->message.starts_with(cause)) {
+      return Obstacle{"PodWaiting", before->message};
+    }
+    if (pod.waiting_message.empty()) return Obstacle{"PodWaiting", cause};
+    return Obstacle{"PodWaiting", fmt::format("{}: {}", cause, pod.waiting_message)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Obstacle> NoPlace(const Observed& observed) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod) || pod.unschedulable.empty()) continue;
+    return Obstacle{"Unschedulable",
+                    fmt::format("no node takes {}: {}", pod.name, pod.unschedulable)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Obstacle> OldPod(const Observed& observed) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.attempt == observed.job.status.attempt) continue;
+    return Obstacle{"OldPodsTerminating",
+                    fmt::format("{} of the attempt before has not ended yet", pod.name), false};
+  }
+  return std::nullopt;
+}
+
+std::optional<Obstacle> BackOff(const Observed& observed) {
+  const auto& retry = observed.job.status.next_retry_time;
+  if (!retry || *retry <= observed.now) return std::nullopt;
+  return Obstacle{"BackOff", fmt::format("the next try is at {}", FormatRfc3339(*retry)), false};
+}
+
+}  // namespace
+
+std::optional<Obstacle> FindObstacle(const Observed& observed) {
+  if (observed.create_fault) return Obstacle{"CreateFailed", observed.create_fault->message};
+  if (!observed.name_conflicts.empty()) {
+    return Obstacle{"NameConflict",
+                    fmt::format("an object named {} exists and belongs to another owner",
+                                observed.name_conflicts.front())};
+  }
+  for (const auto find : {WaitingContainer, NoPlace, OldPod, BackOff}) {
+    if (auto obstacle = find(observed)) return obstacle;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,146 @@
+#include "operator/controller/rules/restart_rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "operator/controller/rules/attempt.h"
+#include "operator/controller/rules/blame.h"
+#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/status.h"
+#include "operator/kube/backoff.h"
+
+namespace lockstep::controller {
+namespace {
+
+// A job without progress reports that ran this long was healthy.
+constexpr Duration kHealthyRun = std::chrono::minutes(10);
+
+bool IsGangLoss(const Observed& observed, const Loss& loss) {
+  if (loss.replica.role == api::Role::kEvaluator) return false;
+  return observed.job.spec.restart_scope == api::RestartScope::kGang ||
+         LeadsFinishedPeers(observed, loss.replica);
+}
+
+Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged, const Loss& first,
+                const std::string& reason, const std::string& message) {
+  Plan plan = TerminalPlan(observed, kFailed, reason, message);
+  plan.status.restarts = charged.restarts;
+  plan.status.failure = FailureOf(first);
+  return plan;
+}
+
+// However much progress is reported meanwhile: whoever can report it must not have pods made all
+// the time.
+Duration DelayOf(const Observed& observed, int restarts) {
+  Duration delay = RestartDelay(observed.settings, restarts);
+  if (observed.last_restart) {
+    const Time earliest = *observed.last_restart + observed.settings.restart_backoff;
+    delay = std::max(delay, earliest - observed.now);
+  }
+  return delay;
+}
+
+// A gang restarts once for all that it lost.
+void ChargeGang(const Blame& blame, api::TrainingJobStatus& status) {
+  if (blame.is_free) return;
+  const bool disrupted = blame.first->cause == LossCause::kDisruption;
+  ++(disrupted ? status.restarts.disruption : status.restarts.application);
+}
+
+void ChargePods(const std::vector<Loss>& losses, const Blame& blame,
+                api::TrainingJobStatus& status) {
+  for (const Loss& loss : losses) {
+    const bool is_one_of_many = blame.is_incident && MayBeConsequence(*blame.job, loss);
+    const bool is_charged =
+        !blame.is_free && (&loss == blame.first || !(blame.Explains(loss) || is_one_of_many));
+    if (is_charged) {
+      const bool disrupted = loss.cause == LossCause::kDisruption;
+      ++(disrupted ? status.restarts.disruption : status.restarts.application);
+    }
+    status.restarts.application += loss.pod->restart_count;  // they go with the pod
+    status.counted_pods.push_back(loss.pod->uid);
+  }
+}
+
+// In scope Pod the kubelet starts containers again by itself; those count too.
+std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
+  int restarts = observed.job.status.restarts.application;
+  const ObservedPod* worst = nullptr;
+  for (const ObservedPod& pod : observed.pods) {
+    const auto& counted = observed.job.status.counted_pods;
+    if (!IsMember(observed, pod) || std::ranges::find(counted, pod.uid) != counted.end()) continue;
+    restarts += pod.restart_count;
+    if (worst == nullptr || pod.restart_count > worst->restart_count) worst = &pod;
+  }
+  const int limit = observed.job.spec.run_policy.backoff_limit;
+  if (worst == nullptr || worst->restart_count == 0 || restarts <= limit) return std::nullopt;
+  const Replica replica{worst->role, worst->index};
+  return FailedPlan(observed, observed.job.status, {worst, replica, LossCause::kApplication},
+                    "BackoffLimitExceeded",
+                    fmt::format("{} was restarted {} times; backoffLimit ({}) is spent",
+                                Describe(replica), worst->restart_count, limit));
+}
+
+bool WasHealthy(const Observed& observed) {
+  if (observed.job.spec.training) return false;  // progress says it better
+  const api::Condition* running = FindCondition(observed.job.status, kRunning);
+  return IsTrue(observed.job.status, kRunning) &&
+         observed.now - running->last_transition_time >= kHealthyRun;
+}
+
+}  // namespace
+
+Duration RestartDelay(const Settings& settings, int restarts) {
+  if (restarts <= 1) return Duration::zero();
+  return kube::BackoffDelay({.initial = settings.restart_backoff,
+                             .limit = settings.restart_backoff_limit,
+                             .factor = 2.0,
+                             .jitter = 0.0},
+                            restarts - 1, 0.0);
+}
+
+std::optional<Plan> PlanRestart(const Observed& observed) {
+  const std::vector<Loss> losses = NewLosses(observed);
+  if (losses.empty()) return PlanKubeletRestarts(observed);
+  if (const auto left = UntilSettled(observed, losses)) {
+    Plan waiting;
+    waiting.status = BaseStatus(observed);
+    RequeueWithin(waiting, *left);
+    return waiting;
+  }
+  const Blame blame = FindBlame(observed, losses);
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  api::TrainingJobStatus& status = plan.status;
+  if (const Loss* permanent = FindPermanent(losses, blame)) {
+    return FailedPlan(observed, status, *permanent, "ReplicaFailed",
+                      Describe(*permanent) + ", which is not retried");
+  }
+  const Loss& first = *blame.first;
+  const bool gang = std::ranges::any_of(
+      losses, [&observed](const Loss& loss) { return IsGangLoss(observed, loss); });
+  gang ? ChargeGang(blame, status) : ChargePods(losses, blame, status);
+  const int limit = observed.job.spec.run_policy.backoff_limit;
+  if (status.restarts.application > limit) {
+    return FailedPlan(observed, status, first, "BackoffLimitExceeded",
+                      fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
+  }
+  if (WasHealthy(observed)) status.restarts.since_progress = 0;
+  const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
+  status.next_retry_time.reset();
+  if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
+  status.failure = FailureOf(first);
+  const std::string message =
+      fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
+                  gang ? "all replicas start" : "it starts", status.restarts.application, limit,
+                  status.restarts.disruption);
+  if (gang) OpenNextAttempt(observed, "Restarting", message, status);
+  plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
+  plan.restarts = true;
+  plan.names_cause = !blame.first_may_be_consequence;
+  return plan;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,236 @@
+#include "operator/controller/rules/running_rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "api/v1/tf_config_size.h"
+#include "operator/controller/children/addresses.h"
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/replica_env.h"
+#include "operator/controller/rules/gang_rule.h"
+#include "operator/controller/rules/guard_rule.h"
+#include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/obstacle.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+constexpr char kAllReady[] = "AllReplicasReady";
+// How soon a name that another owner has is tried again.
+constexpr Duration kConflictRetry = std::chrono::minutes(1);
+
+template <typename T>
+bool Contains(const std::vector<T>& values, const T& value) {
+  return std::ranges::find(values, value) != values.end();
+}
+
+// True if the pod must go before its replica can be made anew.
+bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
+  return !IsMember(observed, pod) || Contains(observed.job.status.counted_pods, pod.uid);
+}
+
+void PlanDeletes(const Observed& observed, Plan& plan) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (IsObsolete(observed, pod) && !pod.being_deleted) {
+      plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
+    }
+  }
+  PlanForcedDeletes(observed, plan);
+}
+
+// A name is free when no pod of ours has it, whatever its attempt.
+bool IsNameTaken(const Observed& observed, const Replica& replica) {
+  const std::string name = PodName(observed.job, replica.role, replica.index);
+  return Contains(observed.name_conflicts, name) ||
+         std::ranges::any_of(observed.pods,
+                             [&name](const ObservedPod& pod) { return pod.name == name; });
+}
+
+// A gang starts together: nobody is made while a member of an earlier attempt is still there.
+bool MustWaitForOldMembers(const Observed& observed) {
+  return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
+    return pod.attempt != observed.job.status.attempt;
+  });
+}
+
+bool PlanCreates(const Observed& observed, Plan& plan) {
+  const auto& retry = observed.job.status.next_retry_time;
+  if (retry && *retry > observed.now) {
+    RequeueWithin(plan, *retry - observed.now);
+    return false;
+  }
+  if (MustWaitForOldMembers(observed)) return false;
+  if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
+    plan.actions.emplace_back(CreateService{});
+  }
+  if (!PlanPodGroup(observed, plan)) return false;
+  bool complete = true;
+  std::vector<CreatePod> pods;
+  const bool has_token = HasToken(observed);
+  const bool has_policy = HasNetworkPolicy(observed);
+  std::map<api::Role, std::string> images;
+  for (const Replica& replica : WantedReplicas(observed.job)) {
+    if (FindPod(observed, replica) != nullptr) continue;
+    complete = false;
+    if (IsNameTaken(observed, replica)) continue;
+    // More are not created before the job is looked at again, so more are not planned either.
+    if (pods.size() > observed.settings.most_actions) break;
+    const auto [image, is_new] = images.try_emplace(replica.role);
+    if (is_new) image->second = TrainerImage(observed, replica.role);
+    pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token, has_policy,
+                    image->second});
+  }
+  if (!pods.empty()) PlanGuards(observed, plan);
+  plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
+  return complete;
+}
+
+bool IsUp(const Observed& observed, const Replica& replica) {
+  const ObservedPod* pod = FindPod(observed, replica);
+  if (pod == nullptr || pod->being_deleted || IsObsolete(observed, *pod)) return false;
+  return HasSucceeded(*pod) || (IsActive(*pod) && pod->ready);
+}
+
+void SayRunning(const Observed& observed, Plan& plan) {
+  const std::string message = "all required replicas are ready";
+  const bool before = IsTrue(plan.status, kRunning);
+  SetCondition(observed, plan.status, kRunning, true, kAllReady, message);
+  ClearCondition(observed, plan.status, kRestarting, kAllReady, message);
+  if (!before) plan.events.push_back({PlannedEvent::Type::kNormal, "Running", message});
+}
+
+// Running stays True within an attempt; a pod that was replaced and cannot start is told of.
+void SayObstacle(const Observed& observed, const Obstacle& obstacle, Plan& plan) {
+  const api::Condition* before = FindCondition(observed.job.status, kRunning);
+  const bool is_new = before == nullptr || before->reason != obstacle.reason;
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), obstacle.reason,
+               obstacle.message);
+  if (obstacle.is_warning && is_new) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, obstacle.reason, obstacle.message});
+  }
+}
+
+struct Readiness {
+  bool required = false;  // every replica that the job requires is up
+  bool all = false;       // and every other one
+};
+
+Readiness ReadinessOf(const Observed& observed) {
+  const std::vector<Replica> wanted = WantedReplicas(observed.job);
+  Readiness readiness{!wanted.empty(), !wanted.empty()};
+  for (const Replica& replica : wanted) {
+    if (IsUp(observed, replica)) continue;
+    readiness.all = false;
+    if (IsRequired(observed.job, replica)) readiness.required = false;
+  }
+  return readiness;
+}
+
+void UpdateRunning(const Observed& observed, Plan& plan) {
+  if (!observed.name_conflicts.empty()) RequeueWithin(plan, kConflictRetry);
+  const bool running = IsTrue(plan.status, kRunning);
+  const Readiness ready = ReadinessOf(observed);
+  const std::optional<Obstacle> obstacle = FindObstacle(observed);
+  // What keeps replicas from starting that the job can do without is told of, too, once it runs.
+  const bool is_told = ready.required ? running && !ready.all : true;
+  if (obstacle && is_told && (obstacle->is_warning || !running)) {
+    SayObstacle(observed, *obstacle, plan);
+  } else if (ready.required) {
+    const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;
+    if (!said) SayRunning(observed, plan);
+  } else if (!running) {
+    SetCondition(observed, plan.status, kRunning, false, "PodsNotReady",
+                 "not all replicas are ready yet");
+  }
+}
+
+// Said once: when the job is seen for the first time.
+void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
+  if (FindCondition(observed.job.status, kCreated) != nullptr) return;
+  const std::vector<std::string> names = OverriddenEnv(observed.job);
+  if (names.empty()) return;
+  plan.events.push_back({PlannedEvent::Type::kWarning, "EnvironmentOverridden",
+                         fmt::format("the pod template sets {} itself; its values are kept",
+                                     fmt::join(names, ", "))});
+}
+
+// Said once, too.
+void WarnOfNoTfConfig(const Observed& observed, Plan& plan) {
+  const api::TrainingJob& job = observed.job;
+  if (FindCondition(job.status, kCreated) != nullptr) return;
+  for (const auto& [role, replicas] : job.spec.replica_specs) {
+    if (HasTfConfig(job, role)) continue;
+    plan.events.push_back(
+        {PlannedEvent::Type::kWarning, "TfConfigLeftOut",
+         fmt::format("TF_CONFIG would be longer than {} bytes; pods of role {} get none",
+                     api::kLongestTfConfig, api::RoleName(role))});
+  }
+}
+
+// Said once, too: what only a gang scheduler reads.
+void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
+  const auto& policy = observed.job.spec.run_policy.scheduling_policy;
+  if (!policy || FindCondition(observed.job.status, kCreated) != nullptr) return;
+  const bool asks = policy->min_available || !policy->queue.empty() ||
+                    !policy->min_resources.empty() || policy->schedule_timeout_seconds;
+  if (!asks || !observed.settings.gang_scheduler_name.empty()) return;
+  plan.events.push_back({PlannedEvent::Type::kWarning, "SchedulingPolicyIgnored",
+                         "the operator runs without --gang-scheduler-name: of "
+                         "runPolicy.schedulingPolicy only priorityClass has an effect"});
+}
+
+// The CRD refuses such edits; where it cannot (its rules have a budget), they are told of, once.
+void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
+  const auto known = observed.job.status.observed_generation;
+  if (known == 0 || known == observed.job.metadata.generation) return;
+  std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
+  std::vector<std::string> stale;
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.spec_hash.empty() || !IsMember(observed, pod)) continue;
+    const auto [hash, is_new] = hashes.try_emplace(pod.role);
+    if (is_new) hash->second = SpecHash(observed.job, pod.role);
+    if (pod.spec_hash != hash->second) stale.push_back(pod.name);
+  }
+  if (stale.empty()) return;
+  plan.events.push_back(
+      {PlannedEvent::Type::kWarning, "EditIgnored",
+       fmt::format("the edit reaches pods only when they are made: {} and {} others keep what they "
+                   "were told; suspend and resume the job to start them all again",
+                   stale.front(), stale.size() - 1)});
+}
+
+// Said before pods are made: a job that says it is suspended has none.
+Plan PlanResumed(const Observed& observed) {
+  const std::string message = "spec.suspend is false";
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
+  plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
+  return plan;
+}
+
+}  // namespace
+
+Plan PlanRunning(const Observed& observed) {
+  if (IsTrue(observed.job.status, kSuspended)) return PlanResumed(observed);
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  WarnOfOverriddenEnv(observed, plan);
+  WarnOfNoTfConfig(observed, plan);
+  WarnOfIgnoredScheduling(observed, plan);
+  WarnOfIgnoredEdit(observed, plan);
+  PlanDeletes(observed, plan);
+  const bool complete = PlanCreates(observed, plan);
+  if (complete) plan.status.next_retry_time.reset();
+  UpdateRunning(observed, plan);
+  TellKueue(observed, plan);
+  return plan;
+}
+
+}  // namespace lockstep::controller

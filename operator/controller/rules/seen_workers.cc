@@ -1,0 +1,32 @@
+#include "operator/controller/rules/seen_workers.h"
+
+#include <cstddef>
+
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+
+std::vector<int> SeenWorkers::Note(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  // A pod that goes before the job runs is simply created again.
+  if (attempt_ != status.attempt || !IsTrue(status, kRunning)) seen_.clear();
+  attempt_ = status.attempt;
+  const int count = observed.job.spec.elastic ? ReplicaCount(observed.job, api::Role::kWorker) : 0;
+  std::vector<bool> present(static_cast<std::size_t>(count));
+  for (const ObservedPod& pod : observed.pods) {
+    const bool is_worker = pod.role == api::Role::kWorker && IsMember(observed, pod);
+    if (is_worker && pod.index < count) present[static_cast<std::size_t>(pod.index)] = true;
+  }
+  seen_.resize(present.size());  // a worker that was scaled away has not vanished
+  std::vector<int> gone;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    const int index = static_cast<int>(i);
+    const bool has_finished = HasCompleted(observed.job, {api::Role::kWorker, index});
+    if (seen_[i] && !present[i] && !has_finished) gone.push_back(index);
+    if (present[i]) seen_[i] = true;
+  }
+  return gone;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,221 @@
+#include "operator/controller/rules/status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/shorten.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+namespace {
+
+// Bytes. The CRD takes 32,768 characters; a status that it refuses would never be written.
+constexpr std::size_t kLongestMessage = 16'384;
+
+void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
+  int wanted = 0, ready = 0, kubelet_restarts = 0;
+  // A chief that has finished stays so, like a completed index, when its pod is gone.
+  const bool chief_done = HasCompleted(observed.job, {api::Role::kChief, 0});
+  status.replica_statuses.clear();
+  for (const auto& [role, spec] : observed.job.spec.replica_specs) {
+    status.replica_statuses[role].desired = spec.replicas;
+    wanted += spec.replicas;
+  }
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod)) continue;
+    api::ReplicaStatus& counts = status.replica_statuses[pod.role];
+    const bool is_ready = IsActive(pod) && pod.ready && !pod.being_deleted;
+    counts.succeeded += HasSucceeded(pod) ? 1 : 0;
+    counts.failed += HasFailed(pod) ? 1 : 0;
+    counts.active += IsActive(pod) ? 1 : 0;
+    counts.ready += is_ready ? 1 : 0;
+    ready += is_ready || HasSucceeded(pod) ? 1 : 0;
+    kubelet_restarts += pod.restart_count;
+  }
+  const auto chief = status.replica_statuses.find(api::Role::kChief);
+  if (chief_done && chief != status.replica_statuses.end() && chief->second.succeeded == 0) {
+    chief->second.succeeded = 1;
+    ++ready;
+  }
+  status.ready_replicas = fmt::format("{}/{}", ready, wanted);
+  const int restarts = status.restarts.application + status.restarts.disruption + kubelet_restarts;
+  status.restart_count = std::max(status.restart_count, restarts);
+}
+
+bool HasSucceededChief(const api::TrainingJobStatus& status) {
+  const auto chief = status.replica_statuses.find(api::Role::kChief);
+  return chief != status.replica_statuses.end() && chief->second.succeeded > 0;
+}
+
+// JSON has no NaN: such a value is left out.
+void DropNonFinite(std::optional<double>& value) {
+  if (value && !std::isfinite(*value)) value.reset();
+}
+
+void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
+  if (!observed.progress) return;
+  const std::int64_t before = status.progress ? status.progress->step : 0;
+  if (observed.progress->step > before) status.restarts.since_progress = 0;
+  status.progress = observed.progress;
+  api::Progress& progress = *status.progress;
+  for (auto* value :
+       {&progress.loss, &progress.accuracy, &progress.test_accuracy, &progress.test_loss,
+        &progress.goodput, &progress.estimated_remaining_seconds}) {
+    DropNonFinite(*value);
+  }
+  if (!std::isfinite(progress.examples_per_second)) progress.examples_per_second = 0;
+  if (!std::isfinite(progress.epoch)) progress.epoch = 0;
+}
+
+// Why a condition is what it is may be a little old, whether it is may not.
+void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condition>& conditions) {
+  if (from.size() != conditions.size()) return;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    conditions[i].reason = from[i].reason;
+    conditions[i].message = from[i].message;
+  }
+}
+
+}  // namespace
+
+bool IsTerminal(const api::TrainingJobStatus& status) {
+  return IsTrue(status, kSucceeded) || IsTrue(status, kFailed);
+}
+
+void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
+                  bool value, std::string reason, std::string message) {
+  const auto wanted = value ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse;
+  auto it = std::ranges::find(status.conditions, type, &api::Condition::type);
+  if (it == status.conditions.end()) {
+    status.conditions.emplace_back();
+    it = std::prev(status.conditions.end());
+    it->type = type;
+  }
+  if (it->status != wanted) it->last_transition_time = WholeSeconds(observed.now);
+  it->status = wanted;
+  it->observed_generation = observed.job.metadata.generation;
+  it->reason = std::move(reason);
+  it->message = Shortened(std::move(message), kLongestMessage, " …");
+}
+
+void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
+                    std::string reason, std::string message) {
+  if (!IsTrue(status, type)) return;
+  SetCondition(observed, status, type, false, std::move(reason), std::move(message));
+}
+
+Time StartTime(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  if (status.start_time) return *status.start_time;
+  const bool is_first_sight = FindCondition(status, kCreated) == nullptr;
+  return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
+}
+
+void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
+  for (const ObservedPod& pod : observed.pods) {
+    if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
+    const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
+    if (place == status.completed_indexes.end() || *place != pod.index) {
+      status.completed_indexes.insert(place, pod.index);
+    }
+  }
+}
+
+api::TrainingJobStatus BaseStatus(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  api::TrainingJobStatus status = job.status;
+  status.observed_generation = job.metadata.generation;
+  status.selector = fmt::format("{}={},{}={}", api::kLabelJobName, job.metadata.name,
+                                api::kLabelRole, api::RoleName(api::Role::kWorker));
+  if (FindCondition(status, kCreated) == nullptr) {
+    SetCondition(observed, status, kCreated, true, "JobCreated", "the operator has seen the job");
+  }
+  if (!job.spec.suspend) status.start_time = StartTime(observed);
+  std::erase_if(status.counted_pods, [&observed](const std::string& uid) {
+    return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
+  });
+  NoteCompletedIndexes(observed, status);
+  NoteProgress(observed, status);
+  // Of a spec that cannot be read there may be no roles: then what was counted stays.
+  if (!job.spec.replica_specs.empty()) CountPods(observed, status);
+  return status;
+}
+
+Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
+                  const std::string& message) {
+  const bool succeeded = type == kSucceeded;
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  ClearCondition(observed, plan.status, kRunning, reason, message);
+  ClearCondition(observed, plan.status, kRestarting, reason, message);
+  SetCondition(observed, plan.status, type, true, reason, message);
+  plan.status.completion_time = WholeSeconds(observed.now);
+  plan.status.next_retry_time.reset();
+  if (succeeded) plan.status.failure.reset();
+  // Clean-up ends what is active, and nobody counts again after this write.
+  if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
+    for (auto& [role, counts] : plan.status.replica_statuses) {
+      if (succeeded) counts.succeeded += counts.active;
+      counts.active = counts.ready = 0;
+    }
+  }
+  plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
+                         succeeded ? "Succeeded" : reason, message});
+  return plan;
+}
+
+void PutOffStatus(const Observed& observed, Duration delay, Plan& plan) {
+  plan.status = observed.job.status;
+  plan.status_can_wait = plan.only_counts = false;
+  plan.events.clear();
+  RequeueWithin(plan, delay);
+}
+
+std::string StateOf(const api::TrainingJobStatus& status) {
+  for (const char* type : {kFailed, kSucceeded, kSuspended, kRestarting, kRunning}) {
+    if (IsTrue(status, type)) return type;
+  }
+  return kPending;
+}
+
+bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
+                         const api::TrainingJobStatus& written) {
+  if (HasSucceededChief(status) != HasSucceededChief(written)) return false;
+  api::TrainingJobStatus masked = status;
+  masked.replica_statuses = written.replica_statuses;
+  masked.ready_replicas = written.ready_replicas;
+  masked.restart_count = written.restart_count;
+  masked.restarts.since_progress = written.restarts.since_progress;
+  masked.progress = written.progress;
+  MaskReasons(written.conditions, masked.conditions);
+  // Forgetting can wait: a retry time that has passed, a lost pod that is gone. Noting cannot.
+  if (!status.next_retry_time) masked.next_retry_time = written.next_retry_time;
+  const bool only_forgets =
+      std::ranges::all_of(status.counted_pods, [&written](const std::string& uid) {
+        return std::ranges::find(written.counted_pods, uid) != written.counted_pods.end();
+      });
+  if (only_forgets) masked.counted_pods = written.counted_pods;
+  return masked == written;
+}
+
+Time SecondsAfter(Time time, std::int64_t seconds) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return time + std::chrono::seconds(std::min(seconds, kMost));
+}
+
+Time WholeSeconds(Time time) {
+  return std::chrono::floor<std::chrono::seconds>(time);
+}
+
+void RequeueWithin(Plan& plan, Duration delay) {
+  delay = std::max(delay, Duration(std::chrono::milliseconds(1)));
+  if (!plan.requeue_after || *plan.requeue_after > delay) plan.requeue_after = delay;
+}
+
+}  // namespace lockstep::controller

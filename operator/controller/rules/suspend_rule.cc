@@ -1,0 +1,36 @@
+#include "operator/controller/rules/suspend_rule.h"
+
+#include "operator/controller/rules/attempt.h"
+#include "operator/controller/rules/gang_rule.h"
+#include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/status.h"
+
+namespace lockstep::controller {
+
+std::optional<Plan> PlanSuspended(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (!job.spec.suspend && !IsStoppedByKueue(observed)) return std::nullopt;
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  plan.status.start_time.reset();
+  if (IsTrue(job.status, kSuspended)) {
+    for (const ObservedPod& pod : observed.pods) {
+      if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
+    }
+    PlanForcedDeletes(observed, plan);
+    PlanNoPodGroup(observed, plan);
+    return plan;
+  }
+  const std::string message =
+      job.spec.suspend ? "spec.suspend is true" : "Kueue has taken back what the job runs on";
+  SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
+  ClearCondition(observed, plan.status, kRunning, "Suspended", message);
+  ClearCondition(observed, plan.status, kRestarting, "Suspended", message);
+  if (!observed.pods.empty() || job.status.start_time) CloseAttempt(job, plan.status);
+  plan.status.next_retry_time.reset();
+  plan.events.push_back({PlannedEvent::Type::kNormal, "Suspended", message});
+  return plan;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,186 @@
+#include "operator/controller/state/observed.h"
+
+#include <charconv>
+
+#include "api/v1/names.h"
+#include "api/v1/progress_json.h"
+#include "base/rfc3339.h"
+#include "base/shorten.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/kube/cache/store.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::IntMember;
+using kube::Member;
+using kube::Object;
+using kube::TextMember;
+
+// Bytes; whoever can write a pod's status decides on its texts, and conditions take no more of
+// them.
+constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
+
+std::string ReasonOf(const Object& state) {
+  return Shortened(TextMember(state, "reason"), kLongestReason);
+}
+
+std::string MessageOf(const Object& state) {
+  return Shortened(TextMember(state, "message"), kLongestMessage, " …");
+}
+
+std::optional<int> NumberLabel(const Object& pod, const char* key) {
+  const std::string text = kube::Label(pod, key);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+PodPhase PhaseOf(const Object& status) {
+  const std::string phase = TextMember(status, "phase");
+  if (phase == "Running") return PodPhase::kRunning;
+  if (phase == "Succeeded") return PodPhase::kSucceeded;
+  if (phase == "Failed") return PodPhase::kFailed;
+  if (phase == "Unknown") return PodPhase::kUnknown;
+  return PodPhase::kPending;
+}
+
+// An end after which the kubelet starts the container again is none.
+bool IsFinal(const std::string& restart_policy, int exit_code) {
+  return restart_policy == "Never" || (restart_policy == "OnFailure" && exit_code == 0);
+}
+
+Termination ReadTermination(const Object& terminated) {
+  Termination end{.exit_code = IntMember(terminated, "exitCode"),
+                  .signal = IntMember(terminated, "signal"),
+                  .reason = ReasonOf(terminated),
+                  .message = MessageOf(terminated),
+                  .progress = std::nullopt,
+                  .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
+  end.progress = api::ProgressFromMessage(end.message);
+  if (end.progress) end.message.clear();  // says nothing to people
+  return end;
+}
+
+void ReadMainContainer(const std::string& name, const Object& status, ObservedPod& pod,
+                       const std::string& restart_policy) {
+  for (const Object& entry : kube::ListMember(status, "containerStatuses")) {
+    if (TextMember(entry, "name") != name) continue;
+    pod.restart_count = IntMember(entry, "restartCount");
+    const Object& state = Member(entry, "state");
+    pod.waiting_reason = ReasonOf(Member(state, "waiting"));
+    pod.waiting_message = MessageOf(Member(state, "waiting"));
+    const Object& last = Member(Member(entry, "lastState"), "terminated");
+    if (!last.is_null()) pod.last_end = ReadTermination(last);
+    const Object& terminated = Member(state, "terminated");
+    if (terminated.is_null()) continue;
+    const bool over = pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded;
+    if (over || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
+      pod.termination = ReadTermination(terminated);
+    } else {
+      pod.last_end = ReadTermination(terminated);
+    }
+  }
+}
+
+void ReadConditions(const Object& status, ObservedPod& pod) {
+  const Object& ready = kube::ConditionOf(status, "Ready");
+  pod.ready = kube::IsTrueCondition(ready);
+  const Object& disruption = kube::ConditionOf(status, "DisruptionTarget");
+  pod.disruption_target = kube::IsTrueCondition(disruption);
+  if (pod.disruption_target) pod.disruption_reason = ReasonOf(disruption);
+  const Object& scheduled = kube::ConditionOf(status, "PodScheduled");
+  if (TextMember(scheduled, "status") == "False" &&
+      TextMember(scheduled, "reason") == "Unschedulable") {
+    pod.unschedulable = MessageOf(scheduled);
+  }
+}
+
+void ReadMetadata(const Object& metadata, ObservedPod& pod) {
+  const Object& annotations = Member(metadata, "annotations");
+  pod.cluster_shape =
+      Shortened(TextMember(annotations, api::kAnnotationClusterShape), kLongestReason);
+  pod.spec_hash = Shortened(TextMember(annotations, api::kAnnotationSpecHash), kLongestReason);
+  pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
+  pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
+  if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
+    pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
+  }
+}
+
+void ReadImage(const Object& object, const std::string& main_container, ObservedPod& pod) {
+  const Object& annotations = Member(Member(object, "metadata"), "annotations");
+  pod.image_is_noted = annotations.contains(api::kAnnotationTrainerImage);
+  std::string image = TextMember(annotations, api::kAnnotationTrainerImage);
+  if (!pod.image_is_noted) {
+    for (const Object& container : kube::ListMember(Member(object, "spec"), "containers")) {
+      if (TextMember(container, "name") == main_container) image = TextMember(container, "image");
+    }
+  }
+  if (image.size() <= kLongestImage) pod.trainer_image = std::move(image);
+}
+
+}  // namespace
+
+std::optional<ObservedPod> ObservePod(const Object& object) {
+  const auto role = api::RoleFromName(kube::Label(object, api::kLabelRole));
+  const auto index = NumberLabel(object, api::kLabelReplicaIndex);
+  const auto attempt = NumberLabel(object, api::kLabelAttempt);
+  if (!role || !index || !attempt) return std::nullopt;
+  const Object& spec = Member(object, "spec");
+  const Object& status = Member(object, "status");
+  ObservedPod pod{.name = kube::Name(object),
+                  .uid = kube::Uid(object),
+                  .role = *role,
+                  .index = *index,
+                  .attempt = *attempt,
+                  .phase = PhaseOf(status),
+                  .node = TextMember(spec, "nodeName"),
+                  .ip = TextMember(status, "podIP"),
+                  .reason = ReasonOf(status),
+                  .message = MessageOf(status),
+                  .being_deleted = kube::IsBeingDeleted(object)};
+  ReadMetadata(Member(object, "metadata"), pod);
+  const std::string main_container = MainContainerName(object);
+  ReadImage(object, main_container, pod);
+  ReadConditions(status, pod);
+  const std::string policy = TextMember(spec, "restartPolicy");
+  ReadMainContainer(main_container, status, pod, policy.empty() ? "Always" : policy);
+  return pod;
+}
+
+kube::FieldTree PodFields() {
+  kube::FieldTree fields = kube::IdentityFields();
+  for (const char* path :
+       {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
+        "spec.containers.image", "spec.containers.name", "spec.nodeName", "spec.restartPolicy",
+        "status.conditions.type", "status.conditions.status", "status.conditions.reason",
+        "status.conditions.message", "status.containerStatuses.name",
+        "status.containerStatuses.restartCount", "status.containerStatuses.state",
+        "status.containerStatuses.lastState", "status.message", "status.phase", "status.podIP",
+        "status.reason"}) {
+    fields.Add(path);
+  }
+  return fields;
+}
+
+bool HasSucceeded(const ObservedPod& pod) {
+  if (pod.termination) return pod.termination->exit_code == 0;
+  return pod.phase == PodPhase::kSucceeded;
+}
+
+bool HasFailed(const ObservedPod& pod) {
+  if (pod.termination) return pod.termination->exit_code != 0;
+  return pod.phase == PodPhase::kFailed;
+}
+
+bool IsActive(const ObservedPod& pod) {
+  return !HasSucceeded(pod) && !HasFailed(pod);
+}
+
+bool WasEndedByNode(const ObservedPod& pod) {
+  return pod.phase == PodPhase::kFailed && !pod.reason.empty();
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,73 @@
+#include "operator/controller/state/replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::controller {
+
+int ReplicaCount(const api::TrainingJob& job, api::Role role) {
+  const auto spec = job.spec.replica_specs.find(role);
+  return spec == job.spec.replica_specs.end() ? 0 : spec->second.replicas;
+}
+
+std::vector<Replica> AllReplicas(const api::TrainingJob& job) {
+  std::vector<Replica> replicas;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    for (int index = 0; index < spec.replicas; ++index) replicas.push_back({role, index});
+  }
+  return replicas;
+}
+
+bool HasCompleted(const api::TrainingJob& job, const Replica& replica) {
+  if (replica.role == api::Role::kWorker) {
+    return std::ranges::binary_search(job.status.completed_indexes, replica.index);
+  }
+  const auto counts = job.status.replica_statuses.find(replica.role);
+  return replica.role == api::Role::kChief && counts != job.status.replica_statuses.end() &&
+         counts->second.succeeded > 0;
+}
+
+std::vector<Replica> WantedReplicas(const api::TrainingJob& job) {
+  std::vector<Replica> replicas = AllReplicas(job);
+  std::erase_if(replicas, [&job](const Replica& replica) { return HasCompleted(job, replica); });
+  return replicas;
+}
+
+Replica LeadingReplica(const api::TrainingJob& job) {
+  const bool has_chief = ReplicaCount(job, api::Role::kChief) > 0;
+  return {has_chief ? api::Role::kChief : api::Role::kWorker, 0};
+}
+
+bool IsRequired(const api::TrainingJob& job, const Replica& replica) {
+  if (replica.role == api::Role::kEvaluator) return false;
+  const bool elastic = job.spec.elastic && replica.role == api::Role::kWorker;
+  return !elastic || replica.index < job.spec.elastic->min_replicas;
+}
+
+std::optional<int> NodeRank(const api::TrainingJob& job, const Replica& replica) {
+  if (replica.role == api::Role::kChief) return replica.index;
+  if (replica.role != api::Role::kWorker) return std::nullopt;
+  return ReplicaCount(job, api::Role::kChief) + replica.index;
+}
+
+int NodeCount(const api::TrainingJob& job) {
+  return ReplicaCount(job, api::Role::kChief) + ReplicaCount(job, api::Role::kWorker);
+}
+
+const ObservedPod* FindPod(const Observed& observed, const Replica& replica) {
+  const std::tuple sought(replica.role, replica.index, observed.job.status.attempt);
+  const auto pod = std::ranges::lower_bound(observed.pods, sought, {}, PlaceOf);
+  return pod != observed.pods.end() && PlaceOf(*pod) == sought ? &*pod : nullptr;
+}
+
+bool IsMember(const Observed& observed, const ObservedPod& pod) {
+  return pod.attempt == observed.job.status.attempt &&
+         pod.index < ReplicaCount(observed.job, pod.role);
+}
+
+std::string Describe(const Replica& replica) {
+  return fmt::format("{}-{}", api::RoleName(replica.role), replica.index);
+}
+
+}  // namespace lockstep::controller

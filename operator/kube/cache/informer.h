@@ -1,0 +1,197 @@
+// Keeps a Store equal to what the API server has of one kind, and tells of each change.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "operator/kube/cache/any_informer.h"
+#include "operator/kube/cache/reflector.h"
+#include "operator/kube/cache/store.h"
+
+namespace lockstep::kube {
+
+// Each namespace has a list and a watch of its own, which fail and recover by themselves.
+template <typename Value>
+class Informer final : public AnyInformer {
+ public:
+  // What is kept of an object. One that it throws at is passed over, with an error in the log.
+  using Reader = std::function<Value(Object object)>;
+  // Called after the store has changed, on the thread of the object's namespace: those of several
+  // namespaces call at the same time. `before` is null for an object that was not there, `after`
+  // for one that is gone; one that was deleted and made again unseen goes before it comes.
+  using OnChange = std::function<void(const Cached<Value>* before, const Cached<Value>* after)>;
+
+  // Of options.namespace_name. The client outlives it.
+  Informer(Client& client, Kind kind, const ReflectorOptions& options, Reader reader)
+      : Informer(client, std::move(kind), {options.namespace_name}, options, std::move(reader)) {}
+  // Of these namespaces, each named once; "" is all of them.
+  Informer(Client& client, Kind kind, const std::vector<std::string>& namespaces,
+           ReflectorOptions options, Reader reader)
+      : kind_(std::move(kind)), reader_(std::move(reader)) {
+    for (const std::string& name : namespaces) {
+      options.namespace_name = name;
+      feeds_.push_back(std::make_unique<Feed>(*this, client, options));
+    }
+  }
+
+  // Before Start.
+  void SetHandler(OnChange on_change) { on_change_ = std::move(on_change); }
+  void SetSyncHandler(std::function<void()> on_sync) override { on_sync_ = std::move(on_sync); }
+  void Start() override {
+    for (const auto& feed : feeds_) feed->reflector.Start();
+  }
+  void RequestStop() override {
+    for (const auto& feed : feeds_) feed->reflector.RequestStop();
+  }
+  void Stop() override {
+    // All first: each may be waiting for the API server, and those waits must not add up.
+    RequestStop();
+    for (const auto& feed : feeds_) feed->reflector.Stop();
+  }
+  bool HasSynced() const override {
+    return std::ranges::all_of(feeds_,
+                               [](const auto& feed) { return feed->reflector.HasSynced(); });
+  }
+  bool HasSynced(const std::string& namespace_name) const override {
+    return std::ranges::any_of(feeds_, [&](const auto& feed) {
+      return (feed->scope.empty() || feed->scope == namespace_name) && feed->reflector.HasSynced();
+    });
+  }
+  bool WaitForSync() override {
+    return std::ranges::all_of(feeds_,
+                               [](const auto& feed) { return feed->reflector.WaitForSync(); });
+  }
+  std::vector<FeedState> Feeds() const override {
+    std::vector<FeedState> states;
+    for (const auto& feed : feeds_) {
+      states.push_back({feed->scope, feed->reflector.HasSynced(), feed->reflector.last_error()});
+    }
+    return states;
+  }
+  bool IsCurrent(Duration limit) const override {
+    return std::ranges::all_of(
+        feeds_, [limit](const auto& feed) { return feed->reflector.IsCurrent(limit); });
+  }
+  const Kind& kind() const override { return kind_; }
+  std::size_t size() const override { return store_.size(); }
+  const Store<Value>& store() const { return store_; }
+
+ private:
+  using Ptr = typename Store<Value>::Ptr;
+
+  // One namespace's list and watch. Nothing that it is told touches another namespace's objects.
+  struct Feed final : ReflectorSink {
+    Feed(Informer& owner, Client& client, const ReflectorOptions& options)
+        : informer(owner),
+          scope(options.namespace_name),
+          reflector(client, owner.kind_, options, *this) {}
+
+    void OnListBegin() override { listed.clear(); }
+
+    void OnPage(std::vector<Object> items) override {
+      for (Object& item : items) {
+        if (Ptr read = informer.Read(std::move(item))) listed.push_back(std::move(read));
+      }
+    }
+
+    void OnListEnd(const std::string& version) override {
+      std::set<Key> keys;
+      for (const Ptr& object : listed) keys.insert(object->key);
+      for (const Ptr& known : informer.store_.List(scope)) {
+        if (!keys.contains(known->key)) informer.Erase(known->key);
+      }
+      for (const Ptr& object : std::exchange(listed, {})) informer.Upsert(object);
+      // The version comes last: a store that claims a version has all that is in it.
+      informer.store_.SetResourceVersion(scope, version);
+    }
+
+    void OnSynced() override {
+      if (informer.on_sync_) informer.on_sync_();
+    }
+
+    void OnEvent(WatchEvent event, const std::string& version) override {
+      Apply(std::move(event), version);
+      informer.store_.SetResourceVersion(scope, version);
+    }
+
+    void Apply(WatchEvent event, const std::string& version) {
+      if (event.type == WatchEvent::Type::kBookmark) return;
+      const auto known = informer.store_.Find(KeyOf(event.object));
+      if (known && IsOlderVersion(version, known->resource_version)) return;
+      switch (event.type) {
+        case WatchEvent::Type::kBookmark:
+          break;
+        case WatchEvent::Type::kDeleted:
+          informer.Erase(KeyOf(event.object));
+          break;
+        case WatchEvent::Type::kAdded:
+        case WatchEvent::Type::kModified:
+          if (const Ptr read = informer.Read(std::move(event.object))) informer.Upsert(read);
+          break;
+      }
+    }
+
+    std::string Version() const override { return informer.store_.resource_version(scope); }
+
+    Informer& informer;
+    const std::string scope;  // the namespace; empty: all
+    std::vector<Ptr> listed;  // by a list under way
+    Reflector reflector;      // last: its thread uses all of the above
+  };
+
+  // Null if the reader throws: a broken invariant while one object is read must not stop the
+  // others.
+  Ptr Read(Object object) const {
+    Identity identity = IdentityOf(object);
+    try {
+      Value value = reader_(std::move(object));
+      return std::make_shared<const Cached<Value>>(std::move(identity), std::move(value));
+    } catch (const std::exception& error) {
+      LogError("an object cannot be read; it is passed over",
+               {{"kind", kind_.kind},
+                {"namespace", identity.key.namespace_name},
+                {"name", identity.key.name},
+                {"error", error.what()}});
+      return nullptr;
+    }
+  }
+
+  void Upsert(const Ptr& object) {
+    const Ptr before = store_.Put(object);
+    if (before && before->uid != object->uid) {
+      Tell(before.get(), nullptr);
+      Tell(nullptr, object.get());
+    } else if (!before || before->resource_version != object->resource_version) {
+      Tell(before.get(), object.get());
+    }
+  }
+
+  void Erase(const Key& key) {
+    if (const Ptr before = store_.Remove(key)) Tell(before.get(), nullptr);
+  }
+
+  void Tell(const Cached<Value>* before, const Cached<Value>* after) const {
+    if (on_change_) on_change_(before, after);
+  }
+
+  const Kind kind_;
+  const Reader reader_;
+  OnChange on_change_;
+  std::function<void()> on_sync_;
+  Store<Value> store_;
+  std::vector<std::unique_ptr<Feed>> feeds_;  // last: their threads use all of the above
+};
+
+// Keeps objects whole.
+inline Object WholeObject(Object object) {
+  return object;
+}
+
+}  // namespace lockstep::kube

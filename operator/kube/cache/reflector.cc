@@ -1,0 +1,159 @@
+#include "operator/kube/cache/reflector.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/kube/cache/store.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr int kMostTriesOfAPage = 10;  // then a list begins again
+
+}  // namespace
+
+Reflector::Reflector(Client& client, Kind kind, ReflectorOptions options, ReflectorSink& sink)
+    : client_(client),
+      kind_(std::move(kind)),
+      options_(std::move(options)),
+      sink_(sink),
+      limit_(options_.page_size) {}
+
+Reflector::~Reflector() {
+  Stop();
+}
+
+void Reflector::Start() {
+  thread_ = std::jthread([this](std::stop_token stop) { Run(std::move(stop)); });
+}
+
+void Reflector::RequestStop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  wake_.notify_all();
+  thread_.request_stop();
+}
+
+void Reflector::Stop() {
+  RequestStop();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Reflector::WaitForSync() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return synced_ || stopped_; });
+  return synced_;
+}
+
+absl::Status Reflector::last_error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+bool Reflector::IsCurrent(Duration limit) const {
+  return synced_ && std::chrono::steady_clock::now() - heard_.load() <= limit;
+}
+
+void Reflector::Run(std::stop_token stop) {
+  std::mt19937 random{std::random_device{}()};
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  int failures = 0;
+  while (!stop.stop_requested()) {
+    const bool listing = must_list_;
+    saw_event_ = false;
+    const absl::Status status = listing ? ListAll(stop) : WatchOnce(stop);
+    if (stop.stop_requested()) return;
+    if (status.ok()) failures = 0;
+    NoteEnd(status);
+    if (status.ok() && (listing || saw_event_)) continue;
+    // The server has forgotten our version: all is listed again.
+    if (absl::IsOutOfRange(status)) must_list_ = true;
+    if (!status.ok() && !absl::IsOutOfRange(status)) {
+      LogWarning("informer failed; it is tried again", {{"kind", kind_.kind},
+                                                        {"namespace", options_.namespace_name},
+                                                        {"call", listing ? "list" : "watch"},
+                                                        {"error", status.ToString()}});
+    }
+    if (!status.ok()) failures = saw_event_ ? 1 : failures + 1;
+    // A watch that ends without an event is normal, but must not become a busy loop.
+    const Duration delay = BackoffDelay(options_.backoff, failures, uniform(random));
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, stop, delay, [] { return false; });
+  }
+}
+
+void Reflector::NoteEnd(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  last_error_ = status;
+}
+
+absl::Status Reflector::ListAll(const std::stop_token& stop) {
+  if (!listing_) {
+    sink_.OnListBegin();
+    listing_ = Listing();
+  }
+  do {
+    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    absl::StatusOr<Page> page =
+        client_.List(kind_, {.namespace_name = options_.namespace_name,
+                             .label_selector = options_.label_selector,
+                             .limit = limit_,
+                             .continue_token = listing_->continue_token,
+                             .keep = options_.keep ? &*options_.keep : nullptr});
+    if (!page.ok()) {
+      NoteFailedPage(page.status());
+      return page.status();
+    }
+    listing_->failures = 0;
+    if (page->next_limit > 0) limit_ = std::min(page->next_limit, options_.page_size);
+    // Of the first page: see Client::List.
+    if (listing_->version.empty()) listing_->version = std::move(page->resource_version);
+    listing_->continue_token = std::move(page->continue_token);
+    sink_.OnPage(std::move(page->items));
+  } while (!listing_->continue_token.empty());
+  sink_.OnListEnd(listing_->version);
+  heard_ = std::chrono::steady_clock::now();
+  listing_.reset();
+  must_list_ = false;
+  if (synced_) return absl::OkStatus();
+  {
+    const std::lock_guard lock(mutex_);
+    synced_ = true;
+  }
+  wake_.notify_all();
+  sink_.OnSynced();
+  return absl::OkStatus();
+}
+
+void Reflector::NoteFailedPage(const absl::Status& status) {
+  // The server may not manage as many in time.
+  if (absl::IsDeadlineExceeded(status)) limit_ = std::max(1, limit_ / 2);
+  const bool may_pass = absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status) ||
+                        absl::IsResourceExhausted(status);
+  if (!may_pass || ++listing_->failures == kMostTriesOfAPage) listing_.reset();
+}
+
+absl::Status Reflector::WatchOnce(std::stop_token stop) {
+  const WatchOptions watch{.namespace_name = options_.namespace_name,
+                           .label_selector = options_.label_selector,
+                           .resource_version = sink_.Version(),
+                           .keep = options_.keep ? &*options_.keep : nullptr};
+  return client_.Watch(kind_, watch, std::move(stop),
+                       [this](WatchEvent event) { OnEvent(std::move(event)); });
+}
+
+void Reflector::OnEvent(WatchEvent event) {
+  heard_ = std::chrono::steady_clock::now();
+  const std::string version = ResourceVersion(event.object);
+  // Versions of one watch only grow; one that does not was seen before (etcd #15271).
+  if (!IsOlderVersion(sink_.Version(), version)) return;
+  saw_event_ = true;
+  sink_.OnEvent(std::move(event), version);
+}
+
+}  // namespace lockstep::kube

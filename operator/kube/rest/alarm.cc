@@ -1,0 +1,45 @@
+#include "operator/kube/rest/alarm.h"
+
+#include <utility>
+
+namespace lockstep::kube {
+
+Alarm::Alarm() : thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+Alarm::~Alarm() = default;
+
+Alarm::Id Alarm::Set(SteadyTime when, std::function<void()> ring) {
+  const std::lock_guard lock(mutex_);
+  const Id id{when, next_++};
+  pending_.emplace(id, std::move(ring));
+  if (pending_.begin()->first == id) earlier_.notify_one();
+  return id;
+}
+
+void Alarm::Cancel(const Id& id) {
+  const std::lock_guard lock(mutex_);
+  pending_.erase(id);  // the thread wakes at the old time and finds nothing: cheaper than a notify
+}
+
+void Alarm::Run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (pending_.empty()) {
+      earlier_.wait(lock, stop, [this] { return !pending_.empty(); });
+      continue;
+    }
+    const Id first = pending_.begin()->first;
+    if (first.first > std::chrono::steady_clock::now()) {
+      earlier_.wait_until(lock, stop, first.first,
+                          [&] { return !pending_.empty() && pending_.begin()->first < first; });
+      continue;
+    }
+    const auto ring = std::move(pending_.begin()->second);
+    pending_.erase(pending_.begin());
+    lock.unlock();
+    ring();
+    lock.lock();
+  }
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,39 @@
+// Calls functions at their time, on one thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+
+namespace lockstep::kube {
+
+// Thread-safe. What rings must be short. Times are of std::chrono::steady_clock.
+class Alarm {
+ public:
+  using Id = std::pair<SteadyTime, std::uint64_t>;
+
+  Alarm();
+  ~Alarm();  // what has not rung will not
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+  Id Set(SteadyTime when, std::function<void()> ring);
+  // Does not wait for a call that has begun.
+  void Cancel(const Id& id);
+
+ private:
+  void Run(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any earlier_;
+  std::map<Id, std::function<void()>> pending_;  // guarded by mutex_
+  std::uint64_t next_ = 0;                       // guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::kube

@@ -1,0 +1,107 @@
+#include "operator/kube/rest/api_errors.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "absl/strings/cord.h"
+#include "base/shorten.h"
+#include "operator/kube/rest/object_json.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr char kContinuation[] = "lockstep/continue";
+constexpr std::size_t kQuoted = 512;  // bytes of an answer that is no Status
+
+// True of `Pod "a" is invalid: …`, as apimachinery's NewInvalid has it. Admission gives the same
+// code and reason, but says first that `pods "a" is forbidden` or that `admission webhook "x"
+// denied the request`, whatever it quotes after that.
+bool IsOfValidation(std::string_view message) {
+  const std::size_t begin = message.find('"');
+  if (begin == std::string_view::npos) return false;
+  const std::size_t end = message.find('"', begin + 1);
+  return end != std::string_view::npos && message.substr(end + 1).starts_with(" is invalid");
+}
+
+absl::Status Make(const std::string& what, int http_status, const std::string& reason,
+                  const std::string& message) {
+  return {CodeOf(http_status, reason, message),
+          fmt::format("{}: {} ({}{}{})", what, message, http_status, reason.empty() ? "" : " ",
+                      reason)};
+}
+
+}  // namespace
+
+absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_view message) {
+  using enum absl::StatusCode;
+  switch (http_status) {
+    case 422:
+      return reason == "Invalid" && IsOfValidation(message) ? kInvalidArgument
+                                                            : kFailedPrecondition;
+    case 400:
+    case 406:
+    case 413:
+    case 415:
+      return kFailedPrecondition;
+    case 401:
+      return kUnauthenticated;
+    case 403:
+      return kPermissionDenied;
+    case 404:
+      return kNotFound;
+    case 405:
+    case 501:
+      return kUnimplemented;
+    case 409:
+      return reason == "AlreadyExists" ? kAlreadyExists : kAborted;
+    case 410:
+      return kOutOfRange;
+    case 429:
+      return kResourceExhausted;
+    case 504:
+      return kDeadlineExceeded;
+    default:
+      if (http_status >= 300 && http_status < 400) return kFailedPrecondition;
+      return http_status >= 500 ? kUnavailable : kUnknown;
+  }
+}
+
+bool ExceedsQuota(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) &&
+         status.message().find("exceeded quota: ") != absl::string_view::npos;
+}
+
+absl::Status ErrorOf(const std::string& what, const Object& status) {
+  const Object& code = Member(status, "code");
+  const int http_status = code.is_number_integer() ? code.get<int>() : 500;
+  std::string message = TextMember(status, "message");
+  if (message.empty()) message = "the server gave no reason";
+  return Make(what, http_status, TextMember(status, "reason"), message);
+}
+
+absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
+  if (const auto status = ParseObject(response.body);
+      status.ok() && TextMember(*status, "kind") == "Status") {
+    absl::Status error =
+        Make(what, response.status, TextMember(*status, "reason"), TextMember(*status, "message"));
+    const std::string token = TextMember(Member(*status, "metadata"), "continue");
+    if (!token.empty()) error.SetPayload(kContinuation, absl::Cord(token));
+    return error;
+  }
+  if (response.status >= 300 && response.status < 400) {
+    return Make(what, response.status, "", "the server redirects, which is not followed");
+  }
+  const std::string answer =
+      response.body.empty() ? "an empty answer" : Shortened(response.body, kQuoted);
+  return Make(what, response.status, "", answer);
+}
+
+std::optional<std::string> ContinuationOf(const absl::Status& error) {
+  if (!absl::IsOutOfRange(error)) return std::nullopt;
+  const auto token = error.GetPayload(kContinuation);
+  if (!token) return std::nullopt;
+  return std::string(*token);
+}
+
+}  // namespace lockstep::kube

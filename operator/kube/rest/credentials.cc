@@ -1,0 +1,100 @@
+#include "operator/kube/rest/credentials.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/kube/rest/read_file.h"
+
+namespace lockstep::kube {
+namespace {
+
+// A kubelet renews tokens long before they expire; Kubernetes asks clients to look once a minute.
+constexpr Duration kTokenAge = std::chrono::minutes(1);
+// A credential about to expire would be refused on its way.
+constexpr Duration kExpirySlack = std::chrono::seconds(10);
+
+absl::StatusOr<std::string> TextOrFile(const std::string& text, const std::string& file,
+                                       const char* what) {
+  if (!text.empty() || file.empty()) return text;
+  return ReadFile(file, what);
+}
+
+}  // namespace
+
+Credentials::Credentials(RestConfig config, const Clock& clock)
+    : config_(std::move(config)), clock_(clock) {}
+
+absl::StatusOr<std::string> Credentials::BearerToken() {
+  if (!config_.token_file.empty()) {
+    const std::lock_guard lock(mutex_);
+    return TokenOfFileLocked();
+  }
+  if (config_.exec && config_.token.empty()) {
+    const std::lock_guard lock(mutex_);
+    LOCKSTEP_ASSIGN_OR_RETURN(ExecCredential credential, ExecLocked());
+    return std::move(credential.token);
+  }
+  return config_.token;
+}
+
+absl::StatusOr<TlsMaterial> Credentials::Tls() {
+  TlsMaterial tls;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      tls.ca, TextOrFile(config_.ca_pem, config_.ca_file, "the cluster's certificate authority"));
+  const bool has_ca = !config_.ca_pem.empty() || !config_.ca_file.empty();
+  if (has_ca && tls.ca.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the cluster's certificate authority{}: found nothing, expected certificates in PEM",
+        config_.ca_file.empty() ? "" : ", " + config_.ca_file));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      tls.certificate, TextOrFile(config_.client_certificate_pem, config_.client_certificate_file,
+                                  "the client certificate"));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      tls.key, TextOrFile(config_.client_key_pem, config_.client_key_file, "the client key"));
+  if (config_.exec && tls.certificate.empty()) {
+    const std::lock_guard lock(mutex_);
+    LOCKSTEP_ASSIGN_OR_RETURN(ExecCredential credential, ExecLocked());
+    tls.certificate = std::move(credential.client_certificate_pem);
+    tls.key = std::move(credential.client_key_pem);
+  }
+  return tls;
+}
+
+bool Credentials::Renew(const std::string& token) {
+  const std::lock_guard lock(mutex_);
+  if (!config_.token_file.empty()) {
+    if (file_token_ == token) file_read_.reset();
+    return true;
+  }
+  if (!config_.exec || !config_.token.empty()) return false;
+  if (exec_ && exec_->token == token) exec_.reset();
+  return true;
+}
+
+absl::StatusOr<std::string> Credentials::TokenOfFileLocked() {
+  const SteadyTime now = clock_.SteadyNow();
+  if (file_read_ && now - *file_read_ < kTokenAge) return file_token_;
+  absl::StatusOr<std::string> text = ReadFile(config_.token_file, "the token");
+  if (!text.ok() && file_token_.empty()) return text.status();
+  if (text.ok()) {
+    while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
+    file_token_ = *std::move(text);
+  } else {
+    LogWarning("the token file cannot be read; the last token is kept",
+               {{"error", text.status().ToString()}});
+  }
+  file_read_ = now;
+  return file_token_;
+}
+
+absl::StatusOr<ExecCredential> Credentials::ExecLocked() {
+  if (exec_ && (!exec_->expires || clock_.Now() + kExpirySlack < *exec_->expires)) return *exec_;
+  LOCKSTEP_ASSIGN_OR_RETURN(exec_, RunExecPlugin(config_));
+  return *exec_;
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,367 @@
+#ifndef _TURN_OFF_PLATFORM_STRING
+#define _TURN_OFF_PLATFORM_STRING  // see handover_buffer.h
+#endif
+
+#include "operator/kube/rest/http_transport.h"
+
+#include <arpa/inet.h>
+#include <cpprest/containerstream.h>
+#include <cpprest/http_client.h>
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <openssl/crypto.h>
+#include <openssl/ssl.h>
+#include <pplx/threadpool.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
+#include <charconv>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "operator/kube/rest/alarm.h"
+#include "operator/kube/rest/handover_buffer.h"
+
+// cpprestsdk calls this for each new connection, and it reads and parses a hundred certificates
+// that are thrown away when an authority is pinned: 15 ms and a megabyte each time. This definition
+// comes before libssl's; LoadTls loads the system's roots where they are wanted.
+extern "C" int SSL_CTX_set_default_verify_paths(SSL_CTX* /*context*/) {
+  return 1;
+}
+
+namespace lockstep::kube {
+namespace {
+
+namespace http = web::http;
+namespace ssl = boost::asio::ssl;
+using http::client::http_client;
+using http::client::http_client_config;
+using ByteBuffer = concurrency::streams::container_buffer<std::vector<std::uint8_t>>;
+
+// The library's own work is little: a second thread costs a fifth more time, which goes into
+// handing work over. What may wait here, a credential plugin for a new connection, all requests
+// wait for.
+constexpr std::size_t kPoolThreads = 1;
+// A peer that answers no probe is given up after 30 + 3 * 10 seconds, unsent data after 60.
+constexpr int kProbeIdleSeconds = 30, kProbeSeconds = 10, kProbes = 3;
+constexpr int kUnackedMilliseconds = 60'000;
+// The library has no "for ever".
+constexpr Duration kVeryLong = std::chrono::hours(24 * 7);
+
+void SizeThreadPoolOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // The pool's threads run until the library is unloaded. OpenSSL's clean-up at exit would come
+    // before, and take from them what they use, and leak what each of them holds of it.
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+    try {
+      crossplat::threadpool::initialize_with_threads(kPoolThreads);
+    } catch (const std::runtime_error& error) {  // somebody made it already: that serves as well
+      LogInfo("the HTTP library's threads are not ours to number", {{"error", error.what()}});
+    }
+  });
+}
+
+// AF_INET or AF_INET6 of a literal address, AF_UNSPEC of a name.
+int AddressFamily(const std::string& host) {
+  in6_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return AF_INET;
+  if (inet_pton(AF_INET6, host.c_str(), &address) == 1) return AF_INET6;
+  return AF_UNSPEC;
+}
+
+void SetProbes(int socket) {
+  const auto set = [socket](int level, int option, int value) {
+    setsockopt(socket, level, option, &value, sizeof value);  // best effort
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kProbeIdleSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnackedMilliseconds);
+}
+
+// Called before each request, on sockets of new connections that are yet to be opened.
+template <typename Socket>
+void OpenWithProbes(Socket& socket) {
+  if (socket.is_open()) return;
+  boost::system::error_code error;
+  socket.open(boost::asio::ip::tcp::v4(), error);
+  if (!error) SetProbes(socket.native_handle());
+}
+
+// Throws what the transport then reports as the reason why there is no connection.
+void LoadTls(ssl::context& context, const HttpTransportOptions& options) {
+  SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
+  if (!options.tls) return;
+  const absl::StatusOr<TlsMaterial> tls = options.tls();
+  if (!tls.ok()) throw std::runtime_error(std::string(tls.status().message()));
+  const auto buffer = [](const std::string& text) { return boost::asio::buffer(text); };
+  const char* what = "certificate authority";
+  try {
+    if (tls->ca.empty()) {
+      X509_STORE_set_default_paths(SSL_CTX_get_cert_store(context.native_handle()));
+    } else {
+      // A new store, whatever the library has put into the old one.
+      SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());
+      context.add_certificate_authority(buffer(tls->ca));
+    }
+    what = "client certificate";
+    if (!tls->certificate.empty()) context.use_certificate_chain(buffer(tls->certificate));
+    what = "client key";
+    if (!tls->key.empty()) context.use_private_key(buffer(tls->key), ssl::context::pem);
+  } catch (const boost::system::system_error& error) {
+    throw std::runtime_error(fmt::format("the {} cannot be used: {}", what, error.what()));
+  }
+}
+
+http_client_config ConfigOf(const HttpTransportOptions& options, const std::string& host,
+                            Duration silence) {
+  const int family = AddressFamily(host);
+  http_client_config config;
+  config.set_timeout(std::chrono::ceil<std::chrono::milliseconds>(silence));
+  config.set_max_redirects(0);  // a redirect would carry our credentials to anybody
+  config.set_validate_certificates(!options.insecure_skip_tls_verify);
+  // An address is no server name (RFC 6066).
+  config.set_tlsext_sni_enabled(family == AF_UNSPEC || !options.tls_server_name.empty());
+  config.set_ssl_context_callback([options](ssl::context& context) { LoadTls(context, options); });
+  if (family == AF_INET) {  // of a name the family is not known before it is resolved
+    using Tcp = boost::asio::ip::tcp::socket;
+    if (options.server.starts_with("https")) {
+      config.set_nativehandle_options([](http::client::native_handle handle) {
+        OpenWithProbes(static_cast<ssl::stream<Tcp&>*>(handle)->next_layer());
+      });
+    } else {
+      config.set_nativehandle_options(
+          [](http::client::native_handle handle) { OpenWithProbes(*static_cast<Tcp*>(handle)); });
+    }
+  }
+  return config;
+}
+
+std::optional<std::chrono::seconds> RetryAfterOf(const http::http_response& response) {
+  const auto header = response.headers().find("Retry-After");
+  if (header == response.headers().end()) return std::nullopt;
+  int seconds = 0;
+  const std::string& text = header->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  // The other form is a date; no API server sends it.
+  if (error != std::errc() || end != text.data() + text.size() || seconds < 0) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
+
+std::string TextOf(const ByteBuffer& buffer) {
+  const std::vector<std::uint8_t>& bytes = buffer.collection();
+  return {bytes.begin(), bytes.end()};
+}
+
+// Set once; shared by who sets it and who waits.
+class Flag {
+ public:
+  void Set() {
+    {
+      const std::lock_guard lock(mutex_);
+      set_ = true;
+    }
+    changed_.notify_one();
+  }
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+// What the task ends with. The library's own wait is woken by one who still holds the lock that it
+// needs, which costs both threads a switch more, for each request and event.
+template <typename T>
+T Await(const pplx::task<T>& task) {
+  if (!task.is_done()) {
+    const auto done = std::make_shared<Flag>();
+    task.then([done](const pplx::task<T>& /*ended*/) { done->Set(); });
+    done->Wait();
+  }
+  return task.get();
+}
+
+// Why a request was cancelled, if it was.
+struct Fate {
+  std::atomic<bool> late{false}, stopped{false}, too_long{false};
+  pplx::cancellation_token_source cancel;
+};
+
+struct CancelAtExit {
+  std::shared_ptr<Fate> fate;
+  ~CancelAtExit() { fate->cancel.cancel(); }
+};
+
+struct AbandonAtExit {
+  std::shared_ptr<HandoverBuffer> body;
+  ~AbandonAtExit() { body->Abandon(); }
+};
+
+class CpprestTransport final : public HttpTransport {
+ public:
+  CpprestTransport(HttpTransportOptions options, const web::uri& server)
+      : options_(std::move(options)),
+        // Requests have deadlines of their own; the library's limit on silence is the last resort.
+        client_(server, ConfigOf(options_, server.host(), std::chrono::minutes(10))),
+        streams_(server, ConfigOf(options_, server.host(), options_.stream_silence)),
+        quiet_streams_(server, ConfigOf(options_, server.host(), kVeryLong)) {}
+
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) override {
+    const auto fate = std::make_shared<Fate>();
+    const Alarm::Id deadline = SetDeadline(fate, timeout);
+    auto response = Guarded(*fate, timeout, [&] {
+      http::http_request message = MessageOf(request);
+      // Cancelling closes the connection too: whoever has it next must not read the rest.
+      message.set_progress_handler(
+          [fate, most = request.most_bytes](http::message_direction::direction direction,
+                                            utility::size64_t bytes) {
+            if (direction != http::message_direction::download || bytes <= most) return;
+            fate->too_long = true;
+            fate->cancel.cancel();
+          });
+      const ByteBuffer body;
+      message.set_response_stream(body.create_ostream());
+      const http::http_response answer =
+          Await(client_.request(message, fate->cancel.get_token())
+                    .then([](const http::http_response& begun) { return begun.content_ready(); }));
+      return absl::StatusOr<HttpResponse>(
+          HttpResponse{answer.status_code(), RetryAfterOf(answer), TextOf(body), fate->too_long});
+    });
+    deadlines_.Cancel(deadline);
+    return response;
+  }
+
+  absl::StatusOr<HttpResponse> Stream(
+      const HttpRequest& request, Duration timeout, std::stop_token stop,
+      const std::function<absl::Status(std::string_view)>& on_bytes) override {
+    const auto fate = std::make_shared<Fate>();
+    const CancelAtExit ends_with_this_call{fate};  // however: the library would read on
+    const std::stop_callback on_stop(stop, [fate] {
+      fate->stopped = true;
+      fate->cancel.cancel();
+    });
+    const Alarm::Id deadline = SetDeadline(fate, timeout);
+    auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
+      http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
+      const auto body = std::make_shared<HandoverBuffer>();
+      const AbandonAtExit ends_with_this_answer{body};
+      http::http_request message = MessageOf(request);
+      message.set_response_stream(concurrency::streams::basic_ostream<std::uint8_t>(
+          concurrency::streams::streambuf<std::uint8_t>(body)));
+      const http::http_response answer = Await(client.request(message, fate->cancel.get_token()));
+      HttpResponse result{answer.status_code(), RetryAfterOf(answer), "", false};
+      const bool is_stream = result.status == http::status_codes::OK;
+      if (is_stream) deadlines_.Cancel(deadline);
+      const pplx::task<http::http_response> whole = answer.content_ready();
+      whole.then([body](const pplx::task<http::http_response>& /*ended*/) { body->End(); });
+      for (std::string_view piece = body->Next(); !piece.empty(); piece = body->Next()) {
+        if (!is_stream) {
+          result.body += piece;
+        } else if (absl::Status status = on_bytes(piece); !status.ok()) {
+          return status;
+        }
+      }
+      Await(whole);  // throws if the connection broke
+      return result;
+    });
+    deadlines_.Cancel(deadline);
+    return response;
+  }
+
+ private:
+  Alarm::Id SetDeadline(const std::shared_ptr<Fate>& fate, Duration timeout) {
+    return deadlines_.Set(std::chrono::steady_clock::now() + timeout, [fate] {
+      fate->late = true;
+      fate->cancel.cancel();
+    });
+  }
+
+  http::http_request MessageOf(const HttpRequest& request) const {
+    http::http_request message(request.method);
+    message.set_request_uri(web::uri(request.target));
+    http::http_headers& headers = message.headers();
+    headers.add("Accept", request.accept);
+    headers.add("User-Agent", options_.user_agent);
+    // The library verifies the certificate for the Host that is asked for.
+    if (!options_.tls_server_name.empty()) headers.add("Host", options_.tls_server_name);
+    if (!request.bearer_token.empty())
+      headers.add("Authorization", "Bearer " + request.bearer_token);
+    if (!request.body.empty()) {
+      headers.set_content_type("application/json");
+      // As bytes: a string the library would read through a pointer to another type.
+      message.set_body(std::vector<unsigned char>(request.body.begin(), request.body.end()));
+    }
+    return message;
+  }
+
+  // The library's exceptions end here.
+  template <typename Call>
+  static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout, Call call) {
+    std::string reason;
+    try {
+      return call();
+    } catch (const http::http_exception& error) {
+      reason = error.what();
+      if (error.error_code() == std::errc::timed_out && !fate.late && !fate.stopped) {
+        return absl::UnavailableError(fmt::format("nothing came for too long: {}", reason));
+      }
+    } catch (const web::uri_exception& error) {
+      return absl::InvalidArgumentError(error.what());
+    } catch (const std::runtime_error& error) {
+      reason = error.what();
+    } catch (const pplx::task_canceled& error) {
+      reason = error.what();
+    }
+    if (fate.too_long) return HttpResponse{.too_long = true};
+    if (fate.stopped) return absl::CancelledError("stopped");
+    if (fate.late) {
+      return absl::DeadlineExceededError(
+          fmt::format("no answer within {:.3g} s", std::chrono::duration<double>(timeout).count()));
+    }
+    return absl::UnavailableError(reason);
+  }
+
+  const HttpTransportOptions options_;
+  Alarm deadlines_;
+  http_client client_, streams_, quiet_streams_;
+};
+
+absl::StatusOr<web::uri> ServerUri(const std::string& server) {
+  const auto refuse = [&server](const char* why) {
+    return absl::InvalidArgumentError(
+        fmt::format("server \"{}\": {}; expected https://host:port", server, why));
+  };
+  if (!web::uri::validate(server)) return refuse("it is no URL");
+  web::uri uri(server);
+  if (uri.scheme() != "https" && uri.scheme() != "http") return refuse("its scheme is unknown");
+  if (uri.host().empty()) return refuse("it names no host");
+  // cpprestsdk hands the brackets to the resolver, which knows no such host.
+  if (uri.host().starts_with("[")) return refuse("an IPv6 address cannot be used, only a name");
+  if (!uri.query().empty() || !uri.fragment().empty()) return refuse("it has a query");
+  return uri;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpTransport>> MakeHttpTransport(HttpTransportOptions options) {
+  absl::StatusOr<web::uri> server = ServerUri(options.server);
+  if (!server.ok()) return server.status();
+  SizeThreadPoolOnce();
+  return std::make_unique<CpprestTransport>(std::move(options), *server);
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,53 @@
+#include "operator/kube/rest/request_limiter.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace lockstep::kube {
+namespace {
+
+Duration IntervalOf(double rate) {
+  if (rate <= 0) return Duration::zero();
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1.0 / rate));
+}
+
+}  // namespace
+
+TokenBucket::TokenBucket(double rate, int burst)
+    : interval_(IntervalOf(rate)), saved_(interval_ * (std::max(burst, 1) - 1)) {}
+
+SteadyTime TokenBucket::Take(SteadyTime now, Duration apart) {
+  if (interval_ == Duration::zero()) return now;
+  const SteadyTime turn = std::max(next_, now - saved_);
+  next_ = turn + std::max(interval_, apart);
+  return std::max(turn, now);
+}
+
+RequestLimiter::RequestLimiter(double qps, int burst, int at_once)
+    : bucket_(qps, burst), free_(std::max(at_once, 1)) {}
+
+void RequestLimiter::WaitForTurn() {
+  SteadyTime turn;
+  const SteadyTime now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    turn = bucket_.Take(now);
+  }
+  if (turn > now) std::this_thread::sleep_until(turn);
+}
+
+RequestLimiter::Slot::Slot(RequestLimiter& limiter) : limiter_(limiter) {
+  std::unique_lock lock(limiter_.mutex_);
+  limiter_.freed_.wait(lock, [this] { return limiter_.free_ > 0; });
+  --limiter_.free_;
+}
+
+RequestLimiter::Slot::~Slot() {
+  {
+    const std::lock_guard lock(limiter_.mutex_);
+    ++limiter_.free_;
+  }
+  limiter_.freed_.notify_one();
+}
+
+}  // namespace lockstep::kube

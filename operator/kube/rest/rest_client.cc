@@ -1,0 +1,384 @@
+#include "operator/kube/rest/rest_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/status.h"
+#include "operator/kube/rest/api_errors.h"
+#include "operator/kube/rest/credentials.h"
+#include "operator/kube/rest/http_transport.h"
+#include "operator/kube/rest/object_json.h"
+#include "operator/kube/rest/request_limiter.h"
+#include "operator/kube/rest/resource_path.h"
+#include "operator/kube/rest/watch_decoder.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr int kMostRetries = 10;  // of one call, when the server asks for them
+
+// Of one object the server sends its metadata alone, where it knows how to: a pod's spec may have
+// 1.5 MB, and many may be created at a time.
+constexpr char kAcceptMetadata[] =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json;q=0.9";
+
+// Between two tries of a watch, whatever the server asks for: its silence would pass for health.
+constexpr Duration kLongestPause = std::chrono::minutes(1);
+
+SteadyTime Now() {
+  return std::chrono::steady_clock::now();
+}
+
+// The server ends a watch within `limit`; not all of a client's watches at the same time.
+int WatchSeconds(Duration limit) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const double share = std::uniform_real_distribution<double>(0.8, 1.0)(random);
+  const double seconds = std::chrono::duration<double>(limit).count() * share;
+  return std::max(1, static_cast<int>(seconds));
+}
+
+absl::Status Annotate(const std::string& what, const absl::Status& status) {
+  return {status.code(), fmt::format("{}: {}", what, std::string(status.message()))};
+}
+
+// The server may have done what it did not answer.
+bool BrokeOff(const absl::StatusOr<HttpResponse>& response) {
+  return absl::IsUnavailable(response.status());
+}
+
+bool AsksToComeBack(const HttpResponse& response) {
+  return (response.status == 429 || response.status >= 500) && response.retry_after.has_value();
+}
+
+void WaitOrStop(Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, duration, [] { return false; });
+}
+
+class ApiServerClient final : public RestClient {
+ public:
+  ApiServerClient(RestConfig config, const RestClientOptions& options)
+      : options_(options),
+        credentials_(std::move(config), clock_),
+        limiter_(options.qps, options.burst, options.max_in_flight),
+        metadata_reads_(0, 0, options.max_metadata_reads) {}
+
+  absl::Status Connect(const RestConfig& config) {
+    HttpTransportOptions transport;
+    transport.server = config.server;
+    transport.tls_server_name = config.tls_server_name;
+    transport.insecure_skip_tls_verify = config.insecure_skip_tls_verify;
+    transport.user_agent = options_.user_agent;
+    if (config.server.starts_with("https")) transport.tls = [this] { return credentials_.Tls(); };
+    // The server ends the stream by then; a sixteenth more for its way here.
+    transport.stream_silence = options_.watch_timeout + options_.watch_timeout / 16;
+    LOCKSTEP_ASSIGN_OR_RETURN(transport_, MakeHttpTransport(std::move(transport)));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
+    return CallForObject(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
+  }
+  absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) override {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
+    const RequestLimiter::Slot slot(metadata_reads_);  // until it has been parsed
+    return CallForMetadata(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
+  }
+
+  absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) override;
+  absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
+                     const std::function<void(WatchEvent)>& on_event) override;
+
+  absl::StatusOr<Object> Create(const Kind& kind, const Object& object) override {
+    const std::string what = Describe("create", kind, KeyOf(object));
+    if (kind.namespaced && Namespace(object).empty()) {
+      return absl::InvalidArgumentError(what + ": metadata.namespace is empty");
+    }
+    return CallForMetadata(what, {"POST", CollectionPath(kind, Namespace(object)), object.dump()});
+  }
+
+  absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override {
+    return Put("update", kind, object, "");
+  }
+  absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) override {
+    return Put("update status of", kind, object, "/status");
+  }
+
+  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override {
+    return DeleteWith(DeleteOptions(uid), kind, key);
+  }
+  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override {
+    Object options = DeleteOptions(uid);
+    options["gracePeriodSeconds"] = 0;
+    return DeleteWith(options, kind, key);
+  }
+
+  absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options, std::stop_token stop,
+                          const std::function<void(const std::string& text)>& on_text) override;
+
+ private:
+  static Object DeleteOptions(const std::string& uid) {
+    Object options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
+    // Owner references collect in the background: jobs of batch/v1 would keep their pods otherwise.
+    options["propagationPolicy"] = "Background";
+    if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
+    return options;
+  }
+  absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
+    HttpRequest request{"DELETE", ObjectPath(kind, key), options.dump()};
+    request.accept = kAcceptMetadata;
+    return Call(Describe("delete", kind, key), std::move(request)).status();
+  }
+
+  absl::StatusOr<Object> Put(const char* verb, const Kind& kind, const Object& object,
+                             const char* subresource) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, KeyOf(object)));
+    const std::string what = Describe(verb, kind, KeyOf(object));
+    if (ResourceVersion(object).empty()) {  // the server would overwrite what it has
+      return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
+    }
+    return CallForMetadata(what,
+                           {"PUT", ObjectPath(kind, KeyOf(object)) + subresource, object.dump()});
+  }
+
+  absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
+                                       std::string_view under = "",
+                                       const FieldTree* keep = nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
+    if (answer.too_long) return absl::InternalError(what + ": the answer is too long to be read");
+    absl::StatusOr<Object> object = ParseObject(answer.body, under, keep);
+    if (!object.ok()) return absl::InternalError(Annotate(what, object.status()).message());
+    return object;
+  }
+
+  absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request) {
+    static const FieldTree kMetadata = {"metadata"};  // of a server that sends all of it
+    request.accept = kAcceptMetadata;
+    return CallForObject(what, std::move(request), "", &kMetadata);
+  }
+
+  // A success, or one that is too long to be read; waits and tries again where the server asks for
+  // it.
+  absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
+  struct ListAnswer {
+    Object list;
+    std::size_t bytes = 0;
+  };
+  // Nothing if the page is too long to be read.
+  absl::StatusOr<std::optional<ListAnswer>> ReadPage(const std::string& what, const Kind& kind,
+                                                     const ListOptions& options);
+  // Of as many objects as can be read; `options` says which those were.
+  absl::StatusOr<ListAnswer> ReadPageThatFits(const std::string& what, const Kind& kind,
+                                              ListOptions& options);
+  absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline);
+  // Ok at the end of a 200's body.
+  absl::Status StreamTo(const std::string& what, HttpRequest request, const std::stop_token& stop,
+                        const std::function<absl::Status(std::string_view)>& on_bytes);
+
+  const SystemClock clock_;
+  const RestClientOptions options_;
+  Credentials credentials_;
+  RequestLimiter limiter_, metadata_reads_;
+  std::unique_ptr<HttpTransport> transport_;  // its callbacks use the credentials
+};
+
+absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
+  const RequestLimiter::Slot slot(limiter_);
+  return transport_->Send(request, deadline - Now());
+}
+
+absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
+  limiter_.WaitForTurn();
+  const SteadyTime deadline = Now() + options_.request_deadline;
+  bool renewed = false, repeated = false;
+  for (int retries = 0;;) {
+    absl::StatusOr<HttpResponse> response = SendOnce(request, deadline);
+    if (BrokeOff(response) && request.method == "GET" && !repeated && Now() < deadline) {
+      repeated = true;
+      continue;
+    }
+    if (!response.ok()) return Annotate(what, response.status());
+    if (response->too_long) return response;
+    if (response->status >= 200 && response->status < 300) return response;
+    if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
+      renewed = true;
+      continue;
+    }
+    if (!AsksToComeBack(*response) || ++retries > kMostRetries ||
+        Now() + *response->retry_after >= deadline) {
+      return ErrorOf(what, *response);
+    }
+    std::this_thread::sleep_for(*response->retry_after);
+  }
+}
+
+absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::ReadPage(
+    const std::string& what, const Kind& kind, const ListOptions& options) {
+  const std::string query =
+      Query({{"limit", options.limit > 0 ? std::to_string(options.limit) : ""},
+             {"continue", options.continue_token},
+             {"labelSelector", options.label_selector}});
+  HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
+  // One object is read in any case.
+  if (options.limit > 1) request.most_bytes = options_.longest_page;
+  LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
+  if (answer.too_long) return std::nullopt;
+  absl::StatusOr<Object> list = ParseObject(answer.body, "items", options.keep);
+  if (!list.ok()) return absl::InternalError(Annotate(what, list.status()).message());
+  return ListAnswer{*std::move(list), answer.body.size()};
+}
+
+absl::StatusOr<ApiServerClient::ListAnswer> ApiServerClient::ReadPageThatFits(
+    const std::string& what, const Kind& kind, ListOptions& options) {
+  bool expired = false;
+  while (true) {
+    absl::StatusOr<std::optional<ListAnswer>> answer = ReadPage(what, kind, options);
+    if (const auto rest = ContinuationOf(answer.status()); rest && !expired) {
+      options.continue_token = *rest;
+      expired = true;
+      continue;
+    }
+    if (!answer.ok()) return answer.status();
+    if (*answer) return **std::move(answer);
+    if (options.limit <= 1) {
+      return absl::InternalError(what + ": the answer is too long to be read");
+    }
+    options.limit /= 2;
+  }
+}
+
+absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& options) {
+  const std::string what = Describe("list", kind, {options.namespace_name, ""});
+  ListOptions asked = options;
+  LOCKSTEP_ASSIGN_OR_RETURN(ListAnswer answer, ReadPageThatFits(what, kind, asked));
+  Object& list = answer.list;
+  const Object& metadata = Member(list, "metadata");
+  if (!metadata.is_object()) return absl::InternalError(what + ": the answer is no list");
+  Page page;
+  page.resource_version = ResourceVersion(list);
+  page.continue_token = TextMember(metadata, "continue");
+  // Twice as many such objects are half of what fits, so that where all are equally large no page
+  // is asked for in vain.
+  const bool has_room = asked.limit == options.limit && answer.bytes <= options_.longest_page / 4;
+  page.next_limit = has_room ? 2 * asked.limit : asked.limit;
+  if (!Member(list, "items").is_array()) return page;  // null: none
+  Object& items = list["items"];
+  page.items.reserve(items.size());
+  for (Object& item : items) {
+    if (!item.is_object()) return absl::InternalError(what + ": an entry of the list is no object");
+    item["apiVersion"] = kind.ApiVersion();  // which lists leave out
+    item["kind"] = kind.kind;
+    page.items.push_back(std::move(item));
+  }
+  return page;
+}
+
+absl::Status ApiServerClient::StreamTo(
+    const std::string& what, HttpRequest request, const std::stop_token& stop,
+    const std::function<absl::Status(std::string_view)>& on_bytes) {
+  for (bool renewed = false;;) {
+    LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
+    absl::Status refused;  // by on_bytes, whose words need no addition
+    const auto response =
+        transport_->Stream(request, options_.request_deadline, stop,
+                           [&](std::string_view bytes) { return refused = on_bytes(bytes); });
+    if (stop.stop_requested()) return absl::OkStatus();
+    if (!refused.ok()) return refused;
+    if (!response.ok()) return Annotate(what, response.status());
+    if (response->status == 200) return absl::OkStatus();
+    if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
+      renewed = true;
+      continue;
+    }
+    if (AsksToComeBack(*response)) {
+      WaitOrStop(std::min<Duration>(*response->retry_after, kLongestPause), stop);
+    }
+    if (stop.stop_requested()) return absl::OkStatus();
+    return ErrorOf(what, *response);
+  }
+}
+
+absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& options,
+                                    std::stop_token stop,
+                                    const std::function<void(WatchEvent)>& on_event) {
+  const std::string what = Describe("watch", kind, {options.namespace_name, ""});
+  const std::string query =
+      Query({{"watch", "1"},
+             {"allowWatchBookmarks", "true"},
+             {"labelSelector", options.label_selector},
+             {"resourceVersion", options.resource_version},
+             {"timeoutSeconds", std::to_string(WatchSeconds(options_.watch_timeout))}});
+  WatchDecoder decoder(what, options_.longest_event, options.keep);
+  const std::function<void(WatchEvent)> unless_stopped = [&](WatchEvent event) {
+    if (!stop.stop_requested()) on_event(std::move(event));
+  };
+  LOCKSTEP_RETURN_IF_ERROR(
+      StreamTo(what, {"GET", CollectionPath(kind, options.namespace_name) + query}, stop,
+               [&](std::string_view bytes) { return decoder.Feed(bytes, unless_stopped); }));
+  return stop.stop_requested() ? absl::OkStatus() : decoder.Finish();
+}
+
+absl::Status ApiServerClient::ReadPodLog(
+    const Key& pod, const PodLogOptions& options, std::stop_token stop,
+    const std::function<void(const std::string& text)>& on_text) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckKey(kPodKind, pod));
+  const std::string query =
+      Query({{"container", options.container},
+             {"follow", options.follow ? "true" : ""},
+             {"previous", options.previous ? "true" : ""},
+             {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""}});
+  HttpRequest request{"GET", ObjectPath(kPodKind, pod) + "/log" + query};
+  request.may_be_silent = true;  // whoever reads it may take his time
+  return StreamTo(Describe("read the log of", kPodKind, pod), std::move(request), stop,
+                  [&](std::string_view bytes) {
+                    on_text(std::string(bytes));
+                    return absl::OkStatus();
+                  });
+}
+
+absl::Status CheckConfig(const RestConfig& config) {
+  const bool has_certificate =
+      !config.client_certificate_pem.empty() || !config.client_certificate_file.empty();
+  const bool has_key = !config.client_key_pem.empty() || !config.client_key_file.empty();
+  const bool has_ca = !config.ca_pem.empty() || !config.ca_file.empty();
+  if (has_certificate != has_key) {
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: there is a client {} without a client {}", config.server,
+                    has_key ? "key" : "certificate", has_key ? "certificate" : "key"));
+  }
+  if (has_ca && config.insecure_skip_tls_verify) {
+    return absl::InvalidArgumentError(fmt::format(
+        "server {}: a certificate authority and insecure-skip-tls-verify exclude each other",
+        config.server));
+  }
+  const bool has_secret =
+      has_key || !config.token.empty() || !config.token_file.empty() || config.exec.has_value();
+  if (has_secret && !config.server.starts_with("https://")) {
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: credentials are sent over https only", config.server));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(const RestConfig& config,
+                                                           const RestClientOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckConfig(config));
+  auto client = std::make_unique<ApiServerClient>(config, options);
+  LOCKSTEP_RETURN_IF_ERROR(client->Connect(config));
+  return client;
+}
+
+}  // namespace lockstep::kube

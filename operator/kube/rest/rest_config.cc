@@ -1,0 +1,106 @@
+#include "operator/kube/rest/rest_config.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "base/status.h"
+#include "operator/kube/rest/kubeconfig.h"
+#include "operator/kube/rest/read_file.h"
+
+namespace lockstep::kube {
+namespace {
+
+std::string Env(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  return std::filesystem::absolute(path).parent_path();
+}
+
+// The entries of a list as in PATH.
+std::vector<std::string> SplitPaths(const std::string& list) {
+  std::vector<std::string> paths;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    if (end > begin) paths.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return paths;
+}
+
+// As kubectl does it: files that do not exist are passed over, but one must be there.
+absl::StatusOr<Kubeconfig> ReadMerged(const std::vector<std::string>& paths) {
+  Kubeconfig merged;
+  bool found = false;
+  for (const std::string& path : paths) {
+    const auto text = ReadFile(path, "the kubeconfig");
+    if (absl::IsNotFound(text.status())) continue;
+    if (!text.ok()) return text.status();
+    LOCKSTEP_ASSIGN_OR_RETURN(Kubeconfig file, ReadKubeconfig(*text, path, DirectoryOf(path)));
+    MergeKubeconfig(merged, std::move(file));
+    found = true;
+  }
+  if (!found) {
+    return absl::NotFoundError(
+        fmt::format("$KUBECONFIG: found no file of {}", fmt::join(paths, ", ")));
+  }
+  return merged;
+}
+
+// An IPv6 address cannot be used as it is (http_transport.cc); the name is in every API server's
+// certificate.
+std::string HostOf(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "kubernetes.default.svc";
+}
+
+}  // namespace
+
+absl::StatusOr<RestConfig> InClusterConfig(const std::string& directory) {
+  const std::string host = Env("KUBERNETES_SERVICE_HOST"), port = Env("KUBERNETES_SERVICE_PORT");
+  if (host.empty() || port.empty()) {
+    return absl::NotFoundError(
+        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod");
+  }
+  RestConfig config;
+  config.server = fmt::format("https://{}:{}", HostOf(host), port);
+  config.token_file = directory + "/token";
+  config.ca_file = directory + "/ca.crt";
+  // A pod without a service account's token has no way in: say so now.
+  LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.token_file, "the service account's token").status());
+  LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.ca_file, "the service account's authority").status());
+  if (auto text = ReadFile(directory + "/namespace", "the pod's namespace"); text.ok()) {
+    while (text->ends_with('\n')) text->pop_back();
+    if (!text->empty()) config.namespace_name = config.pod_namespace = *std::move(text);
+  }
+  return config;
+}
+
+absl::StatusOr<RestConfig> LoadKubeconfig(const std::string& path, const std::string& context) {
+  if (!path.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, "the kubeconfig"));
+    LOCKSTEP_ASSIGN_OR_RETURN(const Kubeconfig file, ReadKubeconfig(text, path, DirectoryOf(path)));
+    return ChooseContext(file, path, context);
+  }
+  if (const std::string list = Env("KUBECONFIG"); !list.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const Kubeconfig merged, ReadMerged(SplitPaths(list)));
+    return ChooseContext(merged, "$KUBECONFIG", context);
+  }
+  const std::string home = Env("HOME");
+  if (home.empty()) {
+    return absl::NotFoundError("no kubeconfig: neither $KUBECONFIG nor $HOME is set");
+  }
+  return LoadKubeconfig(home + "/.kube/config", context);
+}
+
+absl::StatusOr<RestConfig> ParseKubeconfig(const std::string& text, const std::string& directory,
+                                           const std::string& context) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Kubeconfig file, ReadKubeconfig(text, "kubeconfig", directory));
+  return ChooseContext(file, "kubeconfig", context);
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,240 @@
+#include "operator/kube/runtime/leader_elector.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/kube/runtime/micro_time.h"
+
+namespace lockstep::kube {
+namespace {
+
+std::string HolderOf(const Object& lease) {
+  return TextMember(Member(lease, "spec"), "holderIdentity");
+}
+
+int IntegerOf(const Object& lease, const char* field) {
+  return IntMember(Member(lease, "spec"), field);
+}
+
+// Half a retry period is added at random, so that candidates do not ask in step.
+Duration Jittered(Duration period) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const double factor = std::uniform_real_distribution<double>(1.0, 1.5)(random);
+  return std::chrono::duration_cast<Duration>(period * factor);
+}
+
+}  // namespace
+
+struct LeaderElector::State {
+  State(Client& api, const Clock& time, LeaderElectionOptions how,
+        std::function<void(const std::string&)> when_lost)
+      : client(api), clock(time), options(std::move(how)), on_lost(std::move(when_lost)) {}
+
+  // Of one thread at a time: Acquire's, then the renewing one, then Release's.
+  absl::Status TakeOrKeep();
+  absl::Status Take();
+  absl::Status Write(Object lease);
+  Object MakeLease(Object lease) const;
+  void Observe(Object lease);
+  void GiveUp();
+
+  void Renew(const std::stop_token& stop);
+  void Watch(const std::stop_token& stop);
+  void Lose(const std::string& reason);
+  void Wait(Duration duration, const std::stop_token& stop);
+  void StopThreads();
+  SteadyTime Deadline() const { return renewed_at + options.renew_deadline; }  // with mutex
+
+  Client& client;
+  const Clock& clock;
+  const LeaderElectionOptions options;
+  const std::function<void(const std::string&)> on_lost;
+
+  // The lease as last seen, and when it was first seen so. Guarded as TakeOrKeep says.
+  std::optional<Object> seen;
+  SteadyTime seen_at{};
+
+  mutable std::mutex mutex;
+  std::condition_variable_any changed;
+  bool leads = false, lost = false;  // guarded by mutex
+  SteadyTime renewed_at{};           // guarded by mutex; when the last good renewal was sent
+  std::jthread renewer, watchdog;
+};
+
+// FailedPrecondition: another has it.
+absl::Status LeaderElector::State::TakeOrKeep() {
+  const SteadyTime sent = clock.SteadyNow();
+  absl::Status status = absl::AbortedError("nothing is known yet");
+  // The fast way, while nobody else writes: no read before.
+  if (seen && HolderOf(*seen) == options.identity) status = Write(MakeLease(*seen));
+  if (absl::IsAborted(status) || absl::IsNotFound(status)) status = Take();
+  if (!status.ok()) return status;
+  const std::lock_guard lock(mutex);
+  if (lost) return absl::FailedPreconditionError("the lease was lost before");
+  renewed_at = sent;
+  leads = true;
+  return status;
+}
+
+absl::Status LeaderElector::State::Take() {
+  auto lease = client.Get(kLeaseKind, options.lease);
+  if (absl::IsNotFound(lease.status())) {
+    Object made = MakeLease(Object());
+    LOCKSTEP_ASSIGN_OR_RETURN(const Object written, client.Create(kLeaseKind, made));
+    made["metadata"] = Member(written, "metadata");
+    Observe(std::move(made));
+    return absl::OkStatus();
+  }
+  if (!lease.ok()) return lease.status();
+  Observe(*std::move(lease));
+  const std::string holder = HolderOf(*seen);
+  const Duration valid = std::chrono::seconds(IntegerOf(*seen, "leaseDurationSeconds"));
+  if (!holder.empty() && holder != options.identity && clock.SteadyNow() < seen_at + valid) {
+    return absl::FailedPreconditionError(fmt::format("{} holds the lease", holder));
+  }
+  return Write(MakeLease(*seen));
+}
+
+absl::Status LeaderElector::State::Write(Object lease) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Object written, client.Update(kLeaseKind, lease));
+  lease["metadata"] = Member(written, "metadata");
+  Observe(std::move(lease));
+  return absl::OkStatus();
+}
+
+// `lease` with us as its holder from now on; null: a new one.
+Object LeaderElector::State::MakeLease(Object lease) const {
+  const std::string now = MicroTime(clock.Now());
+  const bool is_new = lease.is_null();
+  const bool was_ours = !is_new && HolderOf(lease) == options.identity;
+  if (is_new) {
+    lease = {
+        {"apiVersion", kLeaseKind.ApiVersion()},
+        {"kind", kLeaseKind.kind},
+        {"metadata", {{"name", options.lease.name}, {"namespace", options.lease.namespace_name}}}};
+  }
+  Object& spec = lease["spec"];
+  if (!was_ours) {
+    spec["leaseTransitions"] = is_new ? 0 : IntegerOf(lease, "leaseTransitions") + 1;
+    spec["acquireTime"] = now;
+  }
+  spec["holderIdentity"] = options.identity;
+  spec["leaseDurationSeconds"] =
+      std::chrono::ceil<std::chrono::seconds>(options.lease_duration).count();
+  spec["renewTime"] = now;
+  return lease;
+}
+
+void LeaderElector::State::Observe(Object lease) {
+  if (!seen || ResourceVersion(*seen) != ResourceVersion(lease)) seen_at = clock.SteadyNow();
+  seen = std::move(lease);
+}
+
+void LeaderElector::State::GiveUp() {
+  if (!seen || HolderOf(*seen) != options.identity) return;
+  Object lease = *seen;
+  lease["spec"]["holderIdentity"] = "";
+  lease["spec"]["leaseDurationSeconds"] = 1;  // as client-go writes it; 0 is invalid
+  lease["spec"]["renewTime"] = MicroTime(clock.Now());
+  if (const absl::Status status = Write(lease); !status.ok()) {
+    LogWarning("the lease could not be given up; it expires", {{"error", status.ToString()}});
+  }
+}
+
+void LeaderElector::State::Renew(const std::stop_token& stop) {
+  while (true) {
+    Wait(options.retry_period, stop);
+    if (stop.stop_requested()) return;
+    const absl::Status status = TakeOrKeep();
+    if (absl::IsFailedPrecondition(status)) return Lose(std::string(status.message()));
+    if (!status.ok()) {
+      LogWarning("the lease was not renewed; it is tried again", {{"error", status.ToString()}});
+    }
+  }
+}
+
+// Apart from the renewing thread, whose request may hang.
+void LeaderElector::State::Watch(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    Duration left;
+    {
+      const std::lock_guard lock(mutex);
+      left = Deadline() - clock.SteadyNow();
+    }
+    if (left <= Duration::zero()) {
+      return Lose(fmt::format("the lease was not renewed for {:.3g} s",
+                              std::chrono::duration<double>(options.renew_deadline).count()));
+    }
+    Wait(std::min(left, options.retry_period), stop);
+  }
+}
+
+void LeaderElector::State::Lose(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex);
+    if (std::exchange(lost, true)) return;
+    leads = false;
+  }
+  on_lost(reason);
+}
+
+void LeaderElector::State::Wait(Duration duration, const std::stop_token& stop) {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, stop, duration, [] { return false; });
+}
+
+void LeaderElector::State::StopThreads() {
+  renewer = {};  // requests the stop and joins
+  watchdog = {};
+}
+
+LeaderElector::LeaderElector(Client& client, const Clock& clock, LeaderElectionOptions options,
+                             std::function<void(const std::string& reason)> on_lost)
+    : state_(std::make_unique<State>(client, clock, std::move(options), std::move(on_lost))) {}
+
+LeaderElector::~LeaderElector() {
+  state_->StopThreads();
+}
+
+absl::Status LeaderElector::Acquire(std::stop_token stop) {
+  State& state = *state_;
+  std::string told;  // not the same line every two seconds
+  while (!stop.stop_requested()) {
+    const absl::Status status = state.TakeOrKeep();
+    if (status.ok()) {
+      state.renewer = std::jthread([&state](const std::stop_token& end) { state.Renew(end); });
+      state.watchdog = std::jthread([&state](const std::stop_token& end) { state.Watch(end); });
+      return status;
+    }
+    if (std::string reason = status.ToString(); reason != told) {
+      LogInfo("waiting for the lease", {{"lease", state.options.lease.name}, {"reason", reason}});
+      told = std::move(reason);
+    }
+    state.Wait(Jittered(state.options.retry_period), stop);
+  }
+  return absl::CancelledError("stopped");
+}
+
+bool LeaderElector::IsLeader() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->leads && state_->clock.SteadyNow() < state_->Deadline();
+}
+
+void LeaderElector::Release() {
+  state_->StopThreads();
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!std::exchange(state_->leads, false)) return;
+  }
+  state_->GiveUp();
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,365 @@
+#include "operator/server/run_operator.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "base/descriptor_limit.h"
+#include "base/http_server.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/controller/children/addresses.h"
+#include "operator/controller/job_controller.h"
+#include "operator/health/checks.h"
+#include "operator/health/headway.h"
+#include "operator/kube/instrumented_client.h"
+#include "operator/kube/rest/rest_client.h"
+#include "operator/kube/runtime/leader_elector.h"
+#include "operator/metrics/job_transition.h"
+#include "operator/metrics/operator_metrics.h"
+#include "operator/progress/progress_poller.h"
+
+namespace lockstep::server {
+namespace {
+
+// As long as a candidate's questions about the lease come through, it is able to lead.
+constexpr Duration kLeaseSilence = std::chrono::seconds(30);
+constexpr Duration kKeyRetry = std::chrono::seconds(10);
+
+std::string HostName() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "lockstep-operator";
+}
+
+// A restarted pod has its name again, but must not take its predecessor's lease for its own.
+std::string MakeIdentity() {
+  std::random_device random;
+  return fmt::format("{}_{:08x}{:08x}", HostName(), random(), random());
+}
+
+absl::StatusOr<kube::RestConfig> FindCluster(const Flags& flags) {
+  if (!flags.kubeconfig.empty()) return kube::LoadKubeconfig(flags.kubeconfig);
+  auto config = kube::InClusterConfig();
+  if (absl::IsNotFound(config.status())) config = kube::LoadKubeconfig("");
+  return config;
+}
+
+kube::RestClientOptions ApiOptions(const Flags& flags) {
+  kube::RestClientOptions options;
+  options.user_agent = "lockstep-operator/" LOCKSTEP_VERSION;
+  options.qps = flags.kube_api_qps;
+  options.burst = flags.kube_api_burst > 0 ? flags.kube_api_burst
+                                           : static_cast<int>(std::ceil(flags.kube_api_qps));
+  return options;
+}
+
+// Renewals share neither connections nor limits with the rest; one that hangs leaves time for
+// another before the deadline.
+kube::RestClientOptions LeaseOptions() {
+  kube::RestClientOptions options;
+  options.user_agent = "lockstep-operator/" LOCKSTEP_VERSION;
+  options.request_deadline = kube::LeaderElectionOptions().renew_deadline / 2;
+  return options;
+}
+
+// Outside of a pod the operator has no namespace that a NetworkPolicy could let in: that of a
+// kubeconfig's context is somebody else's.
+controller::JobControllerOptions ControllerOptions(const Flags& flags,
+                                                   const kube::RestConfig& cluster,
+                                                   controller::JobTokens* tokens,
+                                                   metrics::OperatorMetrics& metrics) {
+  controller::JobControllerOptions options;
+  options.namespaces = flags.namespaces;
+  options.tokens = tokens;
+  options.settings.network_policies = flags.network_policies;
+  if (flags.poll_progress) options.settings.operator_namespace = cluster.pod_namespace;
+  if (flags.scraper_namespace != "0") options.settings.scraper_namespace = flags.scraper_namespace;
+  options.workers = flags.controller_threads;
+  options.instance = HostName();
+  options.settings.trainer_image = flags.trainer_image;
+  options.settings.gang_scheduler_name = flags.gang_scheduler_name;
+  options.settings.kueue = flags.kueue;
+  options.settings.watch_nodes = flags.watch_nodes;
+  options.settings.settling =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.settling_seconds));
+  options.queue_observer = &metrics;
+  options.on_job_change = [&metrics](const api::TrainingJob* before,
+                                     const api::TrainingJob& after) {
+    metrics.OnJobChange(before, after);
+  };
+  return options;
+}
+
+kube::LeaderElectionOptions ElectionOptions(const Flags& flags, const kube::RestConfig& cluster) {
+  kube::LeaderElectionOptions options;
+  options.lease = {flags.leader_election_namespace.empty() ? cluster.namespace_name
+                                                           : flags.leader_election_namespace,
+                   flags.leader_election_name};
+  options.identity = MakeIdentity();
+  return options;
+}
+
+// Nothing of this process may write after this: no destructor runs.
+void ExitWithoutLease(const std::string& reason) {
+  LogError("lost the lease: exiting", {{"reason", reason}});
+  std::_Exit(1);
+}
+
+class Operator {
+ public:
+  Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
+           std::unique_ptr<kube::RestClient> api, std::unique_ptr<kube::RestClient> lease_api);
+
+  absl::Status Serve();  // probes and metrics
+  void Run(std::stop_token stop);
+
+ private:
+  controller::JobTokens* TokensOf(const Flags& flags, const Clock& clock,
+                                  const kube::RestConfig& cluster);
+  controller::ProgressSource& ProgressOf(const Flags& flags);
+  void LoadKey(const std::stop_token& stop);
+  void AddChecks();
+  absl::Status CheckWorkers() const;
+  absl::Status CheckAbleToLead() const;
+  absl::Status CheckCaches() const;
+  metrics::Snapshot TakeSnapshot() const;
+  bool Lead(std::stop_token stop);
+
+  const Flags& flags_;
+  const std::size_t descriptors_;  // that this process may have
+  const std::string server_;
+  const Duration silence_limit_;
+  health::Headway headway_;
+  metrics::OperatorMetrics metrics_;
+  const std::unique_ptr<kube::RestClient> api_, lease_api_;
+  kube::InstrumentedClient client_, lease_client_;
+  const controller::DnsAddresses addresses_;
+  std::optional<controller::JobTokens> tokens_;
+  controller::NoProgress no_progress_;
+  std::optional<progress::ProgressPoller> poller_;
+  controller::JobController controller_;
+  const kube::LeaderElectionOptions election_;
+  kube::LeaderElector elector_;
+  std::atomic<bool> leads_{false};
+  health::Checks alive_, ready_;
+  std::unique_ptr<HttpServer> probe_server_, metrics_server_;  // last: they ask the above
+};
+
+Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
+                   std::unique_ptr<kube::RestClient> api,
+                   std::unique_ptr<kube::RestClient> lease_api)
+    : flags_(flags),
+      descriptors_(RaiseDescriptorLimit()),
+      server_(cluster.server),
+      silence_limit_(2 * ApiOptions(flags).watch_timeout),
+      headway_(clock),
+      metrics_(clock, LOCKSTEP_VERSION),
+      api_(std::move(api)),
+      lease_api_(std::move(lease_api)),
+      client_(*api_, clock, {&headway_, &metrics_}),
+      lease_client_(*lease_api_, clock, {&headway_, &metrics_}),
+      controller_(client_, addresses_, ProgressOf(flags), clock,
+                  ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), metrics_)),
+      election_(ElectionOptions(flags, cluster)),
+      elector_(lease_client_, clock, election_, ExitWithoutLease) {
+  AddChecks();
+}
+
+controller::JobTokens* Operator::TokensOf(const Flags& flags, const Clock& clock,
+                                          const kube::RestConfig& cluster) {
+  if (!flags.job_tokens) return nullptr;
+  const kube::Key key{cluster.namespace_name, flags.token_key_secret};
+  LogInfo("jobs' tokens are made of a key", {{"secret", key.namespace_name + "/" + key.name}});
+  return &tokens_.emplace(client_, clock, key);
+}
+
+// Pods are a tenant's: where that is not wanted, none is asked.
+controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
+  if (!flags.poll_progress) return no_progress_;
+  progress::PollerOptions options;
+  // Most of the descriptors are for pods, but never all: the API server and probes need some.
+  options.most_links = std::min(options.most_links, descriptors_ / 6);
+  options.most_calls = std::min(options.most_calls, descriptors_ / 12);
+  options.token_of = [this](const std::string& job_uid) {
+    return tokens_ ? tokens_->For(job_uid) : api::JobToken();
+  };
+  return poller_.emplace(std::move(options));
+}
+
+void Operator::AddChecks() {
+  alive_.Add("watches", [this] { return headway_.Check(); });
+  alive_.Add("workers", [this] { return CheckWorkers(); });
+  ready_.Add("leader-election", [this] { return CheckAbleToLead(); });
+  ready_.Add("caches", [this] { return CheckCaches(); });
+}
+
+absl::Status Operator::CheckWorkers() const {
+  const kube::WorkQueueStats stats = controller_.Stats().queue;
+  if (stats.longest_running <= silence_limit_) return absl::OkStatus();
+  const auto seconds = [](Duration duration) {
+    return std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+  };
+  return absl::UnavailableError(fmt::format(
+      "a worker has been at {}/{} for {} s, expected at most {} s", stats.longest.namespace_name,
+      stats.longest.name, seconds(stats.longest_running), seconds(silence_limit_)));
+}
+
+absl::Status Operator::CheckAbleToLead() const {
+  if (leads_ || !flags_.leader_elect) return absl::OkStatus();
+  const std::string& space = election_.lease.namespace_name;
+  const auto since = headway_.SinceSuccess(kube::kLeaseKind, space);
+  if (since && *since <= kLeaseSilence) return absl::OkStatus();
+  const std::string error = headway_.LastError(kube::kLeaseKind, space);
+  return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}", space,
+                                            election_.lease.name, server_,
+                                            error.empty() ? "no answer yet" : error));
+}
+
+absl::Status Operator::CheckCaches() const {
+  if (!leads_) return absl::OkStatus();  // they are filled when this process leads
+  std::string missing;
+  for (const auto& cache : controller_.Stats().caches) {
+    for (const kube::FeedState& feed : cache.feeds) {
+      if (feed.synced) continue;
+      const std::string error(feed.last_error.message());
+      missing += fmt::format("{}{}{}{}: {}", missing.empty() ? "" : "; ", cache.kind.plural,
+                             feed.namespace_name.empty() ? "" : " in ", feed.namespace_name,
+                             error.empty() ? "not listed yet" : error);
+    }
+  }
+  return missing.empty() ? absl::OkStatus() : absl::UnavailableError(missing);
+}
+
+metrics::Snapshot Operator::TakeSnapshot() const {
+  const controller::JobControllerStats stats = controller_.Stats();
+  metrics::Snapshot snapshot;
+  snapshot.queue = stats.queue;
+  snapshot.reconciles = stats.reconciles;
+  snapshot.failed_reconciles = stats.failures;
+  snapshot.stale_reads = stats.stale_reads;
+  snapshot.leader = leads_;
+  for (const auto& cache : stats.caches) {
+    snapshot.caches.push_back({cache.kind.plural, cache.synced, cache.objects});
+  }
+  for (const auto& job : controller_.jobs().List()) {
+    snapshot.jobs.push_back({job->key.namespace_name, job->key.name, job->value.job.status.state,
+                             metrics::DivergedAt(job->value.job)});
+  }
+  return snapshot;
+}
+
+absl::Status Operator::Serve() {
+  if (flags_.health_probe_bind_address != "0") {
+    LOCKSTEP_ASSIGN_OR_RETURN(probe_server_,
+                              HttpServer::Start(flags_.health_probe_bind_address,
+                                                {{"/healthz", [this] { return alive_.Answer(); }},
+                                                 {"/readyz", [this] { return ready_.Answer(); }}}));
+  }
+  if (flags_.metrics_bind_address != "0") {
+    const auto page = [this] {
+      return HttpAnswer{.content_type = metrics::OperatorMetrics::kContentType,
+                        .body = metrics_.Text(TakeSnapshot()),
+                        .fresh_for = std::chrono::seconds(1)};
+    };
+    LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
+                              HttpServer::Start(flags_.metrics_bind_address, {{"/metrics", page}}));
+  }
+  LogInfo("serving", {{"probePort", probe_server_ ? probe_server_->port() : 0},
+                      {"metricsPort", metrics_server_ ? metrics_server_->port() : 0}});
+  return absl::OkStatus();
+}
+
+// False if stopped before.
+bool Operator::Lead(std::stop_token stop) {
+  if (!flags_.leader_elect) return true;
+  headway_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
+  LogInfo("standing for election",
+          {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
+           {"identity", election_.identity}});
+  const absl::Status acquired = elector_.Acquire(std::move(stop));
+  if (!acquired.ok()) LogInfo("not leading", {{"reason", acquired.ToString()}});
+  return acquired.ok();
+}
+
+// Jobs that run already are asked how far they are, which takes their tokens; new ones load the key
+// themselves.
+void Operator::LoadKey(const std::stop_token& stop) {
+  if (!tokens_) return;
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  std::string told;
+  while (!stop.stop_requested()) {
+    const absl::Status loaded = tokens_->Load();
+    if (loaded.ok()) return;
+    if (told != loaded.message()) {
+      told = std::string(loaded.message());
+      LogError("jobs with a `training` section wait",
+               {{"error", told},
+                {"hint", "grant what docs/security.md lists, or start with --job-tokens=false"}});
+    }
+    stopped.wait_for(lock, stop, kKeyRetry, [] { return false; });
+  }
+}
+
+void Operator::Run(std::stop_token stop) {
+  if (!Lead(stop)) return;
+  leads_ = true;
+  LogInfo("leading", {{"version", LOCKSTEP_VERSION}});
+  for (const auto& cache : controller_.Stats().caches) {
+    for (const kube::FeedState& feed : cache.feeds) {
+      headway_.Expect(cache.kind, feed.namespace_name, silence_limit_);
+    }
+  }
+  controller_.Start();
+  LoadKey(stop);
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  stopped.wait(lock, stop, [] { return false; });
+  controller_.Stop();
+  // Only now: the next leader may write from here on.
+  if (flags_.leader_elect) elector_.Release();
+  LogInfo("stopped");
+}
+
+absl::StatusOr<std::unique_ptr<Operator>> MakeOperator(const Flags& flags, const Clock& clock) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const kube::RestConfig cluster, FindCluster(flags));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto api, kube::MakeRestClient(cluster, ApiOptions(flags)));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto lease_api, kube::MakeRestClient(cluster, LeaseOptions()));
+  LogInfo("cluster", {{"server", cluster.server}});
+  auto made =
+      std::make_unique<Operator>(flags, clock, cluster, std::move(api), std::move(lease_api));
+  LOCKSTEP_RETURN_IF_ERROR(made->Serve());
+  return made;
+}
+
+}  // namespace
+
+int RunOperator(const Flags& flags, const Clock& clock, std::stop_token stop) {
+  auto made = MakeOperator(flags, clock);
+  if (!made.ok()) {
+    LogError("cannot start", {{"error", std::string(made.status().message())}});
+    return 1;
+  }
+  // Never destroyed: the process ends, and closing probes' and the API server's connections in good
+  // order would only take time.
+  Operator& running = *made->release();
+  running.Run(std::move(stop));
+  return 0;
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,177 @@
+#include "base/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/http_request.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Request;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::unique_ptr<HttpServer> StartPages(const std::string& address) {
+  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
+  const auto ill = [] { return HttpAnswer{.status = 503, .body = "ill\n"}; };
+  auto server = HttpServer::Start(address, {{"/well", well}, {"/ill", ill}});
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+TEST(HttpServerTest, ServesEachPageWithItsStatus) {
+  const auto server = StartPages("127.0.0.1:0");
+  const std::string well = Request(server->port(), "GET", "/well");
+  EXPECT_THAT(well, StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(well, EndsWith("\r\n\r\nwell\n"));
+  EXPECT_THAT(Request(server->port(), "GET", "/ill"),
+              StartsWith("HTTP/1.1 503 Service Unavailable"));
+  EXPECT_THAT(Request(server->port(), "GET", "/other"), HasSubstr(" 404 Not Found"));
+  EXPECT_THAT(Request(server->port(), "GET", "/well/x"), HasSubstr(" 404 Not Found"));
+}
+
+TEST(HttpServerTest, HeadHasNoBodyAndNothingCanBeWritten) {
+  const auto server = StartPages("127.0.0.1:0");
+  const std::string head = Request(server->port(), "HEAD", "/well");
+  EXPECT_THAT(head, HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(head, Not(HasSubstr("well")));
+  EXPECT_THAT(Request(server->port(), "PUT", "/well"), Not(HasSubstr("200 OK")));
+}
+
+TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
+  const auto server = StartPages("127.0.0.1:0");
+  std::vector<std::unique_ptr<testing::TcpClient>> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(std::make_unique<testing::TcpClient>(server->port()));
+    if (i % 2 == 0) silent.back()->Send("GET /well HTTP/1.1\r\n");
+    if (i % 20 != 0) continue;
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(Request(server->port(), "GET", "/well"), HasSubstr("200 OK"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900))
+        << "a probe's time limit is a second";
+  }
+}
+
+// What comes without end comes here in one go: as many connections as fit the listener's queue,
+// each of an address of its own, so that none takes the place of another of its own.
+TEST(HttpServerTest, AProbeIsAnsweredBetweenAcceptsHoweverManyConnect) {
+  std::atomic<bool> stalled{false}, go_on{false};
+  const auto stall = [&] {
+    stalled = true;
+    stalled.notify_one();
+    go_on.wait(false);
+    return HttpAnswer{.body = "late\n"};
+  };
+  const auto well = [] { return HttpAnswer{.body = "well\n"}; };
+  auto server = HttpServer::Start("127.0.0.1:0", {{"/stall", stall}, {"/well", well}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  testing::TcpClient staller(port, {.from = "127.0.1.1"});
+  staller.Send("GET /stall HTTP/1.0\r\n\r\n");
+  stalled.wait(false);  // from here on nobody is accepted until go_on
+  testing::TcpClient probe(port, {.from = "127.0.1.2"});
+  probe.Send("GET /well HTTP/1.0\r\n\r\n");
+  std::vector<std::unique_ptr<testing::TcpClient>> crowd;
+  for (int i = 0; i < 128; ++i) {
+    const std::string from = "127.0.2." + std::to_string(i);
+    crowd.push_back(std::make_unique<testing::TcpClient>(
+        port, testing::TcpClient::Options{.from = from.c_str()}));
+  }
+  go_on = true;
+  go_on.notify_one();
+  EXPECT_THAT(probe.ReadAll(), HasSubstr("200 OK"));
+}
+
+TEST(HttpServerTest, APageThatStaysFreshIsMadeOnceForAll) {
+  std::atomic<int> made{0};
+  const auto costly = [&] {
+    return HttpAnswer{.body = std::to_string(++made), .fresh_for = std::chrono::hours(1)};
+  };
+  const auto cheap = [&] { return HttpAnswer{.body = std::to_string(++made)}; };
+  auto server = HttpServer::Start("127.0.0.1:0", {{"/costly", costly}, {"/cheap", cheap}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(Request(port, "GET", "/costly"), EndsWith("\r\n\r\n1"));
+    EXPECT_THAT(Request(port, "HEAD", "/costly"), EndsWith("\r\n\r\n"));
+  }
+  EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n2"));
+  EXPECT_THAT(Request(port, "GET", "/cheap"), EndsWith("\r\n\r\n3"));
+}
+
+TEST(HttpServerTest, WithoutDescriptorsItRestsAndServesWhenThereAreSomeAgain) {
+  const auto server = StartPages("127.0.0.1:0");
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  lockstep::testing::TcpClient caller(server->port());
+  const int next = ::dup(0);  // the lowest that is free
+  ASSERT_GE(next, 0);
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(next) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto cpu_seconds = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(cpu_seconds() - before, 0.25);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ::close(next);
+  ASSERT_TRUE(caller.Send("GET /well HTTP/1.1\r\n\r\n"));
+  EXPECT_THAT(caller.ReadAll(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST(HttpServerTest, ARequestWithoutEndIsCutOff) {
+  const auto server = StartPages("127.0.0.1:0");
+  testing::TcpClient client(server->port());
+  for (int i = 0; i < 20 && client.Send(std::string(1000, 'x')); ++i) continue;
+  EXPECT_EQ(client.ReadAll(), "");
+  EXPECT_THAT(Request(server->port(), "GET", "/well?x=1"), HasSubstr("200 OK"));
+}
+
+TEST(HttpServerTest, WithoutAHostAllAddressesAreServedOfBothFamilies) {
+  for (const char* address : {":0", "[::]:0"}) {
+    const auto server = StartPages(address);
+    for (const bool ipv6 : {false, true}) {
+      EXPECT_THAT(Request(server->port(), "GET", "/well", ipv6), HasSubstr("200 OK")) << address;
+    }
+  }
+}
+
+TEST(HttpServerTest, ATakenPortIsNamed) {
+  const auto first = StartPages("127.0.0.1:0");
+  const std::string address = "127.0.0.1:" + std::to_string(first->port());
+  const auto second = HttpServer::Start(address, {});
+  EXPECT_TRUE(absl::IsUnavailable(second.status()));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(address));
+}
+
+TEST(BindAddressTest, WhatIsNoneIsShown) {
+  for (const char* good : {":8080", "0.0.0.0:0", "localhost:65535", "[::1]:80"}) {
+    EXPECT_TRUE(CheckBindAddress(good).ok()) << good;
+  }
+  for (const char* bad : {"", "8080", ":", ":x", ":80x", ":65536", ":-1", "::1:80", "host"}) {
+    const absl::Status status = CheckBindAddress(bad);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad;
+    EXPECT_THAT(std::string(status.message()), HasSubstr('"' + std::string(bad) + '"'));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+// The objects that keep strangers away: the token's Secret, and the NetworkPolicy.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "operator/controller/children/build_network_policy.h"
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/children/build_token_secret.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Json;
+using api::Role;
+using testing::Job;
+
+api::TrainingJob Trains() {
+  return Job("mnist").Namespace("ml").Uid("u-1").Workers(1).Training().BuildWithDefaults();
+}
+
+Json PodWithToken(const api::TrainingJob& job) {
+  Json pod = BuildPod(ClusterSpec(job, DnsAddresses()), {}, {Role::kWorker, 0}, 0);
+  MountToken(job, pod);
+  return pod;
+}
+
+// The entry of a list with that name.
+Json Named(const Json& list, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      list, [&](const Json& entry) { return kube::TextMember(entry, "name") == name; });
+  return found == list.end() ? Json() : *found;
+}
+
+TEST(BuildTokenSecretTest, IsImmutableAndTheJobs) {
+  const Json secret = BuildTokenSecret(Trains(), "0123456789abcdef");
+  EXPECT_EQ(kube::KeyOf(secret), (kube::Key{"ml", "mnist-token-u-1"}));
+  EXPECT_EQ(kube::ControllerUid(secret), "u-1");
+  EXPECT_EQ(secret["immutable"], true);
+  EXPECT_EQ(secret["data"].dump(), R"({"token":"MDEyMzQ1Njc4OWFiY2RlZg=="})");
+}
+
+TEST(BuildTokenSecretTest, AJobOfTheSameNameHasAnother) {
+  EXPECT_NE(TokenSecretName(Job("j").Uid("a").Workers(1).Build()),
+            TokenSecretName(Job("j").Uid("b").Workers(1).Build()));
+}
+
+TEST(BuildTokenSecretTest, TheLongestNameIsWithinAPathsLimits) {
+  const auto job = Job(std::string(54, 'j')).Uid(std::string(36, 'u')).Workers(1).Build();
+  EXPECT_LE(TokenSecretName(job).size(), 253U);
+}
+
+TEST(MountTokenTest, TheMainContainerReadsItAndNoOther) {
+  Json tmpl = testing::Template("trainer");
+  tmpl["spec"]["containers"].push_back({{"name", "sidecar"}, {"image", "s"}});
+  const Json pod = PodWithToken(Job("mnist")
+                                    .Uid("u-1")
+                                    .Workers(1)
+                                    .PodTemplate(Role::kWorker, tmpl)
+                                    .Training()
+                                    .BuildWithDefaults());
+  const Json& spec = pod["spec"];
+  EXPECT_EQ(Named(spec["volumes"], "lockstep-token")["secret"].dump(),
+            R"({"defaultMode":288,"secretName":"mnist-token-u-1"})")
+      << "0440";
+  const Json& trainer = spec["containers"][0];
+  EXPECT_EQ(Named(trainer["volumeMounts"], "lockstep-token").dump(),
+            R"({"mountPath":"/var/run/secrets/training.lockstep.dev","name":"lockstep-token",)"
+            R"("readOnly":true})");
+  EXPECT_EQ(Named(trainer["env"], "LOCKSTEP_TOKEN_FILE")["value"],
+            "/var/run/secrets/training.lockstep.dev/token");
+  const Json& sidecar = spec["containers"][1];
+  EXPECT_FALSE(sidecar.contains("volumeMounts"));
+  EXPECT_TRUE(Named(sidecar["env"], "LOCKSTEP_TOKEN_FILE").is_null());
+  EXPECT_EQ(pod["metadata"]["annotations"]["training.lockstep.dev/token-secret"],
+            "mnist-token-u-1");
+}
+
+TEST(MountTokenTest, AFileThatTheTemplateNamesStays) {
+  Json tmpl = testing::Template("trainer");
+  tmpl["spec"]["containers"][0]["env"] = {{{"name", "LOCKSTEP_TOKEN_FILE"}, {"value", "/mine"}}};
+  const Json pod = PodWithToken(
+      Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).Training().BuildWithDefaults());
+  EXPECT_EQ(Named(pod["spec"]["containers"][0]["env"], "LOCKSTEP_TOKEN_FILE")["value"], "/mine");
+}
+
+TEST(MountTokenTest, TheVolumeTakesANameThatIsFree) {
+  Json tmpl = testing::Template("trainer");
+  tmpl["spec"]["volumes"] = {{{"name", "lockstep-token"}, {"emptyDir", Json::object()}},
+                             {{"name", "lockstep-token-1"}, {"emptyDir", Json::object()}}};
+  const Json pod = PodWithToken(
+      Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).Training().BuildWithDefaults());
+  const Json& spec = pod["spec"];
+  EXPECT_TRUE(Named(spec["volumes"], "lockstep-token").contains("emptyDir"));
+  EXPECT_TRUE(Named(spec["volumes"], "lockstep-token-2").contains("secret"));
+  EXPECT_EQ(Named(spec["containers"][0]["volumeMounts"], "lockstep-token-2")["mountPath"],
+            "/var/run/secrets/training.lockstep.dev");
+}
+
+TEST(MountTokenTest, WhatTheTemplateMountsAtItsPlaceStays) {
+  for (const char* path :
+       {"/var/run/secrets/training.lockstep.dev", "/var/run/secrets/training.lockstep.dev/"}) {
+    Json tmpl = testing::Template("trainer");
+    tmpl["spec"]["volumes"] = {{{"name", "mine"}, {"secret", {{"secretName", "my-token"}}}}};
+    tmpl["spec"]["containers"][0]["volumeMounts"] = {{{"name", "mine"}, {"mountPath", path}}};
+    const Json pod = PodWithToken(
+        Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).Training().BuildWithDefaults());
+    const Json& spec = pod["spec"];
+    EXPECT_TRUE(Named(spec["volumes"], "lockstep-token").is_null()) << path;
+    EXPECT_TRUE(Named(spec["containers"][0]["volumeMounts"], "lockstep-token").is_null()) << path;
+    EXPECT_EQ(Named(spec["containers"][0]["env"], "LOCKSTEP_TOKEN_FILE")["value"],
+              "/var/run/secrets/training.lockstep.dev/token")
+        << path << ": without it the trainer would believe everybody";
+  }
+}
+
+TEST(BuildNetworkPolicyTest, LetsInPeersTheOperatorAndScrapers) {
+  const Json policy = BuildNetworkPolicy(
+      Trains(), {.operator_namespace = "lockstep-system", .scraper_namespace = "monitoring"});
+  EXPECT_EQ(kube::KeyOf(policy), (kube::Key{"ml", "mnist-u-1"}));
+  EXPECT_EQ(kube::ControllerUid(policy), "u-1");
+  EXPECT_EQ(policy["spec"], Json::parse(R"({
+    "podSelector": {"matchLabels": {"training.lockstep.dev/job-uid": "u-1"}},
+    "policyTypes": ["Ingress"],
+    "ingress": [
+      {"from": [{"podSelector": {"matchLabels": {"training.lockstep.dev/job-uid": "u-1"}}}]},
+      {"from": [{"namespaceSelector": {"matchLabels":
+          {"kubernetes.io/metadata.name": "lockstep-system"}}}],
+       "ports": [{"protocol": "TCP", "port": 2222}]},
+      {"from": [{"namespaceSelector": {"matchLabels":
+          {"kubernetes.io/metadata.name": "monitoring"}}}],
+       "ports": [{"protocol": "TCP", "port": 8080}]}]})"));
+}
+
+TEST(BuildNetworkPolicyTest, TheOperatorIsNotLetInToAJobThatItDoesNotAsk) {
+  const Json policy = BuildNetworkPolicy(
+      Job("j").Workers(1).BuildWithDefaults(),
+      {.operator_namespace = "lockstep-system", .scraper_namespace = "monitoring"});
+  EXPECT_EQ(policy["spec"]["ingress"].size(), 2U);
+  EXPECT_EQ(policy.dump().find("lockstep-system"), std::string::npos);
+}
+
+TEST(BuildNetworkPolicyTest, AnEmptyNamespaceIsNobody) {
+  const Json policy = BuildNetworkPolicy(Trains(), {});
+  EXPECT_EQ(policy["spec"]["ingress"].size(), 1U) << "an empty `from` would be everybody";
+}
+
+TEST(BuildNetworkPolicyTest, TheOperatorAsksTheLeadingReplicasPort) {
+  Json chief = testing::Template();
+  chief["spec"]["containers"][0]["ports"] = {{{"name", "cluster"}, {"containerPort", 7000}}};
+  const auto job =
+      Job("j").Workers(1).Chief().PodTemplate(Role::kChief, chief).Training().BuildWithDefaults();
+  const Json policy = BuildNetworkPolicy(job, {.operator_namespace = "o"});
+  EXPECT_EQ(policy["spec"]["ingress"][1]["ports"][0]["port"], 7000);
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,228 @@
+#include "operator/controller/children/build_pod.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/v1/names.h"
+#include "operator/controller/children/build_service.h"
+#include "operator/controller/children/render.h"
+#include "operator/controller/state/observed.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Role;
+using kube::Object;
+using testing::Job;
+
+Object Pod(const testing::JobBuilder& job, Role role = Role::kWorker, int index = 0) {
+  return BuildPod(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()), {}, {role, index},
+                  /*attempt=*/2);
+}
+
+const Object* EnvEntry(const Object& container, const std::string& name) {
+  for (const Object& entry : container.at("env")) {
+    if (entry.at("name") == name) return &entry;
+  }
+  return nullptr;
+}
+
+TEST(BuildPodTest, HasNameLabelsOwnerAndDnsName) {
+  const Object pod = Pod(Job("mnist").Namespace("ml").Uid("u").Workers(2), Role::kWorker, 1);
+  EXPECT_EQ(kube::KeyOf(pod), (kube::Key{"ml", "mnist-worker-1"}));
+  EXPECT_EQ(pod["metadata"]["labels"].dump(),
+            R"({"training.lockstep.dev/attempt":"2","training.lockstep.dev/job-name":"mnist",)"
+            R"("training.lockstep.dev/job-uid":"u","training.lockstep.dev/replica-index":"1",)"
+            R"("training.lockstep.dev/role":"worker"})");
+  EXPECT_EQ(kube::ControllerUid(pod), "u");
+  EXPECT_EQ(pod["spec"]["hostname"], "mnist-worker-1");
+  EXPECT_EQ(pod["spec"]["subdomain"], "mnist");
+}
+
+TEST(BuildPodTest, RestartPolicyFollowsTheScope) {
+  struct Case {
+    api::RestartScope scope;
+    api::RestartPolicy policy;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {api::RestartScope::kGang, api::RestartPolicy::kAlways, "Never"},
+      {api::RestartScope::kInPlace, api::RestartPolicy::kOnFailure, "Never"},
+      {api::RestartScope::kPod, api::RestartPolicy::kAlways, "Always"},
+      {api::RestartScope::kPod, api::RestartPolicy::kOnFailure, "OnFailure"},
+      {api::RestartScope::kPod, api::RestartPolicy::kNever, "Never"},
+      {api::RestartScope::kPod, api::RestartPolicy::kExitCode, "Never"},
+  };
+  for (const Case& c : cases) {
+    const auto job =
+        Job("j").Workers(1).RestartScope(c.scope).RestartPolicy(Role::kWorker, c.policy);
+    EXPECT_EQ(Pod(job)["spec"]["restartPolicy"], c.expected);
+  }
+}
+
+TEST(BuildPodTest, SidecarsGetTheVariablesThatDoNotGrowWithTheJob) {
+  api::Json pod_template = testing::Template("mine");
+  pod_template["spec"]["containers"].push_back({{"name", "sidecar"}, {"image", "s"}});
+  pod_template["spec"]["initContainers"] = {{{"name", "init"}, {"image", "i"}}};
+  const Object pod = Pod(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
+  const Object& containers = pod["spec"]["containers"];
+  for (const Object& container : containers) {
+    for (const char* name : {"LOCKSTEP_INDEX", "RANK", "JAX_PROCESS_ID"}) {
+      EXPECT_NE(EnvEntry(container, name), nullptr) << name;
+    }
+  }
+  EXPECT_NE(EnvEntry(containers[0], "TF_CONFIG"), nullptr);
+  EXPECT_EQ(EnvEntry(containers[1], "TF_CONFIG"), nullptr);
+  EXPECT_FALSE(pod["spec"]["initContainers"][0].contains("env"));
+}
+
+// 1,024 layers with long names beside 255 containers once made a pod of 75 MB.
+TEST(BuildPodTest, OnlyTheMainContainerGetsTheBundledTrainersConfiguration) {
+  api::Json pod_template = {{"spec", {{"containers", api::Json::array()}}}};
+  for (int i = 0; i < 255; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    pod_template["spec"]["containers"].push_back({{"name", name}, {"image", "x"}});
+  }
+  pod_template["spec"]["containers"].push_back({{"name", "trainer"}});
+  const std::string name(80, 'x');
+  const auto job = Job("j").Workers(1).Training().With([&](api::TrainingJob& made) {
+    made.spec.training->model = {
+        .name = "",
+        .layers = api::Json(std::vector(1024, api::Json{{"type", "ReLU"}, {"name", name}}))};
+    made.spec.replica_specs.at(Role::kWorker).tmpl = pod_template;
+  });
+  const Object pod = Pod(job);
+  const Object& containers = pod["spec"]["containers"];
+  for (const char* variable : {"LOCKSTEP_CONFIG", "LOCKSTEP_STRATEGY", "TF_CONFIG"}) {
+    EXPECT_NE(EnvEntry(containers[255], variable), nullptr) << variable;
+    EXPECT_EQ(EnvEntry(containers[0], variable), nullptr) << variable;
+  }
+  EXPECT_NE(EnvEntry(containers[0], "LOCKSTEP_INDEX"), nullptr);
+  EXPECT_LT(pod.dump().size(), 300'000U);
+}
+
+TEST(BuildPodTest, AMainContainerIsNotedUnlessItsNameSaysSo) {
+  const auto noted = [](const char* container) {
+    const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, testing::Template(container));
+    const Object annotations = Pod(job)["metadata"]["annotations"];
+    return kube::TextMember(annotations, api::kAnnotationMainContainer);
+  };
+  EXPECT_EQ(noted("mine"), "mine");
+  for (const char* container : {"tensorflow", "pytorch", "jax", "trainer"}) {
+    EXPECT_EQ(noted(container), "") << container;
+  }
+}
+
+// It may be a copy of an earlier job's pod.
+TEST(BuildPodTest, ATemplateMakesNoNotesInTheOperatorsPlace) {
+  api::Json pod_template = testing::Template("pytorch");
+  api::Json& annotations = pod_template["metadata"]["annotations"];
+  annotations["mine"] = "kept";
+  for (const char* note :
+       {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
+        api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
+    annotations[note] = "forged";
+  }
+  annotations[api::kAnnotationSpecHash] = "forged";
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  const Object made = Pod(job)["metadata"]["annotations"];
+  EXPECT_EQ(made["mine"], "kept");
+  EXPECT_THAT(made.dump(), ::testing::Not(::testing::HasSubstr("forged")));
+  const auto observed = ObservePod(Pod(job));
+  EXPECT_FALSE(observed->has_token || observed->has_network_policy);
+}
+
+TEST(BuildPodTest, TheUsersVariableWinsAndIsNamed) {
+  api::Json pod_template = testing::Template();
+  pod_template["spec"]["containers"][0]["env"] = {{{"name", "TF_CONFIG"}, {"value", "mine"}},
+                                                  {{"name", "OTHER"}, {"value", "$(RANK)"}}};
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  const Object container = Pod(job)["spec"]["containers"][0];
+  EXPECT_EQ(EnvEntry(container, "TF_CONFIG")->at("value"), "mine");
+  EXPECT_EQ(container["env"].back()["name"], "OTHER");  // after ours, which it refers to
+  EXPECT_THAT(OverriddenEnv(job.BuildWithDefaults()), ::testing::ElementsAre("TF_CONFIG"));
+}
+
+TEST(BuildPodTest, AVariableThatASidecarWouldNotGetIsNotOverridden) {
+  api::Json pod_template = testing::Template("mine");
+  pod_template["spec"]["containers"].push_back(
+      {{"name", "sidecar"},
+       {"env", {{{"name", "TF_CONFIG"}, {"value", "x"}}, {{"name", "RANK"}, {"value", "x"}}}}});
+  const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+  EXPECT_THAT(OverriddenEnv(job.BuildWithDefaults()), ::testing::ElementsAre("RANK"));
+}
+
+TEST(BuildPodTest, OwnImagesGetNoTrainerDefaults) {
+  const Object spec = Pod(Job("j").Workers(1))["spec"];
+  EXPECT_FALSE(spec.contains("volumes"));
+  EXPECT_FALSE(spec.contains("securityContext"));
+  EXPECT_FALSE(spec["containers"][0].contains("command"));
+}
+
+TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
+  const Object spec = Pod(Job("j").Workers(1).Training())["spec"];
+  const Object& container = spec["containers"][0];
+  EXPECT_EQ(container["name"], "trainer");
+  EXPECT_EQ(container["image"], "lockstep-trainer:latest");
+  EXPECT_EQ(container["command"], Object::array({"lockstep-trainer"}));
+  EXPECT_EQ(container["terminationMessagePolicy"], "FallbackToLogsOnError");
+  EXPECT_EQ(container["volumeMounts"][0]["mountPath"], "/dev/shm");
+  EXPECT_EQ(spec["volumes"][0]["emptyDir"]["medium"], "Memory");
+  EXPECT_EQ(spec["volumes"][0]["name"], container["volumeMounts"][0]["name"]);
+  EXPECT_EQ(spec["automountServiceAccountToken"], false);
+  EXPECT_EQ(spec["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+  EXPECT_EQ(container["securityContext"]["allowPrivilegeEscalation"], false);
+  EXPECT_EQ(container["securityContext"]["capabilities"].dump(), R"({"drop":["ALL"]})");
+}
+
+TEST(BuildPodTest, WhatATrainersTemplateSetsStays) {
+  const api::Json pod_template = {
+      {"metadata", {{"labels", {{"team", "a"}}}, {"annotations", {{"note", "b"}}}}},
+      {"spec",
+       {{"automountServiceAccountToken", true},
+        {"securityContext", {{"fsGroup", 7}}},
+        {"containers",
+         {{{"name", "mine"},
+           {"image", "own:1"},
+           {"command", {"run"}},
+           {"volumeMounts", {{{"name", "big"}, {"mountPath", "/dev/shm"}}}}}}}}}};
+  const Object pod = Pod(Job("j").Workers(1).Training().PodTemplate(Role::kWorker, pod_template));
+  EXPECT_EQ(pod["metadata"]["labels"]["team"], "a");
+  EXPECT_EQ(pod["metadata"]["annotations"]["note"], "b");
+  EXPECT_EQ(pod["spec"]["automountServiceAccountToken"], true);
+  EXPECT_EQ(pod["spec"]["securityContext"]["fsGroup"], 7);
+  EXPECT_EQ(pod["spec"]["containers"][0]["image"], "own:1");
+  EXPECT_EQ(pod["spec"]["containers"][0]["command"], Object::array({"run"}));
+  EXPECT_FALSE(pod["spec"].contains("volumes"));
+}
+
+TEST(BuildPodTest, ThePriorityClassOfTheJobIsThePods) {
+  const auto job = Job("j").Workers(1).With([](api::TrainingJob& j) {
+    j.spec.run_policy.scheduling_policy.emplace().priority_class = "high";
+  });
+  EXPECT_EQ(Pod(job)["spec"]["priorityClassName"], "high");
+}
+
+TEST(BuildServiceTest, IsHeadlessAndPublishesPodsThatAreNotReady) {
+  const Object service = BuildService(Job("j").Uid("u").Workers(2).BuildWithDefaults());
+  EXPECT_EQ(service["spec"]["clusterIP"], "None");
+  EXPECT_EQ(service["spec"]["publishNotReadyAddresses"], true);
+  EXPECT_EQ(service["spec"]["selector"].dump(), R"({"training.lockstep.dev/job-uid":"u"})");
+  EXPECT_EQ(kube::ControllerUid(service), "u");
+  EXPECT_EQ(kube::Name(service), "j");
+}
+
+TEST(RenderTest, ShowsTheServiceThenEveryPodChiefFirst) {
+  const auto job = Job("j").Chief().Workers(2).Evaluator().BuildWithDefaults();
+  std::vector<std::string> names;
+  for (const Object& object : RenderObjects(job, DnsAddresses())) {
+    names.push_back(object.at("kind").get<std::string>() + "/" + kube::Name(object));
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("Service/j", "Pod/j-chief-0", "Pod/j-worker-0",
+                                            "Pod/j-worker-1", "Pod/j-evaluator-0"));
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,236 @@
+#include "operator/controller/children/gang.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/rules/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Json;
+using api::Role;
+using ::testing::ElementsAre;
+using testing::Exited;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kReady;
+using testing::Seen;
+using ::testing::UnorderedElementsAre;
+
+const Settings kVolcano{.gang_scheduler_name = "volcano"};
+const Settings kPlugins{.gang_scheduler_name = "scheduler-plugins"};
+
+Json TemplateAsking(const Json& requests, const Json& limits = Json::object()) {
+  Json pod = testing::Template();
+  pod["spec"]["containers"][0]["resources"] = {{"requests", requests}, {"limits", limits}};
+  return pod;
+}
+
+TEST(GangTest, VolcanosPodGroupCarriesTheWholePolicy) {
+  const api::TrainingJob job =
+      Job("j")
+          .Workers(3)
+          .Chief()
+          .PodTemplate(Role::kWorker, TemplateAsking({{"cpu", "500m"}, {"memory", "1Gi"}}))
+          .PodTemplate(Role::kChief, TemplateAsking({{"cpu", 1}}, {{"nvidia.com/gpu", 2}}))
+          .With([](api::TrainingJob& made) {
+            auto& policy = made.spec.run_policy.scheduling_policy.emplace();
+            policy.queue = "research";
+            policy.priority_class = "high";
+            policy.schedule_timeout_seconds = 60;
+          })
+          .BuildWithDefaults();
+  const kube::Object group = BuildPodGroup(job, kVolcano);
+  EXPECT_EQ(group.at("apiVersion"), "scheduling.volcano.sh/v1beta1");
+  EXPECT_EQ(group.at("metadata").at("name"), "j");
+  EXPECT_EQ(kube::ControllerUid(group), "j-uid");
+  EXPECT_EQ(group.at("spec"),
+            (Json{{"minMember", 4},
+                  {"queue", "research"},
+                  {"priorityClassName", "high"},
+                  {"minResources",
+                   {{"cpu", "2500m"}, {"memory", "3221225472"}, {"nvidia.com/gpu", "2"}}}}));
+}
+
+TEST(GangTest, SchedulerPluginsPodGroupHasATimeoutAndNoQueue) {
+  const api::TrainingJob job = Job("j")
+                                   .Workers(2)
+                                   .With([](api::TrainingJob& made) {
+                                     auto& policy =
+                                         made.spec.run_policy.scheduling_policy.emplace();
+                                     policy.queue = "research";
+                                     policy.schedule_timeout_seconds = 60;
+                                     policy.min_resources = {{"cpu", "8"}};
+                                   })
+                                   .BuildWithDefaults();
+  const kube::Object group = BuildPodGroup(job, kPlugins);
+  EXPECT_EQ(group.at("apiVersion"), "scheduling.x-k8s.io/v1alpha1");
+  EXPECT_EQ(
+      group.at("spec"),
+      (Json{{"minMember", 2}, {"scheduleTimeoutSeconds", 60}, {"minResources", {{"cpu", "8"}}}}));
+}
+
+TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
+  struct Case {
+    const char* name;
+    testing::JobBuilder job;
+    int expected;
+  };
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 8}; };
+  const auto available = [](api::TrainingJob& job) {
+    job.spec.run_policy.scheduling_policy.emplace().min_available = 3;
+  };
+  const auto one_done = [](api::TrainingJob& job) { job.status.completed_indexes = {1}; };
+  const Case cases[] = {
+      {"all", Job("j").Chief().Workers(2).ParameterServers(2), 5},
+      {"without the evaluator", Job("j").Workers(2).Evaluator(), 2},
+      {"an elastic job's minimum", Job("j").Workers(4).With(elastic), 2},
+      {"what the user says", Job("j").Workers(4).With(available), 3},
+      {"without those that are done", Job("j").Workers(4).With(one_done), 3},
+      {"independent replicas wait for nobody",
+       Job("j").Workers(4).Strategy(api::StrategyType::kIndependent), 1},
+  };
+  for (const Case& c : cases) {
+    const auto group = BuildPodGroup(c.job.BuildWithDefaults(), kVolcano);
+    EXPECT_EQ(group.at("spec").at("minMember"), c.expected) << c.name;
+    EXPECT_FALSE(group.at("spec").contains("minResources")) << c.name;
+  }
+}
+
+TEST(GangTest, APodAsksForTheSumOfItsContainersOrItsLargestInitContainer) {
+  const Json spec = {
+      {"containers",
+       {{{"resources", {{"requests", {{"cpu", "1"}}}, {"limits", {{"cpu", "4"}}}}}},
+        {{"resources", {{"limits", {{"cpu", "500m"}, {"memory", "what"}}}}}},
+        {{"name", "without"}}}},
+      {"initContainers", {{{"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}}}}};
+  EXPECT_THAT(PodRequests(spec),
+              ElementsAre(std::pair<const std::string, double>("cpu", 1.5),
+                          std::pair<const std::string, double>("memory", 0x1p30)));
+  EXPECT_THAT(PodRequests(Json("no spec")), IsEmpty());
+}
+
+Json Asking(const char* name, const Json& quantity) {
+  return {{"resources", {{"requests", {{name, quantity}}}}}};
+}
+Json Sidecar(Json container) {
+  container["restartPolicy"] = "Always";
+  return container;
+}
+
+TEST(GangTest, APodAsksForItsSidecarsAndOverheadToo) {
+  struct Case {
+    const char* name;
+    Json spec;
+    double expected;  // CPUs
+  };
+  const Json four = Json::array({Asking("cpu", 4)});
+  const Case cases[] = {
+      {"a sidecar runs beside the containers",
+       {{"containers", four}, {"initContainers", {Sidecar(Asking("cpu", 2))}}},
+       6},
+      {"with the overhead",
+       {{"containers", four},
+        {"initContainers", {Sidecar(Asking("cpu", 2))}},
+        {"overhead", {{"cpu", "1"}}}},
+       7},
+      {"an init container runs beside the sidecars before it",
+       {{"containers", four}, {"initContainers", {Sidecar(Asking("cpu", 2)), Asking("cpu", 5)}}},
+       7},
+      {"and not beside those after it",
+       {{"containers", four}, {"initContainers", {Asking("cpu", 5), Sidecar(Asking("cpu", 2))}}},
+       6},
+      {"a largest init container with the overhead",
+       {{"containers", four},
+        {"initContainers", {Asking("cpu", 9)}},
+        {"overhead", {{"cpu", "500m"}}}},
+       9.5},
+      {"the pod's own requests count instead",
+       {{"containers", four}, {"resources", {{"requests", {{"cpu", 8}}}}}},
+       8},
+      {"the pod's own limits only where no container asks",
+       {{"containers", four}, {"resources", {{"limits", {{"cpu", 8}}}}}},
+       4},
+      {"as here",
+       {{"containers", {{{"name", "without"}}}}, {"resources", {{"limits", {{"cpu", 8}}}}}},
+       8},
+  };
+  for (const Case& c : cases) {
+    EXPECT_THAT(PodRequests(c.spec),
+                ElementsAre(std::pair<const std::string, double>("cpu", c.expected)))
+        << c.name;
+  }
+}
+
+TEST(GangTest, PodsAreToldTheirGroupAndScheduler) {
+  const api::TrainingJob job = Job("j").Workers(1).BuildWithDefaults();
+  const auto pod = [&job](const Settings& settings) {
+    return BuildPod(ClusterSpec(job, DnsAddresses()), settings, {Role::kWorker, 0}, 0);
+  };
+  const kube::Object volcano = pod(kVolcano);
+  EXPECT_EQ(volcano.at("spec").at("schedulerName"), "volcano");
+  EXPECT_EQ(volcano.at("metadata").at("annotations").at("scheduling.k8s.io/group-name"), "j");
+  const kube::Object plugins = pod(kPlugins);
+  EXPECT_EQ(plugins.at("spec").at("schedulerName"), "scheduler-plugins-scheduler");
+  EXPECT_EQ(kube::Label(plugins, "scheduling.x-k8s.io/pod-group"), "j");
+  EXPECT_EQ(pod({.gang_scheduler_name = "default-scheduler"}).at("spec").at("schedulerName"),
+            "default-scheduler");
+  EXPECT_FALSE(pod({}).at("spec").contains("schedulerName"));
+}
+
+TEST(GangTest, ATemplatesOwnSchedulerStays) {
+  Json tmpl = testing::Template();
+  tmpl["spec"]["schedulerName"] = "mine";
+  const api::TrainingJob job =
+      Job("j").Workers(1).PodTemplate(Role::kWorker, tmpl).BuildWithDefaults();
+  const auto pod = BuildPod(ClusterSpec(job, DnsAddresses()), kVolcano, {Role::kWorker, 0}, 0);
+  EXPECT_EQ(pod.at("spec").at("schedulerName"), "mine");
+}
+
+Seen WithVolcano(const testing::JobBuilder& job) {
+  return Seen(job).With([](Observed& observed) { observed.settings = kVolcano; });
+}
+void GroupAsWanted(Observed& observed) {
+  observed.pod_group_spec = BuildPodGroup(observed.job, observed.settings).at("spec");
+}
+
+TEST(GangRuleTest, ThePodGroupComesBeforePods) {
+  Seen seen = WithVolcano(Job("j").Workers(2));
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreateService{}, CreatePodGroup{}));
+  seen.Service().With(GroupAsWanted);
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 0}, CreatePod{Role::kWorker, 1, 0}));
+}
+
+TEST(GangRuleTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
+  Seen seen = WithVolcano(Job("j").Workers(1));
+  seen.Service().Worker(0, kReady).With(GroupAsWanted);
+  seen.With([](Observed& observed) { (*observed.pod_group_spec)["queue"] = "default"; });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  seen.With([](Observed& observed) { (*observed.pod_group_spec)["minMember"] = 7; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(UpdatePodGroup{}));
+}
+
+TEST(GangRuleTest, ItGoesWhenTheJobEndsOrIsSuspended) {
+  Seen ended = WithVolcano(Job("j").Workers(1).CleanPodPolicy(api::CleanPodPolicy::kNone));
+  ended.Service().Worker(0, Exited(0)).With(GroupAsWanted).Write();
+  EXPECT_THAT(ended.Plan().actions, ElementsAre(DeletePodGroup{}));
+  Seen suspended = WithVolcano(Job("j").Workers(1).Suspended());
+  suspended.With(GroupAsWanted).Write();
+  EXPECT_THAT(suspended.Plan().actions, ElementsAre(DeletePodGroup{}));
+}
+
+TEST(GangRuleTest, APolicyThatNobodyReadsIsToldOfOnce) {
+  Seen seen(Job("j").Workers(1).With([](api::TrainingJob& job) {
+    job.spec.run_policy.scheduling_policy.emplace().queue = "research";
+  }));
+  ASSERT_EQ(seen.Plan().events.size(), 1U);
+  EXPECT_EQ(seen.Plan().events[0].reason, "SchedulingPolicyIgnored");
+  EXPECT_THAT(seen.Write().Plan().events, IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::controller

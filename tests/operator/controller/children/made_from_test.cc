@@ -1,0 +1,101 @@
+#include "operator/controller/children/made_from.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/digest.h"
+#include "operator/controller/children/kueue.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::RestartScope;
+using api::Role;
+using api::StrategyType;
+using testing::Job;
+
+testing::JobBuilder Elastic() {
+  return Job("j").Workers(2).With(
+      [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
+}
+
+TEST(MadeFromTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
+  struct Case {
+    const char* name;
+    testing::JobBuilder job;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"not elastic", Job("j").Workers(2), "worker=2"},
+      {"nor adapting", Job("j").Workers(2).RestartScope(RestartScope::kPod), "worker=2"},
+      {"full TF_CONFIG",
+       Job("j").Workers(2).ParameterServers(1).Strategy(StrategyType::kParameterServer),
+       "worker=2,ps=1"},
+      {"nobody's peers", Job("j").Workers(2).Strategy(StrategyType::kIndependent), ""},
+      {"gang", Elastic(), "worker=2"},
+      {"in place", Elastic().Training(), "worker=2"},
+      {"chief", Elastic().Chief(), "chief=1,worker=2"},
+      {"evaluator is nobody's peer", Elastic().Evaluator(), "worker=2"},
+      {"the program finds its peers", Elastic().RestartScope(RestartScope::kPod), ""},
+      {"sparse TF_CONFIG",
+       Elastic()
+           .ParameterServers(1)
+           .Strategy(StrategyType::kParameterServer)
+           .RestartScope(RestartScope::kGang),
+       ""},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(ClusterShape(c.job.BuildWithDefaults()), c.expected) << c.name;
+  }
+}
+
+// Pods have it in an annotation, and may be older than the operator.
+TEST(MadeFromTest, TheHashStaysWhatItWas) {
+  const api::TrainingJob job = Job("j").Workers(2).Training().BuildWithDefaults();
+  const std::string text =
+      fmt::format("{}\n{}\n{}", job.spec.replica_specs.at(Role::kWorker).tmpl->dump(),
+                  api::TrainingSpecToJson(*job.spec.training).dump(),
+                  api::StrategySpecToJson(*job.spec.strategy).dump());
+  EXPECT_EQ(SpecHash(job, Role::kWorker), fmt::format("{:016x}", Digest(text)));
+}
+
+TEST(MadeFromTest, TheTemplatesHashStaysWhatItWas) {
+  const api::TrainingJob job = Job("j").Chief().Workers(2).Evaluator(0).BuildWithDefaults();
+  const std::string text =
+      fmt::format("chief={}\nworker={}\n", job.spec.replica_specs.at(Role::kChief).tmpl->dump(),
+                  job.spec.replica_specs.at(Role::kWorker).tmpl->dump());
+  EXPECT_EQ(TemplatesHash(job), fmt::format("{:016x}", Digest(text)));
+}
+
+TEST(MadeFromTest, TheHashDiffersWhenPodsWouldBeMadeOtherwise) {
+  struct Case {
+    const char* name;
+    std::function<void(api::TrainingJob&)> edit;
+    bool differs;
+  };
+  const Case cases[] = {
+      {"nothing", [](api::TrainingJob&) {}, false},
+      {"replicas",
+       [](api::TrainingJob& job) { job.spec.replica_specs[Role::kWorker].replicas = 3; }, false},
+      {"deadline", [](api::TrainingJob& job) { job.spec.run_policy.active_deadline_seconds = 5; },
+       false},
+      {"image",
+       [](api::TrainingJob& job) {
+         job.spec.replica_specs[Role::kWorker].tmpl = testing::Template("tensorflow", "other:2");
+       },
+       true},
+      {"strategy", [](api::TrainingJob& job) { job.spec.strategy.emplace(); }, true},
+      {"training", [](api::TrainingJob& job) { job.spec.training = testing::MnistTraining(); },
+       true},
+  };
+  const std::string before = SpecHash(Job("j").Workers(2).BuildWithDefaults(), Role::kWorker);
+  for (const Case& c : cases) {
+    api::TrainingJob job = Job("j").Workers(2).BuildWithDefaults();
+    c.edit(job);
+    EXPECT_EQ(SpecHash(job, Role::kWorker) != before, c.differs) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::controller

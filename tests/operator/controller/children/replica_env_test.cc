@@ -1,0 +1,154 @@
+#include "operator/controller/children/replica_env.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Role;
+using testing::Job;
+using Env = std::map<std::string, api::Json>;
+
+Env EnvOf(const testing::JobBuilder& job, Role role, int index, int attempt = 0) {
+  Env env;
+  for (EnvVar& variable :
+       ReplicaEnv(ClusterSpec(job.BuildWithDefaults(), DnsAddresses()), {role, index}, attempt)) {
+    EXPECT_TRUE(env.emplace(variable.name, variable.source).second) << variable.name;
+  }
+  return env;
+}
+
+testing::JobBuilder With(const char* container, testing::JobBuilder job) {
+  return job.PodTemplate(Role::kWorker, testing::Template(container));
+}
+
+TEST(ReplicaEnvTest, SaysWhoTheReplicaIs) {
+  const Env env = EnvOf(With("mine", Job("j").Workers(2)), Role::kWorker, 1, 3);
+  EXPECT_EQ(env.at("LOCKSTEP_JOB"), "j");
+  EXPECT_EQ(env.at("LOCKSTEP_NAMESPACE"), "default");
+  EXPECT_EQ(env.at("LOCKSTEP_ROLE"), "worker");
+  EXPECT_EQ(env.at("LOCKSTEP_INDEX"), "1");
+  EXPECT_EQ(env.at("LOCKSTEP_ATTEMPT"), "3");
+  for (const char* name : {"LOCKSTEP_CONFIG", "LOCKSTEP_JOB_UID", "LOCKSTEP_POD_IP"}) {
+    EXPECT_FALSE(env.contains(name)) << name;
+  }
+}
+
+TEST(ReplicaEnvTest, ATfConfigThatIsTooLongIsLeftOutWhereItMayNotBeNeeded) {
+  EXPECT_TRUE(EnvOf(With("mine", Job("j").Workers(2000)), Role::kWorker, 1).contains("TF_CONFIG"));
+  const Env env = EnvOf(With("mine", Job("j").Workers(8000)), Role::kWorker, 1);
+  EXPECT_FALSE(env.contains("TF_CONFIG"));
+  EXPECT_TRUE(env.contains("MASTER_ADDR"));
+}
+
+TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
+  const Env env = EnvOf(Job("j").Workers(1).Training().Uid("u"), Role::kWorker, 0);
+  const auto config = nlohmann::json::parse(env.at("LOCKSTEP_CONFIG").get<std::string>());
+  EXPECT_EQ(*api::TrainingSpecFromJson(config), testing::MnistTraining());
+  EXPECT_TRUE(env.contains("LOCKSTEP_STRATEGY"));
+  EXPECT_EQ(env.at("LOCKSTEP_RESTART_SCOPE"), "InPlace");
+  EXPECT_EQ(env.at("LOCKSTEP_JOB_UID"), "u");
+  EXPECT_EQ(env.at("LOCKSTEP_PROCESSES_PER_POD"), "1");
+  EXPECT_EQ(env.at("LOCKSTEP_POD_IP").dump(), R"({"fieldRef":{"fieldPath":"status.podIP"}})");
+  EXPECT_TRUE(env.contains("TF_CONFIG"));
+  EXPECT_FALSE(env.contains("RANK"));
+  EXPECT_FALSE(env.contains("LOCKSTEP_GRACE_SECONDS"));
+}
+
+TEST(ReplicaEnvTest, TheBundledTrainerIsToldOfAGracePeriodThatIsNotTheDefault) {
+  const auto patient = Job("j").Workers(1).Training().PodTemplate(
+      Role::kWorker, api::Json{{"spec", {{"terminationGracePeriodSeconds", 120}}}});
+  EXPECT_EQ(EnvOf(patient, Role::kWorker, 0).at("LOCKSTEP_GRACE_SECONDS"), "120");
+}
+
+TEST(ReplicaEnvTest, TheMainContainersNameSaysWhichFrameworkReadsIt) {
+  struct Case {
+    const char* container;
+    bool tensorflow, torch, jax, lockstep;
+  };
+  for (const Case& expected :
+       {Case{"tensorflow", true, false, false, false}, Case{"pytorch", false, true, false, false},
+        Case{"jax", false, false, true, false}, Case{"trainer", true, true, true, true},
+        Case{"mine", true, true, true, true}}) {
+    SCOPED_TRACE(expected.container);
+    const Env env = EnvOf(With(expected.container, Job("j").Workers(2)), Role::kWorker, 1);
+    EXPECT_EQ(env.contains("TF_CONFIG"), expected.tensorflow);
+    EXPECT_EQ(env.contains("RANK"), expected.torch);
+    EXPECT_EQ(env.contains("PET_NNODES"), expected.torch);
+    EXPECT_EQ(env.contains("JAX_PROCESS_ID"), expected.jax);
+    EXPECT_EQ(env.contains("PROCESS_ID"), expected.jax);
+    EXPECT_EQ(env.contains("LOCKSTEP_INDEX"), expected.lockstep);
+  }
+}
+
+TEST(ReplicaEnvTest, ASidecarSaysNothingOfTheFramework) {
+  api::Json pod_template = testing::Template("pytorch");
+  pod_template["spec"]["containers"].insert(pod_template["spec"]["containers"].begin(),
+                                            {{"name", "logs"}, {"image", "x"}});
+  const Env env =
+      EnvOf(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template), Role::kWorker, 0);
+  EXPECT_TRUE(env.contains("RANK"));
+  EXPECT_FALSE(env.contains("TF_CONFIG"));
+}
+
+TEST(ReplicaEnvTest, TorchRanksCountTheChiefFirst) {
+  const auto job = With("pytorch", Job("j").Chief().Workers(2).ProcessesPerPod(4));
+  const Env env = EnvOf(job, Role::kWorker, 1);
+  EXPECT_EQ(env.at("RANK"), "2");
+  EXPECT_EQ(env.at("WORLD_SIZE"), "12");
+  EXPECT_EQ(env.at("MASTER_ADDR"), "j-chief-0.j.default.svc");
+  EXPECT_EQ(env.at("MASTER_PORT"), "2222");
+  EXPECT_EQ(env.at("PET_MASTER_ADDR"), "j-chief-0.j.default.svc");
+  EXPECT_EQ(env.at("PET_NNODES"), "3");
+  EXPECT_EQ(env.at("PET_NODE_RANK"), "2");
+  EXPECT_EQ(env.at("PET_NPROC_PER_NODE"), "4");
+  EXPECT_FALSE(env.contains("PET_RDZV_ENDPOINT"));
+}
+
+TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
+  const auto job = With("pytorch", Job("j").Workers(2)).With([](api::TrainingJob& made) {
+    made.spec.elastic = api::ElasticSpec{1, 4};
+  });
+  const Env env = EnvOf(job, Role::kWorker, 0);
+  EXPECT_EQ(env.at("PET_NNODES"), "1:4");
+  EXPECT_EQ(env.at("PET_RDZV_ENDPOINT"), "j-worker-0.j.default.svc:2222");
+  EXPECT_EQ(env.at("PET_RDZV_BACKEND"), "c10d");
+  EXPECT_FALSE(env.contains("PET_NODE_RANK"));
+}
+
+TEST(ReplicaEnvTest, JaxCountsPods) {
+  const Env env = EnvOf(With("jax", Job("j").Workers(2).ProcessesPerPod(4)), Role::kWorker, 1);
+  EXPECT_EQ(env.at("JAX_COORDINATOR_ADDRESS"), "j-worker-0.j.default.svc:2222");
+  EXPECT_EQ(env.at("JAX_NUM_PROCESSES"), "2");
+  EXPECT_EQ(env.at("JAX_PROCESS_ID"), "1");
+  EXPECT_EQ(env.at("COORDINATOR_ADDRESS"), "j-worker-0.j.default.svc");
+  EXPECT_EQ(env.at("COORDINATOR_PORT"), "2222");
+  EXPECT_EQ(env.at("NUM_PROCESSES"), "2");
+  EXPECT_EQ(env.at("PROCESS_ID"), "1");
+}
+
+TEST(ReplicaEnvTest, ServersAndEvaluatorsHaveNoRank) {
+  const auto job = Job("j").Workers(1).ParameterServers(1).Evaluator();
+  for (const Role role : {Role::kParameterServer, Role::kEvaluator}) {
+    const Env env = EnvOf(job, role, 0);
+    EXPECT_TRUE(env.contains("TF_CONFIG"));
+    EXPECT_FALSE(env.contains("RANK"));
+    EXPECT_FALSE(env.contains("JAX_PROCESS_ID"));
+  }
+}
+
+TEST(ReplicaEnvTest, WithoutAStrategyGpusSayHowManyProcessesAPodRuns) {
+  for (const auto& [gpus, expected] : {std::pair<api::Json, int>{8, 8}, {"4", 4}, {0, 1}}) {
+    api::Json pod_template = testing::Template("pytorch");
+    pod_template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = gpus;
+    const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template);
+    EXPECT_EQ(ProcessesPerPod(job.Build(), Role::kWorker), expected);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,150 @@
+#include "operator/controller/rules/finish_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/rules/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::CleanPodPolicy;
+using api::Role;
+using api::SuccessPolicy;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using testing::Exited;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kPending;
+using testing::kReady;
+using testing::Seen;
+
+TEST(FinishRuleTest, SuccessFollowsThePolicy) {
+  struct Case {
+    const char* name;
+    Seen seen;
+    bool succeeded;
+  };
+  const auto two = Job("j").Workers(2);
+  const auto chief = Job("j").Chief().Workers(1);
+  const auto all = Job("j").Workers(2).SuccessPolicy(SuccessPolicy::kAllWorkers);
+  const auto chief_and_all = Job("j").Chief().Workers(1).SuccessPolicy(SuccessPolicy::kAllWorkers);
+  const Case cases[] = {
+      {"worker 0", Seen(two).Worker(0, Exited(0)).Worker(1, kReady), true},
+      {"not worker 1", Seen(two).Worker(0, kReady).Worker(1, Exited(0)), false},
+      {"chief", Seen(chief).Pod(Role::kChief, 0, Exited(0)).Worker(0, kReady), true},
+      {"not worker 0 beside a chief", Seen(chief).Pod(Role::kChief, 0, kReady).Worker(0, Exited(0)),
+       false},
+      {"all workers", Seen(all).Worker(0, Exited(0)).Worker(1, Exited(0)), true},
+      {"not one of all", Seen(all).Worker(0, Exited(0)).Worker(1, kReady), false},
+      {"all includes the chief",
+       Seen(chief_and_all).Pod(Role::kChief, 0, kReady).Worker(0, Exited(0)), false},
+      {"a completed index needs no pod",
+       Seen(all).Worker(1, Exited(0)).With([](Observed& observed) {
+         observed.job.status.completed_indexes = {0};
+       }),
+       true},
+      {"success beats a failure seen with it", Seen(two).Worker(0, Exited(0)).Worker(1, Exited(1)),
+       true},
+  };
+  for (Case c : cases) {
+    EXPECT_EQ(c.seen.Service().Plan().status.state == "Succeeded", c.succeeded) << c.name;
+  }
+}
+
+TEST(FinishRuleTest, SuccessIsWrittenBeforeAnythingIsCleanedUp) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, Exited(0)).Worker(1, kReady);
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(IsTrue(plan.status, kSucceeded));
+  EXPECT_FALSE(IsTrue(plan.status, kRunning));
+  EXPECT_EQ(plan.status.completion_time, seen.Build().now);
+  EXPECT_EQ(plan.status.replica_statuses.at(Role::kWorker).succeeded, 2);
+  ASSERT_EQ(plan.events.size(), 1U);
+  EXPECT_EQ(plan.events[0].reason, "Succeeded");
+}
+
+TEST(FinishRuleTest, PodsAreCleanedUpAsAsked) {
+  struct Case {
+    CleanPodPolicy policy;
+    std::vector<Action> expected;
+  };
+  const DeletePod done{"j-worker-0", "j-worker-0-uid"}, running{"j-worker-1", "j-worker-1-uid"};
+  const Case cases[] = {{CleanPodPolicy::kRunning, {running}},
+                        {CleanPodPolicy::kAll, {done, running}},
+                        {CleanPodPolicy::kNone, {}}};
+  for (const Case& c : cases) {
+    Seen seen(Job("j").Workers(2).CleanPodPolicy(c.policy));
+    seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+    EXPECT_EQ(seen.Plan().actions, c.expected);
+  }
+}
+
+TEST(FinishRuleTest, APodWhoseMainContainerHasEndedMayEndByItself) {
+  // As a kubelet reports it first: the container has ended, the pod has not.
+  const auto ended = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.phase = PodPhase::kRunning;
+  };
+  Seen seen(Job("j").Workers(1));
+  seen.Service().Worker(0, ended).Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(10));
+  // A sidecar holds it up.
+  EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+              ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"}));
+}
+
+TEST(FinishRuleTest, TheBundledTrainersReplicasMayEndByThemselves) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+              ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+}
+
+TEST(FinishRuleTest, ATerminalConditionIsAbsorbing) {
+  Seen seen(Job("j").Workers(2));
+  seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  const auto status = seen.Build().job.status;
+  seen.NoPods().Worker(0, Exited(1)).Worker(1, kPending).Later(minutes(5));
+  seen.With([](Observed& observed) { observed.job.spec.suspend = true; });
+  EXPECT_EQ(seen.Plan().status, status);
+  EXPECT_THAT(seen.NoPods().Plan().actions, IsEmpty());
+}
+
+TEST(FinishRuleTest, TheJobGoesWhenItsTimeToLiveHasPassed) {
+  Seen seen(Job("j").Workers(1).TtlSecondsAfterFinished(60));
+  seen.Service().Worker(0, Exited(0)).Write().Later(seconds(20));
+  EXPECT_EQ(seen.Plan().requeue_after, seconds(40));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.Later(seconds(40)).Plan().actions, ElementsAre(DeleteJob{}));
+}
+
+TEST(FinishRuleTest, ATimeToLiveThatNoTimeHoldsDeletesNothing) {
+  Seen seen(Job("j").Workers(1).TtlSecondsAfterFinished(9'999'999'999));
+  seen.Service().Worker(0, Exited(0)).Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_GT(seen.Plan().requeue_after, Duration(std::chrono::hours(24 * 365 * 60)));
+  Seen running(Job("j").Workers(1).ActiveDeadlineSeconds(9'007'199'254'740'991));
+  EXPECT_NE(running.Service().Worker(0, kReady).Plan().status.state, "Failed");
+}
+
+TEST(FinishRuleTest, AnEvaluatorGetsABoundedTimeToFinish) {
+  const Time now = Time(seconds(1'700'000'000));
+  Seen seen(Job("j").Workers(1).Evaluator());
+  seen.Service().Worker(0, Exited(0, "", now)).Pod(Role::kEvaluator, 0, kReady).Later(seconds(60));
+  EXPECT_NE(seen.Plan().status.state, "Succeeded");
+  EXPECT_EQ(seen.Plan().requeue_after, minutes(4));
+  EXPECT_EQ(seen.Later(minutes(4)).Plan().status.state, "Succeeded");
+  Seen done(Job("j").Workers(1).Evaluator());
+  done.Service().Worker(0, Exited(0, "", now)).Pod(Role::kEvaluator, 0, Exited(0));
+  EXPECT_EQ(done.Plan().status.state, "Succeeded");
+}
+
+}  // namespace
+}  // namespace lockstep::controller

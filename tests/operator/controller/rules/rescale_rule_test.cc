@@ -1,0 +1,148 @@
+#include "operator/controller/rules/rescale_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/v1/names.h"
+#include "operator/controller/children/made_from.h"
+#include "operator/controller/rules/status.h"
+#include "tests/operator/controller/world.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::RestartScope;
+using api::Role;
+using api::StrategyType;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kReady;
+using testing::PodState;
+using testing::Seen;
+using ::testing::UnorderedElementsAre;
+using testing::World;
+
+testing::JobBuilder Elastic(RestartScope scope) {
+  return Job("j").Workers(2).RestartScope(scope).With(
+      [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
+}
+
+PodState MadeFor(const std::string& shape) {
+  return [shape](ObservedPod& pod) {
+    kReady(pod);
+    pod.cluster_shape = shape;
+  };
+}
+
+// Two workers run; then somebody scales.
+Seen Scaled(const testing::JobBuilder& job, int workers) {
+  Seen seen(job);
+  seen.Running();
+  const std::string shape = ClusterShape(seen.Build().job);
+  seen.Worker(0, MadeFor(shape)).Worker(1, MadeFor(shape));
+  seen.With([workers](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kWorker].replicas = workers;
+  });
+  return seen;
+}
+
+TEST(RescaleRuleTest, AGangStartsAgainInItsNewSizeFreeOfCharge) {
+  for (const RestartScope scope : {RestartScope::kGang, RestartScope::kInPlace}) {
+    Seen seen = Scaled(Elastic(scope), 3);
+    const Plan plan = seen.Plan();
+    EXPECT_THAT(plan.actions, IsEmpty());
+    EXPECT_EQ(plan.status.attempt, 1);
+    EXPECT_EQ(plan.status.restarts, api::RestartCounts{});
+    EXPECT_EQ(plan.status.state, "Restarting");
+    EXPECT_EQ(FindCondition(plan.status, kRestarting)->reason, "Rescaled");
+    ASSERT_EQ(plan.events.size(), 1U);
+    EXPECT_EQ(plan.events[0].message,
+              "the job's size was changed from worker=2 to worker=3; all replicas start again, at "
+              "the cost of no retry");
+    EXPECT_THAT(seen.Write().Plan().actions,
+                UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
+                                     DeletePod{"j-worker-1", "j-worker-1-uid"}));
+    EXPECT_THAT(seen.NoPods().Plan().actions,
+                ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1},
+                            CreatePod{Role::kWorker, 2, 1}));
+  }
+}
+
+TEST(RescaleRuleTest, ASmallerGangTooEvenBeforeItHasRun) {
+  Seen seen(Elastic(RestartScope::kGang));
+  seen.Service().Worker(0, MadeFor("worker=3")).Worker(1, MadeFor("worker=2"));
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+}
+
+TEST(RescaleRuleTest, AFailureThatComesWithItIsStillCharged) {
+  Seen seen = Scaled(Elastic(RestartScope::kGang), 3);
+  seen.With([](Observed& observed) { testing::Exited(137)(observed.pods[1]); });
+  EXPECT_EQ(seen.Plan().status.restarts.application, 1);
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+}
+
+TEST(RescaleRuleTest, ProgramsThatFindTheirPeersJustGetAPodMore) {
+  Seen grown = Scaled(Elastic(RestartScope::kPod), 3);
+  EXPECT_THAT(grown.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 2, 0}));
+  EXPECT_EQ(grown.Plan().status.state, "Running");
+  Seen shrunk = Scaled(Elastic(RestartScope::kPod), 1);
+  EXPECT_THAT(shrunk.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_EQ(shrunk.Plan().status.attempt, 0);
+}
+
+TEST(RescaleRuleTest, WorkersOfParameterServersComeAndGoEvenInAGang) {
+  const auto job =
+      Elastic(RestartScope::kGang).ParameterServers(1).Strategy(StrategyType::kParameterServer);
+  Seen seen(job);
+  seen.Service().Pod(Role::kParameterServer, 0, kReady).Worker(0, kReady).Worker(1, kReady).Write();
+  seen.With(
+      [](Observed& observed) { observed.job.spec.replica_specs[Role::kWorker].replicas = 3; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 2, 0}));
+  EXPECT_EQ(seen.Plan().status.attempt, 0);
+}
+
+// Suspended, edited and resumed while the operator was being replaced.
+TEST(RescaleRuleTest, AJobThatIsNotElasticNeverRunsInTwoSizesAtOnce) {
+  for (const RestartScope scope : {RestartScope::kGang, RestartScope::kPod}) {
+    World world(Job("j").Workers(2).RestartScope(scope).Build());
+    world.client.set_graceful(false);
+    world.Settle();
+    for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+    world.Settle();
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
+      job["metadata"]["generation"] = 4;
+    });
+    world.Settle();
+    ASSERT_EQ(world.Pods().size(), 4U);
+    for (const kube::Object& pod : world.Pods()) {
+      EXPECT_EQ(kube::Label(pod, api::kLabelAttempt), "1");
+      const std::string env = pod.at("spec").at("containers")[0].at("env").dump();
+      EXPECT_NE(env.find("j-worker-3"), std::string::npos) << kube::Name(pod);
+    }
+    EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts{});
+    EXPECT_THAT(world.EventReasons(), ::testing::Contains("Rescaled"));
+  }
+}
+
+TEST(RescaleRuleTest, PodsOfAnOperatorThatNotedNoSizeAreLeftAlone) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  EXPECT_FALSE(PlanRescaled(seen.Build()));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  // One of them is replaced by this operator, which notes it.
+  Seen mixed(Job("j").Workers(2));
+  mixed.Running().Worker(0, kReady).Worker(1, MadeFor("worker=2"));
+  EXPECT_FALSE(PlanRescaled(mixed.Build()));
+}
+
+TEST(RescaleRuleTest, PodsThatKnowTheSizeAreLeftAlone) {
+  Seen seen = Scaled(Elastic(RestartScope::kGang), 2);
+  EXPECT_FALSE(PlanRescaled(seen.Build()));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::controller

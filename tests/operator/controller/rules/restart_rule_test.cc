@@ -1,0 +1,461 @@
+#include "operator/controller/rules/restart_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/v1/names.h"
+#include "operator/controller/rules/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::RestartPolicy;
+using api::RestartScope;
+using api::Role;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using testing::Evicted;
+using testing::EvictedForItsOwnLimit;
+using testing::Exited;
+using testing::ExitedBefore;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kBeingDeleted;
+using testing::kReady;
+using testing::PodState;
+using testing::Seen;
+using ::testing::UnorderedElementsAre;
+
+testing::JobBuilder Gang() {
+  return Job("j").Workers(2).RestartScope(RestartScope::kGang);
+}
+testing::JobBuilder InPlace() {
+  return Job("j").Workers(2).RestartScope(RestartScope::kInPlace);
+}
+
+TEST(RestartRuleTest, LossesAreClassified) {
+  struct Case {
+    const char* name;
+    RestartPolicy policy;
+    PodState state;
+    LossCause expected;
+  };
+  const PodState target = [](ObservedPod& pod) {
+    Exited(137)(pod);
+    pod.disruption_target = true;
+  };
+  const auto deleted_at = [](int seconds_after_exit) -> PodState {
+    return [=](ObservedPod& pod) {
+      const Time exit = Time(seconds(1'700'000'000));
+      Exited(1, "Error", exit)(pod);
+      pod.being_deleted = true;
+      pod.deletion = Deletion{exit + seconds(seconds_after_exit + 30), 30};
+    };
+  };
+  const PodState no_code = [](ObservedPod& pod) { pod.phase = PodPhase::kFailed; };
+  const Case cases[] = {
+      {"1 is permanent", RestartPolicy::kExitCode, Exited(1), LossCause::kPermanent},
+      {"127 is permanent", RestartPolicy::kExitCode, Exited(127), LossCause::kPermanent},
+      {"128 is retried", RestartPolicy::kExitCode, Exited(128), LossCause::kApplication},
+      {"137 is retried", RestartPolicy::kExitCode, Exited(137), LossCause::kApplication},
+      {"OnFailure retries 1", RestartPolicy::kOnFailure, Exited(1), LossCause::kApplication},
+      {"Always retries 1", RestartPolicy::kAlways, Exited(1), LossCause::kApplication},
+      {"Never retries nothing", RestartPolicy::kNever, Exited(137), LossCause::kPermanent},
+      {"no exit code is retried", RestartPolicy::kExitCode, no_code, LossCause::kApplication},
+      {"eviction is free", RestartPolicy::kExitCode, Evicted(), LossCause::kDisruption},
+      {"even with Never", RestartPolicy::kNever, Evicted(), LossCause::kDisruption},
+      {"too much storage is charged", RestartPolicy::kExitCode, EvictedForItsOwnLimit(),
+       LossCause::kApplication},
+      {"whatever the program then says", RestartPolicy::kExitCode, EvictedForItsOwnLimit(1),
+       LossCause::kApplication},
+      {"and never retried with Never", RestartPolicy::kNever, EvictedForItsOwnLimit(),
+       LossCause::kPermanent},
+      {"no room on the node", RestartPolicy::kNever,
+       [](ObservedPod& pod) {
+         pod.phase = PodPhase::kFailed;
+         pod.reason = "OutOfexample.com/fpga";
+       },
+       LossCause::kDisruption},
+      {"disruption target", RestartPolicy::kExitCode, target, LossCause::kDisruption},
+      {"drain", RestartPolicy::kExitCode, kBeingDeleted, LossCause::kDisruption},
+      {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5), LossCause::kDisruption},
+      {"within the second", RestartPolicy::kExitCode, deleted_at(0), LossCause::kDisruption},
+      {"deleted after its end", RestartPolicy::kExitCode, deleted_at(5), LossCause::kPermanent},
+      {"and retried", RestartPolicy::kOnFailure, deleted_at(5), LossCause::kApplication},
+  };
+  for (const Case& c : cases) {
+    const Observed seen =
+        Seen(Gang().RestartPolicy(Role::kWorker, c.policy)).Worker(0, c.state).Build();
+    EXPECT_EQ(Classify(seen.job, seen.pods[0]), c.expected) << c.name;
+  }
+}
+
+TEST(RestartRuleTest, OneFailedWorkerRestartsTheWholeGang) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137, "OOMKilled"));
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());  // charged first, acted on when that is written
+  EXPECT_EQ(plan.status.restarts.application, 1);
+  EXPECT_EQ(plan.status.attempt, 1);
+  EXPECT_EQ(plan.status.state, "Restarting");
+  EXPECT_FALSE(IsTrue(plan.status, kRunning));
+  EXPECT_EQ(plan.status.failure->role, "worker");
+  EXPECT_EQ(plan.status.failure->index, 1);
+  EXPECT_EQ(plan.status.failure->exit_code, 137);
+  ASSERT_EQ(plan.events.size(), 1U);
+  EXPECT_EQ(plan.events[0].message,
+            "worker-1 exited with code 137 (OOMKilled); all replicas start again "
+            "(application failures: 1 of 6, disruptions: 0)");
+  EXPECT_THAT(seen.Write().Plan().actions,
+              UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
+                                   DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_THAT(seen.NoPods().Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
+}
+
+TEST(RestartRuleTest, ManyFailuresOfOneAttemptAreOneCharge) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, Exited(210)).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_EQ(seen.Write().Build().job.status.restarts.application, 1);
+}
+
+TEST(RestartRuleTest, TheFirstToFailIsTheOneThatIsNamed) {
+  const Time now = Time(seconds(1'700'000'000));
+  Seen seen(Gang());
+  seen.Running().Worker(0, Exited(210, "", now)).Worker(1, Exited(139, "", now - seconds(1)));
+  EXPECT_EQ(seen.Plan().status.failure->index, 1);
+}
+
+TEST(RestartRuleTest, ADrainedMemberTakesTheBlameForPeersThatFellOver) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, Exited(210)).Worker(1, kBeingDeleted).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
+}
+
+testing::JobBuilder GangOf3(RestartPolicy policy = RestartPolicy::kExitCode) {
+  return Job("j").Workers(3).RestartScope(RestartScope::kGang).RestartPolicy(Role::kWorker, policy);
+}
+
+TEST(RestartRuleTest, WhatTookAPeerAwayIsBlamedForThoseWhoEndBecauseOfIt) {
+  struct Case {
+    const char* name;
+    PodState cause;
+    api::RestartCounts charged;
+    const char* reason;
+  };
+  const PodState silent = [](ObservedPod& pod) {
+    kReady(pod);
+    pod.node_silent_since = Time(seconds(1'700'000'000));
+  };
+  const Case cases[] = {{"too much memory", Exited(137, "OOMKilled"), {1, 0, 1}, "OOMKilled"},
+                        {"a signal", Exited(139, "Error"), {1, 0, 1}, "Error"},
+                        {"an eviction", Evicted(), {0, 1, 1}, "Evicted"},
+                        {"too much storage", EvictedForItsOwnLimit(1), {1, 0, 1}, "Evicted"},
+                        {"a drain", kBeingDeleted, {0, 1, 1}, "PodLost"},
+                        {"a silent node", silent, {0, 1, 1}, "NodeLost"}};
+  for (const Case& c : cases) {
+    for (const auto policy : {RestartPolicy::kExitCode, RestartPolicy::kOnFailure}) {
+      Seen seen(GangOf3(policy));
+      seen.Running().Worker(0, ExitedBefore(1)).Worker(1, c.cause).Worker(2, ExitedBefore(1));
+      const Plan plan = seen.Plan();
+      EXPECT_EQ(plan.status.state, "Restarting") << c.name;
+      EXPECT_EQ(plan.status.restarts, c.charged) << c.name;
+      EXPECT_EQ(plan.status.failure->index, 1) << c.name;
+      EXPECT_EQ(plan.status.failure->reason, c.reason) << c.name;
+    }
+  }
+}
+
+TEST(RestartRuleTest, WhoeverEndsByThemselvesIsNotJudgedBeforeTheOthersHaveSettled) {
+  Seen seen(GangOf3());
+  seen.Running().Worker(0, ExitedBefore(1, seconds(4))).Worker(1, kReady).Worker(2, kReady);
+  EXPECT_EQ(seen.Plan().status.state, "Running");
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(6)));
+  EXPECT_EQ(seen.Later(seconds(6)).Plan().status.state, "Failed");
+  EXPECT_EQ(seen.Plan().status.failure->exit_code, 1);
+  // Nobody is left who could turn out to have been lost first.
+  Seen all(GangOf3());
+  all.Running().Worker(0, Exited(1)).Worker(1, Exited(1)).Worker(2, Exited(1));
+  EXPECT_EQ(all.Plan().status.state, "Failed");
+  // Nor where replicas do not need each other, or there is one.
+  Seen alone(Job("j").Workers(1).RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
+  EXPECT_EQ(alone.Worker(0, Exited(1)).Plan().status.state, "Failed");
+  Seen apart(Job("j")
+                 .Workers(2)
+                 .Strategy(api::StrategyType::kIndependent)
+                 .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
+  EXPECT_EQ(apart.Worker(0, Exited(1)).Worker(1, kReady).Plan().status.state, "Failed");
+  // The bundled trainer's codes need no second look.
+  Seen trainer(Job("j").Workers(2).Training());
+  EXPECT_EQ(trainer.Worker(0, Exited(10)).Worker(1, kReady).Plan().status.state, "Failed");
+}
+
+TEST(RestartRuleTest, APeersEndAfterTheCauseWasChargedCostsNothing) {
+  Seen seen(Job("j").Workers(2).ParameterServers(1).RestartPolicy(Role::kWorker,
+                                                                  RestartPolicy::kExitCode));
+  ASSERT_EQ(seen.Build().job.spec.restart_scope, RestartScope::kPod);
+  seen.Running().Pod(Role::kParameterServer, 0, Exited(137)).Worker(0, kReady).Worker(1, kReady);
+  EXPECT_TRUE(seen.Plan().names_cause);
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  seen.NoPods().Worker(0, Exited(1)).Worker(1, kReady);
+  seen.Pod(Role::kParameterServer, 0, [](ObservedPod& pod) {
+    kReady(pod);
+    pod.uid = "its successor";
+  });
+  Seen much_later(seen);
+  seen.With([](Observed& observed) { observed.last_cause = observed.now - seconds(10); }).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"}));
+  much_later.With([](Observed& observed) {
+    observed.last_cause = observed.now - seconds(11);
+    observed.pods[0].failed_since = observed.now - seconds(11);
+  });
+  EXPECT_EQ(much_later.Plan().status.state, "Failed");
+}
+
+TEST(RestartRuleTest, SupervisorsThatGaveUpWaitingAreNotChargedForTheOneThatIsNotThere) {
+  const auto job = Job("j").Workers(4).Training();
+  for (const int code : {api::kExitPeerLost, api::kExitRendezvousDeadline}) {
+    Seen lacking(job);
+    lacking.Running().Worker(0, Exited(code)).Worker(1, Exited(code)).Worker(2, Exited(code));
+    lacking.Worker(3, testing::kPending).Write();
+    EXPECT_EQ(lacking.Build().job.status.restarts, (api::RestartCounts{0, 0, 1}));
+    EXPECT_THAT(lacking.Build().job.status.counted_pods, ::testing::SizeIs(3));
+    EXPECT_THAT(lacking.Plan().actions, ::testing::SizeIs(3));
+    // With all there it is one incident.
+    Seen all(job);
+    all.Running().Worker(0, Exited(code)).Worker(1, Exited(code)).Worker(2, Exited(code));
+    all.Worker(3, kReady).Write();
+    EXPECT_EQ(all.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+    // And the one whose process was killed is the cause.
+    Seen killed(job);
+    killed.Running().Worker(0, Exited(code)).Worker(1, kReady).Worker(2, Exited(137));
+    killed.Worker(3, kReady).Write();
+    EXPECT_EQ(killed.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+    EXPECT_EQ(killed.Build().job.status.failure->index, 2);
+  }
+}
+
+TEST(RestartRuleTest, ReportedProgressMakesNoRestartsWithoutPause) {
+  Seen seen(Gang());
+  seen.With([](Observed& observed) {
+    observed.last_restart = observed.now - seconds(3);
+    observed.job.status.restarts.since_progress = 0;
+  });
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(7));
+}
+
+TEST(RestartRuleTest, AGangMemberThatVanishedRestartsTheGangForFree) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady);
+  EXPECT_EQ(seen.Plan().status.restarts.disruption, 1);
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+  // Before the gang has run, a missing pod is simply made.
+  const Plan early = Seen(Gang()).Service().Worker(0, kReady).Plan();
+  EXPECT_THAT(early.actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
+}
+
+TEST(RestartRuleTest, InPlaceReplacesThatPodAlone) {
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137));
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_EQ(seen.Build().job.status.attempt, 0);
+  EXPECT_EQ(seen.Build().job.status.state, "Running");
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  EXPECT_EQ(seen.Write().Build().job.status.restarts.application, 1);  // charged once
+  seen.NoPods().Worker(0, kReady);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreatePod{Role::kWorker, 1, 0}));
+}
+
+// Whoever restarted the leading replica alone would have it wait for the others for ever.
+TEST(RestartRuleTest, ALeaderThatIsLostAfterAPeerHasFinishedNeedsAllAgain) {
+  const auto job = Job("j").Workers(2).Training();
+  Seen seen(job);
+  seen.Running().Worker(0, Exited(137)).Worker(1, Exited(0)).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 1);
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 1}));
+  EXPECT_THAT(seen.Plan().actions, UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
+                                                        DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  // A peer in its place is replaced alone, and the leader that has finished ends the job.
+  Seen peer(Job("j").Workers(3).Training());
+  peer.Running().Worker(0, kReady).Worker(1, Exited(137)).Worker(2, Exited(0)).Write();
+  EXPECT_EQ(peer.Build().job.status.attempt, 0);
+  Seen both(job);
+  EXPECT_EQ(both.Running().Worker(0, Exited(0)).Worker(1, Exited(137)).Plan().status.state,
+            "Succeeded");
+  // Other images know what to do with the scope that they were given.
+  Seen other(InPlace());
+  other.Running().Worker(0, Exited(137)).Worker(1, Exited(0)).Write();
+  EXPECT_EQ(other.Build().job.status.attempt, 0);
+}
+
+// A drain takes pods that have finished, too.
+TEST(RestartRuleTest, APeerThatHasFinishedCountsWhenItsPodIsGone) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
+  seen.NoPods().Worker(0, kBeingDeleted).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 1);
+  seen.NoPods();
+  EXPECT_THAT(seen.Plan().actions, ::testing::Contains(CreatePod{Role::kWorker, 1, 1}));
+}
+
+const PodState kJustFinished = [](ObservedPod& pod) {
+  Exited(0)(pod);
+  pod.succeeded_since = Time(seconds(1'700'000'000));  // now, of Seen
+};
+
+TEST(RestartRuleTest, ALeaderThatWaitsForAPeerThatHasFinishedStartsAgainWithIt) {
+  for (const RestartScope scope : {RestartScope::kInPlace, RestartScope::kGang}) {
+    Seen seen(Job("j").Workers(2).Training().RestartScope(scope).BackoffLimit(0));
+    seen.Running().Worker(0, kReady).Worker(1, kJustFinished).Write();
+    seen.With([](Observed& observed) { observed.group.awaited = {"worker-1"}; });
+    EXPECT_EQ(seen.Later(seconds(14)).Write().Build().job.status.attempt, 0);
+    EXPECT_EQ(seen.Plan().requeue_after, seconds(1));
+    EXPECT_EQ(seen.Later(seconds(1)).Write().Build().job.status.attempt, 1);
+    EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
+    EXPECT_EQ(FindCondition(seen.Build().job.status, kRestarting)->message,
+              "the pod of worker-0 waits for replicas that have finished; all replicas start again "
+              "(application failures: 0 of 0, disruptions: 1)");
+    EXPECT_THAT(seen.Plan().actions, ::testing::SizeIs(2));
+  }
+}
+
+// An operator that cannot ask, or a kubelet that is slow to tell.
+TEST(RestartRuleTest, ALeaderOfWhomNothingIsKnownGetsAMinute) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Running().Worker(0, kReady).Worker(1, kJustFinished).Write();
+  EXPECT_EQ(seen.Later(seconds(59)).Write().Build().job.status.attempt, 0);
+  EXPECT_EQ(seen.Later(seconds(1)).Write().Build().job.status.attempt, 1);
+}
+
+TEST(RestartRuleTest, ALeaderOnASilentNodeMayHaveFinished) {
+  Seen seen(Job("j").Workers(2).Training().BackoffLimit(0));
+  seen.Running().Worker(0, kReady).Worker(1, kJustFinished);
+  seen.Later(std::chrono::minutes(1)).With([](Observed& observed) {
+    observed.group.awaited = {"worker-1"};
+    observed.pods[0].node_silent_since = observed.now - seconds(30);
+  });
+  EXPECT_EQ(seen.Write().Build().job.status.state, "Running");
+  seen.Later(std::chrono::minutes(2)).Write();  // node_lost_after
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 1, 1}));
+  EXPECT_EQ(seen.Build().job.status.attempt, 1);
+}
+
+TEST(RestartRuleTest, ADrainedPodInPlaceIsFreeAndMadeWhenTheOldOneIsGone) {
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, kBeingDeleted).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.disruption, 1);
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_EQ(seen.Write().Build().job.status.restarts.disruption, 1);
+}
+
+TEST(RestartRuleTest, AnEvaluatorIsReplacedAloneEvenInAGang) {
+  Seen seen(Gang().Evaluator());
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Pod(Role::kEvaluator, 0, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 0);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-evaluator-0", "j-evaluator-0-uid"}));
+}
+
+TEST(RestartRuleTest, APermanentFailureFailsTheJob) {
+  Seen seen(Gang());
+  seen.With([](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kWorker].restart_policy = RestartPolicy::kExitCode;
+  });
+  const Plan plan = seen.Running().Worker(0, kReady).Worker(1, ExitedBefore(11)).Plan();
+  EXPECT_EQ(plan.status.state, "Failed");
+  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "ReplicaFailed");
+  EXPECT_EQ(plan.status.failure->exit_code, 11);
+  EXPECT_EQ(plan.status.failure->message, "last words");
+  EXPECT_TRUE(plan.status.completion_time);
+}
+
+TEST(RestartRuleTest, TheBudgetCountsApplicationFailuresOnly) {
+  struct Case {
+    PodState state;
+    int spent;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {Exited(137), 2, "Failed"}, {Exited(137), 1, "Restarting"}, {Evicted(), 2, "Restarting"}};
+  for (const Case& c : cases) {
+    Seen seen(Gang().BackoffLimit(2));
+    seen.Running().Worker(0, kReady).Worker(1, c.state);
+    seen.With([&c](Observed& observed) { observed.job.status.restarts.application = c.spent; });
+    EXPECT_EQ(seen.Plan().status.state, c.expected);
+  }
+}
+
+TEST(RestartRuleTest, APodThatIsAlwaysEvictedForItsOwnLimitFailsTheJobAndItsOwnerIsToldWhy) {
+  Seen seen(Job("j").Workers(1).BackoffLimit(1));
+  for (const char* state : {"Restarting", "Failed"}) {
+    seen.With([](Observed& observed) { observed.job.status.next_retry_time.reset(); });
+    seen.NoPods().Worker(0, kReady).Write();
+    seen.NoPods().Worker(0, EvictedForItsOwnLimit()).Write();
+    EXPECT_EQ(seen.Build().job.status.state, state);
+  }
+  const api::TrainingJobStatus& status = seen.Build().job.status;
+  EXPECT_EQ(status.failure->reason, "Evicted");
+  EXPECT_EQ(status.failure->message,
+            "Usage of EmptyDir volume \"scratch\" exceeds the limit \"1Gi\".");
+  EXPECT_EQ(status.failure->exit_code, 137);
+  EXPECT_EQ(FindCondition(status, kFailed)->message,
+            "worker-0 was lost: Evicted; backoffLimit (1) is spent");
+}
+
+TEST(RestartRuleTest, OfANodesEvictionTheKubeletsWordsAreToldNotTheContainers) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
+    Exited(137, "Error")(pod);
+    Evicted()(pod);
+    pod.message = "The node was low on resource: memory.";
+  });
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(plan.status.restarts.disruption, 1);
+  EXPECT_EQ(plan.status.failure->reason, "Evicted");
+  EXPECT_EQ(plan.status.failure->message, "The node was low on resource: memory.");
+}
+
+TEST(RestartRuleTest, AKubeletsRestartsCountInScopePod) {
+  Seen seen(Job("j").Workers(2).RestartScope(RestartScope::kPod).BackoffLimit(3));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.pods[1].restart_count = 3; });
+  EXPECT_EQ(seen.Plan().status.state, "Running");
+  EXPECT_EQ(seen.Plan().status.restart_count, 3);
+  seen.With([](Observed& observed) { observed.pods[1].restart_count = 4; });
+  EXPECT_EQ(FindCondition(seen.Plan().status, kFailed)->reason, "BackoffLimitExceeded");
+}
+
+TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
+  const Settings settings;
+  const int expected[] = {0, 10, 20, 40, 80, 160, 300, 300};
+  for (int n = 1; n <= 8; ++n) EXPECT_EQ(RestartDelay(settings, n), seconds(expected[n - 1]));
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_FALSE(seen.Build().job.status.next_retry_time);
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(10));
+}
+
+TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
+  Seen seen(Gang());
+  seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
+  seen.Later(std::chrono::minutes(11)).Worker(0, kReady).Worker(1, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
+  EXPECT_FALSE(seen.Build().job.status.next_retry_time);
+}
+
+TEST(RestartRuleTest, AFailedPodThatIsNoMemberCostsNothing) {
+  Seen seen(Gang());
+  seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, Exited(1));
+  EXPECT_FALSE(PlanRestart(seen.Build()));
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,357 @@
+#include "operator/controller/state/observed.h"
+
+#include <gtest/gtest.h>
+
+#include "api/v1/names.h"
+#include "base/rfc3339.h"
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/children/kueue.h"
+#include "operator/controller/children/made_from.h"
+#include "operator/controller/observe_job.h"
+#include "operator/controller/reconciler.h"
+#include "operator/controller/rules/plan.h"
+#include "operator/kube/rest/object_json.h"
+#include "tests/support/builders.h"
+
+namespace lockstep::controller {
+namespace {
+
+using kube::Object;
+using std::chrono::seconds;
+using testing::Job;
+
+Object ExitOf(int code) {
+  return {{"terminated",
+           {{"exitCode", code},
+            {"reason", "Error"},
+            {"message", "oops"},
+            {"finishedAt", "2026-01-01T00:00:10Z"}}}};
+}
+
+// A pod with a main container and a sidecar that never ends.
+Object PodWith(const std::string& restart_policy, const std::string& phase, const Object& state) {
+  Object pod = BuildPod(ClusterSpec(Job("j").Workers(1).BuildWithDefaults(), DnsAddresses()), {},
+                        {api::Role::kWorker, 0}, 1);
+  pod["spec"]["restartPolicy"] = restart_policy;
+  pod["spec"]["containers"].insert(pod["spec"]["containers"].begin(), Object{{"name", "sidecar"}});
+  pod["status"] = {{"phase", phase},
+                   {"podIP", "10.0.0.1"},
+                   {"containerStatuses",
+                    {{{"name", "sidecar"}, {"state", {{"running", Object::object()}}}},
+                     {{"name", "tensorflow"}, {"restartCount", 2}, {"state", state}}}}};
+  return pod;
+}
+
+TEST(ObservedTest, ReadsWhoAPodIs) {
+  const auto pod = ObservePod(PodWith("Never", "Running", Object::object()));
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->name, "j-worker-0");
+  EXPECT_EQ(pod->role, api::Role::kWorker);
+  EXPECT_EQ(pod->index, 0);
+  EXPECT_EQ(pod->attempt, 1);
+  EXPECT_EQ(pod->ip, "10.0.0.1");
+  EXPECT_EQ(pod->restart_count, 2);
+  EXPECT_TRUE(IsActive(*pod));
+}
+
+TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
+  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Running", ExitOf(0)))));
+  const auto failed = ObservePod(PodWith("Never", "Running", ExitOf(137)));
+  EXPECT_TRUE(HasFailed(*failed));
+  EXPECT_EQ(failed->termination->exit_code, 137);
+  EXPECT_EQ(failed->termination->message, "oops");
+  EXPECT_TRUE(failed->termination->finished_at);
+  // The sidecar's failure made the phase; the program had ended well.
+  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
+}
+
+TEST(ObservedTest, ATrainersLastWordIsItsProgressAndNoMessage) {
+  Object state = ExitOf(0);
+  state["terminated"]["message"] = R"({"step":938,"testAccuracy":0.98})";
+  const auto pod = ObservePod(PodWith("Never", "Succeeded", state));
+  ASSERT_TRUE(pod->termination->progress);
+  EXPECT_EQ(pod->termination->progress->step, 938);
+  EXPECT_EQ(pod->termination->progress->test_accuracy, 0.98);
+  EXPECT_EQ(pod->termination->message, "");
+  EXPECT_FALSE(ObservePod(PodWith("Never", "Failed", ExitOf(1)))->termination->progress);
+}
+
+TEST(ObservedTest, AnEndThatTheKubeletUndoesIsNone) {
+  EXPECT_TRUE(IsActive(*ObservePod(PodWith("OnFailure", "Running", ExitOf(1)))));
+  EXPECT_TRUE(IsActive(*ObservePod(PodWith("Always", "Running", ExitOf(0)))));
+  EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("OnFailure", "Running", ExitOf(0)))));
+}
+
+TEST(ObservedTest, ReadinessAndDisruptionAreConditions) {
+  Object pod = PodWith("Never", "Running", Object::object());
+  pod["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}},
+                                 {{"type", "DisruptionTarget"}, {"status", "True"}}};
+  EXPECT_TRUE(ObservePod(pod)->ready);
+  EXPECT_TRUE(ObservePod(pod)->disruption_target);
+}
+
+// A pod of which a node controller, a scheduler and a kubelet have all had their say.
+Object TroubledPod() {
+  Object pod = PodWith("OnFailure", "Running",
+                       {{"waiting", {{"reason", "CrashLoopBackOff"}, {"message", "back-off 5m"}}}});
+  pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z";
+  pod["metadata"]["deletionGracePeriodSeconds"] = 30;
+  Object& status = pod["status"];
+  status["containerStatuses"][1]["lastState"] = ExitOf(139);
+  status["conditions"] = {
+      {{"type", "Ready"},
+       {"status", "Unknown"},
+       {"reason", "NodeStatusUnknown"},
+       {"lastTransitionTime", "2026-01-01T00:00:20Z"}},
+      {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}},
+      {{"type", "PodScheduled"},
+       {"status", "False"},
+       {"reason", "Unschedulable"},
+       {"message", "0/3 nodes"}},
+      {{"type", "Initialized"}, {"status", "True"}}};
+  return pod;
+}
+
+TEST(ObservedTest, ReadsWhatStandsInAPodsWay) {
+  const auto pod = ObservePod(TroubledPod());
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->waiting_reason, "CrashLoopBackOff");
+  EXPECT_EQ(pod->waiting_message, "back-off 5m");
+  EXPECT_EQ(pod->last_end->exit_code, 139);
+  EXPECT_FALSE(pod->termination);
+  EXPECT_EQ(pod->disruption_reason, "PreemptionByScheduler");
+  EXPECT_EQ(pod->unschedulable, "0/3 nodes");
+  EXPECT_EQ(pod->deletion->grace_seconds, 30);
+  EXPECT_EQ(FormatRfc3339(pod->deletion->RequestedAt()), "2026-01-01T00:00:30Z");
+  EXPECT_FALSE(pod->spec_hash.empty());
+}
+
+TEST(ObservedTest, AStrangersLabelsAreNotAReplica) {
+  for (const char* key : {"role", "replica-index", "attempt"}) {
+    Object pod = PodWith("Never", "Running", Object::object());
+    pod["metadata"]["labels"][std::string("training.lockstep.dev/") + key] = "-1";
+    EXPECT_FALSE(ObservePod(pod)) << key;
+  }
+}
+
+TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCounts) {
+  Object pod = PodWith("Never", "Pending", Object::object());
+  pod["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "True"}},
+                                 {{"type", "PodScheduled"},
+                                  {"status", "False"},
+                                  {"reason", "Unschedulable"},
+                                  {"message", "x"}}};
+  EXPECT_EQ(ObservePod(pod)->unschedulable, "");
+}
+
+TEST(ObservedTest, TheMainContainerIsTheOneThatWasNotedWhoeverComesBeforeIt) {
+  Object pod = PodWith("Never", "Running", ExitOf(7));
+  pod["metadata"]["annotations"][api::kAnnotationMainContainer] =
+      pod["spec"]["containers"][0]["name"];
+  const auto plain = ObservePod(pod);
+  // As Istio does with holdApplicationUntilProxyStarts.
+  Object& containers = pod["spec"]["containers"];
+  containers.insert(containers.begin(), {{"name", "istio-proxy"}});
+  Object& statuses = pod["status"]["containerStatuses"];
+  statuses.insert(statuses.begin(),
+                  {{"name", "istio-proxy"}, {"state", {{"running", Object::object()}}}});
+  EXPECT_EQ(ObservePod(pod), plain);
+}
+
+TEST(ObservedTest, AReadyNodeSaysSo) {
+  const auto node = [](const char* ready) {
+    return Object{{"status",
+                   {{"conditions",
+                     {{{"type", "MemoryPressure"}, {"status", "False"}},
+                      {{"type", "Ready"}, {"status", ready}}}}}}};
+  };
+  EXPECT_TRUE(IsReadyNode(node("True")));
+  for (const char* ready : {"False", "Unknown", ""}) EXPECT_FALSE(IsReadyNode(node(ready)));
+  EXPECT_FALSE(IsReadyNode(Object()));
+}
+
+TEST(ObservedTest, WhatIsNoPodIsNoReplica) {
+  for (const Object& strange :
+       {Object(), Object("text"), Object{{"metadata", 1}, {"status", "x"}, {"spec", {1, 2}}}}) {
+    EXPECT_FALSE(ObservePod(strange));
+  }
+}
+
+TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
+  Object pod = TroubledPod();
+  for (const char* member : {"volumes", "tolerations", "affinity", "initContainers"}) {
+    pod["spec"][member] = {{{"name", "x"}}};
+  }
+  for (const char* member : {"env", "command", "args", "resources", "volumeMounts"}) {
+    pod["spec"]["containers"][0][member] = {{{"name", "x"}}};
+  }
+  const kube::FieldTree keep = PodFields();
+  auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &keep);
+  ASSERT_TRUE(read.ok()) << read.status();
+  Object& skipped = read->at("object");
+  EXPECT_FALSE(skipped["spec"].contains("volumes"));
+  EXPECT_FALSE(skipped["spec"]["containers"][0].contains("env"));
+  EXPECT_EQ(ObservePod(skipped), ObservePod(pod));
+}
+
+TEST(ObservedTest, AJobThatIsNoneIsInvalidButHasItsName) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  const ObservedJob fine = ObserveJob(job);
+  EXPECT_FALSE(fine.invalid) << *fine.invalid;
+  job["spec"]["replicaSpecs"]["Worker"]["replicas"] = "two";
+  const ObservedJob broken = ObserveJob(job);
+  ASSERT_TRUE(broken.invalid);
+  EXPECT_NE(broken.invalid->find("spec.replicaSpecs.Worker.replicas"), std::string::npos);
+  EXPECT_EQ(broken.job.metadata.name, "j");
+  EXPECT_EQ(broken.job.metadata.uid, "j-uid");
+}
+
+TEST(ObservedTest, AJobThatCannotBeReadStillSaysWhoseItIsAndWhenItMayGo) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  job["spec"]["replicaSpecs"] = 7;
+  job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue";
+  job["spec"]["runPolicy"] = {{"ttlSecondsAfterFinished", 60}, {"cleanPodPolicy", "Al"}};
+  Observed observed{ObserveJob(job)};
+  EXPECT_TRUE(observed.invalid);
+  EXPECT_EQ(observed.job.spec.managed_by, "kueue.x-k8s.io/multikueue");
+  EXPECT_EQ(observed.job.spec.run_policy.ttl_seconds_after_finished, 60);
+  EXPECT_EQ(observed.job.spec.run_policy.clean_pod_policy, api::CleanPodPolicy::kRunning);
+  EXPECT_EQ(MakePlan(observed).status, observed.job.status) << "hands off";
+  job["spec"].erase("managedBy");
+  static_cast<ObservedJob&>(observed) = ObserveJob(job);
+  observed.now = Time(seconds(1'700'000'000));
+  observed.job.status = MakePlan(observed).status;
+  observed.now += seconds(60);
+  EXPECT_EQ(MakePlan(observed).actions, std::vector<Action>{DeleteJob{}});
+}
+
+// One tenant's objects must not fill the memory of an operator that serves others too.
+TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.metadata.annotations["note"] = std::string(200'000, 'x');
+  job.metadata.labels = {{"kueue.x-k8s.io/queue-name", "q"}, {"team", "vision"}};
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(job));
+  ASSERT_FALSE(held.invalid) << *held.invalid;
+  EXPECT_TRUE(held.job.metadata.annotations.empty());
+  EXPECT_EQ(held.job.metadata.labels,
+            decltype(held.job.metadata.labels)({{"kueue.x-k8s.io/queue-name", "q"}}));
+  EXPECT_FALSE(held.owned_metadata) << "200 KB";
+}
+
+TEST(ObservedTest, OfMetadataThatAWriteRepeatsNothingIsLeftOut) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.metadata.labels = {{"team", "vision"}};
+  job.metadata.annotations = {{"kubectl.kubernetes.io/last-applied-configuration", "{}"}};
+  Object object = api::TrainingJobToJson(job);
+  object["metadata"]["finalizers"] = {"example.com/stay"};
+  const Object held = Object::parse(*ObserveJob(object).owned_metadata);
+  for (const char* key : {"labels", "annotations", "finalizers"}) {
+    EXPECT_EQ(held.at(key), object["metadata"][key]) << key;
+  }
+  object["metadata"]["labels"] = kube::kTooMany;  // no server would take it
+  EXPECT_FALSE(Object::parse(*ObserveJob(object).owned_metadata).contains("labels"));
+}
+
+// Labels can be added to a job that has ended, and must not change how.
+TEST(ObservedTest, AJobWithMoreLabelsThanAreReadKeepsItsStatus) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  job.status.state = "Succeeded";
+  job.status.attempt = 3;
+  for (const char* key : {"labels", "annotations", "ownerReferences"}) {
+    Object object = api::TrainingJobToJson(job);
+    object["metadata"][key] = kube::kTooMany;
+    const ObservedJob held = ObserveJob(object);
+    ASSERT_TRUE(held.invalid) << key;
+    EXPECT_NE(held.invalid->find(key), std::string::npos) << *held.invalid;
+    EXPECT_EQ(held.job.status, job.status) << key;
+    EXPECT_EQ(held.job.metadata.uid, job.metadata.uid) << key;
+  }
+}
+
+TEST(ObservedTest, AJobIsHeldAsText) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.model.name = "";
+  training.model.layers = Object::array({{{"type", "Flatten"}}, {{"type", "Dense"}}});
+  const api::TrainingJob job = Job("j")
+                                   .Workers(2)
+                                   .Training(training)
+                                   .PodTemplate(api::Role::kWorker, testing::Template("trainer"))
+                                   .BuildWithDefaults();
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(job));
+  EXPECT_FALSE(held.invalid);
+  EXPECT_FALSE(held.job.spec.replica_specs.at(api::Role::kWorker).tmpl.is_parsed());
+  EXPECT_FALSE(held.job.spec.training->model.layers.is_parsed());
+  // As what is not: an operator that parsed them made the pods that run.
+  EXPECT_EQ(SpecHash(held.job, api::Role::kWorker), SpecHash(job, api::Role::kWorker));
+  EXPECT_EQ(TemplatesHash(held.job), TemplatesHash(job));
+  EXPECT_FALSE(held.job.spec.replica_specs.at(api::Role::kWorker).tmpl.is_parsed());
+  EXPECT_EQ(ObservedJob(held).job.spec, job.spec);
+}
+
+TEST(ObservedTest, OfAnInvalidJobThatMayBeTooLargeNothingLargeIsHeld) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.model.layers = Object::array({{{"type", "Dense"}}});
+  training.dataset.path = training.checkpoint.directory = std::string(300'000, 'x');
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(
+      Job("j")
+          .Workers(2)
+          .Training(training)
+          .With([](api::TrainingJob& job) {
+            job.spec.run_policy.scheduling_policy.emplace().min_resources["cpu"] = "1";
+          })
+          .Build()));
+  ASSERT_TRUE(held.invalid);
+  EXPECT_EQ(held.job.spec.training, api::TrainingSpec());
+  EXPECT_FALSE(held.job.spec.run_policy.scheduling_policy);
+}
+
+TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  Object& main = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];
+  const Object large[] = {std::vector<std::string>(17'000, "x"), {std::string(300'000, 'x')}};
+  for (const Object& args : large) {
+    main["args"] = args;
+    const ObservedJob held = ObserveJob(job);
+    ASSERT_TRUE(held.invalid);
+    EXPECT_NE(held.invalid->find("in the pod templates"), std::string::npos) << *held.invalid;
+    const auto& worker = held.job.spec.replica_specs.at(api::Role::kWorker);
+    EXPECT_TRUE(worker.tmpl->empty());
+    EXPECT_EQ(worker.replicas, 1);
+  }
+  main["args"] = Object(std::vector<std::string>(16'000, "x"));
+  EXPECT_FALSE(ObserveJob(job).invalid);
+}
+
+TEST(ObservedTest, AFaultIsHeldAsLongAsAConditionTellsIt) {
+  Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
+  job["spec"]["replicaSpecs"]["Worker"]["replicas"] = std::string(100'000, 'x');
+  EXPECT_LE(ObserveJob(job).invalid->size(), 16'400U);
+}
+
+TEST(ObservedTest, OfAPodsTextsNoMoreIsHeldThanAStatusTells) {
+  const std::string text(1'000'000, 'x');
+  Object pod = PodWith("Never", "Running", Object::object());
+  Object& status = pod["status"];
+  status["reason"] = status["message"] = text;
+  const Object end = {{"exitCode", 1}, {"reason", text}, {"message", text}};
+  status["conditions"] = {{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", text}},
+                          {{"type", "PodScheduled"},
+                           {"status", "False"},
+                           {"reason", "Unschedulable"},
+                           {"message", text}}};
+  status["containerStatuses"] = {{{"name", "tensorflow"},
+                                  {"state", {{"waiting", {{"reason", text}, {"message", text}}}}},
+                                  {"lastState", {{"terminated", end}}}}};
+  const ObservedPod held = *ObservePod(pod);
+  EXPECT_LE(held.reason.size() + held.message.size() + held.disruption_reason.size() +
+                held.unschedulable.size() + held.waiting_reason.size() +
+                held.waiting_message.size() + held.last_end->reason.size() +
+                held.last_end->message.size(),
+            70'000U);
+  status["containerStatuses"][0]["state"] = {{"terminated", end}};
+  status["phase"] = "Failed";
+  EXPECT_LE(ObservePod(pod)->termination->message.size(), 16'400U);
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,420 @@
+#include "operator/kube/cache/informer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+
+#include "tests/support/fake_client.h"
+
+namespace lockstep::kube {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeClient;
+using ::testing::UnorderedElementsAre;
+
+Object Pod(const std::string& name) {
+  return {{"metadata", {{"name", name}, {"namespace", "n"}}}, {"spec", {{"junk", "much"}}}};
+}
+
+// What the handlers were told, and a way to wait for it.
+class Journal {
+ public:
+  std::function<void(const Identity* before, const Identity* after)> Handler() {
+    return [this](const Identity* before, const Identity* after) {
+      if (before == nullptr) return Note("+" + after->key.name);
+      Note((after == nullptr ? "-" : "~") + before->key.name);
+    };
+  }
+  // Blocks until there are `count` entries; the test's own time limit ends a wait in vain.
+  std::vector<std::string> WaitFor(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return entries_.size() >= count; });
+    return entries_;
+  }
+
+ private:
+  void Note(std::string entry) {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(entry));
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> entries_;
+};
+
+struct InformerTest : ::testing::Test {
+  void Start(int page_size = 500) {
+    informer.emplace(client, kPodKind,
+                     ReflectorOptions{.namespace_name = "",
+                                      .label_selector = "",
+                                      .page_size = page_size,
+                                      .keep = {},
+                                      .backoff = {.initial = std::chrono::microseconds(100),
+                                                  .limit = std::chrono::milliseconds(1)}},
+                     [](const Object& pod) { return pod.at("metadata"); });
+    informer->SetHandler(journal.Handler());
+    informer->Start();
+  }
+  void Create(const std::string& name) { ASSERT_TRUE(client.Create(kPodKind, Pod(name)).ok()); }
+
+  FakeClient client;
+  Journal journal;
+  std::optional<Informer<Object>> informer;
+};
+
+TEST_F(InformerTest, ListsInPagesThenFollowsTheWatch) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_EQ(client.Count("list", "Pod"), 2);
+  Create("d");
+  client.Modify(kPodKind, {"n", "a"}, [](Object& pod) { pod["status"]["phase"] = "Running"; });
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, "").ok());
+  EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "+c", "+d", "~a", "-b"));
+  EXPECT_EQ(informer->store().size(), 3U);
+}
+
+TEST_F(InformerTest, KeepsWhatTheReaderMakesOfAnObject) {
+  Create("a");
+  Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  const auto kept = informer->store().Get({"n", "a"});
+  EXPECT_EQ(kept->value.at("name"), "a");
+  EXPECT_FALSE(kept->uid.empty());
+}
+
+TEST_F(InformerTest, AnObjectThatCannotBeReadDoesNotStopTheOthers) {
+  Create("a");
+  Create("b");
+  const auto read = [](const Object& pod) {
+    if (Name(pod) == "a" || Name(pod) == "c") throw std::runtime_error("unheard of");
+    return Name(pod);
+  };
+  Informer<std::string> reading(client, kPodKind, {}, read);
+  reading.SetHandler(journal.Handler());
+  reading.Start();
+  ASSERT_TRUE(reading.WaitForSync());
+  Create("c");
+  Create("d");
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+b", "+d"));
+  EXPECT_EQ(reading.size(), 2U);
+}
+
+// What each list call asked for: "4", "4 from 2".
+struct Lists {
+  FakeClient::Hook FailingWith(std::map<std::size_t, absl::Status> ends) {
+    return [this, ends = std::move(ends)](const FakeClient::Call& call) {
+      if (call.verb != "list") return absl::OkStatus();
+      asked.push_back(std::to_string(call.limit) + (call.name.empty() ? "" : " from " + call.name));
+      const auto end = ends.find(asked.size());
+      return end == ends.end() ? absl::OkStatus() : end->second;
+    };
+  }
+  std::vector<std::string> asked;  // to be read once the informer has synced
+};
+
+TEST_F(InformerTest, AListThatBreaksOffGoesOnWhereItWas) {
+  for (const char* name : {"a", "b", "c", "d", "e"}) Create(name);
+  Lists lists;
+  client.SetBefore(lists.FailingWith({{2, absl::UnavailableError("cut off")},
+                                      {3, absl::ResourceExhaustedError("too many requests")}}));
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(lists.asked, ElementsAre("2", "2 from 2", "2 from 2", "2 from 2", "2 from 4"));
+  EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "+d", "+e"));
+}
+
+TEST_F(InformerTest, IsCurrentForAWhileAfterEachWordOfTheServer) {
+  Create("a");
+  Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_TRUE(informer->IsCurrent(std::chrono::hours(1)));
+  const auto begin = std::chrono::steady_clock::now();
+  while (informer->IsCurrent(std::chrono::milliseconds(50))) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  }
+  Create("b");
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+a", "+b"));
+  EXPECT_TRUE(informer->IsCurrent(std::chrono::steady_clock::now() - begin));
+}
+
+TEST_F(InformerTest, AListWhoseTokenIsRefusedBeginsAgain) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  std::map<std::size_t, absl::Status> ends{{2, absl::OutOfRangeError("expired")},
+                                           {4, absl::FailedPreconditionError("bad token")}};
+  for (std::size_t i = 6; i < 16; ++i) ends[i] = absl::UnavailableError("cannot be read");
+  Lists lists;
+  client.SetBefore(lists.FailingWith(ends));
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  std::vector<std::string> expected = {"2", "2 from 2", "2", "2 from 2", "2"};
+  expected.insert(expected.end(), 10, "2 from 2");
+  expected.insert(expected.end(), {"2", "2 from 2"});
+  EXPECT_EQ(lists.asked, expected);
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "+b", "+c"));
+}
+
+TEST_F(InformerTest, APageThatIsNotThereInTimeIsAskedForInHalves) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  Lists lists;
+  client.SetBefore(lists.FailingWith(
+      {{1, absl::DeadlineExceededError("slow")}, {2, absl::DeadlineExceededError("slow")}}));
+  Start(/*page_size=*/8);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(lists.asked, ElementsAre("8", "4", "2", "2 from 2"));
+}
+
+// As a server does that forgets a list's version while it is read.
+TEST_F(InformerTest, WhatChangesWhileAListIsReadIsTold) {
+  for (const char* name : {"a", "b", "c"}) Create(name);
+  const auto touch = [this](const char* name) {
+    client.Modify(kPodKind, {"n", name}, [](Object& pod) { pod["status"]["phase"] = "Running"; });
+  };
+  int lists = 0;
+  client.SetBefore([&](const FakeClient::Call& call) {
+    if (call.verb == "list" && ++lists == 2) {
+      touch("c");  // the second page has it as it is after both
+      touch("a");
+      touch("c");
+      touch("b");
+    }
+    return absl::OkStatus();
+  });
+  Start(/*page_size=*/2);
+  ASSERT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "~a", "~b"));
+}
+
+TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {
+  Create("a");
+  Create("b");
+  Start();
+  journal.WaitFor(2);
+  // Between the two watches one pod goes, one comes, one is replaced by a namesake.
+  client.SetBefore([](const FakeClient::Call& call) {
+    return call.verb == "watch" || call.verb == "list" ? absl::UnavailableError("cut off")
+                                                       : absl::OkStatus();
+  });
+  client.EndWatches(absl::UnavailableError("cut off"));
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "a"}, "").ok());
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, "").ok());
+  Create("b");
+  Create("c");
+  client.ForgetHistory();
+  client.SetBefore({});
+  EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "-a", "-b", "+b", "+c"));
+}
+
+TEST_F(InformerTest, ErrorsAreTriedAgain) {
+  int refusals = 3;
+  client.SetBefore([&refusals](const FakeClient::Call& call) {
+    return call.verb == "list" && refusals-- > 0 ? absl::UnavailableError("503") : absl::OkStatus();
+  });
+  Create("a");
+  Start();
+  EXPECT_THAT(journal.WaitFor(1), ElementsAre("+a"));
+  client.EndWatches(absl::OkStatus());
+  Create("b");
+  EXPECT_THAT(journal.WaitFor(2), ElementsAre("+a", "+b"));
+}
+
+TEST_F(InformerTest, StopEndsARunningWatchAndAWaitForSync) {
+  client.SetBefore([](const FakeClient::Call&) { return absl::UnavailableError("down"); });
+  Start();
+  std::jthread stopper([this] { informer->Stop(); });
+  EXPECT_FALSE(informer->WaitForSync());
+}
+
+Object PodIn(const std::string& space, const std::string& name) {
+  return {{"metadata", {{"name", name}, {"namespace", space}}}};
+}
+
+struct NamespacesTest : InformerTest {
+  void SetUp() override {
+    informer.emplace(client, kPodKind, std::vector<std::string>{"a", "b"},
+                     ReflectorOptions{.backoff = {.initial = std::chrono::microseconds(100),
+                                                  .limit = std::chrono::milliseconds(1)}},
+                     WholeObject);
+    informer->SetHandler(journal.Handler());
+    informer->SetSyncHandler([this] { ++syncs; });
+  }
+  void TearDown() override { informer->Stop(); }
+  void Make(const std::string& space, const std::string& name) {
+    ASSERT_TRUE(client.Create(kPodKind, PodIn(space, name)).ok());
+  }
+  // Lists and watches of the namespace fail from now on.
+  void Forbid(const std::string& space) {
+    client.SetBefore([space](const FakeClient::Call& call) {
+      return call.namespace_name == space ? absl::PermissionDeniedError("no right in " + space)
+                                          : absl::OkStatus();
+    });
+  }
+  std::atomic<int> syncs = 0;
+};
+
+TEST_F(NamespacesTest, AllGoIntoOneStoreAndOthersAreNotSeen) {
+  Make("a", "a1");
+  Make("b", "b1");
+  Make("c", "c1");
+  informer->Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  Make("c", "c2");
+  Make("b", "b2");
+  EXPECT_THAT(journal.WaitFor(3), UnorderedElementsAre("+a1", "+b1", "+b2"));
+  EXPECT_EQ(informer->size(), 3U);
+}
+
+TEST_F(NamespacesTest, ANewListOfOneLeavesTheObjectsOfOthers) {
+  Make("a", "a1");
+  Make("b", "b1");
+  informer->Start();
+  journal.WaitFor(2);
+  // Of the lists that follow, only that of `a` can be had.
+  Forbid("b");
+  client.ForgetHistory();
+  Make("a", "a2");
+  journal.WaitFor(3);
+  EXPECT_NE(informer->store().Get({"b", "b1"}), nullptr);
+  EXPECT_THAT(journal.WaitFor(3), UnorderedElementsAre("+a1", "+b1", "+a2"));
+}
+
+TEST_F(NamespacesTest, OneThatIsForbiddenIsNamedAndKeepsNoOtherWaiting) {
+  Make("a", "a1");
+  Make("b", "b1");
+  Forbid("b");
+  informer->Start();
+  EXPECT_THAT(journal.WaitFor(1), ElementsAre("+a1"));
+  Make("a", "a2");
+  journal.WaitFor(2);
+  EXPECT_TRUE(informer->HasSynced("a"));
+  EXPECT_FALSE(informer->HasSynced("b"));
+  EXPECT_FALSE(informer->HasSynced());
+  EXPECT_EQ(informer->store().resource_version("b"), "") << "a's watch says nothing about b";
+  const std::vector<FeedState> feeds = informer->Feeds();
+  ASSERT_EQ(feeds.size(), 2U);
+  EXPECT_TRUE(feeds[0].synced);
+  EXPECT_TRUE(feeds[0].last_error.ok()) << feeds[0].last_error;
+  EXPECT_EQ(feeds[1].namespace_name, "b");
+  EXPECT_FALSE(feeds[1].synced);
+  client.SetBefore({});
+  EXPECT_TRUE(informer->WaitForSync());
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a1", "+a2", "+b1"));
+}
+
+TEST_F(NamespacesTest, EachFirstListIsToldOnce) {
+  informer->Start();
+  ASSERT_TRUE(informer->WaitForSync());
+  client.ForgetHistory();
+  Make("a", "a1");
+  Make("b", "b1");
+  journal.WaitFor(2);
+  informer->Stop();
+  EXPECT_EQ(syncs, 2);
+}
+
+// Answers lists and watches as a test says, and nothing else.
+class ReadingClient : public Client {
+ public:
+  absl::StatusOr<Object> Get(const Kind&, const Key&) override { return absl::NotFoundError(""); }
+  absl::StatusOr<Object> Create(const Kind&, const Object&) override { return Unused(); }
+  absl::StatusOr<Object> Update(const Kind&, const Object&) override { return Unused(); }
+  absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
+  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+    return Unused();
+  }
+
+ private:
+  static absl::Status Unused() { return absl::UnimplementedError("not used"); }
+};
+
+// A watch ends only when all watches have been told to end.
+class UnitedClient final : public ReadingClient {
+ public:
+  explicit UnitedClient(int watches) : watches_(watches) {}
+  void WaitForWatches() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ == watches_; });
+  }
+  bool ended_together() {
+    const std::lock_guard lock(mutex_);
+    return ended_ == watches_;
+  }
+
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
+  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token stop,
+                     const std::function<void(WatchEvent)>&) override {
+    Add(begun_);
+    const std::stop_callback on_stop(stop, [this] { Add(told_); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return told_ > 0; });
+    if (changed_.wait_for(lock, kPatience, [&] { return told_ == watches_; })) ++ended_;
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{5};
+  void Add(int& count) {
+    const std::lock_guard lock(mutex_);
+    ++count;
+    changed_.notify_all();
+  }
+  const int watches_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0, told_ = 0, ended_ = 0;  // guarded by mutex_
+};
+
+TEST(InformerStopTest, AllNamespacesAreToldToEndBeforeOneIsWaitedFor) {
+  UnitedClient client(/*watches=*/2);
+  Informer<Object> informer(client, kPodKind, {"a", "b"}, {}, WholeObject);
+  informer.Start();
+  client.WaitForWatches();
+  informer.Stop();
+  EXPECT_TRUE(client.ended_together());
+}
+
+// Watches that travel back in time: an event older than what was seen changes nothing.
+class BackwardsClient final : public ReadingClient {
+ public:
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override {
+    return Page{{At("a", "10")}, "10", ""};
+  }
+  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token,
+                     const std::function<void(WatchEvent)>& on_event) override {
+    if (sent_) return absl::OkStatus();
+    sent_ = true;
+    on_event({WatchEvent::Type::kDeleted, At("a", "12")});
+    on_event({WatchEvent::Type::kAdded, At("a", "9")});
+    on_event({WatchEvent::Type::kAdded, At("b", "13")});
+    return absl::OkStatus();
+  }
+
+ private:
+  static Object At(const std::string& name, const std::string& version) {
+    Object pod = Pod(name);
+    pod["metadata"]["resourceVersion"] = version;
+    return pod;
+  }
+  bool sent_ = false;  // of the informer's thread
+};
+
+TEST(InformerOrderTest, AnEventFromThePastChangesNothing) {
+  BackwardsClient client;
+  Journal journal;
+  Informer<Object> informer(client, kPodKind, {}, WholeObject);
+  informer.SetHandler(journal.Handler());
+  informer.Start();
+  EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a", "-a", "+b"));
+}
+
+}  // namespace
+}  // namespace lockstep::kube

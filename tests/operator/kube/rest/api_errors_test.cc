@@ -1,0 +1,97 @@
+#include "operator/kube/rest/api_errors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tuple>
+#include <utility>
+
+namespace lockstep::kube {
+namespace {
+
+using ::testing::HasSubstr;
+using enum absl::StatusCode;
+
+TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
+  const std::pair<int, absl::StatusCode> cases[] = {
+      {400, kFailedPrecondition}, {401, kUnauthenticated},   {403, kPermissionDenied},
+      {404, kNotFound},           {409, kAborted},           {410, kOutOfRange},
+      {422, kFailedPrecondition}, {429, kResourceExhausted}, {500, kUnavailable},
+      {503, kUnavailable},        {504, kDeadlineExceeded},  {302, kFailedPrecondition},
+      {413, kFailedPrecondition}, {405, kUnimplemented}};
+  for (const auto& [status, code] : cases) EXPECT_EQ(CodeOf(status, "", ""), code) << status;
+  EXPECT_EQ(CodeOf(409, "AlreadyExists", ""), kAlreadyExists);
+  EXPECT_EQ(CodeOf(409, "Conflict", ""), kAborted);
+}
+
+// The same object will be refused again if validation found it invalid; what admission says, with
+// the same code and reason, may pass.
+TEST(ApiErrorsTest, OnlyWhatValidationRefusesIsInvalid) {
+  const std::tuple<const char*, const char*, absl::StatusCode> cases[] = {
+      {"Invalid", R"(Pod "a" is invalid: spec.containers[0].image: Required value)",
+       kInvalidArgument},
+      {"Invalid", R"(TrainingJob.training.lockstep.dev "a" is invalid: status: Invalid value)",
+       kInvalidArgument},
+      {"Invalid", R"(Pod "" is invalid: metadata.name: Required value)", kInvalidArgument},
+      {"Invalid",
+       R"(pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no)",
+       kFailedPrecondition},
+      {"Invalid",
+       R"(pods "a" is forbidden: ValidatingAdmissionPolicy 'p' denied request: image "x" is invalid)",
+       kFailedPrecondition},
+      {"Invalid",
+       R"(admission webhook "w" denied the request: Pod "a" is invalid: spec: Forbidden)",
+       kFailedPrecondition},
+      {"Forbidden", R"(Pod "a" is invalid)", kFailedPrecondition},
+      {"Invalid", "no", kFailedPrecondition},
+      {"", "", kFailedPrecondition}};
+  for (const auto& [reason, message, code] : cases) {
+    EXPECT_EQ(CodeOf(422, reason, message), code) << message;
+  }
+}
+
+TEST(ApiErrorsTest, TheMessageNamesTheCallAndTheServersReason) {
+  const absl::Status status = ErrorOf(
+      "create pods default/a",
+      HttpResponse{
+          409, std::nullopt,
+          R"({"kind":"Status","code":409,"reason":"AlreadyExists","message":"pods \"a\" already exists"})"});
+  EXPECT_EQ(status.ToString(),
+            "ALREADY_EXISTS: create pods default/a: pods \"a\" already exists (409 AlreadyExists)");
+}
+
+TEST(ApiErrorsTest, AnAnswerThatIsNoStatusIsQuotedInPart) {
+  const absl::Status status =
+      ErrorOf("get pods a", HttpResponse{502, std::nullopt, "<html>" + std::string(5000, 'x')});
+  EXPECT_THAT(status.ToString(), HasSubstr("get pods a: <html>xxx"));
+  EXPECT_LT(status.message().size(), 700U);
+  EXPECT_THAT(ErrorOf("x", HttpResponse{500, std::nullopt, ""}).ToString(),
+              HasSubstr("an empty answer (500)"));
+}
+
+TEST(ApiErrorsTest, AQuoteEndsBetweenCharacters) {
+  std::string body = "<";
+  for (int i = 0; i < 1000; ++i) body += "\u00e9";  // two bytes
+  EXPECT_THAT(ErrorOf("x", HttpResponse{502, std::nullopt, body}).ToString(),
+              HasSubstr("\u00e9 (502)"));
+}
+
+TEST(ApiErrorsTest, ARedirectIsNotFollowed) {
+  EXPECT_THAT(ErrorOf("get pods a", HttpResponse{307, std::nullopt, ""}).ToString(),
+              HasSubstr("redirects"));
+}
+
+TEST(ApiErrorsTest, AFullQuotaIsNoMissingRight) {
+  const auto forbidden = [](const char* message) {
+    return ErrorOf("create", {{"code", 403}, {"reason", "Forbidden"}, {"message", message}});
+  };
+  EXPECT_TRUE(
+      ExceedsQuota(forbidden("secrets \"s\" is forbidden: exceeded quota: q, requested: "
+                             "count/secrets=1, used: count/secrets=1")));
+  EXPECT_FALSE(ExceedsQuota(forbidden("secrets is forbidden: User \"x\" cannot create resource")));
+  EXPECT_FALSE(ExceedsQuota(absl::AlreadyExistsError("exceeded quota: q")));
+  EXPECT_FALSE(ExceedsQuota(absl::OkStatus()));
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,579 @@
+#include "operator/kube/rest/rest_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "tests/support/fake_http_server.h"
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::FakeHttpServer;
+using ::testing::HasSubstr;
+using Connection = FakeHttpServer::Connection;
+using Request = FakeHttpServer::Request;
+
+const char kPod[] = R"({"kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"u",)"
+                    R"("resourceVersion":"7","managedFields":[{"manager":"m"}]}})";
+
+std::string StatusBody(int code, const std::string& reason, const std::string& message) {
+  return Object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", message}})
+      .dump();
+}
+
+std::string Event(const std::string& type, const std::string& version) {
+  const Object event = {{"type", type},
+                        {"object", {{"metadata", {{"name", "a"}, {"resourceVersion", version}}}}}};
+  return event.dump() + "\n";
+}
+
+Object Pod() {
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", {{"name", "a"}, {"namespace", "x"}, {"resourceVersion", "6"}}}};
+}
+
+class RestClientTest : public ::testing::Test {
+ protected:
+  // The answer to every request, from now on.
+  void Serve(FakeHttpServer::Handler handler) {
+    server_ = std::make_unique<FakeHttpServer>(std::move(handler));
+    client_ = Connect({});
+  }
+  std::unique_ptr<RestClient> Connect(RestClientOptions options) {
+    RestConfig config;
+    config.server = server_->url();
+    auto client = MakeRestClient(config, std::move(options));
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.ok() ? *std::move(client) : nullptr;
+  }
+  Request OnlyRequest() const {
+    const auto requests = server_->requests();
+    EXPECT_EQ(requests.size(), 1U);
+    return requests.empty() ? Request() : requests[0];
+  }
+  absl::Status Watch(RestClient& client, std::vector<WatchEvent>& events,
+                     std::stop_token stop = {}) {
+    return client.Watch(
+        kPodKind, {.namespace_name = "x", .label_selector = "a in (b)", .resource_version = "5"},
+        std::move(stop), [&](WatchEvent event) { events.push_back(std::move(event)); });
+  }
+
+  std::unique_ptr<FakeHttpServer> server_;
+  std::unique_ptr<RestClient> client_;
+};
+
+TEST_F(RestClientTest, GetAsksForTheObjectAndLeavesManagedFieldsOut) {
+  Serve([](const Request&, Connection& to) { to.Respond(200, kPod); });
+  const auto pod = client_->Get(kPodKind, {"x", "a"});
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(Uid(*pod), "u");
+  EXPECT_FALSE(pod->at("metadata").contains("managedFields"));
+  const Request request = OnlyRequest();
+  EXPECT_EQ(request.method + " " + request.target, "GET /api/v1/namespaces/x/pods/a");
+  EXPECT_EQ(request.headers.at("user-agent"), "lockstep");
+  EXPECT_EQ(request.headers.at("accept"), "application/json");
+  EXPECT_FALSE(request.headers.contains("authorization"));
+}
+
+TEST_F(RestClientTest, OfMetadataThatAreAskedForNothingElseIsRead) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"kind":"Pod","metadata":{"name":"a","uid":"u"},"spec":{"x":[1,2]}})");
+  });
+  const auto pod = client_->GetMetadata(kPodKind, {"x", "a"});
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(*pod, Object({{"metadata", {{"name", "a"}, {"uid", "u"}}}}));
+  EXPECT_EQ(OnlyRequest().target, "/api/v1/namespaces/x/pods/a");
+  EXPECT_THAT(OnlyRequest().headers.at("accept"), HasSubstr("as=PartialObjectMetadata"));
+}
+
+// Tenants decide how large the objects are, and how many are asked for at a time.
+TEST_F(RestClientTest, SoMuchMetadataIsReadAtATimeAndNoMore) {
+  std::atomic<int> inside{0}, most{0};
+  Serve([&](const Request&, Connection& to) {
+    const int now = ++inside;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    const Object pod = {{"metadata", {{"name", "a"}}}, {"spec", std::string(1'000'000, 'x')}};
+    const std::string body = pod.dump();  // takes a while
+    --inside;
+    to.Respond(200, body);
+  });
+  const auto client = Connect({.max_metadata_reads = 2});
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&client] {
+      for (int n = 0; n < 5; ++n) EXPECT_TRUE(client->GetMetadata(kPodKind, {"x", "a"}).ok());
+    });
+  }
+  threads.clear();
+  EXPECT_LE(most, 2);
+}
+
+TEST_F(RestClientTest, ListReadsAPageAndCompletesItsItems) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"kind":"PodList","metadata":{"resourceVersion":"9","continue":"more"},)"
+                    R"("items":[{"metadata":{"name":"a"}}]})");
+  });
+  const auto page = client_->List(
+      kPodKind, {.namespace_name = "", .label_selector = "!a", .limit = 1, .continue_token = "c="});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->resource_version, "9");
+  EXPECT_EQ(page->continue_token, "more");
+  ASSERT_EQ(page->items.size(), 1U);
+  EXPECT_EQ(page->items[0]["kind"], "Pod");
+  EXPECT_EQ(page->items[0]["apiVersion"], "v1");
+  EXPECT_EQ(OnlyRequest().target, "/api/v1/pods?limit=1&continue=c%3D&labelSelector=%21a");
+}
+
+TEST_F(RestClientTest, APageThatIsTooLongIsAskedForInHalves) {
+  std::vector<std::string> asked;
+  Serve([&asked](const Request& request, Connection& to) {
+    asked.push_back(request.target);
+    const bool one = request.target.find("limit=1&") != std::string::npos;
+    to.Respond(200, R"({"metadata":{"resourceVersion":"9","continue":"more"},"items":[)" +
+                        std::string(one ? R"({"metadata":{"name":"a"}})" : R"({"a":[]})") + "]," +
+                        std::string(one ? 20'000 : 200'000, ' ') + "\"kind\":\"PodList\"}");
+  });
+  client_ = Connect({.longest_page = 10'000});
+  const auto page = client_->List(kPodKind, {.limit = 5, .continue_token = "c"});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->continue_token, "more");
+  ASSERT_EQ(page->items.size(), 1U);
+  EXPECT_EQ(Name(page->items[0]), "a");
+  EXPECT_THAT(asked, ::testing::ElementsAre("/api/v1/pods?limit=5&continue=c",
+                                            "/api/v1/pods?limit=2&continue=c",
+                                            "/api/v1/pods?limit=1&continue=c"));
+  EXPECT_EQ(page->next_limit, 1);
+}
+
+TEST_F(RestClientTest, TheNextPageMayBeLargerWhereThereIsRoom) {
+  std::size_t length = 0;
+  Serve([&length](const Request&, Connection& to) {
+    to.Respond(200,
+               R"({"metadata":{"resourceVersion":"9"},"items":[]})" + std::string(length, ' '));
+  });
+  client_ = Connect({.longest_page = 10'000});
+  for (const auto& [bytes, next] : {std::pair(1000, 10), std::pair(3000, 5)}) {
+    length = static_cast<std::size_t>(bytes);
+    const auto page = client_->List(kPodKind, {.limit = 5});
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->next_limit, next) << bytes;
+  }
+}
+
+TEST_F(RestClientTest, AListThatTheServerHasForgottenGoesOnWithWhatThereIs) {
+  std::vector<std::string> asked;
+  bool goes_on = true;
+  Serve([&](const Request& request, Connection& to) {
+    asked.push_back(request.target);
+    if (goes_on && request.target.ends_with("continue=now")) {
+      return to.Respond(200,
+                        R"({"metadata":{"resourceVersion":"90","continue":"more"},"items":[]})");
+    }
+    to.Respond(410, R"({"kind":"Status","reason":"Expired","message":"too old","code":410,)"
+                    R"("metadata":{"continue":"now"}})");
+  });
+  const auto page = client_->List(kPodKind, {.limit = 5, .continue_token = "old"});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->continue_token, "more");
+  EXPECT_THAT(asked, ::testing::ElementsAre("/api/v1/pods?limit=5&continue=old",
+                                            "/api/v1/pods?limit=5&continue=now"));
+  goes_on = false;
+  const auto forgotten = client_->List(kPodKind, {.limit = 5, .continue_token = "old"}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(forgotten)) << forgotten;
+  EXPECT_EQ(asked.size(), 4U);
+}
+
+TEST_F(RestClientTest, AListWithoutItemsIsEmpty) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"metadata":{"resourceVersion":"9"},"items":null})");
+  });
+  const auto page = client_->List(kPodKind, {});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_TRUE(page->items.empty());
+}
+
+TEST_F(RestClientTest, AListOfAnotherShapeIsRefusedOrReadAsFarAsItGoes) {
+  std::string body;
+  Serve([&body](const Request&, Connection& to) { to.Respond(200, body); });
+  for (const char* refused : {"7", "[]", R"({"metadata":[]})", R"({"metadata":{},"items":[7]})"}) {
+    body = refused;
+    EXPECT_TRUE(absl::IsInternal(client_->List(kPodKind, {}).status())) << refused;
+  }
+  body = R"({"metadata":{"continue":7},"items":{}})";
+  const auto page = client_->List(kPodKind, {});
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_TRUE(page->continue_token.empty());
+  EXPECT_TRUE(page->items.empty());
+}
+
+TEST_F(RestClientTest, WritesGoToTheirPlaces) {
+  Serve([](const Request&, Connection& to) { to.Respond(200, kPod); });
+  ASSERT_TRUE(client_->Create(kPodKind, Pod()).ok());
+  ASSERT_TRUE(client_->Update(kPodKind, Pod()).ok());
+  ASSERT_TRUE(client_->UpdateStatus(kPodKind, Pod()).ok());
+  ASSERT_TRUE(client_->Delete(kPodKind, {"x", "a"}, "u").ok());
+  const auto requests = server_->requests();
+  ASSERT_EQ(requests.size(), 4U);
+  EXPECT_EQ(requests[0].method + requests[0].target, "POST/api/v1/namespaces/x/pods");
+  EXPECT_EQ(requests[1].method + requests[1].target, "PUT/api/v1/namespaces/x/pods/a");
+  EXPECT_EQ(requests[2].method + requests[2].target, "PUT/api/v1/namespaces/x/pods/a/status");
+  EXPECT_EQ(requests[3].method + requests[3].target, "DELETE/api/v1/namespaces/x/pods/a");
+  EXPECT_EQ(Object::parse(requests[0].body), Pod());
+  for (const Request& request : requests) {
+    EXPECT_EQ(request.headers.at("content-type"), "application/json");
+    EXPECT_THAT(request.headers.at("accept"), HasSubstr("as=PartialObjectMetadata"));
+  }
+  EXPECT_EQ(Object::parse(requests[3].body)["preconditions"]["uid"], "u");
+  // Kept and used again, at the latest by the call after the next: the library puts a connection
+  // back on a thread of its own, a moment after it has answered.
+  EXPECT_LT(server_->connections(), 4);
+}
+
+TEST_F(RestClientTest, AnUpdateWithoutAVersionIsNotSent) {
+  Serve([](const Request&, Connection& to) { to.Respond(200, kPod); });
+  Object pod = Pod();
+  pod["metadata"].erase("resourceVersion");
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Update(kPodKind, pod).status()));
+  EXPECT_TRUE(server_->requests().empty());
+}
+
+TEST_F(RestClientTest, ARefusalHasItsCodeAndNamesTheCall) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(409, StatusBody(409, "AlreadyExists", "pods \"a\" already exists"));
+  });
+  const absl::Status status = client_->Create(kPodKind, Pod()).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(status));
+  EXPECT_THAT(status.ToString(), HasSubstr("create pods x/a: pods \"a\" already exists"));
+}
+
+TEST_F(RestClientTest, RetryAfterIsWaitedFor) {
+  std::atomic<int> asked{0};
+  Serve([&](const Request&, Connection& to) {
+    const int nth = asked++;
+    if (nth == 0) return to.Respond(429, "", {{"Retry-After", "1"}});
+    if (nth == 1) return to.Respond(503, "", {{"Retry-After", "0"}});
+    to.Respond(200, kPod);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(client_->Create(kPodKind, Pod()).ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, seconds(1));
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(RestClientTest, ARefusalThatGivesNoTimeIsReturned) {
+  Serve([](const Request&, Connection& to) { to.Respond(429, StatusBody(429, "", "no")); });
+  EXPECT_TRUE(absl::IsResourceExhausted(client_->Create(kPodKind, Pod()).status()));
+  EXPECT_EQ(server_->requests().size(), 1U);
+}
+
+TEST_F(RestClientTest, ItDoesNotWaitBeyondItsDeadline) {
+  Serve([](const Request&, Connection& to) { to.Respond(429, "", {{"Retry-After", "60"}}); });
+  EXPECT_TRUE(absl::IsResourceExhausted(client_->Create(kPodKind, Pod()).status()));
+  EXPECT_EQ(server_->requests().size(), 1U);
+}
+
+TEST_F(RestClientTest, AServerThatNeverStopsRefusingIsGivenUp) {
+  Serve([](const Request&, Connection& to) { to.Respond(503, "", {{"Retry-After", "0"}}); });
+  EXPECT_TRUE(absl::IsUnavailable(client_->Get(kPodKind, {"x", "a"}).status()));
+  EXPECT_EQ(server_->requests().size(), 11U);
+}
+
+TEST_F(RestClientTest, TheDeadlineIsForTheWholeAnswer) {
+  Serve([](const Request&, Connection& to) {
+    to.StartChunks();
+    for (int i = 0; i < 1000; ++i) {  // never silent, never done
+      to.Chunk(" ");
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  });
+  client_ = Connect({.request_deadline = milliseconds(200)});
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status status = client_->Get(kPodKind, {"x", "a"}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(3));
+}
+
+TEST_F(RestClientTest, NobodyThereIsUnavailable) {
+  Serve([](const Request&, Connection&) {});
+  auto client = Connect({});
+  server_.reset();
+  const absl::Status status = client->Get(kPodKind, {"x", "a"}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("get pods x/a: "));
+}
+
+TEST_F(RestClientTest, AReadThatBrokeIsRepeatedOnceAWriteIsNot) {
+  std::atomic<int> asked{0};
+  Serve([&](const Request& request, Connection& to) {
+    if (asked++ == 0 || request.method != "GET") return to.Cut();
+    to.Respond(200, kPod);
+  });
+  EXPECT_TRUE(client_->Get(kPodKind, {"x", "a"}).ok());
+  EXPECT_EQ(asked, 2);
+  client_ = Connect({});  // no pooled connection, which the library would replace
+  EXPECT_TRUE(absl::IsUnavailable(client_->Create(kPodKind, Pod()).status()));
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(RestClientTest, AnAnswerCutShortIsUnavailable) {
+  Serve([](const Request&, Connection& to) {
+    to.Send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"kind\":");
+    to.Cut();
+  });
+  EXPECT_TRUE(absl::IsUnavailable(client_->Create(kPodKind, Pod()).status()));
+}
+
+TEST_F(RestClientTest, AnAnswerThatIsNoJsonIsAnError) {
+  Serve([](const Request&, Connection& to) { to.Respond(200, "<html>"); });
+  EXPECT_TRUE(absl::IsInternal(client_->Get(kPodKind, {"x", "a"}).status()));
+  EXPECT_TRUE(absl::IsInternal(client_->List(kPodKind, {}).status()));
+}
+
+TEST_F(RestClientTest, RedirectsAreNotFollowed) {
+  Serve([&](const Request&, Connection& to) {
+    to.Respond(307, "", {{"Location", server_->url() + "/elsewhere"}});
+  });
+  EXPECT_THAT(client_->Get(kPodKind, {"x", "a"}).status().ToString(), HasSubstr("redirects"));
+  EXPECT_EQ(server_->requests().size(), 1U);
+}
+
+TEST_F(RestClientTest, AWatchGivesEventsAsTheyComeAndEndsWithTheStream) {
+  std::promise<void> first_seen;
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    to.Chunk(Event("ADDED", "6"));
+    first_seen.get_future().wait();  // the first is seen before the second is sent
+    to.Chunk(Event("MODIFIED", "7"));
+    to.EndChunks();
+  });
+  std::vector<std::string> versions;
+  const absl::Status end = client_->Watch(
+      kPodKind, {.namespace_name = "x", .label_selector = "a in (b)", .resource_version = "5"}, {},
+      [&](const WatchEvent& event) {
+        versions.push_back(ResourceVersion(event.object));
+        if (versions.size() == 1) first_seen.set_value();
+      });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_THAT(versions, ::testing::ElementsAre("6", "7"));
+  EXPECT_THAT(OnlyRequest().target,
+              HasSubstr("/api/v1/namespaces/x/pods?watch=1&allowWatchBookmarks=true&"
+                        "labelSelector=a%20in%20%28b%29&resourceVersion=5&timeoutSeconds="));
+}
+
+// A tenant's object may have 9 MB as an event, and the next is there before this one is read.
+TEST_F(RestClientTest, AWatchThatIsReadSlowlyIsNotReadAhead) {
+  constexpr int kEvents = 100;
+  std::atomic<int> sent{0};
+  Serve([&](const Request&, Connection& to) {
+    Object event = Object::parse(Event("ADDED", "6"));
+    event["object"]["spec"] = std::string(1'000'000, 'x');
+    const std::string line = event.dump() + "\n";
+    to.StartChunks();
+    for (; sent < kEvents; ++sent) to.Chunk(line);
+    to.EndChunks();
+  });
+  int seen = 0;
+  const absl::Status end = client_->Watch(kPodKind, {.namespace_name = "x"}, {}, [&](WatchEvent) {
+    if (++seen > 1) return;
+    // Until no more is taken: what has been sent by then lies in the sockets.
+    for (int before = -1; before != sent;) {
+      before = sent;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    EXPECT_LT(sent, kEvents / 2);
+  });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(seen, kEvents);
+}
+
+TEST_F(RestClientTest, AWatchByteByByteIsTheSame) {
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    const std::string events = Event("ADDED", "6") + Event("MODIFIED", "7");
+    for (const char c : events) to.Chunk(std::string(1, c));
+    to.EndChunks();
+  });
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(Watch(*client_, events).ok());
+  EXPECT_EQ(events.size(), 2U);
+}
+
+TEST_F(RestClientTest, AForgottenVersionIsOutOfRangeAtTheStartAndLater) {
+  Serve([&](const Request&, Connection& to) {
+    to.Respond(410, StatusBody(410, "Expired", "too old"));
+  });
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(absl::IsOutOfRange(Watch(*client_, events)));
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    to.Chunk(Event("ADDED", "6") +
+             "{\"type\":\"ERROR\",\"object\":" + StatusBody(410, "Expired", "too old") + "}\n");
+    (void)to.AwaitClose();  // the client hangs up
+  });
+  EXPECT_TRUE(absl::IsOutOfRange(Watch(*client_, events)));
+  EXPECT_EQ(events.size(), 1U);
+}
+
+TEST_F(RestClientTest, AWatchThatIsCutIsUnavailable) {
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    to.Chunk(Event("ADDED", "6"));
+    to.Chunk("{\"type\":\"MODI");
+    to.Cut();
+  });
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(absl::IsUnavailable(Watch(*client_, events)));
+  EXPECT_EQ(events.size(), 1U);
+}
+
+TEST_F(RestClientTest, ASilentStreamIsTakenForDead) {
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    to.Chunk(Event("ADDED", "6"));
+    (void)to.AwaitClose();
+  });
+  client_ = Connect({.watch_timeout = milliseconds(300)});
+  std::vector<WatchEvent> events;
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status status = Watch(*client_, events);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(300));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+}
+
+TEST_F(RestClientTest, AWatchWhoseHeadersDoNotComeEnds) {
+  Serve([&](const Request&, Connection& to) { (void)to.AwaitClose(); });
+  client_ = Connect({.request_deadline = milliseconds(200)});
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Watch(*client_, events)));
+}
+
+TEST_F(RestClientTest, AStoppedWatchEndsAtOnceAndTheServerSeesIt) {
+  std::promise<bool> closed;
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    to.Chunk(Event("ADDED", "6"));
+    closed.set_value(to.AwaitClose());
+  });
+  std::stop_source stop;
+  int events = 0;
+  std::jthread stopper;
+  const absl::Status end = client_->Watch(kPodKind, {}, stop.get_token(), [&](const WatchEvent&) {
+    ++events;
+    stopper = std::jthread([&] { stop.request_stop(); });
+  });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(events, 1);
+  EXPECT_TRUE(closed.get_future().get());
+}
+
+TEST_F(RestClientTest, AWatchCanBeStoppedBeforeItsHeadersCome) {
+  std::promise<void> asked;
+  Serve([&](const Request&, Connection& to) {
+    asked.set_value();
+    (void)to.AwaitClose();
+  });
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    asked.get_future().wait();
+    stop.request_stop();
+  });
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(Watch(*client_, events, stop.get_token()).ok());
+}
+
+TEST_F(RestClientTest, LogsComeAsTheyAre) {
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    to.Chunk("one\n");
+    to.Chunk("two");
+    to.EndChunks();
+  });
+  std::string text;
+  const absl::Status end =
+      client_->ReadPodLog({"x", "a"}, {.container = "main", .follow = true, .tail_lines = 5}, {},
+                          [&](const std::string& piece) { text += piece; });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(text, "one\ntwo");
+  EXPECT_EQ(OnlyRequest().target,
+            "/api/v1/namespaces/x/pods/a/log?container=main&follow=true&tailLines=5");
+}
+
+TEST_F(RestClientTest, ALogWaitsForItsReader) {
+  Serve([&](const Request&, Connection& to) {
+    to.StartChunks();
+    for (int i = 0; i < 100; ++i) to.Chunk(std::string(100'000, 'x'));
+    to.EndChunks();
+  });
+  client_ = Connect({.watch_timeout = milliseconds(100)});
+  std::size_t size = 0;
+  const absl::Status end = client_->ReadPodLog({"x", "a"}, {}, {}, [&](const std::string& piece) {
+    if (size == 0) std::this_thread::sleep_for(milliseconds(500));
+    size += piece.size();
+  });
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(size, 10'000'000u);
+}
+
+TEST_F(RestClientTest, TheServersPrefixStandsBeforeEveryPath) {
+  Serve([](const Request&, Connection& to) { to.Respond(200, kPod); });
+  RestConfig config;
+  config.server = server_->url() + "/k8s/clusters/c-1";
+  const auto client = MakeRestClient(config, {});
+  ASSERT_TRUE(client.ok());
+  ASSERT_TRUE((*client)->Get(kPodKind, {"x", "a"}).ok());
+  EXPECT_EQ(OnlyRequest().target, "/k8s/clusters/c-1/api/v1/namespaces/x/pods/a");
+}
+
+TEST(MakeRestClientTest, RefusesWhatCannotWork) {
+  const auto error = [](const RestConfig& config) {
+    return MakeRestClient(config).status().ToString();
+  };
+  RestConfig config;
+  config.server = "http://127.0.0.1:1";
+  config.token = "secret";
+  EXPECT_THAT(error(config), HasSubstr("over https only"));
+  EXPECT_THAT(error(config), ::testing::Not(HasSubstr("secret")));
+  config = {};
+  config.server = "127.0.0.1:6443";
+  EXPECT_THAT(error(config), HasSubstr("expected https://host:port"));
+  config.server = "https://[::1]:6443";
+  EXPECT_THAT(error(config), HasSubstr("IPv6"));
+  config.server = "https://h:1";
+  config.client_key_pem = "k";
+  EXPECT_THAT(error(config), HasSubstr("a client key without a client certificate"));
+  config = {};
+  config.server = "https://h:1";
+  config.ca_pem = "c";
+  config.insecure_skip_tls_verify = true;
+  EXPECT_THAT(error(config), HasSubstr("exclude each other"));
+}
+
+TEST(RestClientTlsTest, AnAuthorityThatCannotBeReadIsNamed) {
+  RestConfig config;
+  FakeHttpServer server([](const Request&, Connection&) {});
+  config.server = "https://127.0.0.1:" + std::to_string(server.port());
+  config.ca_file = "/no/such/ca.crt";
+  auto client = MakeRestClient(config);
+  ASSERT_TRUE(client.ok());
+  EXPECT_THAT((*client)->Get(kPodKind, {"x", "a"}).status().ToString(),
+              HasSubstr("get pods x/a: /no/such/ca.crt: the cluster's certificate authority"));
+  config.ca_file.clear();
+  config.ca_pem = "rubbish";
+  client = MakeRestClient(config);
+  EXPECT_THAT((*client)->Get(kPodKind, {"x", "a"}).status().ToString(),
+              HasSubstr("certificate authority cannot be used"));
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,224 @@
+#include "operator/kube/runtime/leader_elector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "tests/support/fake_client.h"
+#include "tests/support/fake_clock.h"
+
+namespace lockstep::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::FakeClient;
+using testing::FakeClock;
+
+// A client whose way to the server can be cut, or that never answers.
+class CutClient final : public Client {
+ public:
+  explicit CutClient(Client& client) : client_(client) {}
+  std::atomic<bool> cut{false};
+  std::atomic<bool> hangs{false};  // updates, until it is cleared and told
+
+  absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
+    if (cut) return absl::UnavailableError("cut off");
+    return client_.Get(kind, key);
+  }
+  absl::StatusOr<Object> Create(const Kind& kind, const Object& object) override {
+    if (cut) return absl::UnavailableError("cut off");
+    return client_.Create(kind, object);
+  }
+  absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override {
+    hangs.wait(true);
+    if (cut) return absl::UnavailableError("cut off");
+    return client_.Update(kind, object);
+  }
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Unused(); }
+  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token,
+                     const std::function<void(WatchEvent)>&) override {
+    return Unused();
+  }
+  absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
+  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+    return Unused();
+  }
+
+ private:
+  static absl::Status Unused() { return absl::UnimplementedError("not for leases"); }
+  Client& client_;
+};
+
+class LeaderElectorTest : public ::testing::Test {
+ protected:
+  struct Candidate {
+    Candidate(FakeClient& server, FakeClock& clock, const std::string& name)
+        : client(server), elector(client, clock, OptionsOf(name), [this](const std::string& why) {
+            reason = why;
+            lost.set_value();
+          }) {}
+
+    static LeaderElectionOptions OptionsOf(const std::string& name) {
+      LeaderElectionOptions options;
+      options.lease = {"system", "operator"};
+      options.identity = name;
+      options.retry_period = milliseconds(1);  // the threads look; what time it is the clock says
+      return options;
+    }
+    bool AwaitLost() {
+      return lost.get_future().wait_for(seconds(10)) == std::future_status::ready;
+    }
+
+    CutClient client;
+    std::promise<void> lost;
+    std::string reason;
+    LeaderElector elector;  // last: its threads use the others
+  };
+
+  Object Lease() { return *server_.Get(kLeaseKind, {"system", "operator"}); }
+  std::string Holder() { return Lease()["spec"]["holderIdentity"]; }
+  // Until the lease has been written again.
+  void AwaitRenewal() {
+    const std::string version = ResourceVersion(Lease());
+    while (ResourceVersion(Lease()) == version) std::this_thread::yield();
+  }
+
+  FakeClient server_;
+  FakeClock clock_;
+};
+
+TEST_F(LeaderElectorTest, TheFirstCandidateMakesTheLease) {
+  Candidate a(server_, clock_, "a");
+  EXPECT_FALSE(a.elector.IsLeader());
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  EXPECT_TRUE(a.elector.IsLeader());
+  const Object spec = Lease()["spec"];
+  EXPECT_EQ(spec["holderIdentity"], "a");
+  EXPECT_EQ(spec["leaseDurationSeconds"], 15);
+  EXPECT_EQ(spec["leaseTransitions"], 0);
+  EXPECT_THAT(spec["renewTime"].get<std::string>(), ::testing::EndsWith(".000000Z"));
+}
+
+TEST_F(LeaderElectorTest, ALeaderThatRenewsKeepsTheLeaseForAsLongAsItLikes) {
+  Candidate a(server_, clock_, "a");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  for (int i = 0; i < 20; ++i) {
+    clock_.Advance(seconds(9));
+    AwaitRenewal();
+    AwaitRenewal();  // one that was sent after the clock moved
+    EXPECT_TRUE(a.elector.IsLeader());
+  }
+  EXPECT_EQ(Lease()["spec"]["leaseTransitions"], 0);
+}
+
+TEST_F(LeaderElectorTest, ALeaderThatIsCutOffStopsBeforeAnotherCanLead) {
+  Candidate a(server_, clock_, "a"), b(server_, clock_, "b");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  std::promise<absl::Status> acquired;
+  std::jthread waiting([&] { acquired.set_value(b.elector.Acquire({})); });
+  std::future<absl::Status> b_leads = acquired.get_future();
+
+  a.client.cut = true;
+  clock_.Advance(seconds(10));
+  EXPECT_FALSE(a.elector.IsLeader());  // be its threads late or not
+  ASSERT_TRUE(a.AwaitLost());
+  EXPECT_THAT(a.reason, ::testing::HasSubstr("not renewed for 10 s"));
+  EXPECT_NE(b_leads.wait_for(milliseconds(50)), std::future_status::ready);
+  EXPECT_FALSE(b.elector.IsLeader());
+
+  // b counts from when it saw the lease change last, so it may take up to 15 s more.
+  while (b_leads.wait_for(milliseconds(5)) != std::future_status::ready) clock_.Advance(seconds(1));
+  EXPECT_TRUE(b_leads.get().ok());
+  EXPECT_TRUE(b.elector.IsLeader());
+  EXPECT_FALSE(a.elector.IsLeader());
+  EXPECT_EQ(Lease()["spec"]["leaseTransitions"], 1);
+  a.client.cut = false;
+  EXPECT_EQ(Holder(), "b");
+}
+
+TEST_F(LeaderElectorTest, ARenewalThatHangsDoesNotHideTheLoss) {
+  Candidate a(server_, clock_, "a");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  a.client.hangs = true;
+  clock_.Advance(seconds(10));
+  EXPECT_TRUE(a.AwaitLost());
+  a.client.hangs = false;
+  a.client.hangs.notify_all();
+  a.elector.Release();  // the late renewal is in; it must not make a leader again
+  EXPECT_FALSE(a.elector.IsLeader());
+}
+
+TEST_F(LeaderElectorTest, WhoeverSeesAnotherHolderHasLost) {
+  Candidate a(server_, clock_, "a");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  server_.Modify(kLeaseKind, {"system", "operator"},
+                 [](Object& lease) { lease["spec"]["holderIdentity"] = "thief"; });
+  ASSERT_TRUE(a.AwaitLost());
+  EXPECT_FALSE(a.elector.IsLeader());
+  EXPECT_THAT(a.reason, ::testing::HasSubstr("thief holds the lease"));
+  EXPECT_EQ(Holder(), "thief");
+}
+
+TEST_F(LeaderElectorTest, AReleasedLeaseIsTakenAtOnce) {
+  Candidate a(server_, clock_, "a"), b(server_, clock_, "b");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  a.elector.Release();
+  EXPECT_FALSE(a.elector.IsLeader());
+  EXPECT_EQ(Holder(), "");
+  ASSERT_TRUE(b.elector.Acquire({}).ok());  // with the clock where it was
+  EXPECT_EQ(Holder(), "b");
+}
+
+TEST_F(LeaderElectorTest, ADeadLeadersLeaseIsTakenWhenItHasBeenSeenUnchangedForItsDuration) {
+  {
+    Candidate a(server_, clock_, "a");
+    ASSERT_TRUE(a.elector.Acquire({}).ok());
+  }  // dies without a word
+  clock_.Advance(std::chrono::hours(1));  // nobody looked: this counts for nothing
+  Candidate b(server_, clock_, "b");
+  std::promise<absl::Status> acquired;
+  std::jthread waiting([&] { acquired.set_value(b.elector.Acquire({})); });
+  std::future<absl::Status> b_leads = acquired.get_future();
+  // One of a's; at b's second it has taken in the first.
+  while (server_.Count("get", "Lease") < 3) std::this_thread::yield();
+  clock_.Advance(milliseconds(14'999));
+  EXPECT_NE(b_leads.wait_for(milliseconds(30)), std::future_status::ready);
+  clock_.Advance(milliseconds(1));
+  EXPECT_TRUE(b_leads.get().ok());
+}
+
+TEST_F(LeaderElectorTest, ALostAnswerToARenewalIsNoLoss) {
+  Candidate a(server_, clock_, "a");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  std::atomic<int> lost_answers{3};
+  server_.SetAfter([&](const FakeClient::Call& call) {
+    if (call.verb == "update" && lost_answers-- > 0) return absl::UnavailableError("no answer");
+    return absl::OkStatus();
+  });
+  while (lost_answers > 0) std::this_thread::yield();
+  AwaitRenewal();
+  clock_.Advance(seconds(9));
+  AwaitRenewal();
+  EXPECT_TRUE(a.elector.IsLeader());
+  EXPECT_EQ(Lease()["spec"]["leaseTransitions"], 0);
+}
+
+TEST_F(LeaderElectorTest, AcquireCanBeStopped) {
+  Candidate a(server_, clock_, "a"), b(server_, clock_, "b");
+  ASSERT_TRUE(a.elector.Acquire({}).ok());
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    while (server_.Count("get", "Lease") < 2) std::this_thread::yield();
+    stop.request_stop();
+  });
+  EXPECT_TRUE(absl::IsCancelled(b.elector.Acquire(stop.get_token())));
+  EXPECT_FALSE(b.elector.IsLeader());
+}
+
+}  // namespace
+}  // namespace lockstep::kube

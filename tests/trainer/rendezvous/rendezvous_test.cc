@@ -1,0 +1,826 @@
+// The client against the real service, over loopback.
+#include "trainer/rendezvous/rendezvous.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "api/proto/rendezvous.grpc.pb.h"
+#include "api/proto/trainer_status.grpc.pb.h"
+#include "tests/support/http_request.h"
+#include "tests/support/time_limit.h"
+#include "tests/trainer/identity/identities.h"
+#include "trainer/rendezvous/rendezvous_client.h"
+#include "trainer/rendezvous/rendezvous_service.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using lockstep::testing::Slowed;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr char kLayout[] = "layout";
+
+TEST(MembershipTest, TheFurthestIsTheLowestRankOfThoseWithTheMostSteps) {
+  Membership membership;
+  membership.members = {{"worker", 0, 0, 3}, {"worker", 1, 0, 4}, {"worker", 2, 0, 4}};
+  EXPECT_EQ(membership.FurthestRank(100), 1);
+  membership.members = {{"worker", 0, 0, -1}, {"worker", 1, 0, 0}};
+  EXPECT_EQ(membership.FurthestRank(100), 1);
+  membership.members = {{"worker", 0, 0, -1}};
+  EXPECT_EQ(membership.FurthestRank(100), -1);
+}
+
+TEST(MembershipTest, WhoClaimsMoreStepsThanTheRunHasIsNotTheFurthest) {
+  Membership membership;
+  membership.members = {{"worker", 0, 0, 3}, {"worker", 1, 0, 101}, {"worker", 2, 0, 100}};
+  EXPECT_EQ(membership.FurthestRank(100), 2);
+  EXPECT_EQ(membership.FurthestRank(50), 0);
+}
+
+// What a test waits for; never longer than a stuck test should take.
+class Happening {
+ public:
+  void Now(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    what_ = what;
+    ++count_;
+    changed_.notify_all();
+  }
+  bool Wait(int count = 1) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 20s, [&] { return count_ >= count; });
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  std::string what() {
+    const std::lock_guard lock(mutex_);
+    return what_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+  std::string what_;
+};
+
+// A replica as a thread's object.
+struct Replica {
+  Replica(const Identity& identity, const Clock& clock, RendezvousClientOptions options) {
+    options.stop_requested = [this] { return stop.load(); };
+    rendezvous = MakeRendezvousClient(identity, clock, options);
+    rendezvous->OnGenerationEnd(
+        [this](std::uint64_t, const std::string& reason) { ended.Now(reason); });
+  }
+  std::future<absl::StatusOr<Membership>> JoinLater(std::int64_t step = -1,
+                                                    const std::string& layout = kLayout) {
+    return std::async(std::launch::async, [=, this] { return rendezvous->Join(step, layout); });
+  }
+
+  std::atomic<bool> stop{false};
+  Happening ended;
+  std::unique_ptr<Rendezvous> rendezvous;  // last: its thread calls the others
+};
+
+class RendezvousTest : public ::testing::Test {
+ protected:
+  static constexpr int kWorkers = 3;
+
+  Identity Member(int index) {
+    Identity identity = lockstep::testing::Worker(index, {"a:1", "b:1", "c:1"});
+    identity.rendezvous_address = address_;
+    return identity;
+  }
+  void StartLeader() {
+    auto started = RendezvousService::Start(roster_config_, address_, clock_);
+    ASSERT_TRUE(started.ok()) << started.status();
+    leader_ = *std::move(started);
+    address_ = fmt::format("127.0.0.1:{}", leader_->port());
+  }
+  std::unique_ptr<Replica> NewReplica(int index) {
+    return std::make_unique<Replica>(Member(index), clock_, options_);
+  }
+  std::vector<std::unique_ptr<Replica>> AllReplicas() {
+    std::vector<std::unique_ptr<Replica>> replicas;
+    for (int i = 0; i < kWorkers; ++i) replicas.push_back(NewReplica(i));
+    return replicas;
+  }
+  static std::vector<Membership> JoinAll(std::vector<std::unique_ptr<Replica>>& replicas) {
+    std::vector<std::future<absl::StatusOr<Membership>>> joins;
+    for (auto& replica : replicas) joins.push_back(replica->JoinLater());
+    std::vector<Membership> memberships;
+    for (auto& join : joins) {
+      const auto membership = join.get();
+      EXPECT_TRUE(membership.ok()) << membership.status();
+      if (membership.ok()) memberships.push_back(*membership);
+    }
+    return memberships;
+  }
+  proto::GetStatusResponse Status() {
+    if (!status_stub_) {
+      status_stub_ = proto::TrainerStatus::NewStub(
+          grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+    }
+    grpc::ClientContext context;
+    proto::GetStatusResponse response;
+    const grpc::Status status = status_stub_->GetStatus(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  SystemClock clock_;
+  RosterConfig roster_config_ = RosterFor(lockstep::testing::Worker(0, {"a:1", "b:1", "c:1"}));
+  RendezvousClientOptions options_;
+  std::string address_ = "127.0.0.1:0";
+  std::unique_ptr<RendezvousService> leader_;
+  std::unique_ptr<proto::TrainerStatus::Stub> status_stub_;
+};
+
+TEST_F(RendezvousTest, AllGetTheSameGenerationAndDifferentRanks) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  const std::vector<Membership> memberships = JoinAll(replicas);
+  ASSERT_EQ(memberships.size(), 3u);
+  for (int i = 0; i < kWorkers; ++i) {
+    EXPECT_EQ(memberships[static_cast<std::size_t>(i)].rank, i);
+    EXPECT_EQ(memberships[static_cast<std::size_t>(i)].generation, 1u);
+    EXPECT_EQ(memberships[static_cast<std::size_t>(i)].world(), 3);
+  }
+}
+
+TEST_F(RendezvousTest, TheStoreBringsAValueToAReaderThatCameFirst) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  auto value = std::async(std::launch::async,
+                          [&] { return replicas[1]->rendezvous->store().Get("rank 0", 20s); });
+  ASSERT_TRUE(replicas[0]->rendezvous->store().Set("rank 0", std::string("a\0b", 3)).ok());
+  const auto got = value.get();
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(*got, std::string("a\0b", 3));
+  const auto never = replicas[2]->rendezvous->store().Get("no such key", 20ms);
+  EXPECT_EQ(never.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(never.status().message()), HasSubstr("\"no such key\""));
+}
+
+TEST_F(RendezvousTest, ManyKeysAreReadAtOnceOnceAllOfThemAreThere) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 600; ++i) keys.push_back(fmt::format("of {}", i));
+  auto all = std::async(std::launch::async, [&] {
+    return replicas[1]->rendezvous->store().GetAll(keys,
+                                                   {.timeout = lockstep::testing::TimeLimit(20s)});
+  });
+  for (int i = 600; i-- > 0;) {
+    const std::string& key = keys[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(replicas[0]->rendezvous->store().Set(key, fmt::format("value {}", i)).ok());
+  }
+  const auto values = all.get();
+  ASSERT_TRUE(values.ok()) << values.status();
+  ASSERT_EQ(values->size(), 600u);
+  for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ((*values)[i], fmt::format("value {}", i));
+  const auto parts =
+      replicas[1]->rendezvous->store().GetAll(keys, {.timeout = 20s, .offset = 6, .size = 2});
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ((*parts)[i], std::to_string(i).substr(0, 2));
+  const auto beyond =
+      replicas[1]->rendezvous->store().GetAll({keys[0]}, {.timeout = 20s, .offset = 99, .size = 2});
+  EXPECT_THAT(*beyond, ElementsAre(""));
+  const auto never =
+      replicas[1]->rendezvous->store().GetAll({keys[0], "no such key"}, {.timeout = 20ms});
+  EXPECT_EQ(never.status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RendezvousTest, AStopEndsAWaitForAKeyAtOnce) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  std::stop_source stop;
+  auto waiter = std::async(std::launch::async, [&] {
+    return replicas[0]->rendezvous->store().GetAll({"never"},
+                                                   {.timeout = 20s, .stop = stop.get_token()});
+  });
+  EXPECT_EQ(waiter.wait_for(100ms), std::future_status::timeout);
+  const auto began = std::chrono::steady_clock::now();
+  stop.request_stop();
+  EXPECT_EQ(waiter.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, lockstep::testing::TimeLimit(1s));
+}
+
+TEST_F(RendezvousTest, TheStoreIsEmptyAgainInTheNextGenerationAndItsWaitersAreCancelled) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  ASSERT_TRUE(replicas[0]->rendezvous->store().Set("key", "old").ok());
+  auto waiter = std::async(std::launch::async,
+                           [&] { return replicas[0]->rendezvous->store().Get("other", 20s); });
+  replicas[2] = nullptr;  // a death
+  EXPECT_EQ(waiter.get().status().code(), absl::StatusCode::kCancelled);
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_EQ(replicas[0]->rendezvous->store().Set("key", "late").code(),
+            absl::StatusCode::kCancelled);
+  replicas[2] = NewReplica(2);
+  const auto memberships = JoinAll(replicas);
+  ASSERT_EQ(memberships.size(), 3u);
+  EXPECT_EQ(memberships[0].generation, 2u);
+  EXPECT_EQ(replicas[0]->rendezvous->store().Get("key", 20ms).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RendezvousTest, ALossIsHeardOnceByEverySurvivorAndNamesTheLost) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  replicas[1] = nullptr;
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  ASSERT_TRUE(replicas[2]->ended.Wait());
+  EXPECT_THAT(replicas[0]->ended.what(), HasSubstr("lost worker 1"));
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  EXPECT_EQ(replicas[0]->ended.count(), 1);
+  EXPECT_EQ(replicas[2]->ended.count(), 1);
+}
+
+TEST_F(RendezvousTest, SurvivorsOfTheLeaderAreTogetherAgainUnderItsSuccessorInASecond) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  leader_ = nullptr;
+  for (auto& replica : replicas) {
+    ASSERT_TRUE(replica->ended.Wait());
+    EXPECT_THAT(replica->ended.what(), HasSubstr("lost the rendezvous"));
+  }
+  std::vector<std::future<absl::StatusOr<Membership>>> joins;
+  for (auto& replica : replicas) joins.push_back(replica->JoinLater(12));
+  // Long enough without a leader that the clients' retries have reached their longest pause.
+  ASSERT_EQ(joins[0].wait_for(2s), std::future_status::timeout);
+  const auto start = std::chrono::steady_clock::now();
+  StartLeader();
+  for (auto& join : joins) {
+    const auto membership = join.get();
+    ASSERT_TRUE(membership.ok()) << membership.status();
+    EXPECT_EQ(membership->generation, 2u);  // the successor knows nothing, its members do
+    EXPECT_EQ(membership->FurthestRank(100), 0);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, lockstep::testing::TimeLimit(1s));
+}
+
+TEST_F(RendezvousTest, AClientMayComeBeforeTheLeaderAndIsThereSoonAfterIt) {
+  roster_config_.slots.resize(1);
+  StartLeader();
+  leader_ = nullptr;  // its address is known now
+  auto replica = NewReplica(0);
+  auto join = replica->JoinLater();
+  ASSERT_EQ(join.wait_for(100ms), std::future_status::timeout);
+  const auto start = std::chrono::steady_clock::now();
+  StartLeader();
+  ASSERT_TRUE(join.get().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, lockstep::testing::TimeLimit(1s));
+}
+
+TEST_F(RendezvousTest, MembersLearnWhereTheOthersConnectFrom) {
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) {
+    Identity identity = Member(i);
+    identity.pod_ip = fmt::format("10.0.0.{}", i);
+    replicas.push_back(std::make_unique<Replica>(identity, clock_, options_));
+  }
+  for (const Membership& membership : JoinAll(replicas)) {
+    ASSERT_EQ(membership.members.size(), static_cast<std::size_t>(kWorkers));
+    for (int i = 0; i < kWorkers; ++i) {
+      EXPECT_EQ(membership.members[static_cast<std::size_t>(i)].address,
+                fmt::format("10.0.0.{}", i));
+    }
+  }
+}
+
+TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
+  StartLeader();
+  options_.timeout = Slowed(300ms);
+  auto replica = NewReplica(1);
+  const auto membership = replica->rendezvous->Join(-1, kLayout);
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(membership.status().message()),
+              AllOf(HasSubstr(fmt::format("rendezvous at {}: not complete after ", address_)),
+                    HasSubstr(": waiting for worker 0, worker 2")));
+}
+
+// Survivors and their deadline.
+
+TEST_F(RendezvousTest, SurvivorsWaitForASuccessorBeyondTheDeadline) {
+  options_.timeout = Slowed(300ms);
+  options_.successors_come = true;
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  replicas[1] = nullptr;
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  auto first = replicas[0]->JoinLater(12), last = replicas[2]->JoinLater(12);
+  EXPECT_EQ(first.wait_for(5 * options_.timeout), std::future_status::timeout);
+  replicas[1] = NewReplica(1);
+  auto successor = replicas[1]->JoinLater();
+  for (auto* join : {&first, &successor, &last}) {
+    const auto membership = join->get();
+    EXPECT_TRUE(membership.ok()) << membership.status();
+  }
+}
+
+TEST_F(RendezvousTest, SurvivorsOfTheLeaderWaitForItsSuccessorBeyondTheDeadline) {
+  options_.timeout = Slowed(300ms);
+  options_.successors_come = true;
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  leader_ = nullptr;
+  std::vector<std::future<absl::StatusOr<Membership>>> joins;
+  for (auto& replica : replicas) joins.push_back(replica->JoinLater(12));
+  EXPECT_EQ(joins[0].wait_for(5 * options_.timeout), std::future_status::timeout);
+  StartLeader();
+  for (auto& join : joins) {
+    const auto membership = join.get();
+    EXPECT_TRUE(membership.ok()) << membership.status();
+  }
+}
+
+// It hangs, or cannot be reached from here: its pod is not replaced.
+TEST_F(RendezvousTest, ALeaderWhosePodStaysIsNotWaitedForWithoutEnd) {
+  options_.timeout = Slowed(300ms);
+  options_.successors_come = true;
+  options_.given_up_within = Slowed(500ms);
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  leader_ = nullptr;
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(replicas[1]->rendezvous->Join(12, kLayout).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(std::chrono::steady_clock::now() - began,
+            Slowed(700ms));  // its successor is waited for first
+  for (auto& replica : replicas) replica->stop = true;
+}
+
+TEST_F(RendezvousTest, TheDeadlineCountsOnceAllPodsAreThere) {
+  std::atomic<bool> scheduled{false};
+  roster_config_.has_address = [&](const std::string& host) { return host != "c" || scheduled; };
+  roster_config_.hosts = {"a", "b", "c"};
+  options_.timeout = 3s;  // longer than what lies between two looks at the addresses
+  options_.successors_come = true;
+  StartLeader();
+  auto first = NewReplica(0), second = NewReplica(1);
+  auto waits = first->JoinLater(), waits_too = second->JoinLater();
+  EXPECT_EQ(waits.wait_for(5s), std::future_status::timeout);
+  scheduled = true;  // and yet nobody joins from there
+  const auto membership = waits.get();
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(membership.status().message()), HasSubstr("waiting for worker 2"));
+  first->stop = second->stop = true;
+}
+
+TEST_F(RendezvousTest, WithoutAnOperatorNobodyIsWaitedForBeyondTheDeadline) {
+  options_.timeout = Slowed(300ms);
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  replicas[1] = nullptr;
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_EQ(replicas[0]->rendezvous->Join(12, kLayout).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RendezvousTest, StatusNamesThePodsThatAreLost) {
+  StartLeader();
+  EXPECT_THAT(Status().missing_members(), IsEmpty());  // nobody has been there
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  EXPECT_THAT(Status().missing_members(), IsEmpty());
+  replicas[2] = nullptr;
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_THAT(Status().missing_members(), ElementsAre("worker-2"));
+  replicas[2] = NewReplica(2);
+  JoinAll(replicas);
+  EXPECT_THAT(Status().missing_members(), IsEmpty());
+}
+
+TEST_F(RendezvousTest, APausedMemberIsNamedWithinFiveSeconds) {
+  options_.heartbeat_every = 100ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  options_.heartbeat_every = 1h;
+  replicas[2] = NewReplica(2);
+  JoinAll(replicas);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_THAT(Status().missing_members(), ElementsAre("worker-2"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, lockstep::testing::TimeLimit(5500ms));
+}
+
+// Two processes of one place.
+
+TEST_F(RendezvousTest, ALostPodThatComesBackDoesNotEvictItsSuccessor) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  const auto pod_of = [&](std::int64_t started) {
+    Identity identity = Member(1);
+    identity.incarnation = {started, started + 1};
+    return std::make_unique<Replica>(identity, clock_, options_);
+  };
+  replicas[1] = pod_of(2000);
+  JoinAll(replicas);
+  auto lost = pod_of(1000);
+  auto kept_out = lost->JoinLater();
+  EXPECT_EQ(kept_out.wait_for(500ms), std::future_status::timeout);
+  EXPECT_EQ(replicas[0]->ended.count(), 0) << "the generation was ended by a process of the past";
+  lost->stop = true;
+  EXPECT_EQ(kept_out.get().status().code(), absl::StatusCode::kCancelled);
+
+  auto later = pod_of(3000);
+  auto joins = later->JoinLater();
+  ASSERT_TRUE(replicas[1]->ended.Wait());  // which does not end the job
+  EXPECT_EQ(replicas[1]->rendezvous->Join(5, kLayout).status().code(), absl::StatusCode::kAborted);
+  later->stop = true;
+  EXPECT_EQ(joins.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+// A job with a token.
+
+class TokenTest : public RendezvousTest {
+ protected:
+  TokenTest() { roster_config_.token = kToken; }
+  std::unique_ptr<Replica> Holder(int index, const api::JobToken& token = kToken) {
+    Identity identity = Member(index);
+    identity.token = token;
+    return std::make_unique<Replica>(identity, clock_, options_);
+  }
+  proto::GetStatusResponse Ask(const std::string& nonce, const std::string& proof) {
+    const auto stub = proto::TrainerStatus::NewStub(
+        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    proto::GetStatusRequest request;
+    request.set_nonce(nonce);
+    request.set_proof(proof);
+    proto::GetStatusResponse response;
+    EXPECT_TRUE(stub->GetStatus(&context, request, &response).ok());
+    return response;
+  }
+
+  static inline const api::JobToken kToken{"a token of sixteen bytes or more"};
+  static inline const api::JobToken kOther{"another token of the same length"};
+};
+
+TEST_F(TokenTest, WhoKnowsItMayJoinAndStore) {
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  JoinAll(replicas);
+  EXPECT_TRUE(replicas[0]->rendezvous->store().Set("key", "value").ok());
+  EXPECT_EQ(*replicas[2]->rendezvous->store().Get("key", 5s), "value");
+  EXPECT_EQ(leader_->refusals(), 0);
+}
+
+TEST_F(TokenTest, WhoDoesNotIsToldNothingAndEvictsNobody) {
+  options_.timeout = 2s;
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  JoinAll(replicas);
+  for (const api::JobToken& token : {kOther, api::JobToken()}) {
+    auto stranger = Holder(1, token);
+    const auto refused = stranger->rendezvous->Join(1'000'000, "some layout");
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(refused.status().message()), Not(HasSubstr(Member(0).ClusterHash())));
+  }
+  EXPECT_GE(leader_->refusals(), 2);
+  for (auto& replica : replicas) EXPECT_EQ(replica->ended.count(), 0);
+}
+
+TEST_F(TokenTest, TheStoreIsClosedToCallersWithoutProof) {
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  JoinAll(replicas);
+  ASSERT_TRUE(replicas[0]->rendezvous->store().Set("key", "value").ok());
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  for (std::uint64_t session = 0; session < 5; ++session) {
+    // A stranger may not ask often on one connection.
+    const auto stub = proto::Rendezvous::NewStub(
+        grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), own));
+    grpc::ClientContext put_context, get_context;
+    proto::PutRequest put;
+    put.set_generation(1);
+    put.set_key("key");
+    put.set_value("forged");
+    put.set_session(session);
+    put.set_proof(kToken.Prove(api::kProofOfStore, "not the nonce",
+                               api::PutProofContent(1, "key", "forged")));
+    proto::PutResponse put_response;
+    EXPECT_EQ(stub->Put(&put_context, put, &put_response).error_code(),
+              grpc::StatusCode::UNAUTHENTICATED);
+    proto::GetRequest get;
+    get.set_generation(1);
+    get.add_keys("key");
+    get.set_session(session);
+    proto::GetResponse get_response;
+    const grpc::Status refused = stub->Get(&get_context, get, &get_response);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(refused.error_message(), "");
+  }
+  EXPECT_EQ(*replicas[1]->rendezvous->store().Get("key", 5s), "value");
+}
+
+TEST_F(TokenTest, StatusIsForThoseWhoProveItForAFreshNonce) {
+  StartLeader();
+  const proto::GetStatusResponse first = Ask("", "");
+  EXPECT_EQ(first.job(), "");
+  EXPECT_EQ(first.generation(), 0u);
+  EXPECT_THAT(first.missing_members(), IsEmpty());
+  ASSERT_FALSE(first.nonce().empty());
+  const auto prove = [&](const api::JobToken& token, const std::string& nonce) {
+    return token.Prove(api::kProofOfStatus, nonce, "");
+  };
+  EXPECT_EQ(Ask(first.nonce(), prove(kToken, first.nonce())).job(), "mnist");
+  EXPECT_EQ(Ask(first.nonce(), prove(kOther, first.nonce())).job(), "");
+  for (const std::string& made_up :
+       {std::string("1 made up"), std::string(), first.nonce() + "x"}) {
+    EXPECT_EQ(Ask(made_up, prove(kToken, made_up)).job(), "");
+  }
+  EXPECT_GE(leader_->refusals(), 4);
+}
+
+// Strangers at the port of a job with a token.
+
+// A session of one who never joins.
+class SilentSession final
+    : public grpc::ClientBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage> {
+ public:
+  SilentSession(proto::Rendezvous::Stub& stub, Happening& challenged, Happening& ended)
+      : challenged_(challenged), ended_(ended) {
+    stub.async()->Session(&context_, this);
+    StartRead(&message_);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    challenged_.Now("");
+    StartRead(&message_);
+  }
+  void OnDone(const grpc::Status&) override { ended_.Now(""); }
+
+ private:
+  Happening &challenged_, &ended_;
+  grpc::ClientContext context_;
+  proto::CoordinatorMessage message_;
+};
+
+TEST_F(TokenTest, AStrangersStreamsKeepNoMemberOut) {
+  roster_config_.dead_after = 1h;  // no silent session ends by itself
+  StartLeader();
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  constexpr int kSessions = 300;  // many times what the job needs
+  Happening challenged, ended;
+  std::deque<SilentSession> sessions;
+  for (int i = 0; i < kSessions; ++i) sessions.emplace_back(*stub, challenged, ended);
+  ASSERT_TRUE(challenged.Wait(8));
+  options_.timeout = 15s;
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  EXPECT_EQ(JoinAll(replicas).size(), 3u);
+  for (SilentSession& session : sessions) session.Cancel();
+  EXPECT_TRUE(ended.Wait(kSessions));
+}
+
+TEST_F(TokenTest, ConnectionsThatProveNothingKeepNoMemberOutThoughOfItsAddress) {
+  StartLeader();
+  std::deque<lockstep::testing::TcpClient> silent;
+  for (int i = 0; i < 400; ++i) silent.emplace_back(leader_->port());
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < kWorkers; ++i) replicas.push_back(Holder(i));
+  EXPECT_EQ(JoinAll(replicas).size(), 3u);
+}
+
+// More than there are places for strangers. Under a sanitizer so many in one process do not get to
+// answer gRPC's pings in time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kLargeGang = 20;
+#else
+constexpr std::size_t kLargeGang = 150;
+#endif
+
+TEST_F(TokenTest, ALargeGangOfOneAddressComesIn) {
+  const std::vector<std::string> addresses(kLargeGang, "a:1");
+  roster_config_ = RosterFor(lockstep::testing::Worker(0, addresses));
+  roster_config_.token = kToken;
+  StartLeader();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int i = 0; i < static_cast<int>(addresses.size()); ++i) {
+    Identity identity = lockstep::testing::Worker(i, addresses);
+    identity.rendezvous_address = address_;
+    identity.token = kToken;
+    replicas.push_back(std::make_unique<Replica>(identity, clock_, options_));
+  }
+  EXPECT_EQ(JoinAll(replicas).size(), addresses.size());
+}
+
+TEST_F(TokenTest, WhatAStrangerSendsIsNotWaitedFor) {
+  StartLeader();
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + 20s);
+  proto::PutRequest put;
+  put.set_value(std::string(1 << 20, 'v'));
+  proto::PutResponse response;
+  // Not UNAUTHENTICATED: that would be said after all of it had come.
+  EXPECT_EQ(stub->Put(&context, put, &response).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(TokenTest, NothingIsDecompressedForAStranger) {
+  StartLeader();
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + 20s);
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  proto::PutRequest put;
+  put.set_value(std::string(1 << 20, '0'));  // a kilobyte, as it is sent
+  proto::PutResponse response;
+  const grpc::Status status = stub->Put(&context, put, &response);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << "it was read";
+}
+
+// What a caller may make the leader hold.
+
+TEST_F(RendezvousTest, TheStoreTakesNoMoreThanCommunicatorsNeed) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  KeyValueStore& store = replicas[0]->rendezvous->store();
+  EXPECT_FALSE(store.Set(std::string(300, 'k'), "value").ok());
+  EXPECT_FALSE(store.Set("key", std::string((1 << 20) + 1, 'v')).ok());
+  EXPECT_TRUE(store.Set("key", std::string(1 << 20, 'v')).ok());
+  EXPECT_TRUE(store.GetAll({"key", "key"}, {.timeout = 20s}).ok());
+  EXPECT_FALSE(store.GetAll({"key", "key", "key"}, {.timeout = 20s}).ok());
+  EXPECT_FALSE(store.Get(std::string(300, 'k'), 20s).ok());
+  absl::Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) {
+    status = store.Set(fmt::format("key{}", i), std::string(1 << 20, 'v'));
+  }
+  EXPECT_FALSE(status.ok()) << "100 MiB were stored";
+}
+
+TEST_F(RendezvousTest, ALeaderThatNeverComesIsNamedAtTheDeadline) {
+  StartLeader();
+  leader_ = nullptr;
+  options_.timeout = Slowed(300ms);
+  auto replica = NewReplica(1);
+  const auto membership = replica->rendezvous->Join(-1, kLayout);
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(membership.status().message()),
+              HasSubstr(fmt::format("rendezvous at {}", address_)));
+  EXPECT_THAT(std::string(membership.status().message()),
+              HasSubstr("its leader does not answer ("));
+}
+
+TEST_F(RendezvousTest, AnotherClusterHashIsRefusedForGoodAndLearnsNothingOfTheLeaders) {
+  StartLeader();
+  Identity stranger = Member(1);
+  stranger.training.seed = 99;
+  Replica replica(stranger, clock_, options_);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto membership = replica.rendezvous->Join(-1, kLayout);
+    EXPECT_EQ(membership.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(membership.status().message()), HasSubstr(stranger.ClusterHash()));
+    EXPECT_THAT(std::string(membership.status().message()),
+                Not(HasSubstr(Member(0).ClusterHash())));
+  }
+}
+
+TEST_F(RendezvousTest, AnotherLayoutIsRefusedNamingTheCallersOwn) {
+  StartLeader();
+  auto first = NewReplica(0), second = NewReplica(1);
+  auto waiting = first->JoinLater();
+  // Refused once the first is in; until then it is itself the one that waits.
+  options_.timeout = 20s;
+  auto refused = second->JoinLater(-1, "other layout");
+  const bool second_is_refused = refused.wait_for(2s) == std::future_status::ready;
+  const auto answer = second_is_refused ? refused.get() : waiting.get();
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("layout\", which is not that of"));
+  first->stop = second->stop = true;
+}
+
+TEST_F(RendezvousTest, AStopWhileWaitingIsCancelled) {
+  StartLeader();
+  auto replica = NewReplica(0);
+  auto join = replica->JoinLater();
+  replica->stop = true;
+  const auto membership = join.get();
+  EXPECT_EQ(membership.status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(RendezvousTest, FinishHoldsEveryoneUntilAllHaveFinishedAndDrainsTheLeader) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  std::vector<std::future<absl::Status>> finishes;
+  for (auto& replica : {replicas[0].get(), replicas[1].get()}) {
+    finishes.push_back(
+        std::async(std::launch::async, [replica] { return replica->rendezvous->Finish(); }));
+  }
+  EXPECT_EQ(finishes[0].wait_for(100ms), std::future_status::timeout);
+  EXPECT_FALSE(leader_->WaitUntilDrained(0ms));
+  EXPECT_TRUE(replicas[2]->rendezvous->Finish().ok());
+  for (auto& finish : finishes) EXPECT_TRUE(finish.get().ok());
+  EXPECT_TRUE(leader_->WaitUntilDrained(5s));
+  for (auto& replica : replicas) EXPECT_EQ(replica->ended.count(), 0);
+  auto late = NewReplica(1);
+  EXPECT_EQ(late->rendezvous->Join(-1, kLayout).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  auto finish = std::async(std::launch::async, [&] { return replicas[0]->rendezvous->Finish(); });
+  replicas[1] = nullptr;
+  const absl::Status aborted = finish.get();
+  EXPECT_EQ(aborted.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(aborted.message()), HasSubstr("lost worker 1"));
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  std::vector<std::future<absl::Status>> finishes;
+  for (auto& replica : replicas) {
+    finishes.push_back(
+        std::async(std::launch::async, [&replica] { return replica->rendezvous->Finish(); }));
+  }
+  for (auto& each : finishes) EXPECT_TRUE(each.get().ok());
+}
+
+TEST_F(RendezvousTest, StatusSaysWhoIsMissingAndWhatRankZeroReportedAndDoes) {
+  options_.heartbeat_every = 10ms;
+  StartLeader();
+  auto replicas = AllReplicas();
+  EXPECT_THAT(Status().missing(), ElementsAre("worker 0", "worker 1", "worker 2"));
+  JoinAll(replicas);
+  EXPECT_THAT(Status().missing(), IsEmpty());
+  EXPECT_EQ(Status().job(), "mnist");
+  EXPECT_EQ(Status().job_uid(), "mnist-uid");
+  EXPECT_EQ(Status().generation(), 1u);
+  api::Progress progress;
+  progress.step = 321;
+  progress.loss = 0.5;
+  replicas[1]->rendezvous->SetActivity(api::Activity::kCheckpoint);
+  replicas[0]->rendezvous->SetActivity(api::Activity::kEvaluation);
+  replicas[0]->rendezvous->Report(progress);
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!Status().has_progress()) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  EXPECT_EQ(Status().progress().step(), 321);
+  EXPECT_EQ(Status().progress().loss(), 0.5);
+  EXPECT_EQ(Status().activity(), proto::ACTIVITY_EVALUATION);
+  EXPECT_FALSE(Status().progress().has_accuracy());
+}
+
+TEST_F(RendezvousTest, ASilentMemberIsLostThoughItsConnectionIsOpen) {
+  roster_config_.dead_after = Slowed(300ms);
+  options_.heartbeat_every = Slowed(50ms);
+  StartLeader();
+  auto replicas = AllReplicas();
+  options_.heartbeat_every = 1h;  // hangs from the start
+  replicas[1] = NewReplica(1);
+  JoinAll(replicas);
+  ASSERT_TRUE(replicas[0]->ended.Wait());
+  EXPECT_THAT(replicas[0]->ended.what(), HasSubstr("lost worker 1: no heartbeat for "));
+}
+
+TEST_F(RendezvousTest, ATakenPortIsNamedWithTheReason) {
+  StartLeader();
+  const auto second = RendezvousService::Start(roster_config_, address_, clock_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(std::string(second.status().message()),
+            fmt::format("cannot listen at {}: Address already in use", address_));
+}
+
+}  // namespace
+}  // namespace lockstep::train

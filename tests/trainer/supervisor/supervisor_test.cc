@@ -1,0 +1,313 @@
+// Whole pods as processes: the supervisor is killed, its replicas are killed, nothing is left.
+#include "trainer/supervisor/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "api/v1/names.h"
+#include "tests/support/time_limit.h"
+#include "tests/trainer/identity/identities.h"
+#include "trainer/rendezvous/rendezvous_service.h"
+#include "trainer/supervisor/child_process.h"
+#include "trainer/supervisor/metrics_pipe.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr auto kPatience = 20s;
+
+using Settings = std::map<std::string, std::string>;  // environment variables
+
+// Never to a pid of 0 or -1, which stand for many processes.
+void Send(pid_t pid, int signal) {
+  ASSERT_GT(pid, 0) << "the process never told its pid";
+  kill(pid, signal);
+}
+
+struct Joined {
+  pid_t pid = -1;
+  int rank = -1, generation = -1;
+};
+
+// A pod of the test program and the pipe on which all its processes tell what happens.
+class Pod {
+ public:
+  explicit Pod(Settings env) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    events_ = std::make_unique<MetricsPipeReader>(ends[0]);
+    ChildSpec spec;
+    spec.argv = {SUPERVISOR_TEST_POD, "supervisor"};
+    spec.env = std::move(env);
+    spec.env[api::kEnvConfig] = api::TrainingSpecToJson(lockstep::testing::MnistTraining()).dump();
+    spec.env["TEST_EVENTS_FD"] = std::to_string(ends[1]);
+    spec.fds = {ends[1]};
+    sigemptyset(&spec.signal_mask);
+    const auto pid = StartChild(spec);
+    close(ends[1]);
+    if (pid.ok()) pid_ = *pid;
+    EXPECT_TRUE(pid.ok()) << pid.status();
+  }
+  ~Pod() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  }
+  Pod(const Pod&) = delete;
+  Pod& operator=(const Pod&) = delete;
+
+  void Signal(int signal) { Send(pid_, signal); }
+
+  // The next event that starts with `verb`, without it; absent if all processes are gone.
+  std::optional<std::string> Next(const std::string& verb) {
+    while (true) {
+      while (!lines_.empty()) {
+        const std::string line = lines_.front();
+        lines_.pop_front();
+        if (line.starts_with(verb + " ")) return line.substr(verb.size() + 1);
+      }
+      if (!events_->open()) return std::nullopt;
+      pollfd fd{events_->fd(), POLLIN, 0};
+      const int patience_ms = static_cast<int>(
+          std::chrono::duration_cast<std::chrono::milliseconds>(kPatience).count());
+      if (poll(&fd, 1, patience_ms) == 0) {
+        ADD_FAILURE() << "nothing happened, expected: " << verb;
+        return std::nullopt;
+      }
+      for (std::string& line : events_->Lines()) lines_.push_back(std::move(line));
+    }
+  }
+  pid_t NextStarted() {
+    const auto event = Next("started");
+    return event ? std::stoi(*event) : -1;
+  }
+  Joined NextJoined() {
+    Joined joined;
+    std::istringstream(Next("joined").value_or("")) >> joined.pid >> joined.rank >>
+        joined.generation;
+    return joined;
+  }
+  // True when every process that this pod ever started is gone.
+  bool LeavesNothing() { return !Next("nothing of this name").has_value() && !events_->open(); }
+
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return ExitCodeOf(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::unique_ptr<MetricsPipeReader> events_;
+  std::deque<std::string> lines_;
+};
+
+std::string TfConfig(int index, const std::vector<std::string>& workers) {
+  return nlohmann::json{{"cluster", {{"worker", workers}}},
+                        {"task", {{"type", "worker"}, {"index", index}}}}
+      .dump();
+}
+
+// A port that was free a moment ago.
+int FreePort() {
+  SystemClock clock;
+  RosterConfig config;
+  config.slots = {{"worker", 0, 0}};
+  return (*RendezvousService::Start(config, "127.0.0.1:0", clock))->port();
+}
+
+class TwoPods {
+ public:
+  std::unique_ptr<Pod> Start(int index) const {
+    return std::make_unique<Pod>(Settings{{api::kEnvTfConfig, TfConfig(index, workers_)}});
+  }
+
+ private:
+  const std::vector<std::string> workers_ = {fmt::format("127.0.0.1:{}", FreePort()),
+                                             "127.0.0.2:1"};
+};
+
+TEST(SupervisorTest, AKilledReplicaIsStartedAgainWithin200Milliseconds) {
+  Pod pod(Settings{{api::kEnvProcessesPerPod, "2"}});
+  pod.NextStarted();
+  pod.NextStarted();
+  Joined victim = pod.NextJoined();
+  EXPECT_EQ(victim.generation, 1);
+  pod.NextJoined();
+  // The best of the budget's three restarts: other processes of the machine slow down single ones.
+  auto fastest = std::chrono::steady_clock::duration::max();
+  for (int generation = 2; generation <= 4; ++generation) {
+    const auto start = std::chrono::steady_clock::now();
+    Send(victim.pid, SIGKILL);
+    const pid_t successor = pod.NextStarted();
+    fastest = std::min(fastest, std::chrono::steady_clock::now() - start);
+    EXPECT_NE(successor, victim.pid);
+    victim = pod.NextJoined();  // the survivor and the successor together
+    EXPECT_EQ(victim.generation, generation);
+    EXPECT_EQ(pod.NextJoined().generation, generation);
+  }
+  EXPECT_LT(fastest, lockstep::testing::TimeLimit(200ms));
+}
+
+// Not dated: a clock that is set back would make the later of two the earlier.
+TEST(SupervisorTest, ProcessesOfOnePlaceAreNumbered) {
+  Pod pod(Settings{});
+  for (int number = 1; number <= 3; ++number) {
+    std::istringstream started(pod.Next("started").value_or(""));
+    pid_t pid = -1;
+    int local_rank = -1, found = -1;
+    started >> pid >> local_rank >> found;
+    EXPECT_EQ(found, number);
+    Send(pid, SIGKILL);
+  }
+}
+
+TEST(SupervisorTest, AllReplicasDoneIsZeroAndNothingIsLeft) {
+  Pod pod(Settings{{api::kEnvProcessesPerPod, "2"}});
+  for (int i = 0; i < 2; ++i) Send(pod.NextJoined().pid, SIGUSR1);
+  EXPECT_EQ(pod.Wait(), 0);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
+TEST(SupervisorTest, KillingTheSupervisorLeavesNoReplicaBehind) {
+  Pod pod(Settings{{api::kEnvProcessesPerPod, "3"}});
+  for (int i = 0; i < 3; ++i) pod.NextJoined();
+  pod.Signal(SIGKILL);
+  EXPECT_EQ(pod.Wait(), 128 + SIGKILL);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
+TEST(SupervisorTest, APermanentExitCodeIsThePodsAndStopsTheOthers) {
+  Pod pod(Settings{{api::kEnvProcessesPerPod, "2"}, {"TEST_REPLICA", "11"}});
+  EXPECT_EQ(pod.Wait(), 11);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
+TEST(SupervisorTest, ARetryableExitCodeIsRetriedUntilTheBudgetIsSpent) {
+  Pod pod(Settings{{"TEST_REPLICA", "210"}});
+  EXPECT_EQ(pod.Wait(), 210);
+  int starts = 0;
+  while (pod.Next("started")) ++starts;
+  EXPECT_EQ(starts, 4);  // the first and a budget of three
+}
+
+TEST(SupervisorTest, AStepOfProgressMakesTheBudgetWholeAgain) {
+  Pod pod(Settings{{"TEST_REPLICA", "progress"}});
+  for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
+}
+
+TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
+  Pod pod(Settings{{"TEST_REPLICA", "progress"}});
+  EXPECT_EQ(pod.Next("metrics"), "0");
+  EXPECT_EQ(pod.Next("restart"), "0");
+}
+
+// Or nobody could tell by its metrics that it starts again and again.
+TEST(SupervisorTest, AReplicaThatDiesBeforeItCanSayAnythingIsShownUnderItsRank) {
+  Pod pod(Settings{{api::kEnvTfConfig, TfConfig(1, {"127.0.0.1:1", "127.0.0.1:2"})},
+                   {api::kEnvProcessesPerPod, "2"},
+                   {"TEST_REPLICA", "11"}});
+  EXPECT_EQ(pod.Next("shown"), "0: rank 2 of 4");
+  EXPECT_EQ(pod.Next("shown"), "1: rank 3 of 4");
+  EXPECT_EQ(pod.Wait(), 11);
+}
+
+TEST(SupervisorTest, TheLeadingPodShowsWhomItsRendezvousRefuses) {
+  Pod leader(Settings{{"TEST_REPLICA", "progress"}});
+  EXPECT_EQ(leader.Next("refusals"), "0");
+}
+
+TEST(SupervisorTest, OutsideTheInPlaceScopeAReplicasEndIsThePods) {
+  Pod pod(Settings{{"TEST_IN_PLACE", "0"}});
+  Send(pod.NextJoined().pid, SIGKILL);
+  EXPECT_EQ(pod.Wait(), 128 + SIGKILL);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
+TEST(SupervisorTest, SigtermLetsTheReplicasSaveAndIsPreempted) {
+  Pod pod(Settings{{api::kEnvProcessesPerPod, "2"}});
+  for (int i = 0; i < 2; ++i) pod.NextJoined();
+  pod.Signal(SIGTERM);
+  EXPECT_EQ(pod.Wait(), api::kExitPreempted);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
+TEST(SupervisorTest, SigtermReachesAReplicaThatWaitsForItsPeers) {
+  const TwoPods pods;
+  const auto leader = pods.Start(0);
+  leader->NextStarted();
+  leader->Signal(SIGTERM);
+  EXPECT_EQ(leader->Wait(), api::kExitPreempted);
+}
+
+TEST(SupervisorTest, ADeafReplicaIsKilledAfterTheGracePeriod) {
+  Pod pod(Settings{{"TEST_REPLICA", "deaf"}, {"TEST_GRACE_MS", "50"}});
+  pod.Next("deaf");
+  pod.Signal(SIGTERM);
+  EXPECT_EQ(pod.Wait(), 128 + SIGKILL);
+  EXPECT_TRUE(pod.LeavesNothing());
+}
+
+TEST(SupervisorTest, AReplicaThatCannotBeExecutedIsNamed) {
+  Pod pod(Settings{{"TEST_COMMAND", "/no/such/program"}});
+  EXPECT_THAT(pod.Next("error").value_or(""), HasSubstr("cannot execute /no/such/program"));
+  EXPECT_EQ(pod.Wait(), 10);
+}
+
+TEST(SupervisorTest, ATakenPortIsNamed) {
+  const TwoPods pods;
+  const auto leader = pods.Start(0);
+  leader->NextStarted();
+  const auto second = pods.Start(0);
+  EXPECT_THAT(second->Next("error").value_or(""), HasSubstr("Address already in use"));
+  EXPECT_EQ(second->Wait(), 10);
+}
+
+TEST(SupervisorTest, TwoPodsTrainTogetherAndTheLeaderIsTheLastToGo) {
+  const TwoPods pods;
+  const auto follower = pods.Start(1);
+  const auto leader = pods.Start(0);
+  const Joined first = leader->NextJoined(), second = follower->NextJoined();
+  EXPECT_EQ(first.rank, 0);
+  EXPECT_EQ(second.rank, 1);
+  Send(first.pid, SIGUSR1);
+  Send(second.pid, SIGUSR1);
+  EXPECT_EQ(follower->Wait(), 0);
+  EXPECT_EQ(leader->Wait(), 0);
+}
+
+TEST(SupervisorTest, AWholeLeadingPodIsKilledAndItsSuccessorMeetsTheSurvivor) {
+  const TwoPods pods;
+  const auto follower = pods.Start(1);
+  auto leader = pods.Start(0);
+  leader->NextJoined();
+  const Joined before = follower->NextJoined();
+  leader->Signal(SIGKILL);
+  EXPECT_EQ(leader->Wait(), 128 + SIGKILL);
+  EXPECT_TRUE(leader->LeavesNothing());
+  leader = pods.Start(0);
+  const Joined after = follower->NextJoined();
+  EXPECT_EQ(after.pid, before.pid);  // no healthy process restarts
+  EXPECT_EQ(after.generation, before.generation + 1);
+  Send(leader->NextJoined().pid, SIGUSR1);
+  Send(after.pid, SIGUSR1);
+  EXPECT_EQ(follower->Wait(), 0);
+  EXPECT_EQ(leader->Wait(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::train

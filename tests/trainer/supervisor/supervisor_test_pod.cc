@@ -1,0 +1,132 @@
+// A pod for supervisor_test: `control_test_pod supervisor` runs replicas of `control_test_pod
+// replica`. Both tell what happens to them, a line each, on the pipe that the test gave them.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/stop_signal.h"
+#include "trainer/identity/identity.h"
+#include "trainer/rendezvous/rendezvous.h"
+#include "trainer/supervisor/metrics_pipe.h"
+#include "trainer/supervisor/supervisor.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string Setting(const char* name, const char* fallback) {
+  return ProcessEnv(name).value_or(fallback);
+}
+
+void Tell(const std::string& event) {
+  const std::string line = event + "\n";
+  const int fd = std::atoi(Setting("TEST_EVENTS_FD", "2").c_str());
+  if (write(fd, line.data(), line.size()) < 0) std::abort();
+}
+
+std::atomic<bool> g_finish{false};
+
+// Waits in the middle of a generation until it ends (true), SIGUSR1 or SIGTERM comes.
+bool Train(Rendezvous& rendezvous, const std::atomic<bool>& ended) {
+  while (!ended && !g_finish && !rendezvous.StopRequested()) std::this_thread::sleep_for(2ms);
+  return ended;
+}
+
+int RunMember(const Identity& identity) {
+  const SystemClock clock;
+  std::atomic<bool> ended{false};
+  const auto rendezvous = MakeRendezvousClient(identity, clock);
+  rendezvous->OnGenerationEnd([&](std::uint64_t, const std::string&) { ended = true; });
+  while (true) {
+    ended = false;
+    const auto membership = rendezvous->Join(-1, "layout");
+    if (!membership.ok()) {
+      return membership.status().code() == absl::StatusCode::kCancelled ? 200 : 211;
+    }
+    Tell(fmt::format("joined {} {} {}", getpid(), membership->rank, membership->generation));
+    if (Train(*rendezvous, ended)) continue;
+    if (rendezvous->StopRequested()) return 200;
+    if (rendezvous->Finish().ok()) return 0;
+  }
+}
+
+int RunReplica() {
+  InstallStopSignal();
+  std::signal(SIGUSR1, [](int) { g_finish = true; });
+  const auto identity = ReadIdentity(&ProcessEnv);
+  if (!identity.ok()) return 10;
+  Tell(fmt::format("started {} {} {}", getpid(), identity->local_rank,
+                   identity->incarnation.process_number));
+  const std::string mode = Setting("TEST_REPLICA", "member");
+  if (mode == "member") return RunMember(*identity);
+  if (mode == "progress") {  // a step, then a crash, at first
+    const std::string step =
+        std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+    MetricsPipeWriter(&ProcessEnv).Write(step);
+    raise(SIGKILL);
+  }
+  if (mode == "deaf") {
+    std::signal(SIGTERM, SIG_IGN);
+    Tell(fmt::format("deaf {}", getpid()));
+    while (true) pause();
+  }
+  return std::atoi(mode.c_str());  // an exit code
+}
+
+class TellingMetrics final : public MetricsServer {
+ public:
+  int port() const override { return 0; }
+  void Update(int local_rank, const ReplicaMetrics& metrics) override {
+    if (metrics.step > 0) {
+      Tell(fmt::format("metrics {}", local_rank));
+    } else {
+      Tell(fmt::format("shown {}: rank {} of {}", local_rank, metrics.rank, metrics.world));
+    }
+  }
+  void CountReplicaRestart(int local_rank) override { Tell(fmt::format("restart {}", local_rank)); }
+  void ShowRefusals(std::function<std::int64_t()> refusals) override {
+    Tell(fmt::format("refusals {}", refusals()));
+  }
+};
+
+int RunPod() {
+  const auto identity = ReadIdentity(&ProcessEnv);
+  if (!identity.ok()) return 10;
+  SupervisorOptions options;
+  options.replica_command = {Setting("TEST_COMMAND", "/proc/self/exe"), "replica"};
+  options.restart_in_place = Setting("TEST_IN_PLACE", "1") == "1";
+  options.restart_budget.restarts = 3;
+  options.restart_budget.first_delay = 10ms;
+  options.stop_grace =
+      std::chrono::milliseconds(std::atoi(Setting("TEST_GRACE_MS", "10000").c_str()));
+  options.start_metrics = []() -> absl::StatusOr<std::unique_ptr<MetricsServer>> {
+    return std::make_unique<TellingMetrics>();
+  };
+  options.decode_metrics = [](const std::string& line) -> absl::StatusOr<ReplicaMetrics> {
+    ReplicaMetrics metrics;
+    metrics.step = std::stoll(line);
+    return metrics;
+  };
+  const SystemClock clock;
+  const auto code = RunSupervisor(*identity, clock, options);
+  if (code.ok()) return *code;
+  Tell(fmt::format("error {}", std::string(code.status().message())));
+  return 10;
+}
+
+}  // namespace
+}  // namespace lockstep::train
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  return std::string(argv[1]) == "replica" ? lockstep::train::RunReplica()
+                                           : lockstep::train::RunPod();
+}

@@ -1,0 +1,204 @@
+#include "trainer/identity/identity.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/digest.h"
+#include "base/status.h"
+#include "trainer/identity/parse_text.h"
+
+namespace lockstep::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxProcessesPerPod = 1024;
+
+// The version of the rendezvous, of its store and of what the store's values mean. Raise it with
+// every change that an older trainer would not understand: the leader then refuses such a member by
+// name, instead of starting generations that fail.
+constexpr int kProtocol = 2;
+constexpr int kMostGraceSeconds = 1'000'000'000;
+
+absl::Status ReadInt(const GetEnv& env, const char* name, int least, int most, int& value) {
+  const auto text = env(name);
+  if (!text) return absl::OkStatus();
+  const std::optional<int> number = ParseInt(*text);
+  if (!number || *number < least || *number > most) {
+    return Invalid(
+        fmt::format("{}: found \"{}\", expected an integer of {} to {}", name, *text, least, most));
+  }
+  value = *number;
+  return absl::OkStatus();
+}
+
+absl::Status ReadCount(const GetEnv& env, const char* name, const char* of, std::int64_t& value) {
+  const auto text = env(name);
+  if (!text) return absl::OkStatus();
+  const std::optional<std::int64_t> number = ParseInt64(*text);
+  if (!number || *number < 0) {
+    return Invalid(fmt::format("{}: found \"{}\", expected {}", name, *text, of));
+  }
+  value = *number;
+  return absl::OkStatus();
+}
+
+absl::Status ReadIncarnation(const GetEnv& env, Incarnation& incarnation) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      ReadCount(env, kEnvPodStarted, "nanoseconds since 1970", incarnation.pod_started));
+  return ReadCount(env, kEnvProcessNumber, "a count of processes", incarnation.process_number);
+}
+
+absl::Status ReadSections(const GetEnv& env, Identity& id) {
+  const auto config = env(api::kEnvConfig);
+  if (!config) {
+    return Invalid(fmt::format("{} is not set; it holds the job's `training` section as JSON",
+                               api::kEnvConfig));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const json training, ParseJson(api::kEnvConfig, *config));
+  auto spec = api::TrainingSpecFromJson(training);
+  if (!spec.ok()) {
+    return Invalid(fmt::format("{}: {}", api::kEnvConfig, std::string(spec.status().message())));
+  }
+  id.training = *std::move(spec);
+  if (const auto text = env(api::kEnvStrategy)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const json strategy, ParseJson(api::kEnvStrategy, *text));
+    auto parsed = api::StrategySpecFromJson(strategy);
+    if (!parsed.ok()) {
+      return Invalid(
+          fmt::format("{}: {}", api::kEnvStrategy, std::string(parsed.status().message())));
+    }
+    id.strategy = *std::move(parsed);
+  }
+  return absl::OkStatus();
+}
+
+// The role and index of LOCKSTEP_* and those of TF_CONFIG must say the same.
+absl::Status ReadTask(const GetEnv& env, Identity& id) {
+  const auto role = env(api::kEnvRole);
+  const auto index = env(api::kEnvIndex);
+  const auto tf_config = env(api::kEnvTfConfig);
+  if (!tf_config) {
+    if (role || index) {
+      return Invalid(fmt::format("{} is not set, but {} says that this is {} {} of a job",
+                                 api::kEnvTfConfig, role ? api::kEnvRole : api::kEnvIndex,
+                                 role.value_or("replica"), index.value_or("?")));
+    }
+    id.cluster.worker = {"127.0.0.1:0"};
+    return absl::OkStatus();
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(id.cluster, ParseTfConfig(*tf_config));
+  id.role = id.cluster.task_role;
+  id.index = id.cluster.task_index;
+  if (role && api::RoleFromName(*role) != id.role) {
+    return Invalid(fmt::format("{} is \"{}\", but TF_CONFIG's task.type is \"{}\"", api::kEnvRole,
+                               *role, api::RoleName(id.role)));
+  }
+  int told = id.index;
+  LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, api::kEnvIndex, 0, kMaxIndex, told));
+  if (told != id.index) {
+    return Invalid(
+        fmt::format("{} is {}, but TF_CONFIG's task.index is {}", api::kEnvIndex, told, id.index));
+  }
+  return absl::OkStatus();
+}
+
+// Collectives need every peer's place, so TF_CONFIG must not be sparse for those who take part.
+absl::Status CheckPeers(const Identity& id) {
+  if (id.Pods() == 0) return Invalid("TF_CONFIG: cluster has neither a chief nor a worker");
+  if (id.strategy.type == api::StrategyType::kParameterServer) return absl::OkStatus();
+  for (std::size_t i = 0; i < id.cluster.worker.size(); ++i) {
+    if (id.cluster.worker[i].empty()) {
+      return Invalid(fmt::format("TF_CONFIG: cluster.worker lacks index {} of {}", i,
+                                 id.cluster.worker.size()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Without the folders: where a pod has mounted its data is its own business, and only the leading
+// pod needs a place for checkpoints and summaries.
+api::TrainingSpec WithoutFolders(api::TrainingSpec training) {
+  training.dataset.path.clear();
+  training.checkpoint.directory.clear();
+  training.summaries.directory.clear();
+  return training;
+}
+
+}  // namespace
+
+std::string HostPort(const std::string& ip, const std::string& port) {
+  const bool bare_ipv6 = ip.find(':') != std::string::npos && !ip.starts_with('[');
+  return fmt::format("{}:{}", bare_ipv6 ? "[" + ip + "]" : ip, port);
+}
+
+int Identity::Pods() const {
+  return static_cast<int>(cluster.chief.size() + cluster.worker.size());
+}
+
+int Identity::World() const {
+  return Pods() * processes_per_pod;
+}
+
+int Identity::PodRank() const {
+  if (role == api::Role::kChief) return 0;
+  if (role == api::Role::kWorker) return static_cast<int>(cluster.chief.size()) + index;
+  return -1;
+}
+
+int Identity::RankOf(int local) const {
+  const int pod_rank = PodRank();
+  return pod_rank < 0 ? -1 : pod_rank * processes_per_pod + local;
+}
+
+std::string Identity::LeaderAddress() const {
+  return cluster.chief.empty() ? cluster.worker.front() : cluster.chief.front();
+}
+
+bool Identity::IsLeader() const {
+  return PodRank() == 0;
+}
+
+std::string Identity::ClusterHash() const {
+  return fmt::format(
+      "protocol={} uid={} attempt={} chief={} worker={} ps={} processesPerPod={} "
+      "training={:016x}",
+      kProtocol, job_uid, attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(),
+      processes_per_pod, Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump()));
+}
+
+std::optional<std::string> ProcessEnv(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
+  Identity id;
+  id.job = env(api::kEnvJob).value_or("local");
+  id.job_uid = env(api::kEnvJobUid).value_or("");
+  id.namespace_name = env(api::kEnvNamespace).value_or("default");
+  id.pod_ip = env(api::kEnvPodIp).value_or("");
+  id.rendezvous_address = env(kEnvRendezvousAddress).value_or("");
+  LOCKSTEP_RETURN_IF_ERROR(ReadSections(env, id));
+  LOCKSTEP_RETURN_IF_ERROR(ReadTask(env, id));
+  LOCKSTEP_RETURN_IF_ERROR(CheckPeers(id));
+  LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, api::kEnvAttempt, 0, 1'000'000'000, id.attempt));
+  id.processes_per_pod = id.strategy.processes_per_pod.value_or(1);
+  LOCKSTEP_RETURN_IF_ERROR(
+      ReadInt(env, api::kEnvProcessesPerPod, 1, kMaxProcessesPerPod, id.processes_per_pod));
+  LOCKSTEP_RETURN_IF_ERROR(ReadIncarnation(env, id.incarnation));
+  LOCKSTEP_RETURN_IF_ERROR(
+      ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));
+  id.operated = env(api::kEnvRestartScope).has_value();
+  if (const auto file = env(api::kEnvTokenFile)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(id.token, api::JobToken::ReadFile(*file));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(ReadInt(env, kEnvLocalRank, 0, id.processes_per_pod - 1, id.local_rank));
+  return id;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,84 @@
+#include "trainer/rendezvous/caller_check.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/hmac.h"
+#include "base/log.h"
+#include "trainer/identity/parse_text.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kNonceBytes = 32;
+constexpr std::int64_t kNonceSeconds = 60;  // how long a nonce of GetStatus is good for
+constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
+
+}  // namespace
+
+CallerCheck::CallerCheck(api::JobToken token, const Clock& clock)
+    : token_(std::move(token)), status_secret_(RandomBytes(kNonceBytes)), clock_(clock) {}
+
+const std::string& CallerCheck::Challenge(std::uint64_t session) {
+  return nonces_[session] = RandomBytes(kNonceBytes);
+}
+
+bool CallerCheck::AcceptsJoin(std::uint64_t session, const proto::Join& join) {
+  if (!token_.present()) return true;
+  const auto nonce = nonces_.find(session);
+  proto::Join content = join;
+  content.clear_proof();
+  const bool proven =
+      nonce != nonces_.end() &&
+      token_.Accepts(api::kProofOfJoin, nonce->second, content.SerializeAsString(), join.proof());
+  return proven || Refuse("Join");
+}
+
+bool CallerCheck::AcceptsStoreCall(std::uint64_t session, const std::string& content,
+                                   const std::string& proof) {
+  if (!token_.present()) return true;
+  const auto nonce = nonces_.find(session);
+  const bool proven =
+      nonce != nonces_.end() && token_.Accepts(api::kProofOfStore, nonce->second, content, proof);
+  return proven || Refuse("Put or Get");
+}
+
+bool CallerCheck::AcceptsStatusCall(const proto::GetStatusRequest& request) {
+  if (!token_.present()) return true;
+  if (request.proof().empty()) return false;
+  const std::string& nonce = request.nonce();
+  const std::optional<std::int64_t> second = ParseInt64(nonce.substr(0, nonce.find(' ')));
+  const bool proven = second && Second() - *second <= kNonceSeconds &&
+                      EqualInConstantTime(StatusNonceOf(*second), nonce) &&
+                      token_.Accepts(api::kProofOfStatus, nonce, "", request.proof());
+  return proven || Refuse("GetStatus");
+}
+
+std::string CallerCheck::StatusNonce() const {
+  return token_.present() ? StatusNonceOf(Second()) : "";
+}
+
+std::int64_t CallerCheck::Second() const {
+  const auto since = clock_.SteadyNow().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since).count();
+}
+
+// "<second> <HMAC of it>": only this process can have made it.
+std::string CallerCheck::StatusNonceOf(std::int64_t second) const {
+  const std::string text = fmt::format("{} ", second);
+  return text + HmacSha256(status_secret_, text);
+}
+
+bool CallerCheck::Refuse(const char* call) {
+  ++refusals_;
+  const SteadyTime now = clock_.SteadyNow();
+  if (now < next_log_) return false;
+  next_log_ = now + kRefusalLogPeriod;
+  LogWarning("refused a caller that does not know the job's token",
+             {{"call", call}, {"refusals", refusals_}});
+  return false;
+}
+
+}  // namespace lockstep::train

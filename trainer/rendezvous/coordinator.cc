@@ -1,0 +1,337 @@
+#include "trainer/rendezvous/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "trainer/rendezvous/generation_store.h"
+
+namespace lockstep::train {
+namespace {
+
+// What may be stored. A communicator needs two or three keys a rank, of some bytes for each peer.
+constexpr std::size_t kLongestKey = 256;
+constexpr std::size_t kLargestValue = std::size_t{1} << 20;
+constexpr std::size_t kMostStored = std::size_t{64} << 20;
+constexpr std::size_t kLargestAnswer = std::size_t{2} << 20;
+
+constexpr auto kLogPeriod = std::chrono::seconds(10);
+constexpr int kLinesPerPeriod = 20;
+
+// Whoever has not shown that it belongs to the job learns nothing.
+grpc::Status Refused() {
+  return {grpc::StatusCode::UNAUTHENTICATED, ""};
+}
+
+}  // namespace
+
+SessionStream::SessionStream(Coordinator& coordinator, SessionId id, std::string peer)
+    : coordinator_(coordinator), id_(id), peer_(std::move(peer)) {}
+
+void SessionStream::Send(const proto::CoordinatorMessage& message) {
+  if (ending_) return;
+  outgoing_.push_back(message);
+  if (!writing_) Next();
+}
+
+void SessionStream::End() {
+  ending_ = true;
+  if (!writing_) Next();
+}
+
+void SessionStream::Written(bool ok) {
+  writing_ = false;
+  outgoing_.pop_front();
+  if (!ok) outgoing_.clear();
+  Next();
+}
+
+// After Finish() another thread may delete this object: nothing of it is touched any more.
+void SessionStream::Next() {
+  if (!outgoing_.empty()) {
+    writing_ = true;
+    StartWrite(&outgoing_.front());
+  } else if (ending_ && !finished_) {
+    finished_ = true;
+    Finish(grpc::Status::OK);
+  }
+}
+
+void SessionStream::OnReadDone(bool ok) {
+  if (!ok) return coordinator_.HungUp(id_, *this);
+  coordinator_.Received(id_, incoming_);
+  StartRead(&incoming_);
+}
+
+void SessionStream::OnWriteDone(bool ok) {
+  coordinator_.WriteDone(*this, ok);
+}
+
+void SessionStream::OnDone() {
+  Coordinator& coordinator = coordinator_;
+  delete this;
+  coordinator.ReactorGone();
+}
+
+std::string_view PendingGet::Wanted(std::string_view value) const {
+  if (request_.size() == 0) return value;
+  return value.substr(std::min<std::size_t>(request_.offset(), value.size()), request_.size());
+}
+
+// Values are copied when all are there: those who wait hold none.
+const std::string* PendingGet::Take(const std::map<std::string, std::string>& store) {
+  for (; found_ < request_.keys_size(); ++found_) {
+    if (!store.contains(request_.keys(found_))) return &request_.keys(found_);
+  }
+  std::size_t bytes = 0;
+  for (const std::string& key : request_.keys()) bytes += Wanted(store.at(key)).size();
+  if (bytes > kLargestAnswer) {
+    Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+            fmt::format("the values of {} keys have {} bytes, expected at most {} in one answer",
+                        request_.keys_size(), bytes, kLargestAnswer)});
+    return nullptr;
+  }
+  for (const std::string& key : request_.keys()) {
+    const std::string_view wanted = Wanted(store.at(key));
+    response_.add_values(wanted.data(), wanted.size());
+  }
+  Finish(grpc::Status::OK);
+  return nullptr;
+}
+
+void PendingGet::OnCancel() {
+  coordinator_.Cancel(*this);
+}
+
+void PendingGet::OnDone() {
+  Coordinator& coordinator = coordinator_;
+  delete this;
+  coordinator.ReactorGone();
+}
+
+Coordinator::Coordinator(RosterConfig config, const Clock& clock,
+                         std::function<void(const std::string& peer)> proven)
+    : job_(config.job),
+      job_uid_(config.job_uid),
+      most_gets_(64 + 16 * config.slots.size()),
+      clock_(clock),
+      proven_(std::move(proven)),
+      callers_(config.token, clock),
+      roster_(std::move(config)) {}
+
+SessionStream* Coordinator::Open(const std::string& peer) {
+  const std::lock_guard lock(mutex_);
+  const SessionId id = next_session_++;
+  auto* stream = new SessionStream(*this, id, peer);  // deletes itself in OnDone
+  ++reactors_;
+  streams_.emplace(id, stream);
+  roster_.Connect(id, clock_.SteadyNow());
+  proto::CoordinatorMessage message;
+  message.mutable_challenge()->set_session(id);
+  message.mutable_challenge()->set_nonce(callers_.Challenge(id));
+  stream->Send(message);
+  stream->StartReading();
+  return stream;
+}
+
+void Coordinator::Received(SessionId id, const proto::ReplicaMessage& message) {
+  const std::lock_guard lock(mutex_);
+  if (message.has_join() && !callers_.AcceptsJoin(id, message.join())) {
+    Outbox out = roster_.Disconnect(id, "a Join without proof");
+    out.push_back({.to = id, .message = std::nullopt, .close = true});
+    return Deliver(out);
+  }
+  const Outbox out = roster_.Receive(id, message, clock_.SteadyNow());
+  const bool refused =
+      std::ranges::any_of(out, [id](const Outgoing& each) { return each.to == id && each.close; });
+  const auto stream = streams_.find(id);
+  if (message.has_join() && !refused && stream != streams_.end()) proven_(stream->second->peer());
+  Deliver(out);
+}
+
+void Coordinator::HungUp(SessionId id, SessionStream& stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(id);
+  callers_.Forget(id);
+  Deliver(roster_.Disconnect(id, "its connection closed"));
+  stream.End();
+}
+
+void Coordinator::WriteDone(SessionStream& stream, bool ok) {
+  const std::lock_guard lock(mutex_);
+  stream.Written(ok);
+}
+
+void Coordinator::Tick() {
+  const std::lock_guard lock(mutex_);
+  Deliver(roster_.Tick(clock_.SteadyNow()));
+}
+
+// Whoever is refused may call again at once, so what it makes the leader log has a limit.
+void Coordinator::LogWithinLimit(const std::string& line) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (now - lines_from_ >= kLogPeriod) {
+    lines_from_ = now;
+    lines_ = 0;
+  }
+  if (++lines_ <= kLinesPerPeriod) LogWarning(line);
+}
+
+void Coordinator::Deliver(const Outbox& outbox) {
+  for (const Outgoing& out : outbox) {
+    if (!out.log.empty()) LogWithinLimit(out.log);
+    const auto at = streams_.find(out.to);
+    if (at == streams_.end()) continue;
+    if (out.message) at->second->Send(*out.message);
+    if (!out.close) continue;
+    at->second->End();
+    streams_.erase(at);
+    callers_.Forget(out.to);
+  }
+  SyncStore();
+  changed_.notify_all();
+}
+
+// The store lives exactly as long as its generation.
+void Coordinator::SyncStore() {
+  const std::uint64_t current = roster_.active() ? roster_.generation() : 0;
+  if (current == store_generation_) return;
+  if (store_generation_ == 0) {
+    LogInfo("all members are here", {{"generation", current}});
+  } else {
+    LogInfo(roster_.done() ? "all members have finished" : "the generation has ended",
+            {{"generation", store_generation_}});
+  }
+  const grpc::Status ended(grpc::StatusCode::FAILED_PRECONDITION,
+                           fmt::format("generation {} has ended", store_generation_));
+  for (const auto& [key, get] : gets_) get->Finish(ended);
+  gets_.clear();
+  store_.clear();
+  store_bytes_ = 0;
+  store_generation_ = current;
+}
+
+grpc::Status Coordinator::CheckGeneration(std::uint64_t generation) const {
+  if (generation != 0 && generation == store_generation_) return grpc::Status::OK;
+  return {grpc::StatusCode::FAILED_PRECONDITION,
+          fmt::format("generation {} is not the current one ({})", generation, store_generation_)};
+}
+
+grpc::Status Coordinator::Put(const proto::PutRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const std::string content =
+      api::PutProofContent(request.generation(), request.key(), request.value());
+  if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
+  if (grpc::Status current = CheckGeneration(request.generation()); !current.ok()) return current;
+  if (request.key().size() > kLongestKey || request.value().size() > kLargestValue ||
+      store_bytes_ + request.value().size() > kMostStored) {
+    return {
+        grpc::StatusCode::RESOURCE_EXHAUSTED,
+        fmt::format("a key of {} and a value of {} bytes, expected at most {}, {} and {} in all",
+                    request.key().size(), request.value().size(), kLongestKey, kLargestValue,
+                    kMostStored)};
+  }
+  std::string& value = store_[request.key()];
+  store_bytes_ += request.value().size() - value.size();
+  value = request.value();
+  const auto [first, last] = gets_.equal_range(request.key());
+  std::vector<PendingGet*> waiting;
+  for (auto at = first; at != last; ++at) waiting.push_back(at->second);
+  gets_.erase(first, last);
+  for (PendingGet* get : waiting) {
+    if (const std::string* missing = get->Take(store_)) gets_.emplace(*missing, get);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status Coordinator::CheckGet(const proto::GetRequest& request) {
+  const std::string content =
+      api::GetProofContent(request.generation(), {request.keys().begin(), request.keys().end()},
+                           request.offset(), request.size());
+  if (!callers_.AcceptsStoreCall(request.session(), content, request.proof())) return Refused();
+  const auto is_long = [](const std::string& key) { return key.size() > kLongestKey; };
+  const auto keys = static_cast<std::size_t>(request.keys_size());
+  if (keys > kMostKeysOfAGet || std::ranges::any_of(request.keys(), is_long)) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+            fmt::format("a call for {} keys, expected at most {} of {} bytes at most", keys,
+                        kMostKeysOfAGet, kLongestKey)};
+  }
+  return CheckGeneration(request.generation());
+}
+
+PendingGet* Coordinator::Get(const proto::GetRequest& request, proto::GetResponse* response) {
+  const std::lock_guard lock(mutex_);
+  auto* get = new PendingGet(*this, request, *response);  // deletes itself in OnDone
+  ++reactors_;
+  if (const grpc::Status allowed = CheckGet(request); !allowed.ok()) {
+    get->Finish(allowed);
+  } else if (const std::string* missing = get->Take(store_); missing == nullptr) {
+    // Finished.
+  } else if (gets_.size() >= most_gets_) {
+    get->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                 fmt::format("{} calls are waiting already", gets_.size())});
+  } else {
+    gets_.emplace(*missing, get);
+  }
+  return get;
+}
+
+void Coordinator::Cancel(PendingGet& get) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = gets_.begin(); at != gets_.end(); ++at) {
+    if (at->second != &get) continue;
+    gets_.erase(at);
+    get.Finish(grpc::Status::CANCELLED);
+    return;
+  }
+}
+
+void Coordinator::Describe(const std::string& peer, const proto::GetStatusRequest& request,
+                           proto::GetStatusResponse& response) {
+  const std::lock_guard lock(mutex_);
+  response.set_nonce(callers_.StatusNonce());
+  if (!callers_.AcceptsStatusCall(request)) return;
+  proven_(peer);
+  response.set_job(job_);
+  response.set_job_uid(job_uid_);
+  response.set_generation(roster_.generation());
+  for (const std::string& slot : roster_.Missing()) response.add_missing(slot);
+  for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
+  if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
+  response.set_activity(roster_.activity());
+}
+
+std::set<std::string> Coordinator::MissingHosts() const {
+  const std::lock_guard lock(mutex_);
+  return roster_.MissingHosts();
+}
+
+void Coordinator::SetHostsWithoutAddress(std::set<std::string> hosts) {
+  const std::lock_guard lock(mutex_);
+  roster_.SetHostsWithoutAddress(std::move(hosts));
+}
+
+std::int64_t Coordinator::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return callers_.refusals();
+}
+
+bool Coordinator::WaitUntilDrained(Duration timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return roster_.done() && roster_.drained(); });
+}
+
+void Coordinator::WaitUntilIdle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return reactors_ == 0; });
+}
+
+void Coordinator::ReactorGone() {
+  const std::lock_guard lock(mutex_);
+  --reactors_;
+  changed_.notify_all();
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,59 @@
+#include "trainer/rendezvous/grpc_options.h"
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+
+#include <mutex>
+
+#include "base/log.h"
+
+namespace lockstep::train {
+namespace {
+
+// Together under 5 s: the longest that a peer may be gone unnoticed.
+constexpr int kKeepaliveTimeMs = 2000;
+constexpr int kKeepaliveTimeoutMs = 2500;
+constexpr int kConnectTimeoutMs = 2000;  // a loaded host may need more than one second
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  Log(LogLevel::kDebug, fmt::format("gRPC: {}", args->message),
+      {{"source", fmt::format("{}:{}", args->file, args->line)}});
+}
+
+}  // namespace
+
+grpc::ChannelArguments ChannelOptions() {
+  grpc::ChannelArguments options;
+  options.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  options.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);  // is the connect timeout
+  options.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  options.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  options.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 100);
+  options.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, kConnectTimeoutMs);
+  options.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  options.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  options.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  options.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Peers are in the cluster: neither a proxy of the environment nor service configs from DNS
+  // apply.
+  options.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  options.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  return options;
+}
+
+void SetServerOptions(grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kKeepaliveTimeMs / 2);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+}
+
+void RouteGrpcLog() {
+  static std::once_flag once;
+  std::call_once(once, [] { gpr_set_log_function(&LogFromGrpc); });
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,420 @@
+#include "trainer/rendezvous/rendezvous_client.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/stop_signal.h"
+#include "trainer/rendezvous/address_watch.h"
+#include "trainer/rendezvous/generation_store.h"
+#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/progress_proto.h"
+#include "trainer/rendezvous/rendezvous_stream.h"
+
+namespace lockstep::train {
+namespace {
+
+// A signal handler cannot notify a condition variable: waits look at the stop flag this often.
+constexpr auto kStopPoll = std::chrono::milliseconds(50);
+
+Membership FromProto(const proto::Membership& message) {
+  Membership membership;
+  membership.generation = message.generation();
+  membership.rank = message.rank();
+  for (const proto::Member& member : message.members()) {
+    membership.members.push_back(
+        {member.role(), member.index(), member.local_rank(), member.step(), member.address()});
+  }
+  return membership;
+}
+
+class RendezvousClient final : public Rendezvous {
+ public:
+  RendezvousClient(const Identity& identity, const Clock& clock, RendezvousClientOptions options);
+  ~RendezvousClient() override;
+
+  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
+  void OnGenerationEnd(EndCallback callback) override;
+  KeyValueStore& store() override { return store_; }
+  void Report(const api::Progress& progress) override;
+  void SetActivity(api::Activity activity) override { activity_ = activity; }
+  bool StopRequested() const override { return options_.stop_requested(); }
+  absl::Status Finish() override;
+
+ private:
+  enum class Phase { kIdle, kJoining, kMember, kReleased };
+
+  std::shared_ptr<RendezvousStream> Connected();
+  void Disconnect();
+  void Received(int connection, const proto::CoordinatorMessage& message);
+  void Broken(int connection, const std::string& reason);
+  void EndGeneration(std::unique_lock<std::mutex>& lock, const std::string& reason);
+  std::optional<absl::StatusOr<Membership>> Answer();
+  absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until);
+  absl::Status SendJoin(std::unique_lock<std::mutex>& lock);
+  bool SomebodyIsYetToCome(SteadyTime now) const;
+  void NoteSilence();
+  void LogWaiting();
+  std::string WaitingFor() const;
+  void BeatUntil(const std::stop_token& stop);
+
+  const std::string address_;
+  const std::string leader_host_;
+  const api::JobToken token_;
+  const Clock& clock_;
+  const RendezvousClientOptions options_;
+  proto::Join join_;  // what does not change, and the latest of the rest
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::shared_ptr<RendezvousStream> stream_;  // null: not connected
+  int connection_ = 0;                        // its number: late words of older ones are dropped
+  bool broken_ = false;                       // stream_ is
+  bool answered_ = false;                     // it has brought a message
+  std::optional<SteadyTime> leader_gone_;     // since it was there and no longer answers
+  proto::Challenge challenge_;                // of stream_; empty: has not come yet
+  std::string broken_reason_ = "not reached yet";
+  Phase phase_ = Phase::kIdle;
+  Membership membership_;
+  std::string ended_reason_;
+  std::optional<proto::Rejected> rejected_;
+  proto::Waiting waiting_;     // the leader's latest
+  SteadyTime counting_since_;  // of the Join under way: see Rendezvous::Join
+  std::optional<proto::TrainerProgress> progress_;
+  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // not guarded
+  EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
+  bool telling_end_ = false;  // on_generation_end_ is being called
+  SteadyTime last_log_;
+
+  GenerationStore store_;
+  AddressWatch addresses_;
+  std::jthread heart_;
+};
+
+RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
+                                   RendezvousClientOptions options)
+    : address_(identity.rendezvous_address.empty() ? identity.LeaderAddress()
+                                                   : identity.rendezvous_address),
+      leader_host_(address_.substr(0, address_.rfind(':'))),
+      token_(identity.token),
+      clock_(clock),
+      options_(std::move(options)),
+      last_log_(clock.SteadyNow()),
+      store_(identity.token, [this] {
+        const std::lock_guard lock(mutex_);
+        if (phase_ != Phase::kMember || broken_) return GenerationStore::Target{};
+        return GenerationStore::Target{stream_, membership_.generation, challenge_};
+      }) {
+  RouteGrpcLog();
+  join_.set_cluster_hash(identity.ClusterHash());
+  join_.set_job(identity.job);
+  join_.set_role(std::string(api::RoleName(identity.role)));
+  join_.set_index(identity.index);
+  join_.set_local_rank(identity.local_rank);
+  join_.set_pod_started(identity.incarnation.pod_started);
+  join_.set_process_number(identity.incarnation.process_number);
+  join_.set_address(identity.pod_ip);
+  join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
+  heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
+}
+
+RendezvousClient::~RendezvousClient() {
+  heart_ = {};  // asks it to stop and joins
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = Phase::kIdle;  // nobody is told of an end that we make ourselves
+  }
+  Disconnect();
+}
+
+absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::string& layout) {
+  Duration retry = options_.first_retry;
+  std::unique_lock lock(mutex_);
+  counting_since_ = clock_.SteadyNow();
+  join_.set_step(step);
+  join_.set_layout(layout);
+  while (true) {
+    // The end of the last generation must not be taken for that of the next.
+    while (telling_end_) changed_.wait(lock);
+    if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
+    if (auto answer = Answer()) return *std::move(answer);
+    if (join_.last_generation() != membership_.generation) counting_since_ = clock_.SteadyNow();
+    join_.set_last_generation(membership_.generation);
+    LOCKSTEP_RETURN_IF_ERROR(SendJoin(lock));
+    while (true) {
+      if (auto answer = Answer()) return *std::move(answer);
+      // A generation may end before this thread has seen that there was one: ask for the next.
+      if (broken_ || phase_ == Phase::kIdle) break;
+      retry = options_.first_retry;  // it is there: should it go away, look again at once
+      LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
+    }
+    if (!broken_) continue;
+    const SteadyTime again = clock_.SteadyNow() + retry;
+    while (clock_.SteadyNow() < again) LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again));
+    retry = std::min(retry * 3 / 2, options_.longest_retry);
+  }
+}
+
+// With a token not before the challenge that the proof is for has come. A stream that breaks says
+// so itself.
+absl::Status RendezvousClient::SendJoin(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const std::shared_ptr<RendezvousStream> stream = Connected();
+  lock.lock();
+  while (token_.present() && challenge_.nonce().empty() && !broken_) {
+    LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
+  }
+  proto::ReplicaMessage message;
+  *message.mutable_join() = join_;
+  message.mutable_join()->set_proof(
+      token_.Prove(api::kProofOfJoin, challenge_.nonce(), join_.SerializeAsString()));
+  lock.unlock();
+  stream->Send(message);
+  lock.lock();
+  return absl::OkStatus();
+}
+
+// What has been decided about the Join under way, if anything has.
+std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
+  if (phase_ == Phase::kMember) return membership_;
+  if (phase_ == Phase::kReleased) {
+    return absl::AlreadyExistsError(fmt::format("training is done, says {}", address_));
+  }
+  if (!rejected_) return std::nullopt;
+  const std::string reason =
+      fmt::format("refused by the rendezvous at {}: {}", address_, rejected_->reason());
+  if (rejected_->superseded()) return absl::AbortedError(reason);
+  return absl::FailedPreconditionError(reason);
+}
+
+// Waits for a message, a break or `until`; not Ok at the deadline or on a stop.
+absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (SomebodyIsYetToCome(now)) counting_since_ = now;
+  if (now - counting_since_ >= options_.timeout) {
+    const double seconds = std::chrono::duration<double>(options_.timeout).count();
+    return absl::DeadlineExceededError(fmt::format(
+        "rendezvous at {}: not complete after {:.3g} s: {}", address_, seconds, WaitingFor()));
+  }
+  if (StopRequested()) {
+    return absl::CancelledError(
+        fmt::format("asked to stop while in the rendezvous at {}: {}", address_, WaitingFor()));
+  }
+  if (now - last_log_ >= options_.log_every) LogWaiting();
+  changed_.wait_for(lock, std::min<Duration>(until - now, kStopPoll));
+  return absl::OkStatus();
+}
+
+// Whether a pod is missing that is still to be made. A leader that was there once is replaced like
+// any other; of one that never answered, or should be gone by now, only its name's address can
+// tell.
+bool RendezvousClient::SomebodyIsYetToCome(SteadyTime now) const {
+  if (!options_.successors_come) return false;
+  if (answered_) return waiting_.absent_size() > 0;
+  if (leader_gone_ && now - *leader_gone_ < options_.given_up_within) return true;
+  return addresses_.WithoutAddress().contains(leader_host_);
+}
+
+std::string RendezvousClient::WaitingFor() const {
+  if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
+  if (waiting_.missing().empty()) return "waiting for the leader's answer";
+  const std::string names = fmt::format("waiting for {}", fmt::join(waiting_.missing(), ", "));
+  const auto named = static_cast<std::uint32_t>(waiting_.missing_size());
+  if (waiting_.missing_count() <= named) return names;
+  return fmt::format("{} and {} others", names, waiting_.missing_count() - named);
+}
+
+void RendezvousClient::LogWaiting() {
+  last_log_ = clock_.SteadyNow();
+  LogInfo(fmt::format("in the rendezvous: {}", WaitingFor()), {{"leader", address_}});
+}
+
+// The stream, a new one if there is none or it broke.
+std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stream_ && !broken_) return stream_;
+  }
+  Disconnect();
+  int number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++connection_;
+  }
+  RendezvousStream::Events events;
+  events.received = [this, number](const auto& message) { Received(number, message); };
+  events.broken = [this, number](const std::string& reason) { Broken(number, reason); };
+  auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
+  const std::lock_guard lock(mutex_);
+  stream_ = stream;
+  if (options_.successors_come) addresses_.Watch({leader_host_});
+  return stream;
+}
+
+void RendezvousClient::Disconnect() {
+  std::shared_ptr<RendezvousStream> old;
+  {
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(stream_, nullptr);
+    ++connection_;
+    broken_ = false;
+    NoteSilence();
+    challenge_.Clear();
+    waiting_.Clear();
+  }
+  // Without the lock: the last owner waits for the stream's thread, which may want it.
+}
+
+void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
+  std::unique_lock lock(mutex_);
+  if (connection != connection_) return;
+  if (!std::exchange(answered_, true)) addresses_.Watch({});
+  leader_gone_.reset();
+  switch (message.message_case()) {
+    case proto::CoordinatorMessage::kMembership:
+      if (phase_ != Phase::kJoining) break;
+      membership_ = FromProto(message.membership());
+      phase_ = Phase::kMember;
+      waiting_.Clear();
+      break;
+    case proto::CoordinatorMessage::kGenerationEnded:
+      if (message.generation_ended().generation() != membership_.generation) break;
+      EndGeneration(lock, message.generation_ended().reason());
+      break;
+    case proto::CoordinatorMessage::kRejected:
+      rejected_ = message.rejected();
+      EndGeneration(lock, message.rejected().reason());
+      break;
+    case proto::CoordinatorMessage::kWaiting:
+      waiting_ = message.waiting();
+      break;
+    case proto::CoordinatorMessage::kChallenge:
+      challenge_ = message.challenge();
+      break;
+    case proto::CoordinatorMessage::kReleased:
+      phase_ = Phase::kReleased;
+      break;
+    case proto::CoordinatorMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  changed_.notify_all();
+}
+
+void RendezvousClient::Broken(int connection, const std::string& reason) {
+  std::unique_lock lock(mutex_);
+  if (connection != connection_) return;
+  broken_ = true;
+  NoteSilence();
+  broken_reason_ = reason;
+  EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
+  changed_.notify_all();
+}
+
+void RendezvousClient::NoteSilence() {
+  if (std::exchange(answered_, false)) leader_gone_ = clock_.SteadyNow();
+}
+
+// Tells the owner, without the lock, if there was a generation to end.
+void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
+                                     const std::string& reason) {
+  if (phase_ != Phase::kMember) return;
+  phase_ = Phase::kIdle;
+  ended_reason_ = reason;
+  telling_end_ = true;
+  const auto callback = on_generation_end_;
+  const std::uint64_t generation = membership_.generation;
+  lock.unlock();
+  callback(generation, reason);
+  lock.lock();
+  telling_end_ = false;
+}
+
+void RendezvousClient::OnGenerationEnd(EndCallback callback) {
+  const std::lock_guard lock(mutex_);
+  on_generation_end_ = std::move(callback);
+}
+
+void RendezvousClient::Report(const api::Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = ToProto(progress);
+}
+
+absl::Status RendezvousClient::Finish() {
+  const SteadyTime deadline = clock_.SteadyNow() + options_.timeout;
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<RendezvousStream> stream = stream_;
+  proto::ReplicaMessage message;
+  message.mutable_finished()->set_generation(membership_.generation);
+  lock.unlock();
+  if (stream) stream->Send(message);
+  lock.lock();
+  while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {
+    if (StopRequested()) {
+      return absl::CancelledError(fmt::format(
+          "asked to stop while the other members of generation {} finish", membership_.generation));
+    }
+    changed_.wait_for(lock, std::min<Duration>(deadline - clock_.SteadyNow(), kStopPoll));
+  }
+  if (phase_ == Phase::kMember) {
+    return absl::DeadlineExceededError(
+        fmt::format("rendezvous at {}: the other members have not finished after {:.3g} s",
+                    address_, std::chrono::duration<double>(options_.timeout).count()));
+  }
+  if (phase_ != Phase::kReleased) {
+    return absl::AbortedError(fmt::format("generation {} ended before all had finished: {}",
+                                          membership_.generation, ended_reason_));
+  }
+  lock.unlock();
+  if (stream) stream->HangUp();
+  return absl::OkStatus();
+}
+
+void RendezvousClient::BeatUntil(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  SteadyTime next = clock_.SteadyNow();
+  while (!stop.stop_requested()) {
+    if (clock_.SteadyNow() >= next) {
+      next = clock_.SteadyNow() + options_.heartbeat_every;
+      std::shared_ptr<RendezvousStream> stream = stream_;
+      proto::ReplicaMessage message;
+      proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
+      heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
+      if (progress_) *heartbeat.mutable_progress() = *progress_;
+      heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
+      lock.unlock();
+      if (stream) stream->Send(message);
+      stream.reset();  // without the lock, see Disconnect()
+      lock.lock();
+    }
+    changed_.wait_for(lock, stop, next - clock_.SteadyNow(), [] { return false; });
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock,
+                                                 RendezvousClientOptions options) {
+  LOCKSTEP_CHECK(options.stop_requested, "a rendezvous client without a stop flag");
+  return std::make_unique<RendezvousClient>(identity, clock, std::move(options));
+}
+
+std::unique_ptr<Rendezvous> MakeRendezvousClient(const Identity& identity, const Clock& clock) {
+  RendezvousClientOptions options;
+  options.timeout = std::chrono::seconds(identity.training.rendezvous_timeout_seconds);
+  options.successors_come = identity.operated;
+  options.stop_requested = &StopSignalled;
+  return MakeRendezvousClient(identity, clock, std::move(options));
+}
+
+}  // namespace lockstep::train

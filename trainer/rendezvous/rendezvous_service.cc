@@ -1,0 +1,194 @@
+#include "trainer/rendezvous/rendezvous_service.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "api/proto/rendezvous.grpc.pb.h"
+#include "api/proto/trainer_status.grpc.pb.h"
+#include "base/log.h"
+#include "trainer/rendezvous/address_watch.h"
+#include "trainer/rendezvous/connection_gate.h"
+#include "trainer/rendezvous/coordinator.h"
+#include "trainer/rendezvous/grpc_options.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int kLargestMessage = 2 << 20;  // a value of the store is the largest
+// Of a connection. A process has its session, and a call or two to the store.
+constexpr int kMostCalls = 8;
+
+class GrpcRendezvousService final : public RendezvousService {
+ public:
+  GrpcRendezvousService(RosterConfig config, const Clock& clock)
+      : tick_every_(std::min<Duration>(config.dead_after / 10, std::chrono::milliseconds(250))),
+        members_(config.slots.size()),
+        clock_(clock),
+        addresses_(config.has_address),
+        coordinator_(std::move(config), clock,
+                     [this](const std::string& peer) { gate_->Prove(peer); }),
+        rendezvous_(coordinator_),
+        status_(coordinator_) {}
+
+  absl::Status Listen(const std::string& address) {
+    absl::StatusOr<std::unique_ptr<ConnectionGate>> gate =
+        ConnectionGate::Listen(address, members_, clock_);
+    if (!gate.ok()) {
+      return absl::UnavailableError(
+          fmt::format("cannot listen at {}: {}", address, std::string(gate.status().message())));
+    }
+    gate_ = *std::move(gate);
+    grpc::ServerBuilder builder;
+    SetServerOptions(builder);
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
+    // Nobody of ours compresses, and 16 KiB of a stranger's could become 16 MiB.
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+    using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        External::FROM_FD, grpc::InsecureServerCredentials());
+    builder.RegisterService(&rendezvous_);
+    builder.RegisterService(&status_);
+    server_ = builder.BuildAndStart();
+    if (!server_) {
+      return absl::UnavailableError(fmt::format("cannot serve at {}: gRPC did not start", address));
+    }
+    gate_->Open([this](Socket caller) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = caller.Release();
+      acceptor_->HandleNewConnection(&connection);
+    });
+    ticker_ = std::jthread([this](const std::stop_token& stop) { TickUntil(stop); });
+    return absl::OkStatus();
+  }
+
+  ~GrpcRendezvousService() override {
+    ticker_ = {};  // asks it to stop and joins
+    if (gate_) gate_->Close();
+    if (server_) {
+      server_->Shutdown(std::chrono::system_clock::now());  // cancels what is still open
+      server_->Wait();
+    }
+    coordinator_.WaitUntilIdle();
+  }
+
+  int port() const override { return gate_->port(); }
+  std::int64_t refusals() const override { return coordinator_.refusals(); }
+
+  bool WaitUntilDrained(Duration timeout) override {
+    return coordinator_.WaitUntilDrained(timeout);
+  }
+
+ private:
+  class RendezvousCalls final : public proto::Rendezvous::CallbackService {
+   public:
+    explicit RendezvousCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
+    grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage>* Session(
+        grpc::CallbackServerContext* context) override {
+      return coordinator_.Open(context->peer());
+    }
+    grpc::ServerUnaryReactor* Put(grpc::CallbackServerContext* context,
+                                  const proto::PutRequest* request, proto::PutResponse*) override {
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(coordinator_.Put(*request));
+      return reactor;
+    }
+    grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext*, const proto::GetRequest* request,
+                                  proto::GetResponse* response) override {
+      return coordinator_.Get(*request, response);
+    }
+
+   private:
+    Coordinator& coordinator_;
+  };
+
+  class StatusCalls final : public proto::TrainerStatus::CallbackService {
+   public:
+    explicit StatusCalls(Coordinator& coordinator) : coordinator_(coordinator) {}
+    grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                        const proto::GetStatusRequest* request,
+                                        proto::GetStatusResponse* response) override {
+      coordinator_.Describe(context->peer(), *request, *response);
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(grpc::Status::OK);
+      return reactor;
+    }
+
+   private:
+    Coordinator& coordinator_;
+  };
+
+  void TickUntil(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      wake.wait_for(lock, stop, tick_every_, [] { return false; });
+      addresses_.Watch(coordinator_.MissingHosts());
+      coordinator_.SetHostsWithoutAddress(addresses_.WithoutAddress());
+      coordinator_.Tick();
+    }
+  }
+
+  const Duration tick_every_;
+  const std::size_t members_;
+  const Clock& clock_;
+  AddressWatch addresses_;
+  std::unique_ptr<ConnectionGate> gate_;
+  Coordinator coordinator_;
+  RendezvousCalls rendezvous_;
+  StatusCalls status_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<grpc::Server> server_;
+  std::jthread ticker_;
+};
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RendezvousService>> RendezvousService::Start(
+    RosterConfig config, const std::string& address, const Clock& clock) {
+  RouteGrpcLog();
+  auto service = std::make_unique<GrpcRendezvousService>(std::move(config), clock);
+  if (const absl::Status listening = service->Listen(address); !listening.ok()) return listening;
+  return service;
+}
+
+RosterConfig RosterFor(const Identity& identity) {
+  RosterConfig config;
+  config.job = identity.job;
+  config.job_uid = identity.job_uid;
+  config.cluster_hash = identity.ClusterHash();
+  config.token = identity.token;
+  const auto add = [&](api::Role role, const std::vector<std::string>& pods) {
+    for (int index = 0; index < static_cast<int>(pods.size()); ++index) {
+      const std::string& address = pods[static_cast<std::size_t>(index)];
+      for (int process = 0; process < identity.processes_per_pod; ++process) {
+        config.slots.push_back({std::string(api::RoleName(role)), index, process});
+        config.hosts.push_back(address.substr(0, address.rfind(':')));
+      }
+    }
+  };
+  add(api::Role::kChief, identity.cluster.chief);
+  add(api::Role::kWorker, identity.cluster.worker);
+  return config;
+}
+
+std::string ListenAddress(const Identity& identity) {
+  const std::string leader = identity.LeaderAddress();
+  const std::size_t colon = leader.rfind(':');
+  const std::string host = leader.substr(0, colon), port = leader.substr(colon + 1);
+  if (!identity.pod_ip.empty()) return HostPort(identity.pod_ip, port);
+  return IsLoopback(host) ? leader : ":" + port;
+}
+
+}  // namespace lockstep::train

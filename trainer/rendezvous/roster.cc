@@ -1,0 +1,309 @@
+#include "trainer/rendezvous/roster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace lockstep::train {
+namespace {
+
+Outgoing Reject(SessionId id, const std::string& reason) {
+  Outgoing out{.to = id, .message = proto::CoordinatorMessage(), .close = true};
+  out.message->mutable_rejected()->set_reason(reason);
+  return out;
+}
+
+Outgoing Release(SessionId id, std::uint64_t generation) {
+  Outgoing out{.to = id, .message = proto::CoordinatorMessage()};
+  out.message->mutable_released()->set_generation(generation);
+  return out;
+}
+
+// Every member is sent everybody's, so what is too long to be one is not kept.
+std::string AddressOf(const proto::Join& join) {
+  constexpr std::size_t kLongest = 45;  // of IPv6
+  return join.address().size() <= kLongest ? join.address() : "";
+}
+
+}  // namespace
+
+std::string ToString(const Slot& slot) {
+  const std::string pod = fmt::format("{} {}", slot.role, slot.index);
+  return slot.local_rank == 0 ? pod : fmt::format("{} process {}", pod, slot.local_rank);
+}
+
+std::string PodOf(const Slot& slot) {
+  return fmt::format("{}-{}", slot.role, slot.index);
+}
+
+Roster::Roster(RosterConfig config) : config_(std::move(config)), holders_(config_.slots.size()) {
+  LOCKSTEP_CHECK(!config_.slots.empty(), "a roster of job {} without slots", config_.job);
+  for (std::size_t rank = 0; rank < config_.slots.size(); ++rank) {
+    ranks_.emplace(config_.slots[rank], static_cast<int>(rank));
+    awaited_.insert(static_cast<int>(rank));
+  }
+}
+
+void Roster::SetState(Session& session, State state) {
+  session.state = state;
+  if (session.rank < 0) return;
+  if (state == State::kWaiting) {
+    awaited_.erase(session.rank);
+  } else {
+    awaited_.insert(session.rank);
+  }
+}
+
+// The session has this rank and waits.
+void Roster::Take(SessionId id, Session& session, int rank) {
+  if (session.rank >= 0 && session.rank != rank) {
+    holders_[static_cast<std::size_t>(session.rank)].reset();
+    awaited_.insert(session.rank);
+  }
+  session.rank = rank;
+  holders_[static_cast<std::size_t>(rank)] = id;
+  SetState(session, State::kWaiting);
+  lost_.erase(rank);
+  absent_.erase(rank);
+}
+
+void Roster::Erase(std::map<SessionId, Session>::iterator at) {
+  const Session& session = at->second;
+  if (session.rank >= 0) {
+    holders_[static_cast<std::size_t>(session.rank)].reset();
+    awaited_.insert(session.rank);
+  }
+  sessions_.erase(at);
+}
+
+bool Roster::drained() const {
+  return std::ranges::none_of(sessions_, [](const auto& entry) { return entry.second.rank >= 0; });
+}
+
+void Roster::Connect(SessionId id, SteadyTime now) {
+  now_ = now;
+  const auto [at, fresh] = sessions_.emplace(id, Session());
+  LOCKSTEP_CHECK(fresh, "session {} connected twice", id);
+  at->second.connected = at->second.last_heard = now;
+}
+
+Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now) {
+  now_ = now;
+  const auto at = sessions_.find(id);
+  if (at == sessions_.end()) return {};  // replaced or declared dead, its last words on the way
+  at->second.last_heard = now;
+  switch (message.message_case()) {
+    case proto::ReplicaMessage::kJoin:
+      return Join(id, message.join());
+    case proto::ReplicaMessage::kHeartbeat:
+      TakeHeartbeat(at->second, message.heartbeat());
+      return {};
+    case proto::ReplicaMessage::kFinished:
+      return Finish(id, message.finished().generation());
+    case proto::ReplicaMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return {};  // of a newer protocol: the cluster hash is there to refuse those
+}
+
+Outbox Roster::Join(SessionId id, const proto::Join& join) {
+  if (done_) return {Release(id, generation_)};
+  const int rank = RankOf(join);
+  if (std::optional<Refusal> refusal = Check(join, rank)) {
+    Outgoing refused = Reject(id, refusal->reason);
+    refused.log = std::move(refusal->log);
+    return {std::move(refused)};
+  }
+  const std::optional<SessionId> holder = Holder(rank);
+  if (holder && *holder != id && IsOutdated(join, sessions_.at(*holder))) {
+    // Closed without a word: should the later one go, the next attempt is welcome.
+    Erase(sessions_.find(id));
+    const std::string who = ToString(config_.slots[static_cast<std::size_t>(rank)]);
+    return {{.to = id,
+             .message = std::nullopt,
+             .close = true,
+             .log = fmt::format("process {} of {} is kept out: a later one has its place",
+                                join.incarnation(), who)}};
+  }
+  Outbox out;
+  Session& session = sessions_.at(id);
+  if (InGeneration(session)) {
+    const Slot& slot = config_.slots[static_cast<std::size_t>(rank)];
+    EndGeneration(id, fmt::format("{} asked for a new generation", ToString(slot)), out);
+  }
+  if (holder && *holder != id) Replace(*holder, join, out);
+  Take(id, session, rank);
+  session.incarnation_id = join.incarnation();
+  session.incarnation = {join.pod_started(), join.process_number()};
+  session.layout = join.layout();
+  session.address = AddressOf(join);
+  session.step = join.step();
+  session.last_generation = join.last_generation();
+  StartIfComplete(out);
+  if (session.state == State::kWaiting) out.push_back({.to = id, .message = Waiting()});
+  return out;
+}
+
+int Roster::RankOf(const proto::Join& join) const {
+  const auto at = ranks_.find(Slot{join.role(), join.index(), join.local_rank()});
+  return at == ranks_.end() ? -1 : at->second;
+}
+
+// A newcomer with a token proves it before it gets here; that does not say which of two is later.
+bool Roster::IsOutdated(const proto::Join& join, const Session& holder) const {
+  return holder.incarnation_id != join.incarnation() &&
+         Incarnation{join.pod_started(), join.process_number()} < holder.incarnation;
+}
+
+std::optional<SessionId> Roster::Holder(int rank) const {
+  return rank < 0 ? std::nullopt : holders_[static_cast<std::size_t>(rank)];
+}
+
+bool Roster::InGeneration(const Session& session) const {
+  return session.state == State::kActive || session.state == State::kFinished;
+}
+
+// A process that lives on although a newer one has its place is told so; a new stream of the same
+// process only means that the old one broke.
+void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
+  const Session old = sessions_.at(old_id);
+  const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
+  Erase(sessions_.find(old_id));
+  if (InGeneration(old)) EndGeneration(old_id, fmt::format("{} was started again", slot), out);
+  if (old.incarnation_id == join.incarnation()) {
+    out.push_back({.to = old_id, .message = std::nullopt, .close = true});
+    return;
+  }
+  Outgoing superseded = Reject(old_id, fmt::format("process {} of {} was replaced by process {}",
+                                                   old.incarnation_id, slot, join.incarnation()));
+  superseded.message->mutable_rejected()->set_superseded(true);
+  out.push_back(std::move(superseded));
+}
+
+void Roster::EndGeneration(SessionId culprit, const std::string& reason, Outbox& out) {
+  active_ = false;
+  for (auto& [id, session] : sessions_) {
+    if (!InGeneration(session)) continue;
+    SetState(session, State::kLapsed);
+    if (id == culprit) continue;
+    Outgoing ended{.to = id, .message = proto::CoordinatorMessage()};
+    ended.message->mutable_generation_ended()->set_generation(generation_);
+    ended.message->mutable_generation_ended()->set_reason(reason);
+    out.push_back(std::move(ended));
+  }
+}
+
+void Roster::StartIfComplete(Outbox& out) {
+  if (!awaited_.empty()) return;
+  for (const std::optional<SessionId> id : holders_) {
+    generation_ = std::max(generation_, sessions_.at(*id).last_generation);
+  }
+  ++generation_;
+  active_ = true;
+  activity_ = proto::ACTIVITY_UNKNOWN;
+  proto::CoordinatorMessage message;
+  proto::Membership& membership = *message.mutable_membership();
+  membership.set_generation(generation_);
+  for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
+    const Slot& slot = config_.slots[rank];
+    Session& session = sessions_.at(*holders_[rank]);
+    SetState(session, State::kActive);
+    session.last_generation = generation_;
+    proto::Member& member = *membership.add_members();
+    member.set_role(slot.role);
+    member.set_index(slot.index);
+    member.set_local_rank(slot.local_rank);
+    member.set_step(session.step);
+    member.set_address(session.address);
+  }
+  for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
+    membership.set_rank(static_cast<int>(rank));
+    out.push_back({.to = *holders_[rank], .message = message});
+  }
+}
+
+void Roster::TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat) {
+  const bool leads = session.rank == 0 && InGeneration(session);
+  if (!leads || heartbeat.generation() != generation_) return;
+  activity_ = heartbeat.activity();
+  if (heartbeat.has_progress()) progress_ = heartbeat.progress();
+}
+
+Outbox Roster::Finish(SessionId id, std::uint64_t generation) {
+  Session& finished = sessions_.at(id);
+  if (finished.state != State::kActive || generation != generation_) return {};
+  SetState(finished, State::kFinished);
+  for (const auto& [other, session] : sessions_) {
+    if (session.state == State::kActive) return {};
+  }
+  active_ = false;
+  done_ = true;
+  Outbox out;
+  for (auto& [other, session] : sessions_) {
+    if (session.state != State::kFinished) continue;
+    SetState(session, State::kReleased);
+    out.push_back(Release(other, generation_));
+  }
+  return out;
+}
+
+Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
+  const auto at = sessions_.find(id);
+  if (at == sessions_.end()) return {};
+  const Session lost = at->second;
+  Erase(at);
+  if (lost.rank >= 0) {
+    lost_.emplace(lost.rank, now_);
+    if (absent_.size() < kMostNamed) absent_.insert(lost.rank);
+  }
+  Outbox out;
+  if (InGeneration(lost)) {
+    const std::string slot = ToString(config_.slots[static_cast<std::size_t>(lost.rank)]);
+    EndGeneration(id, fmt::format("lost {}: {}", slot, reason), out);
+  }
+  return out;
+}
+
+Outbox Roster::Tick(SteadyTime now) {
+  now_ = now;
+  // Heartbeats may lie unread after a pause of this process itself: that proves nobody dead.
+  const bool was_away = now - last_tick_ > config_.dead_after / 2;
+  last_tick_ = now;
+  std::vector<SessionId> dead;
+  for (auto& [id, session] : sessions_) {
+    if (was_away) session.last_heard = now;
+  }
+  std::vector<SessionId> strangers;
+  for (const auto& [id, session] : sessions_) {
+    if (now - session.last_heard >= config_.dead_after) {
+      dead.push_back(id);
+    } else if (session.state == State::kConnected &&
+               now - session.connected >= 2 * config_.dead_after) {
+      strangers.push_back(id);  // who belongs here says so at once
+    }
+  }
+  Outbox out;
+  for (const SessionId id : strangers) {
+    Erase(sessions_.find(id));
+    out.push_back({.to = id, .message = std::nullopt, .close = true});
+  }
+  for (const SessionId id : dead) {
+    const double seconds = std::chrono::duration<double>(config_.dead_after).count();
+    Outbox more = Disconnect(id, fmt::format("no heartbeat for {} s", seconds));
+    out.insert(out.end(), more.begin(), more.end());
+    out.push_back({.to = id, .message = std::nullopt, .close = true});
+  }
+  if (now - last_waiting_ < config_.waiting_every) return out;
+  last_waiting_ = now;
+  UpdateAbsent();
+  const proto::CoordinatorMessage waiting = Waiting();
+  for (const auto& [id, session] : sessions_) {
+    if (session.state == State::kWaiting) out.push_back({.to = id, .message = waiting});
+  }
+  return out;
+}
+
+}  // namespace lockstep::train

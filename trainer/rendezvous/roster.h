@@ -1,0 +1,141 @@
+// Who is in: the rendezvous's rules as a pure state machine. No threads, sockets or clock; each
+// call returns what is to be sent. The service around it owns the streams.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "api/proto/rendezvous.pb.h"
+#include "base/clock.h"
+#include "trainer/identity/identity.h"
+#include "trainer/rendezvous/address_watch.h"
+#include "trainer/rendezvous/rendezvous.h"
+
+namespace lockstep::train {
+
+// One open stream. Never used twice.
+using SessionId = std::uint64_t;
+
+// A place in the world, held by one process at a time.
+struct Slot {
+  std::string role;
+  int index = 0, local_rank = 0;
+  auto operator<=>(const Slot&) const = default;
+};
+std::string ToString(const Slot& slot);  // "worker 1", "worker 1 process 2"
+std::string PodOf(const Slot& slot);     // "worker-1"
+
+struct RosterConfig {
+  std::string job, job_uid, cluster_hash;
+  std::vector<Slot> slots;         // by rank
+  std::vector<std::string> hosts;  // of the slots' pods, by rank; empty: not known
+  api::JobToken token;
+  std::function<bool(const std::string& host)> has_address = &HasAddress;
+  Duration dead_after = std::chrono::seconds(5);
+  Duration waiting_every = std::chrono::seconds(1);
+  Duration given_up_within = kGivenUpWithin;  // a member that is lost
+};
+
+struct Outgoing {
+  SessionId to = 0;
+  std::optional<proto::CoordinatorMessage> message;
+  bool close = false;    // end the stream after the message
+  std::string log = {};  // for the leader's own log: a caller is not told what others are like
+};
+using Outbox = std::vector<Outgoing>;
+
+// A generation starts when every slot's process has asked for it, and ends when one of them is
+// lost, asks again or is replaced. Numbers only rise, above every number that any member has seen,
+// so that no message of an ended generation can be taken for one of the current.
+class Roster {
+ public:
+  explicit Roster(RosterConfig config);
+
+  void Connect(SessionId id, SteadyTime now);
+  Outbox Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now);
+  // As of now these hosts have no address: their pods are not there.
+  void SetHostsWithoutAddress(std::set<std::string> hosts) {
+    without_address_ = std::move(hosts);
+    UpdateAbsent();
+  }
+  // The stream is gone. A loss, unless training is done or the process was only waiting.
+  Outbox Disconnect(SessionId id, const std::string& reason);
+  // Drops sessions that have been silent for dead_after; tells those who wait who is missing. Call
+  // it at least every dead_after / 2.
+  Outbox Tick(SteadyTime now);
+
+  std::uint64_t generation() const { return generation_; }  // the latest; 0: none yet
+  bool active() const { return active_; }
+  bool done() const { return done_; }  // every member was released
+  bool drained() const;                // nobody is connected who has joined
+  // Slots that a new generation waits for, the first 256; empty while one is active or training is
+  // done.
+  std::vector<std::string> Missing() const;
+  std::set<std::string> MissingHosts() const;
+  // Pods, as "worker-1", that the group has had and of which no process is here any more. At most
+  // 256; empty once training is done.
+  std::vector<std::string> LostPods() const;
+  // Rank 0's latest report.
+  const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
+  // What rank 0 is doing; unknown while no generation is active.
+  proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
+
+ private:
+  static constexpr std::size_t kMostNamed = 8;  // in each list of Waiting: see rendezvous.proto
+  enum class State { kConnected, kWaiting, kActive, kFinished, kLapsed, kReleased };
+  struct Session {
+    State state = State::kConnected;
+    int rank = -1;
+    std::string incarnation_id, layout, address;
+    Incarnation incarnation;
+    std::int64_t step = -1;
+    std::uint64_t last_generation = 0;
+    SteadyTime connected, last_heard;
+  };
+
+  Outbox Join(SessionId id, const proto::Join& join);
+  Outbox Finish(SessionId id, std::uint64_t generation);
+  void TakeHeartbeat(const Session& session, const proto::Heartbeat& heartbeat);
+  struct Refusal {
+    std::string reason, log;
+  };
+  std::optional<Refusal> Check(const proto::Join& join, int rank) const;
+  bool IsOutdated(const proto::Join& join, const Session& holder) const;
+  int RankOf(const proto::Join& join) const;  // -1: no such slot
+  std::optional<SessionId> Holder(int rank) const;
+  void SetState(Session& session, State state);
+  void Take(SessionId id, Session& session, int rank);
+  void Erase(std::map<SessionId, Session>::iterator at);
+  void UpdateAbsent();
+  bool IsGathering() const { return !active_ && !done_; }
+  bool InGeneration(const Session& session) const;
+  void Replace(SessionId old_id, const proto::Join& join, Outbox& out);
+  void EndGeneration(SessionId culprit, const std::string& reason, Outbox& out);
+  void StartIfComplete(Outbox& out);
+  proto::CoordinatorMessage Waiting() const;
+
+  // A group has ten thousand members, which all come at once: what a call costs must not grow with
+  // their number. Tick alone may look at each.
+  RosterConfig config_;
+  std::map<SessionId, Session> sessions_;
+  std::map<Slot, int> ranks_;
+  std::vector<std::optional<SessionId>> holders_;  // by rank
+  std::set<int> awaited_;                          // ranks of which no session is waiting
+  std::set<int> absent_;  // the first few of these that cannot have come yet, as of the last Tick
+  std::uint64_t generation_ = 0;
+  bool active_ = false, done_ = false;
+  std::map<int, SteadyTime> lost_;  // ranks whose last process is gone, since when; none has come
+  std::set<std::string> without_address_;
+  SteadyTime now_{};  // of the latest call that told it
+  SteadyTime last_waiting_{}, last_tick_{};
+  std::optional<proto::TrainerProgress> progress_;
+  proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,116 @@
+// What the roster says of its members: who does not belong, who is missing, who is lost.
+#include <fmt/format.h>
+
+#include "trainer/rendezvous/roster.h"
+
+namespace lockstep::train {
+namespace {
+
+// Above it, numbers would come to their end within a job's life.
+constexpr std::uint64_t kHighestGeneration = std::uint64_t{1} << 62;
+
+constexpr std::size_t kMostNames = 256;  // in each list of TrainerStatus: see trainer_status.proto
+
+}  // namespace
+
+std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) const {
+  const std::string who = ToString(Slot{join.role(), join.index(), join.local_rank()});
+  if (join.job() != config_.job) {
+    return Refusal{
+        fmt::format("{} is of job \"{}\", which is not this rendezvous's", who, join.job()),
+        fmt::format("refused: {} of job \"{}\", expected job \"{}\"", who, join.job(),
+                    config_.job)};
+  }
+  if (join.cluster_hash() != config_.cluster_hash) {
+    return Refusal{
+        fmt::format("{} has the cluster hash \"{}\", which is not the leader's; its log says how "
+                    "they differ",
+                    who, join.cluster_hash()),
+        fmt::format("refused: {} with the cluster hash \"{}\", expected \"{}\"", who,
+                    join.cluster_hash(), config_.cluster_hash)};
+  }
+  if (rank < 0) {
+    return Refusal{fmt::format("{} is not one of the members of job \"{}\"", who, config_.job),
+                   fmt::format("refused: {}, which is not one of the {} members, {} to {}", who,
+                               config_.slots.size(), ToString(config_.slots.front()),
+                               ToString(config_.slots.back()))};
+  }
+  if (join.last_generation() > kHighestGeneration) {
+    return Refusal{fmt::format("{} claims to have been in generation {}, expected at most {}", who,
+                               join.last_generation(), kHighestGeneration),
+                   ""};
+  }
+  // All that have joined have the same one, so any of them will do.
+  for (std::size_t at = 0; at < holders_.size(); ++at) {
+    if (!holders_[at] || static_cast<int>(at) == rank) continue;
+    const Session& session = sessions_.at(*holders_[at]);
+    if (session.layout == join.layout()) break;
+    const Slot& other = config_.slots[at];
+    return Refusal{
+        fmt::format("{} has the parameter layout \"{}\", which is not that of {}", who,
+                    join.layout(), ToString(other)),
+        fmt::format("refused: {} with the parameter layout \"{}\", expected \"{}\" as {} has it",
+                    who, join.layout(), session.layout, ToString(other))};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Roster::Missing() const {
+  std::vector<std::string> names;
+  if (!IsGathering()) return names;
+  for (const int rank : awaited_) {
+    if (names.size() == kMostNames) break;
+    names.push_back(ToString(config_.slots[static_cast<std::size_t>(rank)]));
+  }
+  return names;
+}
+
+std::set<std::string> Roster::MissingHosts() const {
+  std::set<std::string> hosts;
+  if (config_.hosts.empty() || !IsGathering()) return hosts;
+  for (const int rank : awaited_) hosts.insert(config_.hosts[static_cast<std::size_t>(rank)]);
+  return hosts;
+}
+
+void Roster::UpdateAbsent() {
+  absent_.clear();
+  for (const int rank : awaited_) {
+    if (absent_.size() == kMostNamed) break;
+    const bool has_none = !config_.hosts.empty() &&
+                          without_address_.contains(config_.hosts[static_cast<std::size_t>(rank)]);
+    const auto lost = lost_.find(rank);
+    const bool may_go = lost != lost_.end() && now_ - lost->second < config_.given_up_within;
+    if (has_none || may_go) absent_.insert(rank);
+  }
+}
+
+std::vector<std::string> Roster::LostPods() const {
+  std::set<std::string> present;
+  for (const auto& [id, session] : sessions_) {
+    if (session.rank < 0) continue;
+    present.insert(PodOf(config_.slots[static_cast<std::size_t>(session.rank)]));
+  }
+  std::vector<std::string> lost;
+  for (const auto& [rank, since] : lost_) {  // ascending, so a pod's processes are neighbours
+    const std::string pod = PodOf(config_.slots[static_cast<std::size_t>(rank)]);
+    if (done_ || lost.size() == kMostNames) break;
+    if (!present.contains(pod) && (lost.empty() || lost.back() != pod)) lost.push_back(pod);
+  }
+  return lost;
+}
+
+proto::CoordinatorMessage Roster::Waiting() const {
+  proto::CoordinatorMessage message;
+  proto::Waiting& waiting = *message.mutable_waiting();
+  waiting.set_missing_count(static_cast<std::uint32_t>(awaited_.size()));
+  for (const int rank : awaited_) {
+    if (waiting.missing_size() == static_cast<int>(kMostNamed)) break;
+    waiting.add_missing(ToString(config_.slots[static_cast<std::size_t>(rank)]));
+  }
+  for (const int rank : absent_) {
+    waiting.add_absent(ToString(config_.slots[static_cast<std::size_t>(rank)]));
+  }
+  return message;
+}
+
+}  // namespace lockstep::train

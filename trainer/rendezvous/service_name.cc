@@ -1,0 +1,43 @@
+#include "trainer/rendezvous/service_name.h"
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::string_view kService = "svc.";
+
+// Of the last line that has a search list: it replaces those before it (resolv.conf(5)).
+std::string ClusterDomain(std::string_view resolv_conf) {
+  std::string found;
+  std::istringstream text{std::string(resolv_conf)};
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string word;
+    if (!(words >> word) || word != "search") continue;
+    found.clear();
+    while (words >> word) {
+      if (found.empty() && word.starts_with(kService)) found = word.substr(kService.size());
+    }
+  }
+  while (found.ends_with('.')) found.pop_back();
+  return found;
+}
+
+}  // namespace
+
+std::string AbsoluteServiceName(const std::string& host, std::string_view resolv_conf) {
+  if (!host.ends_with(".svc")) return host;
+  const std::string domain = ClusterDomain(resolv_conf);
+  return domain.empty() ? host : host + '.' + domain + '.';
+}
+
+std::string AbsoluteServiceName(const std::string& host) {
+  std::ifstream file("/etc/resolv.conf");
+  return AbsoluteServiceName(
+      host, std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+}
+
+}  // namespace lockstep::train

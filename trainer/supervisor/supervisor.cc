@@ -1,0 +1,326 @@
+#include "trainer/supervisor/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "trainer/rendezvous/rendezvous_service.h"
+#include "trainer/supervisor/child_process.h"
+#include "trainer/supervisor/metrics_pipe.h"
+
+namespace lockstep::train {
+namespace {
+
+// When a replica has failed for good, the others have nobody to agree with: they need not long.
+constexpr Duration kFailureGrace = std::chrono::seconds(10);
+
+struct Replica {
+  int local_rank = 0;
+  pid_t pid = -1;  // -1: not running
+  std::unique_ptr<MetricsPipeReader> metrics;
+  std::optional<SteadyTime> restart_at;
+  std::int64_t starts = 0;
+  int exit_code = 0;  // the last
+};
+
+// Blocks the signals that are read from a descriptor, for this thread and those it starts.
+class SignalFd {
+ public:
+  SignalFd() {
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&ours, signal);
+    pthread_sigmask(SIG_BLOCK, &ours, &before_);
+    fd_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~SignalFd() {
+    close(fd_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalFd(const SignalFd&) = delete;
+  SignalFd& operator=(const SignalFd&) = delete;
+
+  int fd() const { return fd_; }
+  const sigset_t& before() const { return before_; }
+  std::optional<int> Next() {
+    signalfd_siginfo info;
+    if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+  }
+
+ private:
+  sigset_t before_;
+  int fd_ = -1;
+};
+
+class Supervisor {
+ public:
+  Supervisor(const Identity& identity, const Clock& clock, const SupervisorOptions& options)
+      : identity_(identity),
+        clock_(clock),
+        options_(options),
+        started_(clock.Now()),
+        budget_(options.restart_budget) {}
+
+  absl::StatusOr<int> Run();
+
+ private:
+  absl::Status StartServers();
+  void ShowReplica(int local_rank);
+  absl::Status StartReplica(Replica& replica);
+  void Wait();
+  void HandleSignals();
+  void Reap();
+  void ReplicaEnded(Replica& replica, int wait_status);
+  void ReadMetrics(Replica& replica);
+  absl::Status StartDue();
+  void Stop(Duration grace);
+  void SignalAll(int signal);
+  bool AllEnded() const;
+  int PodExitCode() const;
+  void Drain();
+
+  const Identity& identity_;
+  const Clock& clock_;
+  const SupervisorOptions& options_;
+  const Time started_;
+  SignalFd signals_;  // first: before any thread
+  RestartBudget budget_;
+  std::unique_ptr<RendezvousService> rendezvous_;
+  std::unique_ptr<MetricsServer> metrics_;
+  std::vector<Replica> replicas_;
+  std::optional<int> failure_;         // the first permanent one
+  std::optional<SteadyTime> kill_at_;  // set: stopping
+};
+
+absl::StatusOr<int> Supervisor::Run() {
+  LOCKSTEP_RETURN_IF_ERROR(StartServers());
+  for (int rank = 0; rank < identity_.processes_per_pod; ++rank) {
+    replicas_.emplace_back().local_rank = rank;
+    ShowReplica(rank);
+  }
+  for (Replica& replica : replicas_) {
+    if (absl::Status started = StartReplica(replica); !started.ok()) {
+      SignalAll(SIGKILL);
+      return started;
+    }
+  }
+  while (!AllEnded()) {
+    Wait();
+    HandleSignals();
+    for (Replica& replica : replicas_) ReadMetrics(replica);
+    if (absl::Status started = StartDue(); !started.ok()) {
+      SignalAll(SIGKILL);
+      return started;
+    }
+  }
+  const int code = PodExitCode();
+  if (code == api::kExitDone) Drain();
+  return code;
+}
+
+absl::Status Supervisor::StartServers() {
+  if (identity_.IsLeader()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        rendezvous_,
+        RendezvousService::Start(RosterFor(identity_), ListenAddress(identity_), clock_));
+  }
+  if (options_.start_metrics) {
+    LOCKSTEP_ASSIGN_OR_RETURN(metrics_, options_.start_metrics());
+    if (rendezvous_) {  // which outlives the metrics' server
+      metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A replica that dies before it can say anything has been there all the same.
+void Supervisor::ShowReplica(int local_rank) {
+  const int rank = identity_.RankOf(local_rank);
+  if (!metrics_ || rank < 0) return;
+  metrics_->Update(local_rank, MetricsAtStart(rank, identity_.World()));
+}
+
+absl::Status Supervisor::StartReplica(Replica& replica) {
+  replica.restart_at.reset();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "no pipe for metrics");
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  replica.metrics = std::make_unique<MetricsPipeReader>(ends[0]);
+  ChildSpec spec;
+  spec.argv = options_.replica_command;
+  spec.signal_mask = signals_.before();
+  spec.fds = {ends[1]};
+  spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
+  spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
+  spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
+  spec.env[kEnvMetricsFd] = fmt::format("{}", ends[1]);
+  if (rendezvous_) {
+    const std::string listens = ListenAddress(identity_);
+    const std::string host = listens.substr(0, listens.rfind(':'));
+    spec.env[kEnvRendezvousAddress] =
+        fmt::format("{}:{}", host.empty() ? "127.0.0.1" : host, rendezvous_->port());
+  }
+  auto pid = StartChild(spec);
+  close(ends[1]);
+  if (!pid.ok()) return pid.status();
+  replica.pid = *pid;
+  LogInfo("replica started", {{"local_rank", replica.local_rank}, {"pid", replica.pid}});
+  return absl::OkStatus();
+}
+
+// Until a signal, a line of metrics, or the next restart or kill is due.
+void Supervisor::Wait() {
+  std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
+  std::optional<SteadyTime> due = kill_at_;
+  for (const Replica& replica : replicas_) {
+    if (replica.metrics && replica.metrics->open()) {
+      fds.push_back({replica.metrics->fd(), POLLIN, 0});
+    }
+    if (replica.restart_at) due = due ? std::min(*due, *replica.restart_at) : replica.restart_at;
+  }
+  int timeout_ms = -1;
+  if (due) {
+    const Duration left =
+        std::clamp<Duration>(*due - clock_.SteadyNow(), Duration::zero(), std::chrono::minutes(1));
+    timeout_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+  }
+  poll(fds.data(), fds.size(), timeout_ms);
+}
+
+void Supervisor::HandleSignals() {
+  while (const std::optional<int> signal = signals_.Next()) {
+    if (*signal == SIGCHLD) {
+      Reap();
+    } else if (!kill_at_) {
+      LogInfo("asked to stop: the replicas save and leave",
+              {{"signal", *signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+      Stop(options_.stop_grace);
+    }
+  }
+  if (kill_at_ && clock_.SteadyNow() >= *kill_at_) {
+    LogWarning("the grace period is over: killing the replicas");
+    SignalAll(SIGKILL);
+    kill_at_ = SteadyTime::max();
+  }
+}
+
+// All children that have ended: one SIGCHLD may stand for several, and PID 1 inherits orphans.
+void Supervisor::Reap() {
+  int wait_status = 0;
+  while (const pid_t pid = waitpid(-1, &wait_status, WNOHANG)) {
+    if (pid < 0) return;
+    const auto at = std::find_if(replicas_.begin(), replicas_.end(),
+                                 [pid](const Replica& replica) { return replica.pid == pid; });
+    if (at != replicas_.end()) ReplicaEnded(*at, wait_status);
+  }
+}
+
+void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
+  ReadMetrics(replica);
+  replica.pid = -1;
+  replica.metrics.reset();
+  replica.exit_code = ExitCodeOf(wait_status);
+  const nlohmann::json fields = {{"local_rank", replica.local_rank},
+                                 {"exit_code", replica.exit_code}};
+  if (replica.exit_code == api::kExitDone || kill_at_) {
+    LogInfo(fmt::format("replica ended: {}", DescribeExit(wait_status)), fields);
+    return;
+  }
+  LogError(fmt::format("replica failed: {}", DescribeExit(wait_status)), fields);
+  // A deadline has been waited for in full: another process would wait as long for the same peers.
+  if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
+      replica.exit_code != api::kExitRendezvousDeadline) {
+    if (const std::optional<Duration> delay = budget_.Charge()) {
+      replica.restart_at = clock_.SteadyNow() + *delay;
+      if (metrics_) metrics_->CountReplicaRestart(replica.local_rank);
+      return;
+    }
+    LogError(fmt::format("{} restarts without a step of progress: giving up", budget_.used()));
+  }
+  failure_ = replica.exit_code;
+  Stop(std::min(options_.stop_grace, kFailureGrace));
+}
+
+void Supervisor::ReadMetrics(Replica& replica) {
+  if (!replica.metrics) return;
+  for (const std::string& line : replica.metrics->Lines()) {
+    if (!options_.decode_metrics) continue;  // read all the same, or poll() would not rest
+    const auto metrics = options_.decode_metrics(line);
+    if (!metrics.ok()) {
+      LogWarning(fmt::format("metrics of replica {}: {}", replica.local_rank,
+                             std::string(metrics.status().message())));
+      continue;
+    }
+    budget_.Progress(metrics->step);
+    if (metrics_) metrics_->Update(replica.local_rank, *metrics);
+  }
+}
+
+absl::Status Supervisor::StartDue() {
+  for (Replica& replica : replicas_) {
+    if (!replica.restart_at || clock_.SteadyNow() < *replica.restart_at) continue;
+    LOCKSTEP_RETURN_IF_ERROR(StartReplica(replica));
+  }
+  return absl::OkStatus();
+}
+
+void Supervisor::Stop(Duration grace) {
+  kill_at_ = clock_.SteadyNow() + grace;
+  for (Replica& replica : replicas_) replica.restart_at.reset();
+  SignalAll(SIGTERM);
+}
+
+void Supervisor::SignalAll(int signal) {
+  for (const Replica& replica : replicas_) {
+    if (replica.pid > 0) kill(replica.pid, signal);
+  }
+}
+
+bool Supervisor::AllEnded() const {
+  return std::none_of(replicas_.begin(), replicas_.end(), [](const Replica& replica) {
+    return replica.pid > 0 || replica.restart_at.has_value();
+  });
+}
+
+// Stopped replicas should all have left with kExitPreempted (or 0): another code says more.
+int Supervisor::PodExitCode() const {
+  if (failure_) return *failure_;
+  int code = api::kExitDone;
+  for (const Replica& replica : replicas_) {
+    if (replica.exit_code == api::kExitDone) continue;
+    if (code == api::kExitDone || code == api::kExitPreempted) code = replica.exit_code;
+  }
+  return code;
+}
+
+// Whoever has not heard that all have finished must be able to.
+void Supervisor::Drain() {
+  if (!rendezvous_ || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
+  LogWarning("some members did not say goodbye before the leader's end");
+}
+
+}  // namespace
+
+Duration StopGrace(Duration pod_grace) {
+  return pod_grace - std::min<Duration>(pod_grace / 6, std::chrono::seconds(5));
+}
+
+absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
+                                  const SupervisorOptions& options) {
+  return Supervisor(identity, clock, options).Run();
+}
+
+}  // namespace lockstep::train
