@@ -10,6 +10,7 @@
 #include "operator/controller/children/build_token_secret.h"
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 

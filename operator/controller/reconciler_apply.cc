@@ -14,6 +14,7 @@
 #include "operator/controller/kueue_calls.h"
 #include "operator/controller/pods_at_once.h"
 #include "operator/controller/reconciler.h"
+#include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/held_metadata.h"
 #include "operator/kube/backoff.h"

@@ -1,5 +1,7 @@
 #include "operator/kube/object.h"
 
+#include <algorithm>
+
 namespace lockstep::kube {
 namespace {
 
@@ -34,6 +36,17 @@ const Object& ListMember(const Object& object, const char* key) {
   static const Object kNone = Object::array();
   const Object& member = Member(object, key);
   return member.is_array() ? member : kNone;
+}
+
+void MergeMembers(const Object& from, Object& to) {
+  if (from.is_object()) to.update(from);
+}
+
+void AppendMissing(const Object& from, Object& to) {
+  if (!from.is_array()) return;
+  for (const Object& entry : from) {
+    if (std::ranges::find(to, entry) == to.end()) to.push_back(entry);
+  }
 }
 
 const Object& ConditionOf(const Object& status, const char* type) {

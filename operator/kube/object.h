@@ -31,6 +31,11 @@ std::string TextMember(const Object& object, const char* key);    // ""
 int IntMember(const Object& object, const char* key);             // 0
 const Object& ListMember(const Object& object, const char* key);  // an empty list
 
+// Copies each member of `from` into `to`. Does nothing if `from` is not an object.
+void MergeMembers(const Object& from, Object& to);
+// Appends each entry of `from` that the list `to` lacks. Does nothing if `from` is not a list.
+void AppendMissing(const Object& from, Object& to);
+
 // The first entry of a status' `conditions` that is of the type; null if there is none.
 const Object& ConditionOf(const Object& status, const char* type);
 bool IsTrueCondition(const Object& condition);

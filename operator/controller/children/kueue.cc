@@ -16,8 +16,6 @@
 namespace lockstep::controller {
 namespace {
 
-using kube::IntMember;
-using kube::ListMember;
 using kube::Member;
 using kube::Object;
 using kube::TextMember;
@@ -38,17 +36,6 @@ Object& ListAt(Object& object, const char* key) {
   return member;
 }
 
-void Merge(const Object& from, Object& to) {
-  if (from.is_object()) to.update(from);
-}
-
-void Append(const Object& from, Object& to) {
-  if (!from.is_array()) return;
-  for (const Object& entry : from) {
-    if (std::ranges::find(to, entry) == to.end()) to.push_back(entry);
-  }
-}
-
 // In the order in which Kueue's own integrations list roles.
 constexpr api::Role kPodSetOrder[] = {api::Role::kChief, api::Role::kParameterServer,
                                       api::Role::kWorker, api::Role::kEvaluator};
@@ -66,33 +53,6 @@ Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role
     set["minCount"] = job.spec.elastic->min_replicas;
   }
   return set;
-}
-
-std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
-  std::map<api::Role, PodSetGrant> grants;
-  for (const Object& entry : ListMember(Member(status, "admission"), "podSetAssignments")) {
-    const auto role = api::RoleFromName(TextMember(entry, "name"));
-    if (!role) continue;
-    PodSetGrant& grant = grants[*role];
-    grant.count = IntMember(entry, "count");
-    const Object& flavors = Member(entry, "flavors");
-    if (!flavors.is_object()) continue;
-    for (const auto& [resource, flavor] : flavors.items()) {
-      if (flavor.is_string()) grant.flavors.insert(flavor.get<std::string>());
-    }
-  }
-  for (const Object& check : ListMember(status, "admissionChecks")) {
-    for (const Object& update : ListMember(check, "podSetUpdates")) {
-      const auto role = api::RoleFromName(TextMember(update, "name"));
-      if (!role || !grants.contains(*role)) continue;
-      PodSetGrant& grant = grants[*role];
-      Merge(Member(update, "nodeSelector"), grant.node_selector);
-      Merge(Member(update, "labels"), grant.labels);
-      Merge(Member(update, "annotations"), grant.annotations);
-      Append(Member(update, "tolerations"), grant.tolerations);
-    }
-  }
-  return grants;
 }
 
 }  // namespace
@@ -181,52 +141,15 @@ Object TrimmedWorkload(Object workload) {
   return workload;
 }
 
-ObservedWorkload ReadWorkload(const Object& workload) {
-  ObservedWorkload read;
-  read.name = kube::Name(workload);
-  read.uid = kube::Uid(workload);
-  const Object& annotations = Member(Member(workload, "metadata"), "annotations");
-  read.shape = TextMember(annotations, api::kAnnotationSpecHash);
-  read.templates = TextMember(annotations, api::kAnnotationTemplates);
-  const Object& spec = Member(workload, "spec");
-  read.queue = TextMember(spec, "queueName");
-  read.priority_class = TextMember(spec, "priorityClassName");
-  for (const Object& set : ListMember(spec, "podSets")) {
-    if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
-      read.counts[*role] = IntMember(set, "count");
-    }
-  }
-  const Object& status = Member(workload, "status");
-  const auto holds = [&status](const char* type) {
-    return kube::IsTrueCondition(kube::ConditionOf(status, type));
-  };
-  read.reserved = holds("QuotaReserved");
-  read.admitted = holds("Admitted");
-  read.finished = holds("Finished");
-  read.pods_ready = holds("PodsReady");
-  read.evicted = holds("Evicted");
-  if (read.evicted) {
-    const Object& evicted = kube::ConditionOf(status, "Evicted");
-    read.eviction =
-        fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message"));
-  }
-  if (read.admitted) read.granted = ReadGrants(status);
-  return read;
-}
-
-void AddFlavor(const Object& flavor, PodSetGrant& grant) {
-  const Object& spec = Member(flavor, "spec");
-  Merge(Member(spec, "nodeLabels"), grant.node_selector);
-  Append(Member(spec, "tolerations"), grant.tolerations);
-}
-
 void ApplyGrant(const PodSetGrant& grant, Object& pod) {
   Object& spec = pod.at("spec");
-  if (!grant.node_selector.empty()) Merge(grant.node_selector, ObjectAt(spec, "nodeSelector"));
-  if (!grant.tolerations.empty()) Append(grant.tolerations, ListAt(spec, "tolerations"));
+  if (!grant.node_selector.empty())
+    kube::MergeMembers(grant.node_selector, ObjectAt(spec, "nodeSelector"));
+  if (!grant.tolerations.empty())
+    kube::AppendMissing(grant.tolerations, ListAt(spec, "tolerations"));
   for (const auto& [key, granted] :
        {std::pair("labels", &grant.labels), std::pair("annotations", &grant.annotations)}) {
-    if (!granted->empty()) Merge(*granted, ObjectAt(pod.at("metadata"), key));
+    if (!granted->empty()) kube::MergeMembers(*granted, ObjectAt(pod.at("metadata"), key));
   }
 }
 

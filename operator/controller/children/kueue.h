@@ -1,12 +1,12 @@
 // Kueue's Workload (kueue.x-k8s.io/v1beta1) of a job: what it asks for, and what was granted. Pure.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "api/v1/training_job.h"
+#include "operator/controller/state/observed_workload.h"
 #include "operator/controller/state/settings.h"
 #include "operator/kube/object.h"
 
@@ -19,31 +19,6 @@ inline const kube::Kind kWorkloadPriorityKind{"kueue.x-k8s.io", "v1beta1", "Work
                                               "workloadpriorityclasses", /*namespaced=*/false};
 inline const kube::Kind kPriorityKind{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",
                                       /*namespaced=*/false};
-
-// What a role's pods were granted. The members are those of a pod's spec and metadata.
-struct PodSetGrant {
-  int count = 0;
-  std::set<std::string> flavors;  // ResourceFlavors; node_selector and tolerations hold theirs once
-                                  // they have been read
-  kube::Object node_selector = kube::Object::object();
-  kube::Object tolerations = kube::Object::array();
-  kube::Object labels = kube::Object::object(), annotations = kube::Object::object();
-  bool operator==(const PodSetGrant&) const = default;
-};
-
-struct ObservedWorkload {
-  std::string name, uid;
-  std::string shape;      // of the job it was made from; see WorkloadShape
-  std::string templates;  // and TemplatesHash; empty of an older operator's
-  std::string queue, priority_class;
-  std::map<api::Role, int> counts;           // that were asked for
-  std::map<api::Role, PodSetGrant> granted;  // with `admitted`
-  bool reserved = false;                     // holds quota
-  bool admitted = false, evicted = false, finished = false;
-  bool pods_ready = false;
-  std::string eviction;  // why
-  bool operator==(const ObservedWorkload&) const = default;
-};
 
 // The job's label kueue.x-k8s.io/queue-name; empty: Kueue has no part in it.
 std::string QueueName(const api::TrainingJob& job);
@@ -71,10 +46,7 @@ kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings
 // What a cache keeps of a Workload: all that is written back to its status, and of the spec all but
 // the templates.
 kube::Object TrimmedWorkload(kube::Object workload);
-ObservedWorkload ReadWorkload(const kube::Object& workload);
 
-// Adds a ResourceFlavor's node labels and tolerations.
-void AddFlavor(const kube::Object& flavor, PodSetGrant& grant);
 // What the template says itself stays; a node selector of Kueue's comes on top.
 void ApplyGrant(const PodSetGrant& grant, kube::Object& pod);
 

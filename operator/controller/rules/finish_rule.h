@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 

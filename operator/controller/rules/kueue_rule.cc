@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 

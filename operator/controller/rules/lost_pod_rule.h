@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 

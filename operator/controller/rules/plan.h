@@ -1,4 +1,5 @@
-// What to do about a job, decided from what was seen. Pure: same Observed, same Plan.
+// What to do about a job: actions, a status and events, as values. The rules make them
+// (make_plan.h).
 #pragma once
 
 #include <map>
@@ -7,7 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "operator/controller/state/observed.h"
+#include "api/v1/training_job.h"
+#include "base/clock.h"
 
 namespace lockstep::controller {
 
@@ -95,8 +97,6 @@ struct Plan {
   bool names_cause = false;  // and status.failure says why: nobody's consequence
   std::optional<Duration> requeue_after;
 };
-
-Plan MakePlan(const Observed& observed);
 
 bool MakesPods(const Plan& plan);
 

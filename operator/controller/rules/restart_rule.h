@@ -6,6 +6,7 @@
 
 #include "operator/controller/rules/losses.h"
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 

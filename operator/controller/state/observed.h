@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "api/v1/training_job.h"
-#include "operator/controller/children/kueue.h"
+#include "operator/controller/state/observed_workload.h"
 #include "operator/controller/state/progress_source.h"
 #include "operator/controller/state/settings.h"
 #include "operator/kube/field_tree.h"

@@ -9,6 +9,7 @@
 #include "operator/controller/children/made_from.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
+#include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/support/builders.h"

@@ -1,0 +1,12 @@
+// The rules in their order.
+#pragma once
+
+#include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// What to do about the job. Pure: the same Observed gives the same Plan.
+Plan MakePlan(const Observed& observed);
+
+}  // namespace lockstep::controller
