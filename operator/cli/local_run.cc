@@ -8,6 +8,7 @@
 #include "api/v1/defaults.h"
 #include "base/status.h"
 #include "operator/controller/children/render.h"
+#include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/observed.h"
 

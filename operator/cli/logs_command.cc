@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
-#include "operator/controller/reconciler.h"
+#include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/replicas.h"
 

@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "operator/cli/job_table.h"
 #include "operator/controller/observe_job.h"
-#include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/kinds.h"
 
 namespace lockstep::cli {
 namespace {

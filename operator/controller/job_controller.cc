@@ -7,6 +7,7 @@
 #include "operator/controller/children/gang.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
+#include "operator/controller/state/kinds.h"
 
 namespace lockstep::controller {
 namespace {

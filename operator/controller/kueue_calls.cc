@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
-#include "operator/controller/reconciler.h"
+#include "operator/controller/state/kinds.h"
 
 namespace lockstep::controller {
 

@@ -10,6 +10,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/kinds.h"
 
 namespace lockstep::testing {
 

@@ -5,7 +5,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/children/build_pod.h"
-#include "operator/controller/reconciler.h"
+#include "operator/controller/state/kinds.h"
 #include "operator/local/memory_client.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"

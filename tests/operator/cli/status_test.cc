@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "operator/controller/reconciler.h"
+#include "operator/controller/state/kinds.h"
 #include "operator/local/memory_client.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"

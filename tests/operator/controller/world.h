@@ -15,6 +15,7 @@
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/state/kinds.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"

@@ -8,9 +8,9 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/children/made_from.h"
 #include "operator/controller/observe_job.h"
-#include "operator/controller/reconciler.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/state/kinds.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/support/builders.h"
 

@@ -1,0 +1,39 @@
+// Objects of other owners that have the names of a job's children.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "operator/controller/stores.h"
+#include "operator/kube/client.h"
+
+namespace lockstep::controller {
+
+// Not thread-safe.
+class NameConflicts {
+ public:
+  // Notes who has the name; `object` is of another owner.
+  void Add(const kube::Kind& kind, const kube::Object& object, Time now);
+  // Forgets those whose names are free, or the job's own: by the caches where they see the object,
+  // else by asking the server once a minute. The error of a call that failed.
+  absl::Status Look(kube::Client& client, const Stores& stores, const kube::Owner& owner, Time now);
+  std::size_t size() const { return by_name_.size(); }
+  std::vector<std::string> Names() const;
+
+ private:
+  struct Conflict {
+    kube::Kind kind;
+    std::string uid, version;
+    bool is_cached = false;  // it has our label, so that the store tells of its end
+    Time looked_at;
+  };
+  static bool IsSettled(const kube::Key& key, const Conflict& conflict, const kube::Owner& owner,
+                        const Stores& stores);
+
+  std::map<std::string, Conflict> by_name_;
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,123 @@
+#include "operator/controller/observer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::controller {
+
+// One that is gone will not speak again either. Whether it is can only be told while nodes are
+// heard of: one that has come or recovered since would be lost with all that runs on it.
+bool Observer::IsSilentNode(const std::string& node) const {
+  if (stores_.nodes == nullptr || node.empty()) return false;
+  if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
+  const auto known = stores_.nodes->Get({"", node});
+  return !known || !known->value;
+}
+
+void Observer::ObserveSights(ReconcileContext& context) const {
+  const Time now = context.observed.now;
+  const auto note = [now](bool holds, std::optional<Time>& since) {
+    if (!holds) since.reset();
+    if (holds && !since) since = now;
+  };
+  std::map<std::string, Sight> sights;
+  for (ObservedPod& pod : context.observed.pods) {
+    const auto known = context.memory.sights.extract(pod.uid);
+    Sight sight = known.empty() ? Sight() : known.mapped();
+    note(HasFailed(pod), sight.failed);
+    note(HasSucceeded(pod), sight.succeeded);
+    note(pod.being_deleted, sight.deleting);
+    note(IsSilentNode(pod.node), sight.node_silent);
+    sight.is_pending = pod.phase == PodPhase::kPending;
+    pod.failed_since = sight.failed;
+    pod.succeeded_since = sight.succeeded;
+    pod.deleting_since = sight.deleting;
+    pod.node_silent_since = sight.node_silent;
+    if (sight != Sight()) sights[pod.uid] = sight;
+  }
+  std::swap(context.memory.sights, sights);
+  // Those that are left have gone. One that never began may have waited for a guard that somebody
+  // had deleted.
+  if (std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_pending; })) {
+    context.memory.token_secret.attempt.reset();
+    context.memory.network_policy.attempt.reset();
+  }
+}
+
+void Observer::Observe(ReconcileContext& context) const {
+  Observed& observed = context.observed;
+  static_cast<ObservedJob&>(observed) = context.job->value;
+  auto pods = stores_.pods.OwnedBy(context.memory.owner);
+  std::erase_if(pods, [](const auto& pod) { return !pod->value; });
+  std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
+  observed.pods.reserve(pods.size());
+  for (const auto& pod : pods) observed.pods.push_back(*pod->value);
+  observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty();
+  if (stores_.pod_groups != nullptr) {
+    if (const auto group = ChildOf(*stores_.pod_groups, context)) {
+      observed.pod_group_spec = group->value.value("spec", kube::Object::object());
+    }
+  }
+  observed.name_conflicts = context.memory.conflicts.Names();
+  observed.create_fault = context.memory.create_fault;
+  observed.last_status_write = context.memory.last_status_write;
+  observed.first_seen = context.memory.first_seen;
+  observed.now = with_.clock.Now();
+  observed.last_cause = context.memory.last_cause;
+  observed.last_restart = context.memory.last_restart;
+  observed.settings = settings_;
+  ObserveSights(context);
+  ObserveKueue(context);
+  observed.gone_workers = context.memory.seen_workers.Note(observed);
+  observed.has_token_secret = context.memory.token_secret.attempt == observed.job.status.attempt;
+  observed.has_network_policy =
+      context.memory.network_policy.attempt == observed.job.status.attempt;
+  observed.progress = LatestProgress(context);
+  if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
+  observed.until_stranded = UntilStranded(observed);
+}
+
+void Observer::ObserveKueue(ReconcileContext& context) const {
+  Observed& observed = context.observed;
+  // Of a job that cannot be read the label may be missing; the Workload is its own all the same.
+  const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
+  if (stores_.workloads == nullptr || !may_have_one) return;
+  const auto workload = ChildOf(*stores_.workloads, context);
+  if (workload) observed.workload = ReadWorkload(workload->value);
+}
+
+int Observer::LeadingPort(const ReconcileContext& context) const {
+  const api::TrainingJob& job = context.observed.job;
+  auto& known = context.memory.leading_port;
+  if (!known || known->first != job.metadata.generation) {
+    const Replica leading = LeadingReplica(job);
+    known = {job.metadata.generation, with_.addresses.Of(job, leading.role, leading.index).port};
+  }
+  return known->second;
+}
+
+std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& context) const {
+  const Observed& observed = context.observed;
+  const api::TrainingJob& job = observed.job;
+  if (IsTerminal(job.status)) {
+    with_.progress.Forget(job.metadata.uid);
+    return std::nullopt;
+  }
+  const Replica leading = LeadingReplica(job);
+  const bool reports = job.spec.training && !observed.invalid;
+  const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
+  if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
+    return with_.progress.Latest({job.metadata.uid, pod->ip, LeadingPort(context)});
+  }
+  // The address that was asked so far may be another pod's by now.
+  const std::optional<api::Progress> said = with_.progress.Pause(job.metadata.uid);
+  if (pod == nullptr || IsActive(*pod)) return std::nullopt;
+  return pod->termination && pod->termination->progress ? pod->termination->progress : said;
+}
+
+}  // namespace lockstep::controller

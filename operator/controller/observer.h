@@ -1,0 +1,34 @@
+// What the caches, the clock and the trainers say of a job, as the rules take it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "operator/controller/collaborators.h"
+#include "operator/controller/job_memory.h"
+#include "operator/controller/state/settings.h"
+#include "operator/controller/stores.h"
+
+namespace lockstep::controller {
+
+// Thread-safe for different jobs. What it is given outlives it.
+class Observer {
+ public:
+  Observer(const Collaborators& with, const Stores& stores, const Settings& settings)
+      : with_(with), stores_(stores), settings_(settings) {}
+  // Fills context.observed, and notes in its memory what is seen for the first time.
+  void Observe(ReconcileContext& context) const;
+
+ private:
+  void ObserveSights(ReconcileContext& context) const;
+  void ObserveKueue(ReconcileContext& context) const;
+  bool IsSilentNode(const std::string& node) const;
+  std::optional<api::Progress> LatestProgress(const ReconcileContext& context) const;
+  int LeadingPort(const ReconcileContext& context) const;
+
+  const Collaborators& with_;
+  const Stores& stores_;
+  const Settings& settings_;
+};
+
+}  // namespace lockstep::controller

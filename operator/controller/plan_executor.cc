@@ -1,0 +1,317 @@
+#include "operator/controller/plan_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/controller/call_outcome.h"
+#include "operator/controller/children/build_network_policy.h"
+#include "operator/controller/children/build_pod.h"
+#include "operator/controller/children/build_service.h"
+#include "operator/controller/children/build_token_secret.h"
+#include "operator/controller/children/gang.h"
+#include "operator/controller/kueue_calls.h"
+#include "operator/controller/pods_at_once.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/kinds.h"
+#include "operator/kube/backoff.h"
+#include "operator/kube/rest/api_errors.h"
+
+namespace lockstep::controller {
+namespace {
+
+template <typename... Ts>
+struct Visitor : Ts... {
+  using Ts::operator()...;
+};
+
+}  // namespace
+
+// Nothing is created before its time, whoever asks for another look at the job; and of the rest so
+// much that the job is looked at again soon.
+void PlanExecutor::Bound(Plan& plan, const JobMemory& memory) const {
+  const SteadyTime now = with_.clock.SteadyNow();
+  if (memory.creates_after && *memory.creates_after > now &&
+      std::erase_if(plan.actions, IsCreate) > 0) {
+    RequeueWithin(plan, *memory.creates_after - now);
+  }
+  if (plan.actions.size() <= settings_.most_actions) return;
+  plan.actions.resize(settings_.most_actions);
+  RequeueWithin(plan, Duration::zero());
+}
+
+absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
+                                      ReconcileContext& context) {
+  auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
+  if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // pods are made
+  const auto count_before = [&actions](int stage) {
+    const auto end = std::ranges::find_if(
+        actions, [stage](const Action& action) { return StageOf(action) >= stage; });
+    return static_cast<std::size_t>(end - actions.begin());
+  };
+  const std::size_t others = count_before(2);
+  const bool has_guards = others > count_before(1);
+  const bool carefully = context.memory.create_failures > 0;
+  std::size_t step = carefully ? others + 1 : actions.size();
+  if (has_guards) step = others;  // pods wait for them
+  absl::Status result;
+  for (std::size_t begin = 0; begin < actions.size(); begin += step) {
+    if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
+    const std::size_t count = std::min(step, actions.size() - begin);
+    result.Update(helpers_.ForEach(count, threads, [&](std::size_t i) {
+      const Action& action = actions[begin + i];
+      if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
+      if (IsCreate(action)) context.tried_create = true;
+      const SteadyTime start = with_.clock.SteadyNow();
+      absl::Status done = ApplyAction(action, context);
+      if (IsUnanswered(done, with_.clock.SteadyNow() - start)) context.unanswered = true;
+      if (IsCreate(action) && !done.ok()) context.refused = true;
+      return done;
+    }));
+  }
+  return result;
+}
+
+void PlanExecutor::NoteCreates(bool failed, ReconcileContext& context) {
+  JobMemory& memory = context.memory;
+  memory.create_fault.reset();
+  if (!failed) {
+    memory.create_failures = 0;
+    memory.creates_after.reset();
+    return;
+  }
+  ++memory.create_failures;
+  memory.creates_after =
+      with_.clock.SteadyNow() + kube::BackoffDelay({.initial = settings_.create_backoff,
+                                                    .limit = settings_.create_backoff_limit},
+                                                   memory.create_failures, 0.0);
+  const bool is_told = context.fault && (context.fault->is_refusal || memory.create_failures > 1);
+  if (is_told) memory.create_fault = context.fault;
+}
+
+absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {
+  context.cluster.emplace(context.observed.job, with_.addresses);
+  if (!context.observed.workload) return absl::OkStatus();
+  const absl::Status read =
+      ReadFlavors(with_.client, context.memory.flavors, *context.observed.workload);
+  if (read.ok()) return read;
+  context.refused = true;
+  const std::lock_guard lock(context.mutex);
+  return FailCreate(read, {.is_refusal = IsRefusal(read)}, context);
+}
+
+absl::Status PlanExecutor::Execute(const Plan& plan, ReconcileContext& context) {
+  std::vector<Action> actions = plan.actions;
+  std::ranges::stable_sort(actions, {}, StageOf);
+  absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
+  acted.Update(ActInSteps(actions, context));
+  if (context.tried_create || context.refused) NoteCreates(context.refused, context);
+  return acted;
+}
+
+kube::Object PlanExecutor::PodOf(const CreatePod& create, const ReconcileContext& context) const {
+  const Observed& observed = context.observed;
+  Settings settings = settings_;
+  if (!create.trainer_image.empty()) settings.trainer_image = create.trainer_image;
+  kube::Object pod =
+      BuildPod(*context.cluster, settings, {create.role, create.index}, create.attempt);
+  if (create.has_token) MountToken(observed.job, pod);
+  if (create.has_network_policy) NoteNetworkPolicy(observed.job, pod);
+  if (!observed.workload) return pod;
+  const auto grant = observed.workload->granted.find(create.role);
+  if (grant != observed.workload->granted.end()) ApplyGrant(grant->second, pod);
+  return pod;
+}
+
+absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& context) {
+  const api::TrainingJob& job = context.observed.job;
+  return std::visit(
+      Visitor{[&](const CreateService&) {
+                return Create(kube::kServiceKind, BuildService(job), context);
+              },
+              [&](const CreateTokenSecret& secret) {
+                return CreateTokenSecretOf(secret.is_repeat, context);
+              },
+              [&](const CreateNetworkPolicy& policy) {
+                return CreateNetworkPolicyOf(policy.is_repeat, context);
+              },
+              [&](const CreatePod& create) {
+                return Create(kube::kPodKind, PodOf(create, context), context);
+              },
+              [&](const CreatePodGroup&) {
+                return Create(PodGroupKind(settings_), BuildPodGroup(job, settings_), context);
+              },
+              [&](const UpdatePodGroup&) { return UpdatePodGroupOf(context); },
+              [&](const DeletePodGroup&) { return DeleteChild(PodGroupKind(settings_), context); },
+              [&](const SetSuspend& change) { return Suspend(change, context); },
+              [&](const CreateWorkload&) { return CreateWorkloadOf(context); },
+              [&](const DeleteWorkload&) { return DeleteChild(kWorkloadKind, context); },
+              [&](const ReleaseWorkload&) {
+                return ChangeWorkload(context, [&](kube::Object workload) {
+                  return Released(std::move(workload), context.observed.now);
+                });
+              },
+              [&](const TellWorkload& tell) {
+                return ChangeWorkload(context, [&](kube::Object workload) {
+                  return WithWorkloadCondition(std::move(workload), tell.type, tell.value,
+                                               tell.reason, tell.message, context.observed.now);
+                });
+              },
+              [&](const DeletePod& pod) { return DeletePodOf(pod, context); },
+              [&](const DeleteJob&) {
+                return IgnoreGone(
+                    with_.client.Delete(kTrainingJobKind, context.job->key, job.metadata.uid));
+              }},
+      action);
+}
+
+absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& object,
+                                  ReconcileContext& context) {
+  auto made = with_.client.Create(kind, object);
+  const bool unsure = MayHaveHappened(made.status());
+  const bool existed = absl::IsAlreadyExists(made.status());
+  const absl::Status answer = made.status();
+  if (existed) made = with_.client.GetMetadata(kind, kube::KeyOf(object));
+  const std::lock_guard lock(context.mutex);
+  if (unsure) context.memory.expectations.MayHaveWritten(kind, kube::KeyOf(object));
+  if (!made.ok()) {
+    CreateFault fault{.is_refusal = IsRefusal(answer)};
+    if (kind == kube::kPodKind && absl::IsInvalidArgument(answer)) {
+      fault.invalid_pod = api::RoleFromName(kube::Label(object, api::kLabelRole));
+    }
+    return FailCreate(made.status(), std::move(fault), context);
+  }
+  // An earlier call of ours may have made it; by name alone nothing is ours.
+  if (kube::OwnerOf(*made) == context.memory.owner) {
+    const auto seen = kind == kube::kPodKind ? stores_.pods.Get(kube::KeyOf(object)) : nullptr;
+    if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
+      return FailCreate(absl::FailedPreconditionError(fmt::format("{} {} exists and cannot be read",
+                                                                  kind.plural, kube::Name(*made))),
+                        {.is_refusal = true}, context);
+    }
+    context.memory.expectations.Created(kube::Uid(*made), StoreOf(stores_, kind),
+                                        kube::ResourceVersion(*made));
+    return absl::OkStatus();
+  }
+  if (kind == kube::kPodKind || kind == kube::kServiceKind) {
+    context.memory.conflicts.Add(kind, *made, with_.clock.Now());
+    return absl::OkStatus();
+  }
+  return FailCreate(
+      absl::AlreadyExistsError(
+          fmt::format("{} {} exists and belongs to another owner", kind.plural, kube::Name(*made))),
+      {.is_refusal = true}, context);
+}
+
+// context.mutex is held.
+absl::Status PlanExecutor::FailCreate(absl::Status status, CreateFault fault,
+                                      ReconcileContext& context) {
+  fault.message = std::string(status.message());
+  if (!context.fault) context.fault = std::move(fault);  // the first, as they come
+  return status;
+}
+
+absl::Status PlanExecutor::CreateTokenSecretOf(bool is_repeat, ReconcileContext& context) {
+  const api::TrainingJob& job = context.observed.job;
+  Guard& guard = context.memory.token_secret;
+  if (absl::Status loaded = with_.tokens->Load(); !loaded.ok()) {
+    return NoteGuard(loaded, is_repeat, guard, context);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string token, with_.tokens->TextFor(job.metadata.uid));
+  const kube::Object secret = BuildTokenSecret(job, token);
+  return NoteGuard(with_.client.Create(kube::kSecretKind, secret).status(), is_repeat, guard,
+                   context);
+}
+
+absl::Status PlanExecutor::CreateNetworkPolicyOf(bool is_repeat, ReconcileContext& context) {
+  const kube::Object policy = BuildNetworkPolicy(context.observed.job, settings_);
+  return NoteGuard(with_.client.Create(kNetworkPolicyKind, policy).status(), is_repeat,
+                   context.memory.network_policy, context);
+}
+
+// The name holds the job's uid. So what exists under it is ours, or of somebody who may create such
+// an object in the job's namespace and got there first, which docs/security.md tells of. After an
+// answer that was lost the same is created again. It may be refused though the object exists: the
+// right is gone, or a quota is full, which is checked before the name. Then pods that are there
+// tell that it exists, or this process remembers it.
+absl::Status PlanExecutor::NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
+                                     ReconcileContext& context) {
+  const bool exists = answer.ok() || absl::IsAlreadyExists(answer);
+  const bool is_known = (is_repeat && absl::IsPermissionDenied(answer)) ||
+                        (guard.exists && kube::ExceedsQuota(answer));
+  if (is_known) {
+    LogWarning("what the job's pods have had so far could not be created again; they are made",
+               {{"error", std::string(answer.message())}});
+  }
+  const std::lock_guard lock(context.mutex);
+  if (!exists && !is_known) {
+    return FailCreate(answer, {.is_refusal = IsRefusal(answer)}, context);
+  }
+  guard.exists = guard.exists || exists;
+  guard.attempt = context.observed.job.status.attempt;
+  return absl::OkStatus();
+}
+
+absl::Status PlanExecutor::NoteUpdate(const kube::Kind& kind,
+                                      const absl::StatusOr<kube::Object>& updated,
+                                      ReconcileContext& context) {
+  if (!updated.ok()) return IgnoreMoved(updated.status());
+  const std::lock_guard lock(context.mutex);
+  context.memory.expectations.Updated(StoreOf(stores_, kind), kube::ResourceVersion(*updated));
+  return absl::OkStatus();
+}
+
+absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
+  const auto seen = ChildOf(*stores_.pod_groups, context);
+  if (!seen) return absl::OkStatus();
+  kube::Object group = seen->value;
+  group["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
+  const kube::Kind& kind = PodGroupKind(settings_);
+  return NoteUpdate(kind, with_.client.Update(kind, group), context);
+}
+
+absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, ReconcileContext& context) {
+  const auto owned = StoreOf(stores_, kind).AllOwnedBy(context.memory.owner);
+  if (owned.empty()) return absl::OkStatus();
+  return IgnoreGone(with_.client.Delete(kind, owned.front()->key, owned.front()->uid));
+}
+
+absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& context) {
+  const auto changed = ChangeSuspend(with_.client, *context.job, change);
+  if (!changed.ok()) return IgnoreMoved(changed.status());
+  context.memory.expectations.WroteJob(kube::ResourceVersion(*changed));
+  return absl::OkStatus();
+}
+
+absl::Status PlanExecutor::CreateWorkloadOf(ReconcileContext& context) {
+  const auto priority = ReadPriority(with_.client, context.observed.job);
+  if (!priority.ok()) {
+    context.fault = {std::string(priority.status().message()), IsRefusal(priority.status())};
+    return priority.status();
+  }
+  return Create(kWorkloadKind, BuildWorkload(context.observed.job, settings_, *priority), context);
+}
+
+absl::Status PlanExecutor::ChangeWorkload(ReconcileContext& context,
+                                          const std::function<kube::Object(kube::Object)>& change) {
+  const auto seen = ChildOf(*stores_.workloads, context);
+  if (!seen) return absl::OkStatus();
+  return NoteUpdate(kWorkloadKind, with_.client.UpdateStatus(kWorkloadKind, change(seen->value)),
+                    context);
+}
+
+absl::Status PlanExecutor::DeletePodOf(const DeletePod& pod, ReconcileContext& context) {
+  const kube::Key key{context.observed.job.metadata.namespace_name, pod.name};
+  LOCKSTEP_RETURN_IF_ERROR(IgnoreGone(pod.force
+                                          ? with_.client.ForceDelete(kube::kPodKind, key, pod.uid)
+                                          : with_.client.Delete(kube::kPodKind, key, pod.uid)));
+  const std::lock_guard lock(context.mutex);
+  context.memory.expectations.Deleted(pod.uid, key);
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,18 @@
+#include "operator/controller/state/kinds.h"
+
+#include "operator/kube/cache/store.h"
+
+namespace lockstep::controller {
+
+bool IsReadyNode(const kube::Object& node) {
+  return kube::IsTrueCondition(kube::ConditionOf(kube::Member(node, "status"), "Ready"));
+}
+
+kube::FieldTree NodeFields() {
+  kube::FieldTree fields = kube::IdentityFields();
+  fields.Add("status.conditions.type");
+  fields.Add("status.conditions.status");
+  return fields;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,31 @@
+#include "operator/controller/status_throttle.h"
+
+#include <algorithm>
+
+namespace lockstep::controller {
+namespace {
+
+// Between the turns of statuses that can wait, however slow the API server is.
+constexpr Duration kFarthestTurns = std::chrono::milliseconds(100);
+
+}  // namespace
+
+StatusThrottle::StatusThrottle(const Settings& settings)
+    : said_(settings.status_rate, settings.status_burst),
+      counted_(settings.status_rate, settings.status_burst) {}
+
+Duration StatusThrottle::Wait(const Plan& plan, SteadyTime now, StatusTurns& turns) {
+  std::optional<SteadyTime>& turn = plan.only_counts ? turns.counted : turns.said;
+  if (!turn) {
+    const std::lock_guard lock(mutex_);
+    turn = (plan.only_counts ? counted_ : said_).Take(now, std::min(write_time_, kFarthestTurns));
+  }
+  return std::max(*turn - now, Duration::zero());
+}
+
+void StatusThrottle::Note(Duration took) {
+  const std::lock_guard lock(mutex_);
+  write_time_ += (took - write_time_) / 8;  // the last eight or so
+}
+
+}  // namespace lockstep::controller

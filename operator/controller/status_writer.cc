@@ -1,0 +1,91 @@
+#include "operator/controller/status_writer.h"
+
+#include "base/log.h"
+#include "base/status.h"
+#include "operator/controller/call_outcome.h"
+#include "operator/controller/rules/status.h"
+#include "operator/controller/state/held_metadata.h"
+#include "operator/controller/state/kinds.h"
+
+namespace lockstep::controller {
+namespace {
+
+kube::EventType EventTypeOf(PlannedEvent::Type type) {
+  return type == PlannedEvent::Type::kWarning ? kube::EventType::kWarning
+                                              : kube::EventType::kNormal;
+}
+
+}  // namespace
+
+void StatusWriter::WaitForTurn(Plan& plan, ReconcileContext& context) {
+  if (!plan.status_can_wait) return;
+  const Duration wait = throttle_.Wait(plan, with_.clock.SteadyNow(), context.memory.turns);
+  if (wait > Duration::zero()) PutOffStatus(context.observed, wait, plan);
+}
+
+absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
+  WaitForTurn(plan, context);
+  if (plan.status != context.observed.job.status) {
+    LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
+    if (plan.restarts) context.memory.last_restart = context.observed.now;
+    if (plan.names_cause) context.memory.last_cause = context.observed.now;
+  }
+  for (const PlannedEvent& event : plan.events) {
+    with_.events.Record(kTrainingJobKind, *context.job, EventTypeOf(event.type), event.reason,
+                        "Reconcile", event.message);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<kube::Object> StatusWriter::Metadata(const ReconcileContext& context) const {
+  const api::ObjectMeta& job = context.observed.job.metadata;
+  kube::Object metadata;
+  if (context.observed.owned_metadata) {
+    metadata = kube::Object::parse(*context.observed.owned_metadata);
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        kube::Object live,
+        with_.client.GetMetadata(kTrainingJobKind, {job.namespace_name, job.name}));
+    metadata = OwnedMetadata(std::move(live["metadata"]));
+  }
+  metadata["name"] = job.name;
+  metadata["namespace"] = job.namespace_name;
+  metadata["uid"] = job.uid;
+  metadata["resourceVersion"] = job.resource_version;
+  return metadata;
+}
+
+absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
+                                       ReconcileContext& context) {
+  api::TrainingJob job;
+  job.status = status;
+  // The server takes the status alone, and would decode, default and compare a spec for nothing.
+  kube::Object object = api::TrainingJobToJson(job);
+  object.erase("spec");
+  LOCKSTEP_ASSIGN_OR_RETURN(object["metadata"], Metadata(context));
+  const SteadyTime start = with_.clock.SteadyNow();
+  auto written = with_.client.UpdateStatus(kTrainingJobKind, object);
+  if (absl::IsInvalidArgument(written.status())) {
+    // What pods have said is in these two. Neither may keep a job from being suspended or ended.
+    LogWarning("the server finds a status invalid; it is written without progress and failure",
+               {{"namespace", context.job->key.namespace_name},
+                {"name", context.job->key.name},
+                {"error", written.status().ToString()}});
+    object["status"].erase("progress");
+    object["status"].erase("failure");
+    written = with_.client.UpdateStatus(kTrainingJobKind, object);
+  }
+  if (!written.ok()) {
+    if (MayHaveHappened(written.status())) {
+      context.memory.expectations.MayHaveWritten(kTrainingJobKind, context.job->key);
+    }
+    return written.status();
+  }
+  throttle_.Note(with_.clock.SteadyNow() - start);
+  context.memory.expectations.WroteJob(kube::ResourceVersion(*written));
+  context.memory.last_status_write = context.observed.now;
+  context.memory.turns = {};
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::controller
