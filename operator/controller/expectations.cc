@@ -29,7 +29,7 @@ void Expectations::MayHaveWritten(const kube::Kind& kind, const kube::Key& key) 
 }
 
 absl::Status Expectations::Resolve(kube::Client& client, const Stores& stores,
-                                   const kube::Owner& owner, Helpers& helpers,
+                                   const kube::Owner& owner, ThreadPool& helpers,
                                    std::size_t at_once) {
   std::mutex mutex;  // guards this and `left`
   std::vector<std::pair<kube::Kind, kube::Key>> left;

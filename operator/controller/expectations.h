@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "operator/controller/parallel.h"
+#include "base/thread_pool.h"
 #include "operator/controller/stores.h"
 #include "operator/kube/cache/store.h"
 #include "operator/kube/client.h"
@@ -28,7 +28,7 @@ class Expectations {
   // Asks the server for the outcome of each such write, `at_once` at a time. Those that it does not
   // tell stay, and the error is returned.
   absl::Status Resolve(kube::Client& client, const Stores& stores, const kube::Owner& owner,
-                       Helpers& helpers, std::size_t at_once);
+                       ThreadPool& helpers, std::size_t at_once);
   // True if the caches, `job` among what they hold, show everything; forgets what they do.
   bool AreMet(const kube::Identity& job, const kube::Owner& owner, const Stores& stores);
 

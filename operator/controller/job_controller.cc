@@ -16,7 +16,7 @@ constexpr char kReporter[] = "training.lockstep.dev/operator";
 
 // `label`: that it exists; empty: all objects.
 kube::ReflectorOptions Following(const JobControllerOptions& options, const char* label,
-                                 std::optional<kube::FieldTree> keep = {}) {
+                                 std::optional<kube::FieldMask> keep = {}) {
   return {.namespace_name = "",
           .label_selector = label,
           .keep = std::move(keep),

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 

@@ -155,7 +155,7 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
                   return Released(std::move(workload), context.observed.now);
                 });
               },
-              [&](const TellWorkload& tell) {
+              [&](const SetWorkloadCondition& tell) {
                 return ChangeWorkload(context, [&](kube::Object workload) {
                   return WithWorkloadCondition(std::move(workload), tell.type, tell.value,
                                                tell.reason, tell.message, context.observed.now);

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/job_memory.h"
-#include "operator/controller/parallel.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/settings.h"
 #include "operator/controller/stores.h"
@@ -18,7 +18,7 @@ namespace lockstep::controller {
 class PlanExecutor {
  public:
   PlanExecutor(const Collaborators& with, const Stores& stores, const Settings& settings,
-               Helpers& helpers)
+               ThreadPool& helpers)
       : with_(with), stores_(stores), settings_(settings), helpers_(helpers) {}
 
   // Drops what is not to be done in this reconcile: creates before the back-off is over, and what
@@ -59,7 +59,7 @@ class PlanExecutor {
   const Collaborators& with_;
   const Stores& stores_;
   const Settings& settings_;
-  Helpers& helpers_;
+  ThreadPool& helpers_;
 };
 
 }  // namespace lockstep::controller

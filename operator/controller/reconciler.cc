@@ -14,7 +14,7 @@ namespace {
 // The caches' own events come sooner; this is for a watch that has lost its way.
 constexpr Duration kCacheRetry = std::chrono::seconds(1);
 // With the threads that reconcile, as many as RestClient has requests under way.
-constexpr std::size_t kMostHelpers = 32;
+constexpr std::size_t kMostThreads = 32;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Reconciler::Reconciler(const Collaborators& with, const Stores& stores, Settings
     : with_(with),
       stores_(stores),
       settings_(std::move(settings)),
-      helpers_(kMostHelpers),
+      helpers_(kMostThreads),
       observer_(with_, stores_, settings_),
       executor_(with_, stores_, settings_, helpers_),
       status_writer_(with_, settings_) {

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/thread_pool.h"
 #include "operator/controller/collaborators.h"
 #include "operator/controller/job_memory.h"
 #include "operator/controller/observer.h"
-#include "operator/controller/parallel.h"
 #include "operator/controller/plan_executor.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/settings.h"
@@ -43,7 +43,7 @@ class Reconciler {
   const Collaborators with_;
   const Stores stores_;
   const Settings settings_;
-  Helpers helpers_;
+  ThreadPool helpers_;
   const Observer observer_;
   PlanExecutor executor_;
   StatusWriter status_writer_;

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "operator/kube/field_tree.h"
+#include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -33,14 +33,14 @@ struct ListOptions {
   int limit = 500;
   std::string continue_token;
   // The members of the objects that are read: others may be left out. Null: all. Outlives the call.
-  const FieldTree* keep = nullptr;
+  const FieldMask* keep = nullptr;
 };
 
 struct WatchOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
   std::string resource_version;
-  const FieldTree* keep = nullptr;  // as of ListOptions
+  const FieldMask* keep = nullptr;  // as of ListOptions
 };
 
 // Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read

@@ -24,7 +24,7 @@
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/job_controller.h"
 #include "operator/health/checks.h"
-#include "operator/health/headway.h"
+#include "operator/health/watchdog.h"
 #include "operator/kube/instrumented_client.h"
 #include "operator/kube/rest/rest_client.h"
 #include "operator/kube/runtime/leader_elector.h"
@@ -142,7 +142,7 @@ class Operator {
   const std::size_t descriptors_;  // that this process may have
   const std::string server_;
   const Duration silence_limit_;
-  health::Headway headway_;
+  health::Watchdog headway_;
   metrics::OperatorMetrics metrics_;
   const std::unique_ptr<kube::RestClient> api_, lease_api_;
   kube::InstrumentedClient client_, lease_client_;

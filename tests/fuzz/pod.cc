@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Object pod = Object::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
   if (pod.is_discarded()) return 0;
   lockstep::kube::IdentityOf(pod);
-  const lockstep::kube::FieldTree keep = lockstep::controller::PodFields();
+  const lockstep::kube::FieldMask keep = lockstep::controller::PodFields();
   const std::string event = Object({{"object", pod}}).dump();
   const auto read = lockstep::kube::ParseObject(event, "object", &keep);
   if (!read.ok()) return 0;  // nested deeper than a cluster's

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "operator/controller/children/addresses.h"
-#include "operator/controller/rules/losses.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 

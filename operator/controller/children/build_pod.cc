@@ -7,7 +7,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/children/gang.h"
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/children/replica_env.h"
 #include "operator/controller/children/trainer_pod.h"
 #include "operator/controller/state/main_container.h"

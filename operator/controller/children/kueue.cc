@@ -10,7 +10,7 @@
 #include "base/rfc3339.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_service.h"
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {

@@ -26,12 +26,12 @@ bool HasRecentCause(const Observed& observed) {
 }
 
 // Of those that are no consequence the disrupted come first, then the earliest.
-const Loss* FindCause(const api::TrainingJob& job, const std::vector<Loss>& losses) {
-  const Loss* cause = nullptr;
-  for (const Loss& loss : losses) {
+const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& losses) {
+  const PodFailure* cause = nullptr;
+  for (const PodFailure& loss : losses) {
     if (!IsPeer(loss) || MayBeConsequence(job, loss)) continue;
-    const bool is_better = cause == nullptr || (cause->cause != LossCause::kDisruption &&
-                                                loss.cause == LossCause::kDisruption);
+    const bool is_better = cause == nullptr || (cause->cause != PodFailureCause::kDisruption &&
+                                                loss.cause == PodFailureCause::kDisruption);
     if (is_better) cause = &loss;
   }
   return cause;
@@ -39,27 +39,28 @@ const Loss* FindCause(const api::TrainingJob& job, const std::vector<Loss>& loss
 
 }  // namespace
 
-Blame FindBlame(const Observed& observed, const std::vector<Loss>& losses) {
+Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& losses) {
   Blame blame{.first = &losses.front(), .job = &observed.job};
   if (IsSharedWork(observed.job)) {
-    const Loss* cause = FindCause(observed.job, losses);
+    const PodFailure* cause = FindCause(observed.job, losses);
     if (cause != nullptr) blame.first = cause;
     blame.has_cause = cause != nullptr || HasRecentCause(observed) || LacksMember(observed);
     blame.is_incident = api::UsesBundledTrainer(observed.job);  // its supervisors give up together
-    blame.is_free =
-        std::ranges::all_of(losses, [&blame](const Loss& loss) { return blame.Explains(loss); });
+    blame.is_free = std::ranges::all_of(
+        losses, [&blame](const PodFailure& loss) { return blame.Explains(loss); });
   }
   blame.first_may_be_consequence = MayBeConsequence(observed.job, *blame.first);
   return blame;
 }
 
-std::optional<Duration> UntilSettled(const Observed& observed, const std::vector<Loss>& losses) {
+std::optional<Duration> UntilSettled(const Observed& observed,
+                                     const std::vector<PodFailure>& losses) {
   const api::TrainingJob& job = observed.job;
   if (!IsSharedWork(job) || job.spec.restart_scope == api::RestartScope::kInPlace) {
     return std::nullopt;
   }
-  const bool all_may =
-      std::ranges::all_of(losses, [&job](const Loss& loss) { return MayBeConsequence(job, loss); });
+  const bool all_may = std::ranges::all_of(
+      losses, [&job](const PodFailure& loss) { return MayBeConsequence(job, loss); });
   if (!all_may || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
   // Who still runs may turn out to be the one that was lost first.
   const bool may_learn = std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
@@ -67,14 +68,15 @@ std::optional<Duration> UntilSettled(const Observed& observed, const std::vector
   });
   if (!may_learn) return std::nullopt;
   Time since = observed.now;
-  for (const Loss& loss : losses) since = std::min(since, loss.pod->failed_since.value_or(since));
+  for (const PodFailure& loss : losses)
+    since = std::min(since, loss.pod->failed_since.value_or(since));
   const Duration left = since + observed.settings.settling - observed.now;
   return left > Duration::zero() ? std::optional(left) : std::nullopt;
 }
 
-const Loss* FindPermanent(const std::vector<Loss>& losses, const Blame& blame) {
-  for (const Loss& loss : losses) {
-    if (loss.cause == LossCause::kPermanent && !blame.Explains(loss)) return &loss;
+const PodFailure* FindPermanent(const std::vector<PodFailure>& losses, const Blame& blame) {
+  for (const PodFailure& loss : losses) {
+    if (loss.cause == PodFailureCause::kPermanent && !blame.Explains(loss)) return &loss;
   }
   return nullptr;
 }

@@ -39,7 +39,7 @@ std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod
   return std::nullopt;
 }
 
-void PlanCleanUp(const Observed& observed, Plan& plan) {
+void AddCleanUp(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.being_deleted) continue;
     const std::optional<Time> due = CleanedUpAt(observed, pod);
@@ -93,10 +93,10 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   if (!IsTerminal(job.status)) return std::nullopt;
   Plan plan;
   plan.status = job.status;
-  PlanCleanUp(observed, plan);
-  PlanForcedDeletes(observed, plan);
-  PlanNoPodGroup(observed, plan);
-  TellKueue(observed, plan);
+  AddCleanUp(observed, plan);
+  AddForcedDeletes(observed, plan);
+  AddPodGroupDeletion(observed, plan);
+  AddWorkloadConditions(observed, plan);
   const auto& ttl = job.spec.run_policy.ttl_seconds_after_finished;
   if (!ttl || !job.status.completion_time) return plan;
   const Duration left = SecondsAfter(*job.status.completion_time, *ttl) - observed.now;

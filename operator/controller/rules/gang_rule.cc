@@ -17,7 +17,7 @@ bool Agrees(const kube::Object& spec, const kube::Object& wanted) {
 
 }  // namespace
 
-bool PlanPodGroup(const Observed& observed, Plan& plan) {
+bool AddPodGroup(const Observed& observed, Plan& plan) {
   if (GangSchedulerOf(observed.settings) == GangScheduler::kNone) return true;
   if (!observed.pod_group_spec) {
     plan.actions.emplace_back(CreatePodGroup{});
@@ -30,7 +30,7 @@ bool PlanPodGroup(const Observed& observed, Plan& plan) {
   return true;
 }
 
-void PlanNoPodGroup(const Observed& observed, Plan& plan) {
+void AddPodGroupDeletion(const Observed& observed, Plan& plan) {
   if (observed.pod_group_spec) plan.actions.emplace_back(DeletePodGroup{});
 }
 

@@ -8,9 +8,9 @@ namespace lockstep::controller {
 
 // Adds what brings the PodGroup to what the job needs. False: it is not there yet, so no pod may be
 // made. True without a gang scheduler.
-bool PlanPodGroup(const Observed& observed, Plan& plan);
+bool AddPodGroup(const Observed& observed, Plan& plan);
 
 // Adds its deletion, if there is one: of a job that has ended or is suspended.
-void PlanNoPodGroup(const Observed& observed, Plan& plan);
+void AddPodGroupDeletion(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

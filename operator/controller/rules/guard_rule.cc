@@ -74,7 +74,7 @@ std::string TrainerImage(const Observed& observed, api::Role role) {
   return "";
 }
 
-void PlanGuards(const Observed& observed, Plan& plan) {
+void AddGuards(const Observed& observed, Plan& plan) {
   const Settings& settings = observed.settings;
   const bool is_repeat = PeerOf(observed) != nullptr;
   if (settings.job_tokens && !observed.has_token_secret && HasToken(observed)) {

@@ -26,6 +26,6 @@ std::string TrainerImage(const Observed& observed, api::Role role);
 
 // For a plan that makes pods. If the attempt has some, a refusal does not keep a pod from its peers
 // (CreateTokenSecret::is_repeat).
-void PlanGuards(const Observed& observed, Plan& plan);
+void AddGuards(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -131,19 +131,19 @@ std::optional<Plan> PlanQueued(const Observed& observed) {
   return observed.job.spec.suspend ? PlanWhileSuspended(observed) : PlanWhileRunning(observed);
 }
 
-void TellKueue(const Observed& observed, Plan& plan) {
+void AddWorkloadConditions(const Observed& observed, Plan& plan) {
   const auto& workload = observed.workload;
   if (!workload || workload->finished) return;
   const api::TrainingJobStatus& status = observed.job.status;
   for (const char* end : {kSucceeded, kFailed}) {
     if (!IsTrue(status, end)) continue;
     const api::Condition* condition = FindCondition(status, end);
-    plan.actions.emplace_back(TellWorkload{"Finished", true, end, condition->message});
+    plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;
   }
   const bool ready = IsTrue(status, kRunning);
   if (!HasGrant(*workload) || workload->pods_ready == ready) return;
-  plan.actions.emplace_back(TellWorkload{
+  plan.actions.emplace_back(SetWorkloadCondition{
       "PodsReady", ready, ready ? "PodsReady" : "PodsNotReady",
       ready ? "all required replicas are ready" : "not all required replicas are ready"});
 }

@@ -19,6 +19,6 @@ std::optional<Plan> PlanQueued(const Observed& observed);
 bool IsStoppedByKueue(const Observed& observed);
 
 // Adds what Kueue wants to know of a job that runs or has ended.
-void TellKueue(const Observed& observed, Plan& plan);
+void AddWorkloadConditions(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -34,7 +34,7 @@ bool IsUnreachable(const Observed& observed, const ObservedPod& pod) {
          observed.now - *pod.node_silent_since >= observed.settings.node_lost_after;
 }
 
-void PlanForcedDeletes(const Observed& observed, Plan& plan) {
+void AddForcedDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
     ComeBackForSilentNode(observed, pod, plan);
     // A grace of 0 means that it was forced already: what holds it now is a finalizer.

@@ -12,6 +12,6 @@ bool IsUnreachable(const Observed& observed, const ObservedPod& pod);
 
 // Adds a forced deletion for each pod, of whatever attempt, that is still there
 // Settings::stuck_deletion after its grace period, and a requeue for the next that may be.
-void PlanForcedDeletes(const Observed& observed, Plan& plan);
+void AddForcedDeletes(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

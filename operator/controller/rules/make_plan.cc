@@ -5,7 +5,7 @@
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
@@ -52,7 +52,7 @@ std::optional<Plan> PlanHeld(const Observed& observed) {
   return plan;
 }
 
-void SayHeld(const Observed& observed, Plan& plan) {
+void AddHeld(const Observed& observed, Plan& plan) {
   const api::Condition* before = FindCondition(observed.job.status, kRunning);
   const bool is_new = before == nullptr || before->reason != "InvalidSpec";
   SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), "InvalidSpec",
@@ -100,7 +100,7 @@ bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus
 
 Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
-  if (observed.invalid && !IsTerminal(plan.status)) SayHeld(observed, plan);
+  if (observed.invalid && !IsTerminal(plan.status)) AddHeld(observed, plan);
   // A rule that has nothing to say yet of a new job must not write a status for its state alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);

@@ -64,16 +64,16 @@ struct DeleteWorkload {  // made from another spec
 struct ReleaseWorkload {  // evicted, and its pods are gone
   bool operator==(const ReleaseWorkload&) const = default;
 };
-struct TellWorkload {  // a condition: PodsReady, Finished
+struct SetWorkloadCondition {  // a condition: PodsReady, Finished
   std::string type;
   bool value = true;
   std::string reason, message;
-  bool operator==(const TellWorkload&) const = default;
+  bool operator==(const SetWorkloadCondition&) const = default;
 };
 using Action =
     std::variant<CreateService, CreateTokenSecret, CreateNetworkPolicy, CreatePod, DeletePod,
                  DeleteJob, CreatePodGroup, UpdatePodGroup, DeletePodGroup, SetSuspend,
-                 CreateWorkload, DeleteWorkload, ReleaseWorkload, TellWorkload>;
+                 CreateWorkload, DeleteWorkload, ReleaseWorkload, SetWorkloadCondition>;
 
 struct PlannedEvent {
   enum class Type { kNormal, kWarning };

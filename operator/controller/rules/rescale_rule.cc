@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/status.h"
 

@@ -7,7 +7,7 @@
 
 #include "operator/controller/rules/attempt.h"
 #include "operator/controller/rules/blame.h"
-#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/kube/backoff.h"
 
@@ -17,14 +17,14 @@ namespace {
 // A job without progress reports that ran this long was healthy.
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
-bool IsGangLoss(const Observed& observed, const Loss& loss) {
+bool IsGangFailure(const Observed& observed, const PodFailure& loss) {
   if (loss.replica.role == api::Role::kEvaluator) return false;
   return observed.job.spec.restart_scope == api::RestartScope::kGang ||
          LeadsFinishedPeers(observed, loss.replica);
 }
 
-Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged, const Loss& first,
-                const std::string& reason, const std::string& message) {
+Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
+                const PodFailure& first, const std::string& reason, const std::string& message) {
   Plan plan = TerminalPlan(observed, kFailed, reason, message);
   plan.status.restarts = charged.restarts;
   plan.status.failure = FailureOf(first);
@@ -45,18 +45,18 @@ Duration DelayOf(const Observed& observed, int restarts) {
 // A gang restarts once for all that it lost.
 void ChargeGang(const Blame& blame, api::TrainingJobStatus& status) {
   if (blame.is_free) return;
-  const bool disrupted = blame.first->cause == LossCause::kDisruption;
+  const bool disrupted = blame.first->cause == PodFailureCause::kDisruption;
   ++(disrupted ? status.restarts.disruption : status.restarts.application);
 }
 
-void ChargePods(const std::vector<Loss>& losses, const Blame& blame,
+void ChargePods(const std::vector<PodFailure>& losses, const Blame& blame,
                 api::TrainingJobStatus& status) {
-  for (const Loss& loss : losses) {
+  for (const PodFailure& loss : losses) {
     const bool is_one_of_many = blame.is_incident && MayBeConsequence(*blame.job, loss);
     const bool is_charged =
         !blame.is_free && (&loss == blame.first || !(blame.Explains(loss) || is_one_of_many));
     if (is_charged) {
-      const bool disrupted = loss.cause == LossCause::kDisruption;
+      const bool disrupted = loss.cause == PodFailureCause::kDisruption;
       ++(disrupted ? status.restarts.disruption : status.restarts.application);
     }
     status.restarts.application += loss.pod->restart_count;  // they go with the pod
@@ -77,7 +77,7 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (worst == nullptr || worst->restart_count == 0 || restarts <= limit) return std::nullopt;
   const Replica replica{worst->role, worst->index};
-  return FailedPlan(observed, observed.job.status, {worst, replica, LossCause::kApplication},
+  return FailedPlan(observed, observed.job.status, {worst, replica, PodFailureCause::kApplication},
                     "BackoffLimitExceeded",
                     fmt::format("{} was restarted {} times; backoffLimit ({}) is spent",
                                 Describe(replica), worst->restart_count, limit));
@@ -102,7 +102,7 @@ Duration RestartDelay(const Settings& settings, int restarts) {
 }
 
 std::optional<Plan> PlanRestart(const Observed& observed) {
-  const std::vector<Loss> losses = NewLosses(observed);
+  const std::vector<PodFailure> losses = NewPodFailures(observed);
   if (losses.empty()) return PlanKubeletRestarts(observed);
   if (const auto left = UntilSettled(observed, losses)) {
     Plan waiting;
@@ -114,13 +114,13 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   api::TrainingJobStatus& status = plan.status;
-  if (const Loss* permanent = FindPermanent(losses, blame)) {
+  if (const PodFailure* permanent = FindPermanent(losses, blame)) {
     return FailedPlan(observed, status, *permanent, "ReplicaFailed",
                       Describe(*permanent) + ", which is not retried");
   }
-  const Loss& first = *blame.first;
+  const PodFailure& first = *blame.first;
   const bool gang = std::ranges::any_of(
-      losses, [&observed](const Loss& loss) { return IsGangLoss(observed, loss); });
+      losses, [&observed](const PodFailure& loss) { return IsGangFailure(observed, loss); });
   gang ? ChargeGang(blame, status) : ChargePods(losses, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (status.restarts.application > limit) {

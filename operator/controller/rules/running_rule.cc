@@ -8,13 +8,13 @@
 #include "api/v1/tf_config_size.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/children/build_pod.h"
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/children/replica_env.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/guard_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
-#include "operator/controller/rules/obstacle.h"
+#include "operator/controller/rules/pending_reason.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -35,13 +35,13 @@ bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
   return !IsMember(observed, pod) || Contains(observed.job.status.counted_pods, pod.uid);
 }
 
-void PlanDeletes(const Observed& observed, Plan& plan) {
+void AddDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
     if (IsObsolete(observed, pod) && !pod.being_deleted) {
       plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
     }
   }
-  PlanForcedDeletes(observed, plan);
+  AddForcedDeletes(observed, plan);
 }
 
 // A name is free when no pod of ours has it, whatever its attempt.
@@ -59,7 +59,7 @@ bool MustWaitForOldMembers(const Observed& observed) {
   });
 }
 
-bool PlanCreates(const Observed& observed, Plan& plan) {
+bool AddCreates(const Observed& observed, Plan& plan) {
   const auto& retry = observed.job.status.next_retry_time;
   if (retry && *retry > observed.now) {
     RequeueWithin(plan, *retry - observed.now);
@@ -69,7 +69,7 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
   if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
     plan.actions.emplace_back(CreateService{});
   }
-  if (!PlanPodGroup(observed, plan)) return false;
+  if (!AddPodGroup(observed, plan)) return false;
   bool complete = true;
   std::vector<CreatePod> pods;
   const bool has_token = HasToken(observed);
@@ -86,7 +86,7 @@ bool PlanCreates(const Observed& observed, Plan& plan) {
     pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token, has_policy,
                     image->second});
   }
-  if (!pods.empty()) PlanGuards(observed, plan);
+  if (!pods.empty()) AddGuards(observed, plan);
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;
 }
@@ -97,7 +97,7 @@ bool IsUp(const Observed& observed, const Replica& replica) {
   return HasSucceeded(*pod) || (IsActive(*pod) && pod->ready);
 }
 
-void SayRunning(const Observed& observed, Plan& plan) {
+void AddRunning(const Observed& observed, Plan& plan) {
   const std::string message = "all required replicas are ready";
   const bool before = IsTrue(plan.status, kRunning);
   SetCondition(observed, plan.status, kRunning, true, kAllReady, message);
@@ -106,7 +106,7 @@ void SayRunning(const Observed& observed, Plan& plan) {
 }
 
 // Running stays True within an attempt; a pod that was replaced and cannot start is told of.
-void SayObstacle(const Observed& observed, const Obstacle& obstacle, Plan& plan) {
+void AddPendingReason(const Observed& observed, const PendingReason& obstacle, Plan& plan) {
   const api::Condition* before = FindCondition(observed.job.status, kRunning);
   const bool is_new = before == nullptr || before->reason != obstacle.reason;
   SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), obstacle.reason,
@@ -136,14 +136,14 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   if (!observed.name_conflicts.empty()) RequeueWithin(plan, kConflictRetry);
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
-  const std::optional<Obstacle> obstacle = FindObstacle(observed);
+  const std::optional<PendingReason> obstacle = FindPendingReason(observed);
   // What keeps replicas from starting that the job can do without is told of, too, once it runs.
   const bool is_told = ready.required ? running && !ready.all : true;
   if (obstacle && is_told && (obstacle->is_warning || !running)) {
-    SayObstacle(observed, *obstacle, plan);
+    AddPendingReason(observed, *obstacle, plan);
   } else if (ready.required) {
     const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;
-    if (!said) SayRunning(observed, plan);
+    if (!said) AddRunning(observed, plan);
   } else if (!running) {
     SetCondition(observed, plan.status, kRunning, false, "PodsNotReady",
                  "not all replicas are ready yet");
@@ -225,11 +225,11 @@ Plan PlanRunning(const Observed& observed) {
   WarnOfNoTfConfig(observed, plan);
   WarnOfIgnoredScheduling(observed, plan);
   WarnOfIgnoredEdit(observed, plan);
-  PlanDeletes(observed, plan);
-  const bool complete = PlanCreates(observed, plan);
+  AddDeletes(observed, plan);
+  const bool complete = AddCreates(observed, plan);
   if (complete) plan.status.next_retry_time.reset();
   UpdateRunning(observed, plan);
-  TellKueue(observed, plan);
+  AddWorkloadConditions(observed, plan);
   return plan;
 }
 

@@ -18,8 +18,8 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
     for (const ObservedPod& pod : observed.pods) {
       if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
-    PlanForcedDeletes(observed, plan);
-    PlanNoPodGroup(observed, plan);
+    AddForcedDeletes(observed, plan);
+    AddPodGroupDeletion(observed, plan);
     return plan;
   }
   const std::string message =

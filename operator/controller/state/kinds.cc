@@ -8,8 +8,8 @@ bool IsReadyNode(const kube::Object& node) {
   return kube::IsTrueCondition(kube::ConditionOf(kube::Member(node, "status"), "Ready"));
 }
 
-kube::FieldTree NodeFields() {
-  kube::FieldTree fields = kube::IdentityFields();
+kube::FieldMask NodeFields() {
+  kube::FieldMask fields = kube::IdentityFields();
   fields.Add("status.conditions.type");
   fields.Add("status.conditions.status");
   return fields;

@@ -1,7 +1,7 @@
 // The kinds of objects that are the controller's own business, beside pods and Services.
 #pragma once
 
-#include "operator/kube/field_tree.h"
+#include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
@@ -12,6 +12,6 @@ inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "Trainin
 inline const kube::Kind kNodeKind{"", "v1", "Node", "nodes", /*namespaced=*/false};
 // A node's condition Ready, and the members of a Node that it reads.
 bool IsReadyNode(const kube::Object& node);
-kube::FieldTree NodeFields();
+kube::FieldMask NodeFields();
 
 }  // namespace lockstep::controller

@@ -150,8 +150,8 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
   return pod;
 }
 
-kube::FieldTree PodFields() {
-  kube::FieldTree fields = kube::IdentityFields();
+kube::FieldMask PodFields() {
+  kube::FieldMask fields = kube::IdentityFields();
   for (const char* path :
        {"metadata.annotations", "metadata.deletionGracePeriodSeconds", "metadata.labels",
         "spec.containers.image", "spec.containers.name", "spec.nodeName", "spec.restartPolicy",

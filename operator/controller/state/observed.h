@@ -11,7 +11,7 @@
 #include "operator/controller/state/observed_workload.h"
 #include "operator/controller/state/progress_source.h"
 #include "operator/controller/state/settings.h"
-#include "operator/kube/field_tree.h"
+#include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
@@ -113,7 +113,7 @@ struct Observed : ObservedJob {
 // Reads what rules need out of a Pod; nothing if its labels are not ones that we set.
 std::optional<ObservedPod> ObservePod(const kube::Object& pod);
 // The members of a Pod that it and a store read, so that nobody parses the rest.
-kube::FieldTree PodFields();
+kube::FieldMask PodFields();
 
 // True if the replica has done its work: the main container ended with 0, whatever sidecars do.
 bool HasSucceeded(const ObservedPod& pod);

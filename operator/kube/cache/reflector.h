@@ -40,7 +40,7 @@ struct ReflectorOptions {
   // piece, which the HTTP library reads whole before it looks at the length, and a tenant's pod may
   // have 9 MB.
   int page_size = 8;
-  std::optional<FieldTree> keep;  // the members that are read; nothing: all
+  std::optional<FieldMask> keep;  // the members that are read; nothing: all
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
 

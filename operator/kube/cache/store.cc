@@ -38,7 +38,7 @@ Identity IdentityOf(const Object& object) {
           .being_deleted = IsBeingDeleted(object)};
 }
 
-FieldTree IdentityFields() {
+FieldMask IdentityFields() {
   return {"metadata.name",
           "metadata.namespace",
           "metadata.uid",

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/kube/field_tree.h"
+#include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -38,7 +38,7 @@ struct Identity {
 };
 Identity IdentityOf(const Object& object);
 // The members that it reads.
-FieldTree IdentityFields();
+FieldMask IdentityFields();
 
 // `Value` is what is kept of an object: as little as its readers need, since there are thousands.
 template <typename Value>

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "operator/kube/rest/alarm.h"
 #include "operator/kube/rest/handover_buffer.h"
+#include "operator/kube/rest/timer_thread.h"
 
 // cpprestsdk calls this for each new connection, and it reads and parses a hundred certificates
 // that are thrown away when an authority is pinned: 15 ms and a megabyte each time. This definition
@@ -222,7 +222,7 @@ class CpprestTransport final : public HttpTransport {
 
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) override {
     const auto fate = std::make_shared<Fate>();
-    const Alarm::Id deadline = SetDeadline(fate, timeout);
+    const TimerThread::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
       // Cancelling closes the connection too: whoever has it next must not read the rest.
@@ -254,7 +254,7 @@ class CpprestTransport final : public HttpTransport {
       fate->stopped = true;
       fate->cancel.cancel();
     });
-    const Alarm::Id deadline = SetDeadline(fate, timeout);
+    const TimerThread::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
       http_client& client = request.may_be_silent ? quiet_streams_ : streams_;
       const auto body = std::make_shared<HandoverBuffer>();
@@ -283,7 +283,7 @@ class CpprestTransport final : public HttpTransport {
   }
 
  private:
-  Alarm::Id SetDeadline(const std::shared_ptr<Fate>& fate, Duration timeout) {
+  TimerThread::Id SetDeadline(const std::shared_ptr<Fate>& fate, Duration timeout) {
     return deadlines_.Set(std::chrono::steady_clock::now() + timeout, [fate] {
       fate->late = true;
       fate->cancel.cancel();
@@ -336,7 +336,7 @@ class CpprestTransport final : public HttpTransport {
   }
 
   const HttpTransportOptions options_;
-  Alarm deadlines_;
+  TimerThread deadlines_;
   http_client client_, streams_, quiet_streams_;
 };
 

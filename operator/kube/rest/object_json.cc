@@ -26,7 +26,7 @@ constexpr int kMostInMetadata = 10'000;
 
 // What is read of a value.
 struct Scope {
-  const FieldTree* keep = nullptr;  // of the members, or of a list's entries; null: all
+  const FieldMask* keep = nullptr;  // of the members, or of a list's entries; null: all
   bool is_metadata = false;
   bool is_item = false;  // an object whose members are limited each by itself, or a list of such
 };
@@ -72,7 +72,7 @@ error_code ReadNumber(ondemand::value& value, Object& into) {
 // at, so that what is left out costs next to nothing.
 class ObjectReader {
  public:
-  ObjectReader(std::string_view under, const FieldTree* keep) : under_(under), keep_(keep) {}
+  ObjectReader(std::string_view under, const FieldMask* keep) : under_(under), keep_(keep) {}
 
   // `type` is an object or a list.
   error_code Read(ondemand::document& document, JsonType type, Object& into) {
@@ -186,7 +186,7 @@ class ObjectReader {
   }
 
   const std::string_view under_;
-  const FieldTree* const keep_;
+  const FieldMask* const keep_;
   int depth_ = 0;           // of objects and lists that are open
   int left_ = kMostValues;  // that may be read of the present member of an item
 };
@@ -234,7 +234,7 @@ absl::StatusOr<Object> ParseObject(std::string_view text) {
 }
 
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
-                                   const FieldTree* keep) {
+                                   const FieldMask* keep) {
   simdjson::padded_string padded(text);
   ondemand::parser parser;
   ondemand::document document;

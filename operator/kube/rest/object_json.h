@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "operator/kube/field_tree.h"
+#include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::kube {
@@ -28,6 +28,6 @@ absl::StatusOr<Object> ParseObject(std::string_view text);
 // root), only what `keep` names; null: all. What is left out is cheap: only its borders are looked
 // at. What is too deep or too much is one object's loss, not that of others in the list.
 absl::StatusOr<Object> ParseObject(std::string_view text, std::string_view under,
-                                   const FieldTree* keep);
+                                   const FieldMask* keep);
 
 }  // namespace lockstep::kube

@@ -153,7 +153,7 @@ class ApiServerClient final : public RestClient {
 
   absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
                                        std::string_view under = "",
-                                       const FieldTree* keep = nullptr) {
+                                       const FieldMask* keep = nullptr) {
     LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
     if (answer.too_long) return absl::InternalError(what + ": the answer is too long to be read");
     absl::StatusOr<Object> object = ParseObject(answer.body, under, keep);
@@ -162,7 +162,7 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request) {
-    static const FieldTree kMetadata = {"metadata"};  // of a server that sends all of it
+    static const FieldMask kMetadata = {"metadata"};  // of a server that sends all of it
     request.accept = kAcceptMetadata;
     return CallForObject(what, std::move(request), "", &kMetadata);
   }

@@ -24,7 +24,7 @@ std::optional<WatchEvent::Type> TypeOf(const std::string& type) {
 
 }  // namespace
 
-WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line, const FieldTree* keep)
+WatchDecoder::WatchDecoder(std::string what, std::size_t longest_line, const FieldMask* keep)
     : what_(std::move(what)), longest_line_(longest_line), keep_(keep) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes,

@@ -20,7 +20,7 @@ class WatchDecoder {
   // watch of all the others: etcd keeps no object above 1.5 MB, but escapes make a byte six.
   // Of other objects what `keep` names is read, null: all; it outlives the decoder.
   explicit WatchDecoder(std::string what, std::size_t longest_line = 4U << 20U,
-                        const FieldTree* keep = nullptr);
+                        const FieldMask* keep = nullptr);
 
   // `bytes` may end anywhere. An error is the end: OutOfRange when the server has forgotten the
   // version (an ERROR event of 410), the code of another ERROR event, Unavailable for what is no
@@ -38,7 +38,7 @@ class WatchDecoder {
 
   const std::string what_;
   const std::size_t longest_line_;
-  const FieldTree* const keep_;
+  const FieldMask* const keep_;
   std::string partial_;                     // a line's beginning
   std::optional<IdentityScanner> scanner_;  // of a line that is too long; partial_ is empty then
 };

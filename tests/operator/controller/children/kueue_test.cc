@@ -256,15 +256,17 @@ TEST(KueueRuleTest, KueueIsToldOfReadinessAndOfTheEnd) {
   Seen seen = WithKueue(Queued());
   seen.Service().Worker(0, kReady).Worker(1, kReady);
   seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(TellWorkload{"PodsReady", true, "PodsReady",
-                                                            "all required replicas are ready"}));
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetWorkloadCondition{"PodsReady", true, "PodsReady",
+                                               "all required replicas are ready"}));
   seen.With([](Observed& observed) {
     observed.workload->pods_ready = true;
     testing::Exited(0)(observed.pods[0]);
     observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::kNone;
   });
-  EXPECT_THAT(seen.Write().Plan().actions,
-              ElementsAre(TellWorkload{"Finished", true, "Succeeded", "worker-0 has finished"}));
+  EXPECT_THAT(
+      seen.Write().Plan().actions,
+      ElementsAre(SetWorkloadCondition{"Finished", true, "Succeeded", "worker-0 has finished"}));
   seen.With([](Observed& observed) { observed.workload->finished = true; });
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
 }

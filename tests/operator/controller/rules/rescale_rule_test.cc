@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "api/v1/names.h"
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"

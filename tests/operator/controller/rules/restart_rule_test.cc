@@ -39,7 +39,7 @@ TEST(RestartRuleTest, LossesAreClassified) {
     const char* name;
     RestartPolicy policy;
     PodState state;
-    LossCause expected;
+    PodFailureCause expected;
   };
   const PodState target = [](ObservedPod& pod) {
     Exited(137)(pod);
@@ -55,34 +55,36 @@ TEST(RestartRuleTest, LossesAreClassified) {
   };
   const PodState no_code = [](ObservedPod& pod) { pod.phase = PodPhase::kFailed; };
   const Case cases[] = {
-      {"1 is permanent", RestartPolicy::kExitCode, Exited(1), LossCause::kPermanent},
-      {"127 is permanent", RestartPolicy::kExitCode, Exited(127), LossCause::kPermanent},
-      {"128 is retried", RestartPolicy::kExitCode, Exited(128), LossCause::kApplication},
-      {"137 is retried", RestartPolicy::kExitCode, Exited(137), LossCause::kApplication},
-      {"OnFailure retries 1", RestartPolicy::kOnFailure, Exited(1), LossCause::kApplication},
-      {"Always retries 1", RestartPolicy::kAlways, Exited(1), LossCause::kApplication},
-      {"Never retries nothing", RestartPolicy::kNever, Exited(137), LossCause::kPermanent},
-      {"no exit code is retried", RestartPolicy::kExitCode, no_code, LossCause::kApplication},
-      {"eviction is free", RestartPolicy::kExitCode, Evicted(), LossCause::kDisruption},
-      {"even with Never", RestartPolicy::kNever, Evicted(), LossCause::kDisruption},
+      {"1 is permanent", RestartPolicy::kExitCode, Exited(1), PodFailureCause::kPermanent},
+      {"127 is permanent", RestartPolicy::kExitCode, Exited(127), PodFailureCause::kPermanent},
+      {"128 is retried", RestartPolicy::kExitCode, Exited(128), PodFailureCause::kApplication},
+      {"137 is retried", RestartPolicy::kExitCode, Exited(137), PodFailureCause::kApplication},
+      {"OnFailure retries 1", RestartPolicy::kOnFailure, Exited(1), PodFailureCause::kApplication},
+      {"Always retries 1", RestartPolicy::kAlways, Exited(1), PodFailureCause::kApplication},
+      {"Never retries nothing", RestartPolicy::kNever, Exited(137), PodFailureCause::kPermanent},
+      {"no exit code is retried", RestartPolicy::kExitCode, no_code, PodFailureCause::kApplication},
+      {"eviction is free", RestartPolicy::kExitCode, Evicted(), PodFailureCause::kDisruption},
+      {"even with Never", RestartPolicy::kNever, Evicted(), PodFailureCause::kDisruption},
       {"too much storage is charged", RestartPolicy::kExitCode, EvictedForItsOwnLimit(),
-       LossCause::kApplication},
+       PodFailureCause::kApplication},
       {"whatever the program then says", RestartPolicy::kExitCode, EvictedForItsOwnLimit(1),
-       LossCause::kApplication},
+       PodFailureCause::kApplication},
       {"and never retried with Never", RestartPolicy::kNever, EvictedForItsOwnLimit(),
-       LossCause::kPermanent},
+       PodFailureCause::kPermanent},
       {"no room on the node", RestartPolicy::kNever,
        [](ObservedPod& pod) {
          pod.phase = PodPhase::kFailed;
          pod.reason = "OutOfexample.com/fpga";
        },
-       LossCause::kDisruption},
-      {"disruption target", RestartPolicy::kExitCode, target, LossCause::kDisruption},
-      {"drain", RestartPolicy::kExitCode, kBeingDeleted, LossCause::kDisruption},
-      {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5), LossCause::kDisruption},
-      {"within the second", RestartPolicy::kExitCode, deleted_at(0), LossCause::kDisruption},
-      {"deleted after its end", RestartPolicy::kExitCode, deleted_at(5), LossCause::kPermanent},
-      {"and retried", RestartPolicy::kOnFailure, deleted_at(5), LossCause::kApplication},
+       PodFailureCause::kDisruption},
+      {"disruption target", RestartPolicy::kExitCode, target, PodFailureCause::kDisruption},
+      {"drain", RestartPolicy::kExitCode, kBeingDeleted, PodFailureCause::kDisruption},
+      {"asked to end first", RestartPolicy::kExitCode, deleted_at(-5),
+       PodFailureCause::kDisruption},
+      {"within the second", RestartPolicy::kExitCode, deleted_at(0), PodFailureCause::kDisruption},
+      {"deleted after its end", RestartPolicy::kExitCode, deleted_at(5),
+       PodFailureCause::kPermanent},
+      {"and retried", RestartPolicy::kOnFailure, deleted_at(5), PodFailureCause::kApplication},
   };
   for (const Case& c : cases) {
     const Observed seen =

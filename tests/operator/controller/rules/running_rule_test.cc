@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 

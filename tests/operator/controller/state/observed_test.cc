@@ -6,7 +6,7 @@
 #include "base/rfc3339.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/kueue.h"
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
@@ -186,7 +186,7 @@ TEST(ObservedTest, WhatIsNotEvenParsedOfAPodIsNotMissed) {
   for (const char* member : {"env", "command", "args", "resources", "volumeMounts"}) {
     pod["spec"]["containers"][0][member] = {{{"name", "x"}}};
   }
-  const kube::FieldTree keep = PodFields();
+  const kube::FieldMask keep = PodFields();
   auto read = kube::ParseObject(Object({{"object", pod}}).dump(), "object", &keep);
   ASSERT_TRUE(read.ok()) << read.status();
   Object& skipped = read->at("object");

@@ -119,7 +119,7 @@ TEST(ObjectJsonTest, KeepsAMapOfTheUsersCalledSo) {
 }
 
 TEST(ObjectJsonTest, KeepsWhatIsNamedOfAnObjectOrOfEachEntry) {
-  const FieldTree keep = {"metadata.name", "metadata.labels", "spec.containers.name",
+  const FieldMask keep = {"metadata.name", "metadata.labels", "spec.containers.name",
                           "spec.containers.status", "spec.nodeName"};
   const std::string object =
       R"({"metadata":{"name":"n","uid":"u","labels":{"a":"1","b":"2"}},"spec":{"volumes":[{"x":[1]}],)"
@@ -142,7 +142,7 @@ TEST(ObjectJsonTest, KeepsWhatIsNamedOfAnObjectOrOfEachEntry) {
 }
 
 TEST(ObjectJsonTest, WhatIsNamedBelowAValueThatHasNoMembersKeepsTheValue) {
-  const FieldTree keep = {"spec.containers.name", "status.phase"};
+  const FieldMask keep = {"spec.containers.name", "status.phase"};
   const std::string text = R"({"spec":{"containers":[1,"x",["y",{"name":"n","z":1}]]},"status":3})";
   EXPECT_EQ(*ParseObject(text, "", &keep),
             Object::parse(R"({"spec":{"containers":[1,"x",["y",{"name":"n"}]]},"status":3})"));
@@ -203,7 +203,7 @@ TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
     const Object event = {{"object", with(spec)}, {"type", "ADDED"}};
     EXPECT_EQ(*ParseObject(event.dump(), "object", nullptr),
               Object({{"object", with(kTooMany)}, {"type", "ADDED"}}));
-    const FieldTree keep = {"metadata"};
+    const FieldMask keep = {"metadata"};
     EXPECT_EQ(*ParseObject(with(spec).dump(), "", &keep), Object({{"metadata", {{"name", "x"}}}}));
   }
 }
@@ -218,8 +218,8 @@ TEST(ObjectJsonTest, TooManyLabelsCostNothingElseOfTheMetadata) {
   const auto with = [](const Object& held) {
     return Object{{"metadata", {{"labels", held}, {"name", "x"}, {"uid", "u"}}}, {"spec", 1}};
   };
-  const FieldTree keep = {"metadata", "spec"};
-  for (const FieldTree* kept : {&keep, static_cast<const FieldTree*>(nullptr)}) {
+  const FieldMask keep = {"metadata", "spec"};
+  for (const FieldMask* kept : {&keep, static_cast<const FieldMask*>(nullptr)}) {
     EXPECT_EQ(*ParseObject(with(labels).dump(), "", kept), with(kTooMany));
     const Object list = {{"items", {with(labels), with(1)}}};
     EXPECT_EQ(*ParseObject(list.dump(), "items", kept),

@@ -1,4 +1,4 @@
-#include "operator/kube/rest/alarm.h"
+#include "operator/kube/rest/timer_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-TEST(AlarmTest, RingsInTheOrderOfTimeNotOfSetting) {
-  Alarm alarm;
+TEST(TimerThreadTest, RingsInTheOrderOfTimeNotOfSetting) {
+  TimerThread alarm;
   std::vector<int> rung;
   std::promise<void> done;
   const SteadyTime now = steady_clock::now();
@@ -27,20 +27,20 @@ TEST(AlarmTest, RingsInTheOrderOfTimeNotOfSetting) {
   EXPECT_GE(steady_clock::now(), now + milliseconds(40));
 }
 
-TEST(AlarmTest, ACancelledOneDoesNotRing) {
-  Alarm alarm;
+TEST(TimerThreadTest, ACancelledOneDoesNotRing) {
+  TimerThread alarm;
   bool rang = false;
   std::promise<void> done;
   const SteadyTime now = steady_clock::now();
-  const Alarm::Id id = alarm.Set(now + milliseconds(10), [&] { rang = true; });
+  const TimerThread::Id id = alarm.Set(now + milliseconds(10), [&] { rang = true; });
   alarm.Cancel(id);
   alarm.Set(now + milliseconds(20), [&] { done.set_value(); });
   done.get_future().wait();
   EXPECT_FALSE(rang);
 }
 
-TEST(AlarmTest, EndsWithoutWaitingForWhatIsSet) {
-  Alarm alarm;
+TEST(TimerThreadTest, EndsWithoutWaitingForWhatIsSet) {
+  TimerThread alarm;
   alarm.Set(steady_clock::now() + hours(1), [] { FAIL(); });
 }
 

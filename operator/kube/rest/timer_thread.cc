@@ -1,14 +1,14 @@
-#include "operator/kube/rest/alarm.h"
+#include "operator/kube/rest/timer_thread.h"
 
 #include <utility>
 
 namespace lockstep::kube {
 
-Alarm::Alarm() : thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+TimerThread::TimerThread() : thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
-Alarm::~Alarm() = default;
+TimerThread::~TimerThread() = default;
 
-Alarm::Id Alarm::Set(SteadyTime when, std::function<void()> ring) {
+TimerThread::Id TimerThread::Set(SteadyTime when, std::function<void()> ring) {
   const std::lock_guard lock(mutex_);
   const Id id{when, next_++};
   pending_.emplace(id, std::move(ring));
@@ -16,12 +16,12 @@ Alarm::Id Alarm::Set(SteadyTime when, std::function<void()> ring) {
   return id;
 }
 
-void Alarm::Cancel(const Id& id) {
+void TimerThread::Cancel(const Id& id) {
   const std::lock_guard lock(mutex_);
   pending_.erase(id);  // the thread wakes at the old time and finds nothing: cheaper than a notify
 }
 
-void Alarm::Run(const std::stop_token& stop) {
+void TimerThread::Run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     if (pending_.empty()) {

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/obstacle.h"
+#include "operator/controller/rules/pending_reason.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,35 +37,37 @@ std::vector<std::string> Reasons(const Plan& plan) {
   return reasons;
 }
 
-TEST(ObstacleTest, SaysWhatKeepsPodsFromBeingUp) {
+TEST(PendingReasonTest, SaysWhatKeepsPodsFromBeingUp) {
   struct Case {
     const char* name;
     Seen seen;
-    std::optional<Obstacle> expected;
+    std::optional<PendingReason> expected;
   };
   const Case cases[] = {
       {"only time", Two().Worker(0, kPending), std::nullopt},
       {"an image", Two().Worker(0, Waiting("ErrImagePull", "manifest unknown")),
-       Obstacle{"PodWaiting", "j-worker-0 is waiting: ImagePullBackOff: manifest unknown"}},
+       PendingReason{"PodWaiting", "j-worker-0 is waiting: ImagePullBackOff: manifest unknown"}},
       {"a ConfigMap", Two().Worker(0, Waiting("CreateContainerConfigError", "")),
-       Obstacle{"PodWaiting", "j-worker-0 is waiting: CreateContainerConfigError"}},
+       PendingReason{"PodWaiting", "j-worker-0 is waiting: CreateContainerConfigError"}},
       {"just starting", Two().Worker(0, Waiting("ContainerCreating", "")), std::nullopt},
       {"no node", Two().Worker(1, Unschedulable("0/3 nodes are available")),
-       Obstacle{"Unschedulable", "no node takes j-worker-1: 0/3 nodes are available"}},
+       PendingReason{"Unschedulable", "no node takes j-worker-1: 0/3 nodes are available"}},
       {"refused", Two().With([](Observed& o) { o.create_fault = CreateFault{"over quota"}; }),
-       Obstacle{"CreateFailed", "over quota"}},
+       PendingReason{"CreateFailed", "over quota"}},
       {"a name", Two().With([](Observed& o) { o.name_conflicts = {"j-worker-1"}; }),
-       Obstacle{"NameConflict", "an object named j-worker-1 exists and belongs to another owner"}},
+       PendingReason{"NameConflict",
+                     "an object named j-worker-1 exists and belongs to another owner"}},
       {"an old member", Two().Worker(0, [](ObservedPod& pod) { pod.attempt = -1; }),
-       Obstacle{"OldPodsTerminating", "j-worker-0 of the attempt before has not ended yet", false}},
+       PendingReason{"OldPodsTerminating", "j-worker-0 of the attempt before has not ended yet",
+                     false}},
       {"back-off",
        Two().With([](Observed& o) { o.job.status.next_retry_time = o.now + seconds(20); }),
-       Obstacle{"BackOff", "the next try is at 2023-11-14T22:13:40Z", false}},
+       PendingReason{"BackOff", "the next try is at 2023-11-14T22:13:40Z", false}},
   };
-  for (Case c : cases) EXPECT_EQ(FindObstacle(c.seen.Build()), c.expected) << c.name;
+  for (Case c : cases) EXPECT_EQ(FindPendingReason(c.seen.Build()), c.expected) << c.name;
 }
 
-TEST(ObstacleTest, AnImageThatCannotBePulledIsTold) {
+TEST(PendingReasonTest, AnImageThatCannotBePulledIsTold) {
   Seen seen = Two();
   seen.Worker(0, kReady).Worker(1, Waiting("ErrImagePull", "manifest unknown"));
   EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("PodWaiting"));
@@ -79,7 +81,7 @@ TEST(ObstacleTest, AnImageThatCannotBePulledIsTold) {
   EXPECT_THAT(seen.Plan().events, IsEmpty());
 }
 
-TEST(ObstacleTest, OfAReplacedPodItIsToldThoughTheJobStaysRunning) {
+TEST(PendingReasonTest, OfAReplacedPodItIsToldThoughTheJobStaysRunning) {
   Seen seen(Job("j").Workers(2).RestartScope(api::RestartScope::kInPlace));
   seen.Running().Worker(0, kReady).Worker(1, Waiting("ImagePullBackOff", "gone"));
   const Plan plan = seen.Plan();
@@ -95,7 +97,7 @@ TEST(ObstacleTest, OfAReplacedPodItIsToldThoughTheJobStaysRunning) {
   EXPECT_THAT(Reasons(seen.Plan()), IsEmpty());
 }
 
-TEST(ObstacleTest, ARoleWithoutReplicasIsInert) {
+TEST(PendingReasonTest, ARoleWithoutReplicasIsInert) {
   Seen seen(Job("j").Chief().Workers(0).Evaluator(0));
   EXPECT_THAT(seen.Service().Plan().actions, ElementsAre(CreatePod{Role::kChief, 0, 0}));
   seen.Pod(Role::kChief, 0, kReady).Write();

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/obstacle.h"
+#include "operator/controller/rules/pending_reason.h"
 
 #include <fmt/format.h>
 
@@ -22,53 +22,55 @@ bool IsStuck(const std::string& reason) {
          reason.starts_with("InvalidImage") || reason == "RunContainerError";
 }
 
-std::optional<Obstacle> WaitingContainer(const Observed& observed) {
+std::optional<PendingReason> WaitingContainer(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (!IsMember(observed, pod) || !IsStuck(pod.waiting_reason)) continue;
     const std::string cause =
         fmt::format("{} is waiting: {}", pod.name, StableReason(pod.waiting_reason));
     const api::Condition* before = FindCondition(observed.job.status, kRunning);
     if (before != nullptr && before->message.starts_with(cause)) {
-      return Obstacle{"PodWaiting", before->message};
+      return PendingReason{"PodWaiting", before->message};
     }
-    if (pod.waiting_message.empty()) return Obstacle{"PodWaiting", cause};
-    return Obstacle{"PodWaiting", fmt::format("{}: {}", cause, pod.waiting_message)};
+    if (pod.waiting_message.empty()) return PendingReason{"PodWaiting", cause};
+    return PendingReason{"PodWaiting", fmt::format("{}: {}", cause, pod.waiting_message)};
   }
   return std::nullopt;
 }
 
-std::optional<Obstacle> NoPlace(const Observed& observed) {
+std::optional<PendingReason> NoPlace(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (!IsMember(observed, pod) || pod.unschedulable.empty()) continue;
-    return Obstacle{"Unschedulable",
-                    fmt::format("no node takes {}: {}", pod.name, pod.unschedulable)};
+    return PendingReason{"Unschedulable",
+                         fmt::format("no node takes {}: {}", pod.name, pod.unschedulable)};
   }
   return std::nullopt;
 }
 
-std::optional<Obstacle> OldPod(const Observed& observed) {
+std::optional<PendingReason> OldPod(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.attempt == observed.job.status.attempt) continue;
-    return Obstacle{"OldPodsTerminating",
-                    fmt::format("{} of the attempt before has not ended yet", pod.name), false};
+    return PendingReason{"OldPodsTerminating",
+                         fmt::format("{} of the attempt before has not ended yet", pod.name),
+                         false};
   }
   return std::nullopt;
 }
 
-std::optional<Obstacle> BackOff(const Observed& observed) {
+std::optional<PendingReason> BackOff(const Observed& observed) {
   const auto& retry = observed.job.status.next_retry_time;
   if (!retry || *retry <= observed.now) return std::nullopt;
-  return Obstacle{"BackOff", fmt::format("the next try is at {}", FormatRfc3339(*retry)), false};
+  return PendingReason{"BackOff", fmt::format("the next try is at {}", FormatRfc3339(*retry)),
+                       false};
 }
 
 }  // namespace
 
-std::optional<Obstacle> FindObstacle(const Observed& observed) {
-  if (observed.create_fault) return Obstacle{"CreateFailed", observed.create_fault->message};
+std::optional<PendingReason> FindPendingReason(const Observed& observed) {
+  if (observed.create_fault) return PendingReason{"CreateFailed", observed.create_fault->message};
   if (!observed.name_conflicts.empty()) {
-    return Obstacle{"NameConflict",
-                    fmt::format("an object named {} exists and belongs to another owner",
-                                observed.name_conflicts.front())};
+    return PendingReason{"NameConflict",
+                         fmt::format("an object named {} exists and belongs to another owner",
+                                     observed.name_conflicts.front())};
   }
   for (const auto find : {WaitingContainer, NoPlace, OldPod, BackOff}) {
     if (auto obstacle = find(observed)) return obstacle;

@@ -9,21 +9,21 @@
 
 namespace lockstep::kube {
 
-class FieldTree {
+class FieldMask {
  public:
-  FieldTree() = default;
+  FieldMask() = default;
   // "spec.containers.env": of each entry, where a path leads through a list.
-  FieldTree(std::initializer_list<std::string_view> paths);
+  FieldMask(std::initializer_list<std::string_view> paths);
 
   void Add(std::string_view path);
   // What is named below a member; null: nothing.
-  const FieldTree* Below(std::string_view member) const;
+  const FieldMask* Below(std::string_view member) const;
   // The member itself is in the set, with all below it.
   bool is_end() const { return is_end_; }
 
  private:
   bool is_end_ = false;
-  std::vector<std::pair<std::string, FieldTree>> below_;
+  std::vector<std::pair<std::string, FieldMask>> below_;
 };
 
 }  // namespace lockstep::kube

@@ -1,4 +1,4 @@
-// Threads that help with the API calls of reconciles, several at a time.
+// Threads that share the work of whoever waits for it.
 #pragma once
 
 #include <condition_variable>
@@ -12,16 +12,16 @@
 
 #include "absl/status/status.h"
 
-namespace lockstep::controller {
+namespace lockstep {
 
 // Thread-safe. A thread is made when there is work for it and `most` are not reached, and is kept:
 // making one for each call costs a good part of what the call does.
-class Helpers {
+class ThreadPool {
  public:
-  explicit Helpers(std::size_t most);
-  ~Helpers();  // after the last ForEach has returned
-  Helpers(const Helpers&) = delete;
-  Helpers& operator=(const Helpers&) = delete;
+  explicit ThreadPool(std::size_t most);
+  ~ThreadPool();  // after the last ForEach has returned
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   // Calls work(0) … work(count - 1), up to `at_once` at a time, and waits for all of them; the
   // caller's thread works too, so busy helpers never stop it. Returns the error of the lowest
@@ -46,4 +46,4 @@ class Helpers {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace lockstep::controller
+}  // namespace lockstep

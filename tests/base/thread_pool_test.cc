@@ -1,4 +1,4 @@
-#include "operator/controller/parallel.h"
+#include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-namespace lockstep::controller {
+namespace lockstep {
 namespace {
 
-TEST(HelpersTest, CallsEachIndexOnceAndReturnsTheErrorOfTheLowest) {
-  Helpers helpers(3);
+TEST(ThreadPoolTest, CallsEachIndexOnceAndReturnsTheErrorOfTheLowest) {
+  ThreadPool helpers(3);
   for (const std::size_t count : {0, 1, 2, 7, 500}) {
     std::vector<std::atomic<int>> calls(count);
     const absl::Status status = helpers.ForEach(count, 4, [&calls](std::size_t i) {
@@ -25,8 +25,8 @@ TEST(HelpersTest, CallsEachIndexOnceAndReturnsTheErrorOfTheLowest) {
   }
 }
 
-TEST(HelpersTest, WorksAsManyAtATimeAsAskedFor) {
-  Helpers helpers(8);
+TEST(ThreadPoolTest, WorksAsManyAtATimeAsAskedFor) {
+  ThreadPool helpers(8);
   for (int round = 0; round < 3; ++round) {  // the first makes the threads
     std::latch together(4);                  // nobody passes alone
     std::atomic<int> now{0}, most{0};
@@ -43,8 +43,8 @@ TEST(HelpersTest, WorksAsManyAtATimeAsAskedFor) {
   }
 }
 
-TEST(HelpersTest, TheCallerDoesAllWhereNobodyHelps) {
-  Helpers nobody(0);
+TEST(ThreadPoolTest, TheCallerDoesAllWhereNobodyHelps) {
+  ThreadPool nobody(0);
   const auto caller = std::this_thread::get_id();
   EXPECT_TRUE(nobody
                   .ForEach(9, 8,
@@ -55,8 +55,8 @@ TEST(HelpersTest, TheCallerDoesAllWhereNobodyHelps) {
                   .ok());
 }
 
-TEST(HelpersTest, BusyHelpersStopNobody) {
-  Helpers helpers(1);
+TEST(ThreadPoolTest, BusyThreadsStopNobody) {
+  ThreadPool helpers(1);
   std::latch busy(2), others_done(1);
   std::jthread occupant([&] {
     const auto occupy = [&](std::size_t) {  // the caller and the only helper
@@ -77,8 +77,8 @@ TEST(HelpersTest, BusyHelpersStopNobody) {
   others_done.count_down();
 }
 
-TEST(HelpersTest, ThrowsWhatIsThrownOnceAllIsDone) {
-  Helpers helpers(2);
+TEST(ThreadPoolTest, ThrowsWhatIsThrownOnceAllIsDone) {
+  ThreadPool helpers(2);
   std::atomic<int> calls{0};
   const auto work = [&calls](std::size_t i) -> absl::Status {
     ++calls;
@@ -89,8 +89,8 @@ TEST(HelpersTest, ThrowsWhatIsThrownOnceAllIsDone) {
   EXPECT_EQ(calls, 6);
 }
 
-TEST(HelpersTest, ServesManyCallers) {
-  Helpers helpers(3);
+TEST(ThreadPoolTest, ServesManyCallers) {
+  ThreadPool helpers(3);
   std::atomic<int> calls{0};
   {
     std::vector<std::jthread> callers;
@@ -110,4 +110,4 @@ TEST(HelpersTest, ServesManyCallers) {
 }
 
 }  // namespace
-}  // namespace lockstep::controller
+}  // namespace lockstep

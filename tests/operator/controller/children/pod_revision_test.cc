@@ -1,4 +1,4 @@
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ testing::JobBuilder Elastic() {
       [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; });
 }
 
-TEST(MadeFromTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
+TEST(PodRevisionTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
   struct Case {
     const char* name;
     testing::JobBuilder job;
@@ -51,7 +51,7 @@ TEST(MadeFromTest, TheShapeIsForThoseWhoMustKnowWhenItChanges) {
 }
 
 // Pods have it in an annotation, and may be older than the operator.
-TEST(MadeFromTest, TheHashStaysWhatItWas) {
+TEST(PodRevisionTest, TheHashStaysWhatItWas) {
   const api::TrainingJob job = Job("j").Workers(2).Training().BuildWithDefaults();
   const std::string text =
       fmt::format("{}\n{}\n{}", job.spec.replica_specs.at(Role::kWorker).tmpl->dump(),
@@ -60,7 +60,7 @@ TEST(MadeFromTest, TheHashStaysWhatItWas) {
   EXPECT_EQ(SpecHash(job, Role::kWorker), fmt::format("{:016x}", Digest(text)));
 }
 
-TEST(MadeFromTest, TheTemplatesHashStaysWhatItWas) {
+TEST(PodRevisionTest, TheTemplatesHashStaysWhatItWas) {
   const api::TrainingJob job = Job("j").Chief().Workers(2).Evaluator(0).BuildWithDefaults();
   const std::string text =
       fmt::format("chief={}\nworker={}\n", job.spec.replica_specs.at(Role::kChief).tmpl->dump(),
@@ -68,7 +68,7 @@ TEST(MadeFromTest, TheTemplatesHashStaysWhatItWas) {
   EXPECT_EQ(TemplatesHash(job), fmt::format("{:016x}", Digest(text)));
 }
 
-TEST(MadeFromTest, TheHashDiffersWhenPodsWouldBeMadeOtherwise) {
+TEST(PodRevisionTest, TheHashDiffersWhenPodsWouldBeMadeOtherwise) {
   struct Case {
     const char* name;
     std::function<void(api::TrainingJob&)> edit;

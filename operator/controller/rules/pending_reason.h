@@ -8,15 +8,15 @@
 
 namespace lockstep::controller {
 
-struct Obstacle {
+struct PendingReason {
   std::string reason;   // "PodWaiting": of the condition, and of an event if it is a warning
   std::string message;  // "j-worker-1 is waiting: ImagePullBackOff: …"
   bool is_warning = true;
-  bool operator==(const Obstacle&) const = default;
+  bool operator==(const PendingReason&) const = default;
 };
 
 // The weightiest one; nothing if pods only need time. The message stays the same while the cause
 // does, though a kubelet words it differently at each try.
-std::optional<Obstacle> FindObstacle(const Observed& observed);
+std::optional<PendingReason> FindPendingReason(const Observed& observed);
 
 }  // namespace lockstep::controller

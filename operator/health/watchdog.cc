@@ -1,4 +1,4 @@
-#include "operator/health/headway.h"
+#include "operator/health/watchdog.h"
 
 #include <fmt/format.h>
 
@@ -11,16 +11,16 @@ double Seconds(Duration duration) {
 
 }  // namespace
 
-Headway::Headway(const Clock& clock) : clock_(clock) {}
+Watchdog::Watchdog(const Clock& clock) : clock_(clock) {}
 
-void Headway::Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit) {
+void Watchdog::Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit) {
   const std::lock_guard lock(mutex_);
   Signs& signs = signs_[{kind.plural, namespace_name}];
   signs.limit = limit;
   signs.last = clock_.SteadyNow();
 }
 
-absl::Status Headway::Check() const {
+absl::Status Watchdog::Check() const {
   const std::lock_guard lock(mutex_);
   const SteadyTime now = clock_.SteadyNow();
   std::string silent;
@@ -34,22 +34,22 @@ absl::Status Headway::Check() const {
   return silent.empty() ? absl::OkStatus() : absl::UnavailableError(silent);
 }
 
-std::optional<Duration> Headway::SinceSuccess(const kube::Kind& kind,
-                                              const std::string& namespace_name) const {
+std::optional<Duration> Watchdog::SinceSuccess(const kube::Kind& kind,
+                                               const std::string& namespace_name) const {
   const std::lock_guard lock(mutex_);
   const auto it = signs_.find({kind.plural, namespace_name});
   if (it == signs_.end() || !it->second.last_success) return std::nullopt;
   return clock_.SteadyNow() - *it->second.last_success;
 }
 
-std::string Headway::LastError(const kube::Kind& kind, const std::string& namespace_name) const {
+std::string Watchdog::LastError(const kube::Kind& kind, const std::string& namespace_name) const {
   const std::lock_guard lock(mutex_);
   const auto it = signs_.find({kind.plural, namespace_name});
   return it == signs_.end() ? "" : it->second.error;
 }
 
-void Headway::OnCall(kube::Verb, const kube::Kind& kind, const std::string& namespace_name,
-                     const absl::Status& result, Duration) {
+void Watchdog::OnCall(kube::Verb, const kube::Kind& kind, const std::string& namespace_name,
+                      const absl::Status& result, Duration) {
   const std::lock_guard lock(mutex_);
   const auto it = signs_.find({kind.plural, namespace_name});
   if (it == signs_.end()) return;
@@ -63,13 +63,13 @@ void Headway::OnCall(kube::Verb, const kube::Kind& kind, const std::string& name
   }
 }
 
-void Headway::OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) {
+void Watchdog::OnWatchStart(const kube::Kind& kind, const std::string& namespace_name) {
   const std::lock_guard lock(mutex_);
   const auto it = signs_.find({kind.plural, namespace_name});
   if (it != signs_.end()) it->second.last = clock_.SteadyNow();
 }
 
-void Headway::OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) {
+void Watchdog::OnWatchEvent(const kube::Kind& kind, const std::string& namespace_name) {
   OnWatchStart(kind, namespace_name);
 }
 

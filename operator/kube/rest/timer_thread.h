@@ -13,14 +13,14 @@
 namespace lockstep::kube {
 
 // Thread-safe. What rings must be short. Times are of std::chrono::steady_clock.
-class Alarm {
+class TimerThread {
  public:
   using Id = std::pair<SteadyTime, std::uint64_t>;
 
-  Alarm();
-  ~Alarm();  // what has not rung will not
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
+  TimerThread();
+  ~TimerThread();  // what has not rung will not
+  TimerThread(const TimerThread&) = delete;
+  TimerThread& operator=(const TimerThread&) = delete;
 
   Id Set(SteadyTime when, std::function<void()> ring);
   // Does not wait for a call that has begun.

@@ -1,4 +1,4 @@
-#include "operator/controller/parallel.h"
+#include "base/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,11 +8,11 @@
 
 #include "base/log.h"
 
-namespace lockstep::controller {
+namespace lockstep {
 
 // The work of one ForEach. Whoever has it takes the next index until there is none, so that an
 // offer which is taken up late, after ForEach has returned, finds nothing to do.
-class Helpers::Batch {
+class ThreadPool::Batch {
  public:
   Batch(std::size_t count, const std::function<absl::Status(std::size_t)>& work)
       : count_(count), work_(work), results_(count) {}
@@ -52,9 +52,9 @@ class Helpers::Batch {
   std::exception_ptr thrown_;  // guarded by mutex_
 };
 
-Helpers::Helpers(std::size_t most) : most_(most) {}
+ThreadPool::ThreadPool(std::size_t most) : most_(most) {}
 
-Helpers::~Helpers() {
+ThreadPool::~ThreadPool() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -62,8 +62,8 @@ Helpers::~Helpers() {
   changed_.notify_all();
 }
 
-absl::Status Helpers::ForEach(std::size_t count, std::size_t at_once,
-                              const std::function<absl::Status(std::size_t)>& work) {
+absl::Status ThreadPool::ForEach(std::size_t count, std::size_t at_once,
+                                 const std::function<absl::Status(std::size_t)>& work) {
   const auto batch = std::make_shared<Batch>(count, work);
   const std::size_t threads = std::min(count, at_once);
   if (threads > 1) Offer(batch, threads - 1);
@@ -72,7 +72,7 @@ absl::Status Helpers::ForEach(std::size_t count, std::size_t at_once,
   return batch->Wait();
 }
 
-void Helpers::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers) {
+void ThreadPool::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < helpers; ++i) {
     offers_.push_back(batch);
@@ -82,12 +82,12 @@ void Helpers::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers) {
 }
 
 // What is still offered nobody needs any more.
-void Helpers::Withdraw(const std::shared_ptr<Batch>& batch) {
+void ThreadPool::Withdraw(const std::shared_ptr<Batch>& batch) {
   const std::lock_guard lock(mutex_);
   std::erase(offers_, batch);
 }
 
-void Helpers::AddThread() {
+void ThreadPool::AddThread() {
   try {
     threads_.emplace_back([this] { Run(); });
   } catch (const std::system_error& error) {  // callers go on without it
@@ -96,7 +96,7 @@ void Helpers::AddThread() {
   }
 }
 
-void Helpers::Run() {
+void ThreadPool::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
@@ -111,4 +111,4 @@ void Helpers::Run() {
   }
 }
 
-}  // namespace lockstep::controller
+}  // namespace lockstep

@@ -1,21 +1,21 @@
-#include "operator/kube/field_tree.h"
+#include "operator/kube/field_mask.h"
 
 #include <algorithm>
 
 namespace lockstep::kube {
 
-FieldTree::FieldTree(std::initializer_list<std::string_view> paths) {
+FieldMask::FieldMask(std::initializer_list<std::string_view> paths) {
   for (const std::string_view path : paths) Add(path);
 }
 
-const FieldTree* FieldTree::Below(std::string_view member) const {
+const FieldMask* FieldMask::Below(std::string_view member) const {
   for (const auto& [name, tree] : below_) {  // a handful
     if (name == member) return &tree;
   }
   return nullptr;
 }
 
-void FieldTree::Add(std::string_view path) {
+void FieldMask::Add(std::string_view path) {
   if (path.empty()) {
     is_end_ = true;
     return;
@@ -25,7 +25,7 @@ void FieldTree::Add(std::string_view path) {
   const std::string_view rest = path.substr(std::min(dot + 1, path.size()));
   auto it = std::ranges::find(below_, member,
                               [](const auto& entry) -> std::string_view { return entry.first; });
-  if (it == below_.end()) it = below_.emplace(it, std::string(member), FieldTree());
+  if (it == below_.end()) it = below_.emplace(it, std::string(member), FieldMask());
   it->second.Add(rest);
 }
 

@@ -1,4 +1,4 @@
-#include "operator/controller/rules/losses.h"
+#include "operator/controller/rules/pod_failures.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ bool IsCounted(const Observed& observed, const ObservedPod& pod) {
   return std::ranges::find(counted, pod.uid) != counted.end();
 }
 
-bool IsNewLoss(const Observed& observed, const ObservedPod& pod) {
+bool IsNewPodFailure(const Observed& observed, const ObservedPod& pod) {
   if (!IsMember(observed, pod) || HasSucceeded(pod)) return false;
   if (!HasFailed(pod) && !pod.being_deleted && !IsUnreachable(observed, pod)) return false;
   return !IsCounted(observed, pod);
@@ -56,7 +56,7 @@ int CountGoneWorkers(const Observed& observed) {
 
 // A gang that has run cannot take a new member in place of one whose pod is gone without a trace.
 // Of an elastic one's workers some may never have been there, whatever its minimum is by now.
-void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
+void AddVanished(const Observed& observed, std::vector<PodFailure>& losses) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
   if (!IsTrue(observed.job.status, kRunning)) return;
   int gone = observed.gone_workers.empty() ? CountGoneWorkers(observed) : 0;
@@ -70,7 +70,7 @@ void AddVanished(const Observed& observed, std::vector<Loss>& losses) {
       const bool was_seen = std::ranges::binary_search(observed.gone_workers, replica.index);
       if (!was_seen && gone-- <= 0) continue;
     }
-    losses.push_back({nullptr, replica, LossCause::kDisruption});
+    losses.push_back({nullptr, replica, PodFailureCause::kDisruption});
   }
 }
 
@@ -108,34 +108,34 @@ Finished FinishedPeers(const Observed& observed) {
 // The leading replica's pod, if it should end and does not.
 const ObservedPod* OutlivingLeader(const Observed& observed) {
   const ObservedPod* pod = FindPod(observed, LeadingReplica(observed.job));
-  if (pod == nullptr || !IsActive(*pod) || IsNewLoss(observed, *pod)) return nullptr;
+  if (pod == nullptr || !IsActive(*pod) || IsNewPodFailure(observed, *pod)) return nullptr;
   // Of one on a silent node nobody knows whether it has ended: see IsUnreachable.
   return IsCounted(observed, *pod) || pod->node_silent_since ? nullptr : pod;
 }
 
 // One whose container was started again, or that was lost before its peers were seen to finish.
 // What it was lost for has been charged.
-void AddStranded(const Observed& observed, std::vector<Loss>& losses) {
+void AddStranded(const Observed& observed, std::vector<PodFailure>& losses) {
   const ObservedPod* pod = OutlivingLeader(observed);
   if (pod == nullptr || observed.until_stranded != Duration::zero()) return;
-  losses.push_back({pod, {pod->role, pod->index}, LossCause::kDisruption});
+  losses.push_back({pod, {pod->role, pod->index}, PodFailureCause::kDisruption});
 }
 
-Time EndOf(const Observed& observed, const Loss& loss) {
+Time EndOf(const Observed& observed, const PodFailure& loss) {
   const bool known = loss.pod != nullptr && loss.pod->termination;
   return known ? loss.pod->termination->finished_at.value_or(observed.now) : observed.now;
 }
 
 // What ends by itself while a peer's node is silent has lost that peer.
-void AddSilent(const Observed& observed, std::vector<Loss>& losses) {
+void AddSilent(const Observed& observed, std::vector<PodFailure>& losses) {
   const bool may_be_why = std::ranges::any_of(
-      losses, [&observed](const Loss& loss) { return MayBeConsequence(observed.job, loss); });
+      losses, [&observed](const PodFailure& loss) { return MayBeConsequence(observed.job, loss); });
   if (!may_be_why || !IsSharedWork(observed.job)) return;
   for (const ObservedPod& pod : observed.pods) {
     if (!pod.node_silent_since || !IsMember(observed, pod) || !IsActive(pod)) continue;
-    if (pod.role == api::Role::kEvaluator || IsNewLoss(observed, pod)) continue;
+    if (pod.role == api::Role::kEvaluator || IsNewPodFailure(observed, pod)) continue;
     if (IsCounted(observed, pod)) continue;
-    losses.push_back({&pod, {pod.role, pod.index}, LossCause::kDisruption});
+    losses.push_back({&pod, {pod.role, pod.index}, PodFailureCause::kDisruption});
   }
 }
 
@@ -164,14 +164,14 @@ bool IsSharedWork(const api::TrainingJob& job) {
   return NodeCount(job) + ReplicaCount(job, api::Role::kParameterServer) > 1;
 }
 
-bool IsPeer(const Loss& loss) {
+bool IsPeer(const PodFailure& loss) {
   return loss.replica.role != api::Role::kEvaluator;
 }
 
-bool MayBeConsequence(const api::TrainingJob& job, const Loss& loss) {
+bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& loss) {
   if (!IsPeer(loss) || loss.pod == nullptr || !loss.pod->termination) return false;
   const Termination& end = *loss.pod->termination;
-  if (loss.cause == LossCause::kDisruption || WasEndedByNode(*loss.pod)) return false;
+  if (loss.cause == PodFailureCause::kDisruption || WasEndedByNode(*loss.pod)) return false;
   if (end.signal != 0 || end.reason == "OOMKilled") return false;
   if (api::UsesBundledTrainer(job)) {
     return end.exit_code == api::kExitPeerLost || end.exit_code == api::kExitRendezvousDeadline;
@@ -179,21 +179,21 @@ bool MayBeConsequence(const api::TrainingJob& job, const Loss& loss) {
   return end.exit_code >= 1 && end.exit_code <= 127;
 }
 
-std::vector<Loss> NewLosses(const Observed& observed) {
-  std::vector<Loss> losses;
+std::vector<PodFailure> NewPodFailures(const Observed& observed) {
+  std::vector<PodFailure> losses;
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsNewLoss(observed, pod)) continue;
+    if (!IsNewPodFailure(observed, pod)) continue;
     const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
     losses.push_back({&pod,
                       {pod.role, pod.index},
-                      node_lost ? LossCause::kDisruption : Classify(observed.job, pod)});
+                      node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)});
   }
   AddVanished(observed, losses);
   AddStranded(observed, losses);
   AddSilent(observed, losses);
   // The earliest end comes first: what follows is often its consequence.
   std::ranges::stable_sort(losses, {},
-                           [&observed](const Loss& loss) { return EndOf(observed, loss); });
+                           [&observed](const PodFailure& loss) { return EndOf(observed, loss); });
   return losses;
 }
 
@@ -209,19 +209,19 @@ std::optional<Duration> UntilStranded(const Observed& observed) {
   return std::max(allowed - finished.known, Duration::zero());
 }
 
-LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
+PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   const bool named =
       std::ranges::find(kDisruptionReasons, pod.reason) != std::end(kDisruptionReasons) ||
       pod.reason.starts_with(kNoRoomPrefix);
   const bool deleted = pod.being_deleted && !EndedBeforeItsDeletion(pod);
-  if (pod.disruption_target || deleted || named) return LossCause::kDisruption;
+  if (pod.disruption_target || deleted || named) return PodFailureCause::kDisruption;
   const auto policy = job.spec.replica_specs.at(pod.role).restart_policy;
   switch (policy.value_or(api::RestartPolicy::kExitCode)) {
     case api::RestartPolicy::kNever:
-      return LossCause::kPermanent;
+      return PodFailureCause::kPermanent;
     case api::RestartPolicy::kAlways:
     case api::RestartPolicy::kOnFailure:
-      return LossCause::kApplication;
+      return PodFailureCause::kApplication;
     case api::RestartPolicy::kExitCode:
       break;
   }
@@ -229,10 +229,10 @@ LossCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   // program exits with because it was told to end is not the program's verdict.
   const bool retryable = !pod.termination || WasEndedByNode(pod) ||
                          api::IsRetryableExitCode(pod.termination->exit_code);
-  return retryable ? LossCause::kApplication : LossCause::kPermanent;
+  return retryable ? PodFailureCause::kApplication : PodFailureCause::kPermanent;
 }
 
-std::string Describe(const Loss& loss) {
+std::string Describe(const PodFailure& loss) {
   const std::string who = Describe(loss.replica);
   if (loss.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
   const ObservedPod& pod = *loss.pod;
@@ -252,7 +252,7 @@ std::string Describe(const Loss& loss) {
   return fmt::format("the pod of {}{} {}", who, where, how);
 }
 
-api::Failure FailureOf(const Loss& loss) {
+api::Failure FailureOf(const PodFailure& loss) {
   api::Failure failure{.role = std::string(api::RoleName(loss.replica.role)),
                        .index = loss.replica.index,
                        .node = "",

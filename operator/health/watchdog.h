@@ -16,9 +16,9 @@ namespace lockstep::health {
 // namespace (empty: in all): a call that ended, well or not (an API server that is down is no
 // reason to restart this process), a watch that began, an event. Of what is not expected nothing is
 // kept. Thread-safe.
-class Headway final : public kube::ClientObserver {
+class Watchdog final : public kube::ClientObserver {
  public:
-  explicit Headway(const Clock& clock);  // which outlives it
+  explicit Watchdog(const Clock& clock);  // which outlives it
 
   // From now on a thread is expected to talk about this at least every `limit`.
   void Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit);

@@ -1,4 +1,4 @@
-#include "operator/controller/children/made_from.h"
+#include "operator/controller/children/pod_revision.h"
 
 #include <fmt/format.h>
 

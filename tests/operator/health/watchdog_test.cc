@@ -1,4 +1,4 @@
-#include "operator/health/headway.h"
+#include "operator/health/watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,16 +16,16 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct HeadwayTest : ::testing::Test {
+struct WatchdogTest : ::testing::Test {
   testing::FakeClock clock;
-  Headway headway{clock};
+  Watchdog headway{clock};
 
   void Fail(const kube::Kind& kind) {
     headway.OnCall(Verb::kList, kind, "", absl::UnavailableError("no connection"), seconds(1));
   }
 };
 
-TEST_F(HeadwayTest, AKindThatIsSilentForTooLongIsNamed) {
+TEST_F(WatchdogTest, AKindThatIsSilentForTooLongIsNamed) {
   headway.Expect(kPodKind, "", minutes(8));
   headway.Expect(kServiceKind, "", minutes(8));
   clock.Advance(minutes(5));
@@ -37,7 +37,7 @@ TEST_F(HeadwayTest, AKindThatIsSilentForTooLongIsNamed) {
   EXPECT_THAT(said, Not(HasSubstr("services")));
 }
 
-TEST_F(HeadwayTest, ACallThatFailsIsASignOfLifeToo) {
+TEST_F(WatchdogTest, ACallThatFailsIsASignOfLifeToo) {
   headway.Expect(kPodKind, "", minutes(8));
   for (int i = 0; i < 3; ++i) {
     clock.Advance(minutes(7));
@@ -46,13 +46,13 @@ TEST_F(HeadwayTest, ACallThatFailsIsASignOfLifeToo) {
   }
 }
 
-TEST_F(HeadwayTest, OnlyExpectedKindsAreChecked) {
+TEST_F(WatchdogTest, OnlyExpectedKindsAreChecked) {
   headway.OnWatchStart(kPodKind, "");
   clock.Advance(minutes(60));
   EXPECT_TRUE(headway.Check().ok());
 }
 
-TEST_F(HeadwayTest, ANamespaceThatIsSilentIsNotHiddenByAnother) {
+TEST_F(WatchdogTest, ANamespaceThatIsSilentIsNotHiddenByAnother) {
   headway.Expect(kPodKind, "team-a", minutes(8));
   headway.Expect(kPodKind, "team-b", minutes(8));
   clock.Advance(minutes(9));
@@ -62,7 +62,7 @@ TEST_F(HeadwayTest, ANamespaceThatIsSilentIsNotHiddenByAnother) {
             "pods in team-a: no headway for 540 s, expected some every 480 s");
 }
 
-TEST_F(HeadwayTest, RemembersTheLastSuccessAndTheErrorSince) {
+TEST_F(WatchdogTest, RemembersTheLastSuccessAndTheErrorSince) {
   headway.Expect(kPodKind, "", minutes(8));
   EXPECT_EQ(headway.SinceSuccess(kPodKind, ""), std::nullopt);
   headway.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
