@@ -190,47 +190,5 @@ TEST(GangTest, ATemplatesOwnSchedulerStays) {
   EXPECT_EQ(pod.at("spec").at("schedulerName"), "mine");
 }
 
-Seen WithVolcano(const testing::JobBuilder& job) {
-  return Seen(job).With([](Observed& observed) { observed.settings = kVolcano; });
-}
-void GroupAsWanted(Observed& observed) {
-  observed.pod_group_spec = BuildPodGroup(observed.job, observed.settings).at("spec");
-}
-
-TEST(GangRuleTest, ThePodGroupComesBeforePods) {
-  Seen seen = WithVolcano(Job("j").Workers(2));
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreateService{}, CreatePodGroup{}));
-  seen.Service().With(GroupAsWanted);
-  EXPECT_THAT(seen.Plan().actions,
-              ElementsAre(CreatePod{Role::kWorker, 0, 0}, CreatePod{Role::kWorker, 1, 0}));
-}
-
-TEST(GangRuleTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
-  Seen seen = WithVolcano(Job("j").Workers(1));
-  seen.Service().Worker(0, kReady).With(GroupAsWanted);
-  seen.With([](Observed& observed) { (*observed.pod_group_spec)["queue"] = "default"; });
-  EXPECT_THAT(seen.Plan().actions, IsEmpty());
-  seen.With([](Observed& observed) { (*observed.pod_group_spec)["minMember"] = 7; });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(UpdatePodGroup{}));
-}
-
-TEST(GangRuleTest, ItGoesWhenTheJobEndsOrIsSuspended) {
-  Seen ended = WithVolcano(Job("j").Workers(1).CleanPodPolicy(api::CleanPodPolicy::kNone));
-  ended.Service().Worker(0, Exited(0)).With(GroupAsWanted).Write();
-  EXPECT_THAT(ended.Plan().actions, ElementsAre(DeletePodGroup{}));
-  Seen suspended = WithVolcano(Job("j").Workers(1).Suspended());
-  suspended.With(GroupAsWanted).Write();
-  EXPECT_THAT(suspended.Plan().actions, ElementsAre(DeletePodGroup{}));
-}
-
-TEST(GangRuleTest, APolicyThatNobodyReadsIsToldOfOnce) {
-  Seen seen(Job("j").Workers(1).With([](api::TrainingJob& job) {
-    job.spec.run_policy.scheduling_policy.emplace().queue = "research";
-  }));
-  ASSERT_EQ(seen.Plan().events.size(), 1U);
-  EXPECT_EQ(seen.Plan().events[0].reason, "SchedulingPolicyIgnored");
-  EXPECT_THAT(seen.Write().Plan().events, IsEmpty());
-}
-
 }  // namespace
 }  // namespace lockstep::controller

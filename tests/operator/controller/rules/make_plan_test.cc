@@ -1,5 +1,5 @@
-// Deadline, suspension, hands-off and the order of rules.
-#include "operator/controller/rules/plan.h"
+// Jobs that are none of the operator's business, and what Finalized makes of every plan.
+#include "operator/controller/rules/make_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,86 +10,13 @@
 namespace lockstep::controller {
 namespace {
 
-using api::Role;
 using std::chrono::seconds;
-using ::testing::ElementsAre;
 using testing::Exited;
 using ::testing::IsEmpty;
 using testing::Job;
-using testing::kBeingDeleted;
 using testing::kReady;
 using testing::Seen;
 using ::testing::SizeIs;
-
-TEST(DeadlineRuleTest, FailsTheJobWhenItHasPassedAndComesBackThen) {
-  Seen seen(Job("j").Workers(2).ActiveDeadlineSeconds(100));
-  seen.Running().Worker(0, kReady).Worker(1, kReady).Later(seconds(30));
-  EXPECT_EQ(seen.Plan().requeue_after, seconds(70));
-  const Plan plan = seen.Later(seconds(70)).Plan();
-  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "DeadlineExceeded");
-  EXPECT_THAT(plan.actions, IsEmpty());
-  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));  // cleaned up
-}
-
-TEST(DeadlineRuleTest, TimeRunsBeforeTheFirstStatusIsWritten) {
-  Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(100));
-  EXPECT_EQ(seen.Later(seconds(30)).Plan().requeue_after, seconds(70));
-  EXPECT_EQ(seen.Later(seconds(70)).Plan().status.state, "Failed");
-}
-
-TEST(DeadlineRuleTest, ASuspendedJobsTimeDoesNotRun) {
-  Seen seen(Job("j").Workers(1).ActiveDeadlineSeconds(100).Suspended());
-  EXPECT_EQ(seen.Write().Later(seconds(1000)).Plan().status.state, "Suspended");
-  seen.With([](Observed& observed) { observed.job.spec.suspend = false; });
-  EXPECT_EQ(seen.Plan().status.start_time, seen.Build().now);
-  EXPECT_EQ(seen.Plan().requeue_after, seconds(100));
-}
-
-TEST(SuspendRuleTest, AJobThatIsBornSuspendedMakesNothing) {
-  const Plan plan = Seen(Job("j").Workers(2).Suspended()).Plan();
-  EXPECT_THAT(plan.actions, IsEmpty());
-  EXPECT_EQ(plan.status.state, "Suspended");
-  EXPECT_FALSE(plan.status.start_time);
-  EXPECT_EQ(plan.status.attempt, 0);
-}
-
-TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
-  Seen seen(Job("j").Workers(2));
-  seen.Running().Worker(0, kReady).Worker(1, kReady);
-  seen.With([](Observed& observed) { observed.job.spec.suspend = true; });
-  const Plan plan = seen.Plan();
-  EXPECT_THAT(plan.actions, IsEmpty());
-  EXPECT_TRUE(IsTrue(plan.status, kSuspended));
-  EXPECT_FALSE(IsTrue(plan.status, kRunning));
-  EXPECT_EQ(plan.status.attempt, 1);
-  EXPECT_EQ(plan.status.restarts, api::RestartCounts());
-  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));
-  EXPECT_EQ(seen.Plan().status.attempt, 1);
-  // Resumed while an old pod is still ending: it is waited for.
-  seen.NoPods().Worker(0, kBeingDeleted);
-  seen.With([](Observed& observed) {
-    observed.job.spec.suspend = false;
-    observed.pods[0].attempt = 0;
-  });
-  EXPECT_THAT(seen.Plan().actions, IsEmpty());
-  EXPECT_FALSE(IsTrue(seen.Plan().status, kSuspended));
-  EXPECT_THAT(seen.Write().NoPods().Plan().actions,
-              ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
-}
-
-TEST(SuspendRuleTest, AResumedJobMakesAllItsReplicasAgain) {
-  for (const bool independent : {false, true}) {
-    auto job = Job("j").Workers(2);
-    if (independent) job.Strategy(api::StrategyType::kIndependent);
-    Seen seen(job);
-    seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
-    ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
-    seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write();
-    seen.NoPods().With([](Observed& observed) { observed.job.spec.suspend = false; }).Write();
-    EXPECT_THAT(seen.Plan().actions, SizeIs(independent ? 1 : 2))
-        << "each counts in WORLD_SIZE, unless they have nothing to do with each other";
-  }
-}
 
 TEST(PlanTest, AnotherManagersJobAndOneOnItsWayOutAreLeftAlone) {
   const auto foreign = Job("j").Workers(1).With(

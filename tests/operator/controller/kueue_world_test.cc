@@ -1,0 +1,152 @@
+#include "operator/controller/kueue_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/children/kueue.h"
+#include "tests/operator/controller/queued_job.h"
+#include "tests/operator/controller/world.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Json;
+using api::Role;
+using testing::AdmittedStatus;
+using testing::Conditions;
+using ::testing::IsEmpty;
+using testing::kKueue;
+using testing::Queued;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using testing::World;
+
+// Kueue's part in the tests below.
+void SetWorkloadStatus(World& world, const Json& status) {
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"},
+                      [&status](kube::Object& workload) { workload["status"] = status; });
+  world.Settle();
+}
+Json WorkloadStatus(World& world) {
+  return world.client.Get(kWorkloadKind, {"default", "trainingjob-j"})->value("status", Json());
+}
+
+void CreateFlavor(World& world, const std::string& name) {
+  EXPECT_TRUE(world.client
+                  .Create(kFlavorKind, {{"metadata", {{"name", name}}},
+                                        {"spec", {{"nodeLabels", {{"kind", name}}}}}})
+                  .ok());
+}
+
+// The flavor may be deleted, or the right to read it taken away, while the job runs.
+TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
+  World world(Queued().Build(), kKueue);
+  for (const char* flavor : {"gpu", "cpu"}) CreateFlavor(world, flavor);
+  world.Settle();
+  EXPECT_TRUE(world.Job()->spec.suspend);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  EXPECT_FALSE(world.Job()->spec.suspend);
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).pods_ready);
+  world.SetPod("j-worker-1", "Failed", 137);  // a restart before the eviction
+  world.Settle();
+
+  Json evicted = AdmittedStatus(2);
+  evicted["conditions"] =
+      Conditions({{"QuotaReserved", true}, {"Admitted", true}, {"Evicted", true}});
+  SetWorkloadStatus(world, evicted);
+  EXPECT_TRUE(world.Job()->spec.suspend);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_FALSE(WorkloadStatus(world).contains("admission"));
+
+  // Somebody changes a template while the job waits; Kueue then grants another flavor.
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] = {{"zone", "b"}};
+  });
+  world.Settle();
+  Json elsewhere = AdmittedStatus(2);
+  elsewhere["admission"]["podSetAssignments"][0]["flavors"]["cpu"] = "cpu";
+  SetWorkloadStatus(world, elsewhere);
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector"), (Json{{"kind", "cpu"}, {"zone", "b"}}));
+  EXPECT_EQ(world.Job()->status.restarts.application, 1) << "what was counted is kept";
+  EXPECT_FALSE(world.Job()->spec.replica_specs.at(Role::kWorker).tmpl->dump().find("cpu") !=
+               std::string::npos)
+      << "nothing of Kueue's stays in the spec";
+
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
+}
+
+TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  ASSERT_TRUE(world.client.Delete(kFlavorKind, {"", "gpu"}, "").ok());
+  world.RestartOperator();  // what it has read is forgotten
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
+}
+
+TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReported) {
+  World world(Queued().Build(), kKueue);
+  world.Settle();
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"},
+                      [](kube::Object& workload) { workload["status"] = AdmittedStatus(2); });
+  for (int i = 0; i < 5; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(std::chrono::seconds(60));
+  }
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  const api::TrainingJobStatus status = world.Job()->status;
+  const api::Condition* running = FindCondition(status, kRunning);
+  ASSERT_NE(running, nullptr);
+  EXPECT_EQ(running->reason, "CreateFailed");
+  EXPECT_THAT(running->message,
+              StartsWith("ResourceFlavor gpu, which Kueue has granted the worker pods: "));
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
+}
+
+TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsTold) {
+  World world(Queued()
+                  .With([](api::TrainingJob& job) {
+                    job.spec.run_policy.scheduling_policy.emplace().priority_class = "absent";
+                  })
+                  .Build(),
+              kKueue);
+  for (int i = 0; i < 4; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(std::chrono::seconds(10));
+  }
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "CreateFailed");
+  ASSERT_TRUE(
+      world.client.Create(kPriorityKind, {{"metadata", {{"name", "absent"}}}, {"value", 7}}).ok());
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kWorkloadKind)[0].at("spec").at("priority"), 7);
+}
+
+}  // namespace
+}  // namespace lockstep::controller

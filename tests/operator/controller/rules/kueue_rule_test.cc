@@ -1,0 +1,163 @@
+#include "operator/controller/rules/kueue_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/children/kueue.h"
+#include "tests/operator/controller/queued_job.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Json;
+using api::Role;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kKueue;
+using testing::kReady;
+using testing::Queued;
+using testing::Seen;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+ObservedWorkload Waiting(const api::TrainingJob& job) {
+  ObservedWorkload workload;
+  workload.shape = WorkloadShape(job);
+  workload.templates = TemplatesHash(job);
+  workload.queue = QueueName(job);
+  for (const auto& [role, spec] : job.spec.replica_specs) workload.counts[role] = spec.replicas;
+  return workload;
+}
+ObservedWorkload Admitted(const api::TrainingJob& job, int workers) {
+  ObservedWorkload workload = Waiting(job);
+  workload.reserved = workload.admitted = true;
+  workload.granted[Role::kWorker].count = workers;
+  return workload;
+}
+Seen WithKueue(const testing::JobBuilder& job) {
+  return Seen(job).With([](Observed& observed) { observed.settings = kKueue; });
+}
+
+TEST(KueueRuleTest, ANewJobIsSuspendedThenAsksThenWaits) {
+  Seen seen = WithKueue(Queued());
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {}}));
+  seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write();
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(CreateWorkload{}));
+  seen.With([](Observed& observed) { observed.workload = Waiting(observed.job); });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {}}));
+}
+
+TEST(KueueRuleTest, JobsOfNoQueueAndOperatorsWithoutTheFeatureAreAsEver) {
+  EXPECT_THAT(WithKueue(Job("j").Workers(1)).Service().Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 0}));
+  EXPECT_THAT(Seen(Queued(1)).Service().Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 0}));
+}
+
+TEST(KueueRuleTest, AnElasticJobMayGetFewerWorkersAndGetsThemBackWhenItIsEvicted) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
+  Seen seen = WithKueue(Queued(4).Suspended().With(elastic));
+  seen.Write().With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}}));
+  seen.With([](Observed& observed) {
+    observed.job.spec.suspend = false;
+    observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+    observed.workload->evicted = true;
+    observed.workload->eviction = "Preempted: by another";
+  });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}}));
+  ASSERT_THAT(seen.Plan().events, SizeIs(1));
+  EXPECT_EQ(seen.Plan().events[0].message, "Kueue stops the job: Preempted: by another");
+}
+
+TEST(KueueRuleTest, AnEvictedJobGivesItsQuotaBackOnlyWhenItsPodsAreGone) {
+  Seen seen = WithKueue(Queued().Suspended());
+  seen.Write().Worker(0, testing::kBeingDeleted);
+  seen.With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.workload->evicted = true;
+  });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.NoPods().Plan().actions, ElementsAre(ReleaseWorkload{}));
+  seen.With([](Observed& observed) {
+    observed.workload->reserved = observed.workload->admitted = false;
+  });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+}
+
+TEST(KueueRuleTest, AJobThatHasOutgrownItsGrantAsksAgain) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; };
+  Seen seen = WithKueue(Queued(4).With(elastic));
+  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {}}));
+  Seen edited = WithKueue(Queued(4).Suspended());
+  edited.Write().With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.workload->shape = "of an earlier spec";
+  });
+  EXPECT_THAT(edited.Plan().actions, ElementsAre(DeleteWorkload{}));
+}
+
+TEST(KueueRuleTest, AGrantIsForThePodsThatWereAskedFor) {
+  const auto grow = [](Observed& observed) {
+    api::Json larger = testing::Template();
+    larger["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8;
+    observed.job.spec.replica_specs[Role::kWorker].tmpl = larger;
+  };
+  Seen seen = WithKueue(Queued());
+  seen.Service().With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  EXPECT_THAT(seen.Plan().actions, SizeIs(2)) << "its pods";
+  EXPECT_THAT(Seen(seen).With(grow).Plan().actions, ElementsAre(SetSuspend{true, {}}));
+  Seen with_chief(seen);
+  with_chief.With([](Observed& observed) {
+    observed.job.spec.replica_specs[Role::kChief].replicas = 1;
+    observed.workload->templates = TemplatesHash(observed.job);
+  });
+  EXPECT_THAT(with_chief.Plan().actions, ElementsAre(SetSuspend{true, {}}));
+  // One that an older operator made tells only of counts.
+  seen.With(grow).With([](Observed& observed) { observed.workload->templates.clear(); });
+  EXPECT_THAT(seen.Plan().actions, SizeIs(2));
+}
+
+TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {
+  const auto edit = [](const auto& change) {
+    Seen seen = WithKueue(Queued().Suspended());
+    seen.Write().With([](Observed& observed) { observed.workload = Waiting(observed.job); });
+    EXPECT_THAT(seen.Plan().actions, IsEmpty());
+    return seen.With(change).Plan().actions;
+  };
+  EXPECT_THAT(edit([](Observed& observed) {
+                observed.job.metadata.labels["kueue.x-k8s.io/queue-name"] = "other";
+              }),
+              ElementsAre(DeleteWorkload{}));
+  EXPECT_THAT(edit([](Observed& observed) {
+                observed.job.metadata.labels["kueue.x-k8s.io/priority-class"] = "urgent";
+              }),
+              ElementsAre(DeleteWorkload{}));
+}
+
+TEST(KueueRuleTest, KueueIsToldOfReadinessAndOfTheEnd) {
+  Seen seen = WithKueue(Queued());
+  seen.Service().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetWorkloadCondition{"PodsReady", true, "PodsReady",
+                                               "all required replicas are ready"}));
+  seen.With([](Observed& observed) {
+    observed.workload->pods_ready = true;
+    testing::Exited(0)(observed.pods[0]);
+    observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::kNone;
+  });
+  EXPECT_THAT(
+      seen.Write().Plan().actions,
+      ElementsAre(SetWorkloadCondition{"Finished", true, "Succeeded", "worker-0 has finished"}));
+  seen.With([](Observed& observed) { observed.workload->finished = true; });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::controller

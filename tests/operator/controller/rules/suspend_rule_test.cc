@@ -1,0 +1,69 @@
+#include "operator/controller/rules/suspend_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/controller/rules/status.h"
+#include "tests/support/observed_builder.h"
+
+namespace lockstep::controller {
+namespace {
+
+using api::Role;
+using ::testing::ElementsAre;
+using testing::Exited;
+using ::testing::IsEmpty;
+using testing::Job;
+using testing::kBeingDeleted;
+using testing::kReady;
+using testing::Seen;
+using ::testing::SizeIs;
+
+TEST(SuspendRuleTest, AJobThatIsBornSuspendedMakesNothing) {
+  const Plan plan = Seen(Job("j").Workers(2).Suspended()).Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_EQ(plan.status.state, "Suspended");
+  EXPECT_FALSE(plan.status.start_time);
+  EXPECT_EQ(plan.status.attempt, 0);
+}
+
+TEST(SuspendRuleTest, ARunningJobIsStoppedAndResumedAsANewAttempt) {
+  Seen seen(Job("j").Workers(2));
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.job.spec.suspend = true; });
+  const Plan plan = seen.Plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(IsTrue(plan.status, kSuspended));
+  EXPECT_FALSE(IsTrue(plan.status, kRunning));
+  EXPECT_EQ(plan.status.attempt, 1);
+  EXPECT_EQ(plan.status.restarts, api::RestartCounts());
+  EXPECT_THAT(seen.Write().Plan().actions, SizeIs(2));
+  EXPECT_EQ(seen.Plan().status.attempt, 1);
+  // Resumed while an old pod is still ending: it is waited for.
+  seen.NoPods().Worker(0, kBeingDeleted);
+  seen.With([](Observed& observed) {
+    observed.job.spec.suspend = false;
+    observed.pods[0].attempt = 0;
+  });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  EXPECT_FALSE(IsTrue(seen.Plan().status, kSuspended));
+  EXPECT_THAT(seen.Write().NoPods().Plan().actions,
+              ElementsAre(CreatePod{Role::kWorker, 0, 1}, CreatePod{Role::kWorker, 1, 1}));
+}
+
+TEST(SuspendRuleTest, AResumedJobMakesAllItsReplicasAgain) {
+  for (const bool independent : {false, true}) {
+    auto job = Job("j").Workers(2);
+    if (independent) job.Strategy(api::StrategyType::kIndependent);
+    Seen seen(job);
+    seen.Running().Worker(0, kReady).Worker(1, Exited(0)).Write();
+    ASSERT_THAT(seen.Build().job.status.completed_indexes, ElementsAre(1));
+    seen.With([](Observed& observed) { observed.job.spec.suspend = true; }).Write();
+    seen.NoPods().With([](Observed& observed) { observed.job.spec.suspend = false; }).Write();
+    EXPECT_THAT(seen.Plan().actions, SizeIs(independent ? 1 : 2))
+        << "each counts in WORLD_SIZE, unless they have nothing to do with each other";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::controller
