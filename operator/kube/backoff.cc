@@ -7,7 +7,7 @@ namespace lockstep::kube {
 
 Duration BackoffDelay(const BackoffPolicy& policy, int failures, double random) {
   const auto limit = static_cast<double>(policy.limit.count());
-  // pow may overflow to infinity, which min brings back.
+  // pow may overflow to infinity; min caps it.
   const double grown = static_cast<double>(policy.initial.count()) *
                        std::pow(policy.factor, std::max(failures, 1) - 1);
   const double delay = std::min(grown, limit);

@@ -1,4 +1,5 @@
-// The only road to an API server. RestClient speaks to a real one; local/MemoryClient is one.
+// Abstract client of an API server. RestClient talks to a real server; local/MemoryClient is an
+// in-memory one.
 #pragma once
 
 #include <functional>
@@ -15,16 +16,16 @@ namespace lockstep::kube {
 
 struct Page {
   std::vector<Object> items;
-  std::string resource_version;  // of the list: where a watch goes on
-  std::string continue_token;    // empty: the last page
-  // How many objects of such a size the next page may have; 0: no other number than this one.
+  std::string resource_version;  // where a watch of the listed objects starts
+  std::string continue_token;    // empty: this is the last page
+  // Suggested `limit` for the next page, given the size of these objects; 0: keep the present one.
   int next_limit = 0;
 };
 
 struct WatchEvent {
   enum class Type { kAdded, kModified, kDeleted, kBookmark };
   Type type = Type::kAdded;
-  Object object;  // kBookmark: only metadata.resourceVersion
+  Object object;  // for kBookmark, only metadata.resourceVersion is set
 };
 
 struct ListOptions {
@@ -32,7 +33,7 @@ struct ListOptions {
   std::string label_selector;
   int limit = 500;
   std::string continue_token;
-  // The members of the objects that are read: others may be left out. Null: all. Outlives the call.
+  // The members that the caller reads; others may be left out. Null: all. Must outlive the call.
   const FieldMask* keep = nullptr;
 };
 
@@ -40,39 +41,40 @@ struct WatchOptions {
   std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
   std::string resource_version;
-  const FieldMask* keep = nullptr;  // as of ListOptions
+  const FieldMask* keep = nullptr;  // as in ListOptions
 };
 
-// Thread-safe. Codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on write: read
-// again), OutOfRange (410: list again), InvalidArgument (422 of validation: the same object will be
-// refused again), FailedPrecondition (400, other 422s and more: admission refuses it, or the
-// request is not understood), PermissionDenied (403), Unauthenticated (401), ResourceExhausted
-// (429), Unavailable (5xx, no connection), DeadlineExceeded. The message names verb, resource and
-// object.
+// Thread-safe. Status codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on other
+// writes: read the object again), OutOfRange (410: list again), InvalidArgument (422 from
+// validation: the same object is always refused), FailedPrecondition (400, other 422s and more:
+// admission refuses the object, or the server does not understand the request), PermissionDenied
+// (403), Unauthenticated (401), ResourceExhausted (429), Unavailable (5xx or no connection),
+// DeadlineExceeded. The message names the verb, the resource and the object.
 class Client {
  public:
   virtual ~Client() = default;
   virtual absl::StatusOr<Object> Get(const Kind& kind, const Key& key) = 0;
-  // The object's metadata; the rest may be missing. For what tenants write: many may be asked for
-  // at a time, and a spec may take ten times as much memory.
+  // Returns the object's metadata; the rest may be missing. For objects that tenants write: a
+  // caller may read many at a time, and a full spec can take ten times as much memory.
   virtual absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) {
     return Get(kind, key);
   }
-  // A list that takes longer than the server remembers its version goes on with what there is by
-  // then, and its later pages have a later version. What has changed meanwhile is told by a watch
-  // from the version of the first page.
+  // Returns one page. If the continue token expires on the server, the list continues at the
+  // server's present version, so later pages may have a later version. A watch from the version of
+  // the first page reports what changed in between.
   virtual absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) = 0;
-  // Blocks until `stop`, the end of the stream (Ok) or a failure; OutOfRange means: list again.
+  // Blocks until `stop` or the end of the stream (Ok) or a failure. OutOfRange means: list again.
   virtual absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
                              const std::function<void(WatchEvent)>& on_event) = 0;
-  // These return the object's metadata as it is now; the rest may be missing.
+  // Create, Update and UpdateStatus return the object's current metadata; the rest may be missing.
   virtual absl::StatusOr<Object> Create(const Kind& kind, const Object& object) = 0;
-  // The next two need metadata.resourceVersion; Aborted if the object has moved on.
+  // Update and UpdateStatus require metadata.resourceVersion. Aborted if the object has changed
+  // since.
   virtual absl::StatusOr<Object> Update(const Kind& kind, const Object& object) = 0;
   virtual absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) = 0;
-  // A non-empty uid is a precondition: Aborted if the object has another one.
+  // A non-empty uid is a precondition: Aborted if the object has a different one.
   virtual absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) = 0;
-  // The same with a grace period of 0: for a pod whose kubelet will never confirm its end.
+  // Deletes with a grace period of 0: for a pod whose kubelet will never confirm its termination.
   virtual absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) = 0;
 };
 

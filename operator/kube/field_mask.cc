@@ -9,7 +9,7 @@ FieldMask::FieldMask(std::initializer_list<std::string_view> paths) {
 }
 
 const FieldMask* FieldMask::Below(std::string_view member) const {
-  for (const auto& [name, tree] : below_) {  // a handful
+  for (const auto& [name, tree] : below_) {  // a handful of entries
     if (name == member) return &tree;
   }
   return nullptr;

@@ -1,4 +1,4 @@
-// A set of members of objects, by their paths. Pure.
+// A set of object members, named by their paths. Pure.
 #pragma once
 
 #include <initializer_list>
@@ -12,13 +12,13 @@ namespace lockstep::kube {
 class FieldMask {
  public:
   FieldMask() = default;
-  // "spec.containers.env": of each entry, where a path leads through a list.
+  // A path that leads through a list, such as "spec.containers.env", applies to each entry.
   FieldMask(std::initializer_list<std::string_view> paths);
 
   void Add(std::string_view path);
-  // What is named below a member; null: nothing.
+  // Returns the mask of what lies below `member`, or null if the mask does not contain it.
   const FieldMask* Below(std::string_view member) const;
-  // The member itself is in the set, with all below it.
+  // True if the mask contains this member and everything below it.
   bool is_end() const { return is_end_; }
 
  private:

@@ -1,4 +1,4 @@
-// A client that tells observers of every call that goes through it.
+// A Client decorator that reports every call to observers.
 #pragma once
 
 #include <string>
@@ -10,22 +10,24 @@
 namespace lockstep::kube {
 
 enum class Verb { kGet, kList, kWatch, kCreate, kUpdate, kUpdateStatus, kDelete };
-// As RBAC spells it; UpdateStatus is "update" of a subresource, here "update-status".
+// Returns RBAC's name for the verb; UpdateStatus, RBAC's "update" of a subresource, is
+// "update-status".
 const char* VerbName(Verb verb);
 
-// Thread-safe; called on the thread that made the call, which waits. The namespace is that of the
-// object, or of a list or watch; empty: all, or the kind has none.
+// Implementations must be thread-safe. Methods run on the thread that made the call and delay it.
+// `namespace_name` is the namespace of the object, list or watch; empty for all namespaces and for
+// cluster-scoped kinds.
 class ClientObserver {
  public:
   virtual ~ClientObserver() = default;
-  // Every call's end. A watch that was stopped from this side ends with Cancelled.
+  // Called when a call ends. A watch that the caller stopped ends with Cancelled.
   virtual void OnCall(Verb verb, const Kind& kind, const std::string& namespace_name,
                       const absl::Status& result, Duration took) = 0;
   virtual void OnWatchStart(const Kind&, const std::string& /*namespace_name*/) {}
   virtual void OnWatchEvent(const Kind&, const std::string& /*namespace_name*/) {}
 };
 
-// Thread-safe. Client, clock and observers outlive it.
+// Thread-safe. The client, the clock and the observers must outlive this object.
 class InstrumentedClient final : public Client {
  public:
   InstrumentedClient(Client& client, const Clock& clock, std::vector<ClientObserver*> observers);

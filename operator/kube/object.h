@@ -1,5 +1,4 @@
-// A Kubernetes object as JSON, and how its metadata and conditions are read. Nothing here knows any
-// kind.
+// A Kubernetes object as JSON, with readers for metadata and conditions. Independent of any kind.
 #pragma once
 
 #include <compare>
@@ -25,22 +24,22 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// Readers of members, whatever the JSON's shape: what is absent or of another type is nothing.
+// Readers of members. If the member is absent or of another type, they return the value noted here.
 const Object& Member(const Object& object, const char* key);      // null
 std::string TextMember(const Object& object, const char* key);    // ""
 int IntMember(const Object& object, const char* key);             // 0
 const Object& ListMember(const Object& object, const char* key);  // an empty list
 
-// Copies each member of `from` into `to`. Does nothing if `from` is not an object.
+// Copies each member of `from` into `to`. No-op if `from` is not an object.
 void MergeMembers(const Object& from, Object& to);
-// Appends each entry of `from` that the list `to` lacks. Does nothing if `from` is not a list.
+// Appends each entry of `from` that the list `to` lacks. No-op if `from` is not a list.
 void AppendMissing(const Object& from, Object& to);
 
-// The first entry of a status' `conditions` that is of the type; null if there is none.
+// Returns the first condition of this type in the status, or null if there is none.
 const Object& ConditionOf(const Object& status, const char* type);
 bool IsTrueCondition(const Object& condition);
 
-// Readers of metadata; empty when absent or of another type.
+// Readers of metadata. They return an empty value if the field is absent or of another type.
 Key KeyOf(const Object& object);
 std::string Name(const Object& object);
 std::string Namespace(const Object& object);
@@ -48,7 +47,7 @@ std::string Uid(const Object& object);
 std::string ResourceVersion(const Object& object);
 std::string Label(const Object& object, const std::string& key);
 bool IsBeingDeleted(const Object& object);
-// The owner reference with controller: true; null if there is none.
+// Returns the owner reference with controller: true, or null if there is none.
 const Object& ControllerOf(const Object& object);
 std::string ControllerUid(const Object& object);
 

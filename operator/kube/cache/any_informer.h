@@ -1,4 +1,4 @@
-// What can be asked of an informer whatever it keeps.
+// The interface of an informer, independent of what it caches.
 #pragma once
 
 #include <cstddef>
@@ -12,34 +12,34 @@
 
 namespace lockstep::kube {
 
-// How far an informer is with one of its namespaces.
+// The state of an informer in one of its namespaces.
 struct FeedState {
-  std::string namespace_name;  // empty: all
+  std::string namespace_name;  // empty: all namespaces
   bool synced = false;
-  absl::Status last_error;  // Ok if the latest list or watch went well
+  absl::Status last_error;  // Ok if the latest list or watch succeeded
 };
 
 class AnyInformer {
  public:
   virtual ~AnyInformer() = default;
   virtual void Start() = 0;
-  // Tells the informer's threads to end, and does not wait for them.
+  // Asks the informer's threads to stop and does not wait for them.
   virtual void RequestStop() = 0;
-  // RequestStop(), then waits. Idempotent; after it, no handler is called.
+  // Calls RequestStop() and waits. Idempotent. No handler is called after it returns.
   virtual void Stop() = 0;
-  // Called on an informer's thread whenever the first list of a namespace is in the store and the
-  // handler of changes has been told of it. Set before Start.
+  // Sets the function that an informer thread calls when the first list of a namespace is in the
+  // store and the change handler has seen it. Requires: Start() has not been called.
   virtual void SetSyncHandler(std::function<void()> on_sync) = 0;
-  // True once that is so of all namespaces.
+  // True once all namespaces have synced.
   virtual bool HasSynced() const = 0;
-  // Of the namespace, or of all if the informer follows all at once.
+  // True once this namespace has synced, or once one feed of all namespaces has.
   virtual bool HasSynced(const std::string& namespace_name) const = 0;
-  virtual bool WaitForSync() = 0;  // blocks until HasSynced(); false if stopped before
+  virtual bool WaitForSync() = 0;  // blocks until HasSynced(); false if stopped first
   virtual std::vector<FeedState> Feeds() const = 0;
-  // Of all namespaces; see Reflector.
+  // True if every namespace is current; see Reflector::IsCurrent.
   virtual bool IsCurrent(Duration limit) const = 0;
   virtual const Kind& kind() const = 0;
-  virtual std::size_t size() const = 0;  // of the store
+  virtual std::size_t size() const = 0;  // objects in the store
 };
 
 }  // namespace lockstep::kube

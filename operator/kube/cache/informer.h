@@ -1,4 +1,4 @@
-// Keeps a Store equal to what the API server has of one kind, and tells of each change.
+// Keeps a Store in sync with the API server's objects of one kind, and reports each change.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +17,22 @@
 
 namespace lockstep::kube {
 
-// Each namespace has a list and a watch of its own, which fail and recover by themselves.
+// Each namespace has its own list and watch, which fail and recover independently.
 template <typename Value>
 class Informer final : public AnyInformer {
  public:
-  // What is kept of an object. One that it throws at is passed over, with an error in the log.
+  // Extracts the cached value from an object. If it throws, the object is skipped and the error
+  // logged.
   using Reader = std::function<Value(Object object)>;
-  // Called after the store has changed, on the thread of the object's namespace: those of several
-  // namespaces call at the same time. `before` is null for an object that was not there, `after`
-  // for one that is gone; one that was deleted and made again unseen goes before it comes.
+  // Called after the store has changed, on the thread of the object's namespace, so namespaces may
+  // call concurrently. `before` is null for a new object, `after` for a deleted one. If an
+  // object was recreated and the deletion was missed, reports the deletion before the addition.
   using OnChange = std::function<void(const Cached<Value>* before, const Cached<Value>* after)>;
 
-  // Of options.namespace_name. The client outlives it.
+  // Follows options.namespace_name. The client must outlive the informer.
   Informer(Client& client, Kind kind, const ReflectorOptions& options, Reader reader)
       : Informer(client, std::move(kind), {options.namespace_name}, options, std::move(reader)) {}
-  // Of these namespaces, each named once; "" is all of them.
+  // Follows these namespaces, which must be distinct; "" stands for all namespaces.
   Informer(Client& client, Kind kind, const std::vector<std::string>& namespaces,
            ReflectorOptions options, Reader reader)
       : kind_(std::move(kind)), reader_(std::move(reader)) {
@@ -41,7 +42,7 @@ class Informer final : public AnyInformer {
     }
   }
 
-  // Before Start.
+  // Requires: Start() has not been called.
   void SetHandler(OnChange on_change) { on_change_ = std::move(on_change); }
   void SetSyncHandler(std::function<void()> on_sync) override { on_sync_ = std::move(on_sync); }
   void Start() override {
@@ -51,7 +52,7 @@ class Informer final : public AnyInformer {
     for (const auto& feed : feeds_) feed->reflector.RequestStop();
   }
   void Stop() override {
-    // All first: each may be waiting for the API server, and those waits must not add up.
+    // Signals all first: each may be waiting for the API server, and the waits must not add up.
     RequestStop();
     for (const auto& feed : feeds_) feed->reflector.Stop();
   }
@@ -86,7 +87,7 @@ class Informer final : public AnyInformer {
  private:
   using Ptr = typename Store<Value>::Ptr;
 
-  // One namespace's list and watch. Nothing that it is told touches another namespace's objects.
+  // The list and watch of one namespace. Changes only that namespace's objects.
   struct Feed final : ReflectorSink {
     Feed(Informer& owner, Client& client, const ReflectorOptions& options)
         : informer(owner),
@@ -108,7 +109,7 @@ class Informer final : public AnyInformer {
         if (!keys.contains(known->key)) informer.Erase(known->key);
       }
       for (const Ptr& object : std::exchange(listed, {})) informer.Upsert(object);
-      // The version comes last: a store that claims a version has all that is in it.
+      // The version is set last: a store must contain everything up to the version that it reports.
       informer.store_.SetResourceVersion(scope, version);
     }
 
@@ -142,12 +143,11 @@ class Informer final : public AnyInformer {
 
     Informer& informer;
     const std::string scope;  // the namespace; empty: all
-    std::vector<Ptr> listed;  // by a list under way
+    std::vector<Ptr> listed;  // so far, by the current list
     Reflector reflector;      // last: its thread uses all of the above
   };
 
-  // Null if the reader throws: a broken invariant while one object is read must not stop the
-  // others.
+  // Null if the reader throws: a broken invariant in one object must not stop the others.
   Ptr Read(Object object) const {
     Identity identity = IdentityOf(object);
     try {
@@ -189,7 +189,7 @@ class Informer final : public AnyInformer {
   std::vector<std::unique_ptr<Feed>> feeds_;  // last: their threads use all of the above
 };
 
-// Keeps objects whole.
+// A Reader that keeps the whole object.
 inline Object WholeObject(Object object) {
   return object;
 }

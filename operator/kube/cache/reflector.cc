@@ -11,7 +11,7 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr int kMostTriesOfAPage = 10;  // then a list begins again
+constexpr int kMostTriesOfAPage = 10;  // after these, the list begins again
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void Reflector::Run(std::stop_token stop) {
     if (status.ok()) failures = 0;
     NoteEnd(status);
     if (status.ok() && (listing || saw_event_)) continue;
-    // The server has forgotten our version: all is listed again.
+    // The server no longer has our version: list everything again.
     if (absl::IsOutOfRange(status)) must_list_ = true;
     if (!status.ok() && !absl::IsOutOfRange(status)) {
       LogWarning("informer failed; it is tried again", {{"kind", kind_.kind},
@@ -80,7 +80,7 @@ void Reflector::Run(std::stop_token stop) {
                                                         {"error", status.ToString()}});
     }
     if (!status.ok()) failures = saw_event_ ? 1 : failures + 1;
-    // A watch that ends without an event is normal, but must not become a busy loop.
+    // A watch that ends without an event is normal, but must not cause a busy loop.
     const Duration delay = BackoffDelay(options_.backoff, failures, uniform(random));
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, stop, delay, [] { return false; });
@@ -111,7 +111,7 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
     }
     listing_->failures = 0;
     if (page->next_limit > 0) limit_ = std::min(page->next_limit, options_.page_size);
-    // Of the first page: see Client::List.
+    // The version of the first page counts: see Client::List.
     if (listing_->version.empty()) listing_->version = std::move(page->resource_version);
     listing_->continue_token = std::move(page->continue_token);
     sink_.OnPage(std::move(page->items));
@@ -131,7 +131,7 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
 }
 
 void Reflector::NoteFailedPage(const absl::Status& status) {
-  // The server may not manage as many in time.
+  // The server may not manage this many objects in time.
   if (absl::IsDeadlineExceeded(status)) limit_ = std::max(1, limit_ / 2);
   const bool may_pass = absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status) ||
                         absl::IsResourceExhausted(status);
@@ -150,7 +150,7 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
 void Reflector::OnEvent(WatchEvent event) {
   heard_ = std::chrono::steady_clock::now();
   const std::string version = ResourceVersion(event.object);
-  // Versions of one watch only grow; one that does not was seen before (etcd #15271).
+  // Versions of one watch only grow; one that is not newer is a duplicate (etcd #15271).
   if (!IsOlderVersion(sink_.Version(), version)) return;
   saw_event_ = true;
   sink_.OnEvent(std::move(event), version);

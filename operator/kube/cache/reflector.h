@@ -1,5 +1,5 @@
-// Follows what an API server has of one kind: list in pages, watch from there, list again when the
-// server has forgotten the version (410).
+// Follows the API server's objects of one kind: lists them in pages, watches from there, and lists
+// again when the server no longer has the version (410).
 #pragma once
 
 #include <atomic>
@@ -16,56 +16,58 @@
 
 namespace lockstep::kube {
 
-// What a Reflector fills. Called on its thread alone.
+// Receives what a Reflector reads. Called only on the reflector's thread.
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
-  // A list: begun (again, if one could not go on), in pages, and whole at `version`. Objects may be
-  // newer than that; what has changed since comes as events.
+  // A list begins (again, if it could not be continued), arrives in pages and is complete at
+  // `version`. Objects may be newer than that; later changes arrive as events.
   virtual void OnListBegin() = 0;
   virtual void OnPage(std::vector<Object> items) = 0;
   virtual void OnListEnd(const std::string& version) = 0;
-  // The first list has been taken in: HasSynced.
+  // The first list is complete: HasSynced() is true.
   virtual void OnSynced() = 0;
-  // An event that is newer than all before, though not than each object of the list.
+  // `version` is newer than that of all earlier events, but may be older than a listed object.
   virtual void OnEvent(WatchEvent event, const std::string& version) = 0;
-  // Of the list and of what came since.
+  // Returns the version of the latest list or event.
   virtual std::string Version() const = 0;
 };
 
 struct ReflectorOptions {
-  std::string namespace_name;  // empty: all
+  std::string namespace_name;  // empty: all namespaces
   std::string label_selector;
   // A page is held as text and as objects at once. Servers before Kubernetes 1.33 send it in one
-  // piece, which the HTTP library reads whole before it looks at the length, and a tenant's pod may
-  // have 9 MB.
+  // piece, which the HTTP library reads whole before it checks the length, and a tenant's pod can
+  // take 9 MB.
   int page_size = 8;
-  std::optional<FieldMask> keep;  // the members that are read; nothing: all
+  std::optional<FieldMask> keep;  // the members to read; nullopt: all
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
 };
 
 class Reflector {
  public:
-  // The client and the sink outlive it.
+  // The client and the sink must outlive the reflector.
   Reflector(Client& client, Kind kind, ReflectorOptions options, ReflectorSink& sink);
-  ~Reflector();  // Stop()
+  ~Reflector();  // calls Stop()
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
 
   void Start();
-  // Tells the thread to end, and does not wait for it: a list under way runs to its answer.
+  // Asks the thread to stop and does not wait for it: a list request under way still runs to its
+  // answer.
   void RequestStop();
-  // RequestStop(), then waits for the thread. Idempotent; after it, the sink is not called.
+  // Calls RequestStop() and waits for the thread. Idempotent. The sink is not called after it
+  // returns.
   void Stop();
 
-  // True once the first list has been taken in.
+  // True once the first list is complete.
   bool HasSynced() const { return synced_; }
-  // Blocks; false if stopped before.
+  // Blocks until HasSynced(); false if stopped first.
   bool WaitForSync();
-  // Ok if the latest list or watch went well, or none has ended yet.
+  // Returns Ok if the latest list or watch succeeded, or if none has ended yet.
   absl::Status last_error() const;
-  // True if the server has said something within this time, be it that nothing has changed, which
-  // it says each minute: what is gone or changed longer than that is known.
+  // True if synced and the server has sent something within `limit`. It sends a bookmark each
+  // minute even if nothing changes, so the sink knows every change that is older than `limit`.
   bool IsCurrent(Duration limit) const;
 
  private:
@@ -80,18 +82,18 @@ class Reflector {
   const Kind kind_;
   const ReflectorOptions options_;
   ReflectorSink& sink_;
-  // A list under way. It goes on where a failure has stopped it: one of very many or very large
-  // objects might never end if it began again each time.
+  // A list in progress. It resumes after a failure: a list of very many or very large objects might
+  // never complete if it began again each time.
   struct Listing {
     std::string continue_token, version;
-    int failures = 0;  // of one page, in a row
+    int failures = 0;  // consecutive failures of one page
   };
-  std::optional<Listing> listing_;  // of the thread
-  int limit_;               // of the thread: objects in a page, as many as could be read lately
-  bool must_list_ = true;   // of the thread
-  bool saw_event_ = false;  // of the thread: the watch made headway
+  std::optional<Listing> listing_;  // used by the thread only
+  int limit_;  // used by the thread only: page size, reduced to what could be read lately
+  bool must_list_ = true;   // used by the thread only
+  bool saw_event_ = false;  // used by the thread only: the latest watch delivered an event
   std::atomic<bool> synced_{false};
-  std::atomic<SteadyTime> heard_{SteadyTime()};  // a list's end or an event
+  std::atomic<SteadyTime> heard_{SteadyTime()};  // time of the last complete list or event
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   bool stopped_ = false;     // guarded by mutex_

@@ -1,4 +1,5 @@
-// What an informer has seen of one kind. Thread-safe; what is kept is shared and never changes.
+// The objects of one kind that an informer has seen. Thread-safe; cached objects are shared and
+// immutable.
 #pragma once
 
 #include <compare>
@@ -16,8 +17,8 @@
 
 namespace lockstep::kube {
 
-// A controlling owner, who is of its children's namespace. A uid alone says nothing: it is no
-// secret, and anybody may write it into an object of their own.
+// A controlling owner, which is in the namespace of its children. A uid alone proves nothing: it is
+// no secret, and anybody can write it into their own object.
 struct Owner {
   std::string namespace_name;
   std::string kind;  // "Job.batch"
@@ -25,47 +26,49 @@ struct Owner {
   auto operator<=>(const Owner&) const = default;
 };
 std::string OwnerKind(const Kind& kind);
-// Without a controlling owner the uid is empty.
+// The uid is empty if the object has no controlling owner.
 Owner OwnerOf(const Object& object);
 
-// What every object is known by, whatever else is kept of it.
+// What identifies an object, whatever else is cached.
 struct Identity {
   Key key;
   std::string uid, resource_version;
-  // Of the controlling owner; empty without one. See Owner.
+  // Of the controlling owner; empty if there is none. See Owner.
   std::string owner_kind, owner_name, owner_uid;
   bool being_deleted = false;
 };
 Identity IdentityOf(const Object& object);
-// The members that it reads.
+// Returns the members that IdentityOf reads.
 FieldMask IdentityFields();
 
-// `Value` is what is kept of an object: as little as its readers need, since there are thousands.
+// `Value` should hold as little as its readers need: there are thousands of objects.
 template <typename Value>
 struct Cached : Identity {
   Cached(Identity identity, Value kept) : Identity(std::move(identity)), value(std::move(kept)) {}
   Value value;
 };
 
-// The part of a store that does not ask what is kept.
+// The part of a store that does not depend on the value type.
 class AnyStore {
  public:
   using Ptr = std::shared_ptr<const Identity>;
 
   Ptr Find(const Key& key) const;  // null if absent
   std::size_t size() const;
-  // Everything of the namespace has been seen up to this version; empty before its first list.
+  // Returns the version up to which everything in the namespace has been seen; empty before its
+  // first list.
   std::string resource_version(const std::string& namespace_name) const;
-  // Empty: of all namespaces. Each namespace that is followed by itself has its own version: how
-  // far one watch is says nothing about another.
+  // Sets the version of a namespace, or of all namespaces if the name is empty. Each namespace that
+  // is watched separately has its own version: watches progress independently.
   void SetResourceVersion(const std::string& namespace_name, const std::string& version);
-  // Objects of this controlling owner, by name.
+  // Returns the objects of this controlling owner, by name.
   std::vector<Ptr> AllOwnedBy(const Owner& owner) const;
 
  protected:
   ~AnyStore() = default;
-  std::vector<Ptr> AllIn(const std::string& namespace_name) const;  // empty: all, by key
-  // Both return what was there before; null if nothing was.
+  std::vector<Ptr> AllIn(
+      const std::string& namespace_name) const;  // by key; an empty name: all namespaces
+  // Replace and Take return the previous object, or null if there was none.
   Ptr Replace(const Ptr& object);
   Ptr Take(const Key& key);
 
@@ -76,15 +79,15 @@ class AnyStore {
     bool operator()(const Ptr& a, const Key& b) const { return a->key < b; }
     bool operator()(const Key& a, const Ptr& b) const { return a < b->key; }
   };
-  using Objects = std::set<Ptr, ByKey>;  // the keys are in the objects alone
-  // What was there before under its key; null if nothing was.
+  using Objects = std::set<Ptr, ByKey>;  // the key is part of the object
+  // Returns the object previously under this key, or null if there was none.
   static Ptr PutInto(Objects& objects, Ptr object);
   void UnindexLocked(const Ptr& object);
 
   mutable std::mutex mutex_;
   Objects objects_;
   std::map<Owner, Objects> by_owner_;
-  std::map<std::string, std::string> resource_versions_;  // by namespace; "": of all
+  std::map<std::string, std::string> resource_versions_;  // by namespace; "": all namespaces
 };
 
 template <typename Value>
@@ -94,7 +97,7 @@ class Store final : public AnyStore {
 
   Ptr Get(const Key& key) const { return Typed(Find(key)); }
   std::vector<Ptr> OwnedBy(const Owner& owner) const { return Typed(AllOwnedBy(owner)); }
-  std::vector<Ptr> List(const std::string& namespace_name = "") const {  // empty: all
+  std::vector<Ptr> List(const std::string& namespace_name = "") const {  // empty: all namespaces
     return Typed(AllIn(namespace_name));
   }
 
@@ -102,7 +105,7 @@ class Store final : public AnyStore {
   Ptr Remove(const Key& key) { return Typed(Take(key)); }
 
  private:
-  // Only Put puts anything in.
+  // Safe because only Put adds objects.
   static Ptr Typed(const AnyStore::Ptr& object) {
     return std::static_pointer_cast<const Cached<Value>>(object);
   }
@@ -114,7 +117,7 @@ class Store final : public AnyStore {
   }
 };
 
-// Versions are decimal numbers of any length; true if `a` is older than `b`. Empty is the oldest.
+// Versions are decimal numbers of any length. True if `a` is older than `b`; empty is the oldest.
 bool IsOlderVersion(const std::string& a, const std::string& b);
 
 }  // namespace lockstep::kube

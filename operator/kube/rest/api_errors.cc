@@ -12,11 +12,11 @@ namespace lockstep::kube {
 namespace {
 
 constexpr char kContinuation[] = "lockstep/continue";
-constexpr std::size_t kQuoted = 512;  // bytes of an answer that is no Status
+constexpr std::size_t kQuoted = 512;  // bytes quoted of an answer that is no Status
 
-// True of `Pod "a" is invalid: …`, as apimachinery's NewInvalid has it. Admission gives the same
-// code and reason, but says first that `pods "a" is forbidden` or that `admission webhook "x"
-// denied the request`, whatever it quotes after that.
+// True for `Pod "a" is invalid: …`, the format of apimachinery's NewInvalid. Admission uses the
+// same code and reason, but its message begins with `pods "a" is forbidden` or `admission webhook
+// "x" denied the request`, whatever it quotes after that.
 bool IsOfValidation(std::string_view message) {
   const std::size_t begin = message.find('"');
   if (begin == std::string_view::npos) return false;

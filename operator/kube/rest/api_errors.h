@@ -1,4 +1,4 @@
-// What an API server's refusals mean to our callers.
+// Translates an API server's error responses into status codes.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,23 @@
 
 namespace lockstep::kube {
 
-// The code for an HTTP status as client.h lists them; `reason` and `message` are the Status
-// object's. A 422 is InvalidArgument only if validation itself found the object invalid: a
+// Returns the code for an HTTP status, as listed in client.h. `reason` and `message` come from the
+// metav1.Status. A 422 is InvalidArgument only if validation itself found the object invalid: a
 // ValidatingAdmissionPolicy or a webhook, whose refusal may pass, uses the same code and reason.
 absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_view message);
 
-// Of a metav1.Status object: an ERROR event of a watch, say. `what` is put before its message.
+// Converts a metav1.Status, such as that of a watch's ERROR event. `what` prefixes its message.
 absl::Status ErrorOf(const std::string& what, const Object& status);
 
-// Of an answer that is no success; its body is a metav1.Status or anything.
+// Converts an unsuccessful response, whose body is a metav1.Status or anything else.
 absl::Status ErrorOf(const std::string& what, const HttpResponse& response);
-// Of a page's refusal because the server has forgotten the list's version: the token with which it
-// goes on at the present one. Nothing: there is none.
+// If the server refused a page because the list's version has expired, returns the token that
+// continues the list at the present version; nullopt if the error has none.
 std::optional<std::string> ContinuationOf(const absl::Status& error);
 
-// True of an ErrorOf that says that a ResourceQuota of the namespace has no room for the object.
-// The API server gives it the code and the reason of a missing right; only its words tell them
-// apart.
+// True if `status`, from ErrorOf, says that a ResourceQuota of the namespace has no room for the
+// object. The API server uses the code and reason of a missing permission; only the message
+// differs.
 bool ExceedsQuota(const absl::Status& status);
 
 }  // namespace lockstep::kube

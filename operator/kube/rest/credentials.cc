@@ -11,9 +11,9 @@
 namespace lockstep::kube {
 namespace {
 
-// A kubelet renews tokens long before they expire; Kubernetes asks clients to look once a minute.
+// A kubelet renews tokens long before they expire; Kubernetes asks clients to reload once a minute.
 constexpr Duration kTokenAge = std::chrono::minutes(1);
-// A credential about to expire would be refused on its way.
+// A credential that is about to expire could be refused by the time it arrives.
 constexpr Duration kExpirySlack = std::chrono::seconds(10);
 
 absl::StatusOr<std::string> TextOrFile(const std::string& text, const std::string& file,

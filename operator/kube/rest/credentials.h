@@ -1,4 +1,4 @@
-// Who we are to an API server: tokens and certificates, renewed as they expire. Thread-safe.
+// Our credentials for an API server: tokens and certificates, renewed as they expire. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -15,18 +15,18 @@ namespace lockstep::kube {
 
 class Credentials {
  public:
-  // The clock outlives it.
+  // The clock must outlive this object.
   Credentials(RestConfig config, const Clock& clock);
 
-  // Empty: none. A token file is read again once a minute and the last token kept if it cannot be
-  // read; an exec plugin is run again when what it gave expires.
+  // Returns the token; empty if there is none. Rereads a token file once a minute and keeps the
+  // last token if the file cannot be read. Reruns an exec plugin when its credential expires.
   absl::StatusOr<std::string> BearerToken();
 
-  // For a new connection: files are read again.
+  // Returns the certificates for a new connection. Rereads files.
   absl::StatusOr<TlsMaterial> Tls();
 
-  // The server refused `token`: the next BearerToken reads anew, unless somebody already has.
-  // False if there is nowhere to read from.
+  // Call when the server has refused `token`: discards it, unless it has been replaced already, so
+  // that the next BearerToken() reads a new one. False if the token has no source to reread.
   bool Renew(const std::string& token);
 
  private:
@@ -36,7 +36,7 @@ class Credentials {
   const RestConfig config_;
   const Clock& clock_;
   std::mutex mutex_;
-  // All below are guarded by mutex_.
+  // Guarded by mutex_.
   std::string file_token_;
   std::optional<SteadyTime> file_read_;
   std::optional<ExecCredential> exec_;

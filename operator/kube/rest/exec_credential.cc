@@ -14,10 +14,10 @@
 namespace lockstep::kube {
 namespace {
 
-// Some open a browser first; nobody waits longer for one.
+// Some plugins open a browser first; no caller should wait longer than this.
 constexpr Duration kPluginTimeout = std::chrono::minutes(1);
 
-// KUBERNETES_EXEC_INFO: what the plugin may want to know.
+// Returns KUBERNETES_EXEC_INFO, the plugin's input.
 absl::StatusOr<std::string> ExecInfo(const RestConfig& config) {
   Object info = {{"apiVersion", config.exec->api_version},
                  {"kind", "ExecCredential"},

@@ -1,5 +1,5 @@
-// Credentials that a program prints: the exec plugins of kubeconfigs (client.authentication.k8s.io
-// v1 and v1beta1), by which clouds log their users in.
+// Credentials printed by a program: the exec plugins of kubeconfigs (client.authentication.k8s.io
+// v1 and v1beta1), with which cloud providers log users in.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,19 @@
 
 namespace lockstep::kube {
 
+// A token, a client certificate with its key, or both.
 struct ExecCredential {
-  std::string token;                                   // or
-  std::string client_certificate_pem, client_key_pem;  // both
-  std::optional<Time> expires;                         // nothing: never
+  std::string token;
+  std::string client_certificate_pem, client_key_pem;
+  std::optional<Time> expires;  // nullopt: never
 };
 
-// Runs config.exec; waits for it. Unauthenticated names the program and what it did wrong, with its
-// install hint if there is no such program.
+// Runs config.exec and waits for it. On failure returns Unauthenticated, which names the program
+// and its fault, with its install hint if there is no such program; or ReadFile's error if the
+// plugin needs the CA file and it cannot be read.
 absl::StatusOr<ExecCredential> RunExecPlugin(const RestConfig& config);
 
-// Of what a plugin printed. Pure. Errors say what was found and what is expected.
+// Parses what a plugin printed. Pure. InvalidArgument says what was found and what is expected.
 absl::StatusOr<ExecCredential> ParseExecCredential(const std::string& text,
                                                    const std::string& api_version);
 

@@ -1,7 +1,7 @@
-// Where cpprestsdk writes the body of an answer that is read as it comes.
+// The buffer into which cpprestsdk writes a streamed response body.
 #pragma once
 
-// cpprestsdk's macro U would meet fmt's type parameters.
+// cpprestsdk's macro U would clash with fmt's type parameters.
 #ifndef _TURN_OFF_PLATFORM_STRING
 #define _TURN_OFF_PLATFORM_STRING
 #endif
@@ -16,21 +16,21 @@
 
 namespace lockstep::kube {
 
-// Hands each piece that the library has read to one reader, where it lies, and lets the library
-// read on when the reader is done with it. So nothing is copied, and no more than one piece is in
-// memory however slow the reader is; the library's own buffer between the two has no bound, and a
-// chunk of a watch may have 9 MB. Made by std::make_shared; Next and Abandon are the reader's, End
-// is whoever's that learns of the body's end.
+// Hands each piece that the library has read to one reader, in place, and lets the library read on
+// when the reader is done with it. So nothing is copied, and at most one piece is in memory however
+// slow the reader is; the library's own producer-consumer buffer is unbounded, and a chunk of a
+// watch can have 9 MB. Thread-safe: one reader calls Next and Abandon, any thread calls End. Create
+// with std::make_shared.
 class HandoverBuffer final
     : public concurrency::streams::details::streambuf_state_manager<uint8_t> {
  public:
   HandoverBuffer() : streambuf_state_manager(std::ios_base::out) {}
 
-  // Blocks. The next piece, valid until the next call; empty after the end.
+  // Blocks. Returns the next piece, valid until the next call; empty after the end.
   std::string_view Next();
-  // No more pieces come.
+  // Marks the end of the body.
   void End();
-  // The reader will not call again: what comes is thrown away.
+  // The reader will not call again: discards all further pieces.
   void Abandon();
 
   bool can_seek() const override { return false; }
@@ -48,12 +48,12 @@ class HandoverBuffer final
 
  protected:
   pplx::task<std::size_t> _putn(const std::uint8_t* piece, std::size_t size) override;
-  // The library writes nothing else.
+  // The library writes only with _putn.
   pplx::task<int_type> _putc(std::uint8_t) override { return Nothing(); }
   pplx::task<bool> _sync() override { return pplx::task_from_result(true); }
   std::uint8_t* _alloc(std::size_t) override { return nullptr; }
   void _commit(std::size_t) override {}
-  // It is never open for reading.
+  // The buffer is never open for reading.
   pplx::task<int_type> _bumpc() override { return Nothing(); }
   int_type _sbumpc() override { return traits::eof(); }
   pplx::task<int_type> _getc() override { return Nothing(); }
@@ -67,7 +67,7 @@ class HandoverBuffer final
 
  private:
   static pplx::task<int_type> Nothing() { return pplx::task_from_result<int_type>(traits::eof()); }
-  // Lets the library go on, if it waits.
+  // Lets the library continue, if it is waiting.
   void Release(std::unique_lock<std::mutex> lock);
 
   std::mutex mutex_;
@@ -76,7 +76,8 @@ class HandoverBuffer final
   std::string_view piece_;  // empty: none
   bool is_read_ = false;    // the reader has piece_
   bool ended_ = false, abandoned_ = false;
-  std::optional<pplx::task_completion_event<std::size_t>> taken_;  // of piece_
+  std::optional<pplx::task_completion_event<std::size_t>>
+      taken_;  // completed when piece_ has been read
 };
 
 }  // namespace lockstep::kube

@@ -29,9 +29,9 @@
 #include "operator/kube/rest/handover_buffer.h"
 #include "operator/kube/rest/timer_thread.h"
 
-// cpprestsdk calls this for each new connection, and it reads and parses a hundred certificates
-// that are thrown away when an authority is pinned: 15 ms and a megabyte each time. This definition
-// comes before libssl's; LoadTls loads the system's roots where they are wanted.
+// cpprestsdk calls this for each new connection, where it reads and parses a hundred certificates
+// that are discarded if an authority is pinned: 15 ms and a megabyte each time. This definition
+// takes precedence over libssl's; LoadTls loads the system's roots where they are needed.
 extern "C" int SSL_CTX_set_default_verify_paths(SSL_CTX* /*context*/) {
   return 1;
 }
@@ -45,31 +45,31 @@ using http::client::http_client;
 using http::client::http_client_config;
 using ByteBuffer = concurrency::streams::container_buffer<std::vector<std::uint8_t>>;
 
-// The library's own work is little: a second thread costs a fifth more time, which goes into
-// handing work over. What may wait here, a credential plugin for a new connection, all requests
-// wait for.
+// The library does little work itself: a second thread makes requests a fifth slower because of the
+// handover between threads. If a callback blocks here, such as a credential plugin for a new
+// connection, all requests wait for it.
 constexpr std::size_t kPoolThreads = 1;
-// A peer that answers no probe is given up after 30 + 3 * 10 seconds, unsent data after 60.
+// A peer that answers no probes is given up after 30 + 3 * 10 seconds, unsent data after 60.
 constexpr int kProbeIdleSeconds = 30, kProbeSeconds = 10, kProbes = 3;
 constexpr int kUnackedMilliseconds = 60'000;
-// The library has no "for ever".
+// The library has no infinite timeout.
 constexpr Duration kVeryLong = std::chrono::hours(24 * 7);
 
 void SizeThreadPoolOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // The pool's threads run until the library is unloaded. OpenSSL's clean-up at exit would come
-    // before, and take from them what they use, and leak what each of them holds of it.
+    // The pool's threads run until the library is unloaded. OpenSSL's atexit cleanup would run
+    // before that, free what the threads still use, and leak their per-thread state.
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
     try {
       crossplat::threadpool::initialize_with_threads(kPoolThreads);
-    } catch (const std::runtime_error& error) {  // somebody made it already: that serves as well
+    } catch (const std::runtime_error& error) {  // the pool exists already, which is fine
       LogInfo("the HTTP library's threads are not ours to number", {{"error", error.what()}});
     }
   });
 }
 
-// AF_INET or AF_INET6 of a literal address, AF_UNSPEC of a name.
+// AF_INET or AF_INET6 for a literal address, AF_UNSPEC for a name.
 int AddressFamily(const std::string& host) {
   in6_addr address{};
   if (inet_pton(AF_INET, host.c_str(), &address) == 1) return AF_INET;
@@ -88,7 +88,7 @@ void SetProbes(int socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnackedMilliseconds);
 }
 
-// Called before each request, on sockets of new connections that are yet to be opened.
+// cpprestsdk calls this before each request; a socket of a new connection is not open yet.
 template <typename Socket>
 void OpenWithProbes(Socket& socket) {
   if (socket.is_open()) return;
@@ -97,7 +97,7 @@ void OpenWithProbes(Socket& socket) {
   if (!error) SetProbes(socket.native_handle());
 }
 
-// Throws what the transport then reports as the reason why there is no connection.
+// What it throws, the transport reports as the reason why there is no connection.
 void LoadTls(ssl::context& context, const HttpTransportOptions& options) {
   SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
   if (!options.tls) return;
@@ -109,7 +109,7 @@ void LoadTls(ssl::context& context, const HttpTransportOptions& options) {
     if (tls->ca.empty()) {
       X509_STORE_set_default_paths(SSL_CTX_get_cert_store(context.native_handle()));
     } else {
-      // A new store, whatever the library has put into the old one.
+      // A new store replaces whatever the library has loaded.
       SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());
       context.add_certificate_authority(buffer(tls->ca));
     }
@@ -127,12 +127,12 @@ http_client_config ConfigOf(const HttpTransportOptions& options, const std::stri
   const int family = AddressFamily(host);
   http_client_config config;
   config.set_timeout(std::chrono::ceil<std::chrono::milliseconds>(silence));
-  config.set_max_redirects(0);  // a redirect would carry our credentials to anybody
+  config.set_max_redirects(0);  // a redirect could send our credentials to any host
   config.set_validate_certificates(!options.insecure_skip_tls_verify);
-  // An address is no server name (RFC 6066).
+  // SNI does not allow IP addresses (RFC 6066).
   config.set_tlsext_sni_enabled(family == AF_UNSPEC || !options.tls_server_name.empty());
   config.set_ssl_context_callback([options](ssl::context& context) { LoadTls(context, options); });
-  if (family == AF_INET) {  // of a name the family is not known before it is resolved
+  if (family == AF_INET) {  // the family of a name is unknown until it is resolved
     using Tcp = boost::asio::ip::tcp::socket;
     if (options.server.starts_with("https")) {
       config.set_nativehandle_options([](http::client::native_handle handle) {
@@ -152,7 +152,7 @@ std::optional<std::chrono::seconds> RetryAfterOf(const http::http_response& resp
   int seconds = 0;
   const std::string& text = header->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  // The other form is a date; no API server sends it.
+  // The header's other form is a date; no API server sends it.
   if (error != std::errc() || end != text.data() + text.size() || seconds < 0) return std::nullopt;
   return std::chrono::seconds(seconds);
 }
@@ -162,7 +162,7 @@ std::string TextOf(const ByteBuffer& buffer) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Set once; shared by who sets it and who waits.
+// A one-shot event, shared by the thread that sets it and the one that waits.
 class Flag {
  public:
   void Set() {
@@ -183,8 +183,8 @@ class Flag {
   bool set_ = false;
 };
 
-// What the task ends with. The library's own wait is woken by one who still holds the lock that it
-// needs, which costs both threads a switch more, for each request and event.
+// Waits for the task's result. The library's own wait notifies while it holds the lock that the
+// waiter needs, which costs both threads a context switch per request and event.
 template <typename T>
 T Await(const pplx::task<T>& task) {
   if (!task.is_done()) {
@@ -215,7 +215,7 @@ class CpprestTransport final : public HttpTransport {
  public:
   CpprestTransport(HttpTransportOptions options, const web::uri& server)
       : options_(std::move(options)),
-        // Requests have deadlines of their own; the library's limit on silence is the last resort.
+        // Requests have their own deadlines; the library's limit on silence is the last resort.
         client_(server, ConfigOf(options_, server.host(), std::chrono::minutes(10))),
         streams_(server, ConfigOf(options_, server.host(), options_.stream_silence)),
         quiet_streams_(server, ConfigOf(options_, server.host(), kVeryLong)) {}
@@ -225,7 +225,7 @@ class CpprestTransport final : public HttpTransport {
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
-      // Cancelling closes the connection too: whoever has it next must not read the rest.
+      // Cancelling also closes the connection, so that the next request on it cannot read the rest.
       message.set_progress_handler(
           [fate, most = request.most_bytes](http::message_direction::direction direction,
                                             utility::size64_t bytes) {
@@ -249,7 +249,7 @@ class CpprestTransport final : public HttpTransport {
       const HttpRequest& request, Duration timeout, std::stop_token stop,
       const std::function<absl::Status(std::string_view)>& on_bytes) override {
     const auto fate = std::make_shared<Fate>();
-    const CancelAtExit ends_with_this_call{fate};  // however: the library would read on
+    const CancelAtExit ends_with_this_call{fate};  // on every path: the library would read on
     const std::stop_callback on_stop(stop, [fate] {
       fate->stopped = true;
       fate->cancel.cancel();
@@ -296,19 +296,19 @@ class CpprestTransport final : public HttpTransport {
     http::http_headers& headers = message.headers();
     headers.add("Accept", request.accept);
     headers.add("User-Agent", options_.user_agent);
-    // The library verifies the certificate for the Host that is asked for.
+    // The library verifies the certificate against the Host header.
     if (!options_.tls_server_name.empty()) headers.add("Host", options_.tls_server_name);
     if (!request.bearer_token.empty())
       headers.add("Authorization", "Bearer " + request.bearer_token);
     if (!request.body.empty()) {
       headers.set_content_type("application/json");
-      // As bytes: a string the library would read through a pointer to another type.
+      // As bytes, because the library would read a string through a pointer to another type.
       message.set_body(std::vector<unsigned char>(request.body.begin(), request.body.end()));
     }
     return message;
   }
 
-  // The library's exceptions end here.
+  // Translates the library's exceptions into status codes.
   template <typename Call>
   static absl::StatusOr<HttpResponse> Guarded(const Fate& fate, Duration timeout, Call call) {
     std::string reason;
@@ -349,7 +349,7 @@ absl::StatusOr<web::uri> ServerUri(const std::string& server) {
   web::uri uri(server);
   if (uri.scheme() != "https" && uri.scheme() != "http") return refuse("its scheme is unknown");
   if (uri.host().empty()) return refuse("it names no host");
-  // cpprestsdk hands the brackets to the resolver, which knows no such host.
+  // cpprestsdk passes the brackets to the resolver, which knows no such host.
   if (uri.host().starts_with("[")) return refuse("an IPv6 address cannot be used, only a name");
   if (!uri.query().empty() || !uri.fragment().empty()) return refuse("it has a query");
   return uri;

@@ -1,5 +1,5 @@
-// HTTP/1.1 over TLS to one server. The seam behind which cpprestsdk stands: nothing else includes
-// it, so another library can take its place.
+// HTTP/1.1 over TLS to one server. Hides cpprestsdk: nothing else includes it, so another library
+// can replace it.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,13 @@ namespace lockstep::kube {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string target;  // path and query, percent-encoded; the server's prefix is put before it
-  std::string body;    // JSON; empty: none
+  std::string target;        // path and query, percent-encoded; appended to the server's prefix
+  std::string body;          // JSON; empty: none
   std::string bearer_token;  // empty: none
   std::string accept = "application/json";
-  bool may_be_silent = false;  // of a stream: silence is no sign of death
-  // Of Send: a body that is longer is not read to its end. An API server sends one object of at
-  // most 10 MB, and lists as long as their pages are asked for.
+  bool may_be_silent = false;  // for streams: silence does not mean a dead peer
+  // For Send: a longer body is not read to its end. An API server sends an object of at most 10 MB,
+  // and lists as long as the requested pages.
   std::size_t most_bytes = 32U << 20U;
 };
 
@@ -33,27 +33,27 @@ struct HttpResponse {
   int status = 0;
   std::optional<std::chrono::seconds> retry_after;
   std::string body;
-  bool too_long = false;  // the body is longer than most_bytes: status and body are not read
+  bool too_long = false;  // the body exceeds most_bytes; status and body are not set
 };
 
-// PEM texts. Empty ca: the system's roots; otherwise these and no others are trusted.
+// PEM texts. If `ca` is empty, the system's roots are trusted; otherwise only `ca` is.
 struct TlsMaterial {
   std::string ca, certificate, key;
 };
 
 struct HttpTransportOptions {
   std::string server;           // https://host:port[/prefix], or http://
-  std::string tls_server_name;  // in place of the server's host, for SNI and verification
+  std::string tls_server_name;  // replaces the server's host for SNI and verification
   bool insecure_skip_tls_verify = false;
   std::string user_agent;
-  // Asked for each new connection, so that rotated files are taken up.
+  // Called for each new connection, so that rotated files take effect.
   std::function<absl::StatusOr<TlsMaterial>()> tls;
-  Duration stream_silence = std::chrono::minutes(5);  // a stream silent for longer is dead
+  Duration stream_silence = std::chrono::minutes(5);  // a stream that is silent for longer is dead
 };
 
-// Thread-safe. Never follows redirects and never sends a request again, but for one thing: a pooled
-// connection that the server closed before it answered is replaced and the request repeated, be it
-// a POST. Unavailable: no connection, or it broke, and the request may have been done;
+// Thread-safe. Never follows redirects, and resends a request in one case only: if the server
+// closed a pooled connection before it answered, the request, even a POST, is repeated on a new
+// one. Unavailable: there is no connection, or it broke and the request may have been executed.
 // DeadlineExceeded: `timeout` has passed.
 class HttpTransport {
  public:
@@ -61,15 +61,15 @@ class HttpTransport {
 
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) = 0;
 
-  // Hands the body of a 200 over as it comes, on this thread, and returns at its end; of another
-  // status the body is returned. An error of `on_bytes` ends the stream and is returned. Cancelled
-  // at once when stopped. The headers must come within `timeout`.
+  // Passes the body of a 200 to `on_bytes` as it arrives, on the calling thread, and returns at its
+  // end; returns the body of any other status. An error from `on_bytes` ends the stream and is
+  // returned. Returns Cancelled at once if stopped. The headers must arrive within `timeout`.
   virtual absl::StatusOr<HttpResponse> Stream(
       const HttpRequest& request, Duration timeout, std::stop_token stop,
       const std::function<absl::Status(std::string_view bytes)>& on_bytes) = 0;
 };
 
-// InvalidArgument: the server's address cannot be used.
+// InvalidArgument: the server's address is unusable.
 absl::StatusOr<std::unique_ptr<HttpTransport>> MakeHttpTransport(HttpTransportOptions options);
 
 }  // namespace lockstep::kube

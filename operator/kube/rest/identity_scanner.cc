@@ -6,7 +6,7 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr std::size_t kLongestText = 512;  // names, versions and uids have up to 253 characters
+constexpr std::size_t kLongestText = 512;  // names, versions and uids have at most 253 characters
 
 constexpr std::string_view kOfEvent[] = {"type"};
 constexpr std::string_view kOfObject[] = {"apiVersion", "kind"};

@@ -13,7 +13,7 @@
 namespace lockstep::kube {
 namespace {
 
-// One entry of a list, e.g. users "admin": its members by name, with errors that say where.
+// An entry of a list, such as users "admin": reads members by name; errors say where they are.
 class Entry {
  public:
   Entry(const Object& fields, std::string where, const std::string& directory)
@@ -42,7 +42,8 @@ class Entry {
     if (!absl::Base64Unescape(encoded, &data)) return Refuse(key, "expected base64");
     return data;
   }
-  // Refuses what other clients know and this one does not, where silence would mislead.
+  // Refuses a member that other clients support and this one does not, if ignoring it would
+  // mislead.
   absl::Status RefuseMember(const char* key, const char* why) const {
     return Find(key) == nullptr ? absl::OkStatus() : Refuse(key, why);
   }
@@ -101,7 +102,7 @@ absl::StatusOr<ExecCredentialSource> ReadExec(const Entry& entry) {
   }
   LOCKSTEP_ASSIGN_OR_RETURN(source.command, entry.Text("command"));
   if (source.command.empty()) return entry.Refuse("command", "expected a program, found nothing");
-  // A bare name is looked up in PATH, a relative path beside the file.
+  // A bare name is looked up in PATH; a relative path is resolved against the file's directory.
   if (source.command.find('/') != std::string::npos) {
     LOCKSTEP_ASSIGN_OR_RETURN(source.command, entry.File("command"));
   }
@@ -139,7 +140,7 @@ absl::StatusOr<RestConfig> ReadUser(const Entry& entry) {
   return config;
 }
 
-// Calls visit(name, its Entry) for each entry of the list, e.g. {name: admin, user: {…}} of users.
+// Calls visit(name, Entry) for each entry of the list, such as {name: admin, user: {…}} of users.
 template <typename Visit>
 absl::Status ForEachEntry(const Object& file, const char* list, const char* member,
                           const std::string& source, const std::string& directory, Visit visit) {

@@ -1,4 +1,4 @@
-// What a kubeconfig file says, and how several are merged. Pure.
+// Parses and merges kubeconfig files. Pure.
 #pragma once
 
 #include <map>
@@ -15,18 +15,18 @@ struct Kubeconfig {
   };
   std::string current_context;
   std::map<std::string, Context> contexts;
-  // Of which only what each entry says is set. What cannot be used is an error when it is chosen.
+  // Each value sets only what its entry specifies. An invalid entry is an error only when chosen.
   std::map<std::string, absl::StatusOr<RestConfig>> clusters, users;
 };
 
-// `source` stands before errors; relative file names are looked up in `directory`.
+// `source` prefixes errors; relative file names are resolved against `directory`.
 absl::StatusOr<Kubeconfig> ReadKubeconfig(const std::string& text, const std::string& source,
                                           const std::string& directory);
 
-// What `into` does not say yet is taken from `from`: the first file to name an entry wins.
+// Adds to `into` what it lacks: the first file that names an entry wins.
 void MergeKubeconfig(Kubeconfig& into, Kubeconfig from);
 
-// `context` empty: the current one. `source` stands before errors.
+// An empty `context` selects current-context. `source` prefixes errors.
 absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std::string& source,
                                          const std::string& context);
 

@@ -1,4 +1,4 @@
-// All errors of simdjson as codes: what would throw does not compile.
+// Makes simdjson return all errors as codes; throwing functions do not compile.
 #define SIMDJSON_EXCEPTIONS 0
 
 #include "operator/kube/rest/object_json.h"
@@ -20,18 +20,18 @@ namespace ondemand = simdjson::ondemand;
 using simdjson::error_code;
 using JsonType = ondemand::json_type;
 
-constexpr int kDeepest = 200;         // kTooDeep says so
-constexpr int kMostValues = 100'000;  // kTooMany says so
+constexpr int kDeepest = 200;         // as kTooDeep says
+constexpr int kMostValues = 100'000;  // as kTooMany says
 constexpr int kMostInMetadata = 10'000;
 
-// What is read of a value.
+// How to read a value.
 struct Scope {
-  const FieldMask* keep = nullptr;  // of the members, or of a list's entries; null: all
+  const FieldMask* keep = nullptr;  // mask of its members, or of a list's entries; null: all
   bool is_metadata = false;
-  bool is_item = false;  // an object whose members are limited each by itself, or a list of such
+  bool is_item = false;  // an object with a limit for each member, or a list of such objects
 };
 
-// Digits, and more of them than 64 bits hold.
+// True for an integer that may not fit into 64 bits.
 bool IsLargeInteger(std::string_view token) {
   const std::string_view digits = token.substr(token.starts_with('-') ? 1 : 0);
   return digits.size() > 18 && !digits.starts_with('0') &&
@@ -48,8 +48,8 @@ error_code ReadDouble(std::string_view token, Object& into) {
   return simdjson::SUCCESS;
 }
 
-// A large integer is read as the nearest double: an API server writes doubles that are whole
-// numbers like that, and one such object must not end the watch of all.
+// Reads a large integer as the nearest double: an API server writes whole doubles that way, and one
+// such object must not end the watch of all.
 error_code ReadNumber(ondemand::value& value, Object& into) {
   std::string_view token = value.raw_json_token();
   token = token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
@@ -58,7 +58,7 @@ error_code ReadNumber(ondemand::value& value, Object& into) {
   if (error != simdjson::SUCCESS) return IsLargeInteger(token) ? ReadDouble(token, into) : error;
   if (number.is_uint64()) {
     into = number.get_uint64();
-  } else if (!number.is_int64()) {  // a fraction, or newer simdjson's "big integer"
+  } else if (!number.is_int64()) {  // a fraction, or the "big integer" of newer simdjson versions
     return ReadDouble(token, into);
   } else if (const std::int64_t whole = number.get_int64(); whole < 0) {
     into = whole;
@@ -68,13 +68,13 @@ error_code ReadNumber(ondemand::value& value, Object& into) {
   return simdjson::SUCCESS;
 }
 
-// Builds the document from simdjson's, which finds the borders of all values before any is looked
-// at, so that what is left out costs next to nothing.
+// Builds an Object from a simdjson document. simdjson finds the bounds of all values before any is
+// read, so dropped values cost almost nothing.
 class ObjectReader {
  public:
   ObjectReader(std::string_view under, const FieldMask* keep) : under_(under), keep_(keep) {}
 
-  // `type` is an object or a list.
+  // Requires: `type` is an object or a list.
   error_code Read(ondemand::document& document, JsonType type, Object& into) {
     const Scope root{under_.empty() ? keep_ : nullptr, false, under_.empty()};
     if (type == JsonType::object) {
@@ -88,11 +88,12 @@ class ObjectReader {
   }
 
  private:
-  // False: the member is left out.
+  // Returns false if the member is dropped.
   bool Enter(const Scope& scope, std::string_view name, Scope& below) const {
     if (scope.is_metadata && name == "managedFields") return false;
     below.is_metadata = name == "metadata";
-    // Without its name and version an event would end the watch of everybody's objects.
+    // Metadata has its own limits: without its name and version, an event would end everybody's
+    // watch.
     below.is_item = scope.is_item && below.is_metadata && !scope.is_metadata;
     if (depth_ == 1 && !under_.empty()) {
       below.is_item = name == under_;
@@ -118,7 +119,7 @@ class ObjectReader {
       ondemand::value value;
       if (const error_code error = member.value().get(value)) return error;
       if (const error_code error = Read(value, below, into[std::string(name)])) return error;
-      if (left_ < 0 && !scope.is_item) break;  // the rest is passed over
+      if (left_ < 0 && !scope.is_item) break;  // skips the rest
     }
     --depth_;
     if (scope.is_item) left_ = kMostValues;
@@ -134,7 +135,7 @@ class ObjectReader {
       if (const error_code error = entry.get(value)) return error;
       const Scope below{scope.keep, false, scope.is_item};
       if (const error_code error = Read(value, below, into.emplace_back())) return error;
-      if (left_ < 0) break;  // the rest is passed over
+      if (left_ < 0) break;  // skips the rest
     }
     --depth_;
     if (left_ < 0) into = kTooMany;
@@ -142,11 +143,11 @@ class ObjectReader {
   }
 
   error_code Read(ondemand::value value, const Scope& scope, Object& into) {
-    if (--left_ < 0) return simdjson::SUCCESS;  // whoever holds it says so
+    if (--left_ < 0) return simdjson::SUCCESS;  // the enclosing value becomes kTooMany
     JsonType type{};
     if (const error_code error = value.type().get(type)) return error;
     const bool is_nested = type == JsonType::object || type == JsonType::array;
-    if (is_nested && depth_ == kDeepest) {  // passed over, as what is left out is
+    if (is_nested && depth_ == kDeepest) {  // skipped like a dropped value
       into = kTooDeep;
       return simdjson::SUCCESS;
     }
@@ -187,11 +188,12 @@ class ObjectReader {
 
   const std::string_view under_;
   const FieldMask* const keep_;
-  int depth_ = 0;           // of objects and lists that are open
-  int left_ = kMostValues;  // that may be read of the present member of an item
+  int depth_ = 0;           // open objects and lists
+  int left_ = kMostValues;  // values that may still be read of the present member of an item
 };
 
-// Bytes of the character that the text begins with; 0: it is no UTF-8 (RFC 3629, section 4).
+// Returns the length of the first UTF-8 character in bytes, or 0 if it is invalid (RFC 3629,
+// section 4).
 std::size_t CharacterLength(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -199,7 +201,7 @@ std::size_t CharacterLength(std::string_view text) {
   if (first < 0xC2 || first > 0xF4) return 0;
   const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   if (text.size() < length) return 0;
-  // No form that is longer than it has to be, no surrogate, nothing above U+10FFFF.
+  // Rejects overlong forms, surrogates and code points above U+10FFFF.
   const int least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const int most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   if (byte(1) < least || byte(1) > most) return 0;
@@ -209,7 +211,7 @@ std::size_t CharacterLength(std::string_view text) {
   return length;
 }
 
-// Such bytes are never a part of JSON's own signs, so the values' borders stay.
+// JSON's structural characters are never invalid bytes, so the bounds of values do not move.
 void ReplaceWhatIsNoUtf8(simdjson::padded_string& text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = CharacterLength({text.data() + i, text.size() - i});

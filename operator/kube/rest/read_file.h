@@ -6,7 +6,8 @@
 
 namespace lockstep::kube {
 
-// A small file's text. NotFound or PermissionDenied name it and `what` it is to give.
+// Returns a small file's text. NotFound, or PermissionDenied for any other failure; the message
+// names the file and `what` it should provide.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const char* what);
 
 }  // namespace lockstep::kube

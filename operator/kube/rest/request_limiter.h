@@ -1,4 +1,4 @@
-// How many requests a client sends: so many a second, and so many at a time. Thread-safe.
+// Limits a client's request rate and its concurrent requests. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -8,30 +8,30 @@
 
 namespace lockstep::kube {
 
-// Grants `rate` turns a second, and up to `burst` at once after a rest. Pure.
+// Grants `rate` tokens per second, and up to `burst` at once after a pause. Not thread-safe.
 class TokenBucket {
  public:
-  // `rate` 0: every turn at once. A burst below 1 counts as 1.
+  // `rate` 0: no limit. A burst below 1 counts as 1.
   TokenBucket(double rate, int burst);
-  // When the next turn is; it is taken. Turns are handed out in order. The one after it comes at
-  // least `apart` later.
+  // Reserves the next token; returns when it may be used. Tokens are granted in order; the next is
+  // due at least `apart` after this one was.
   SteadyTime Take(SteadyTime now, Duration apart = Duration::zero());
 
  private:
-  const Duration interval_;  // between turns; zero: no limit
-  const Duration saved_;     // what a rest can save up
+  const Duration interval_;  // between tokens; zero: no limit
+  const Duration saved_;     // how far a pause can accumulate tokens
   SteadyTime next_{};
 };
 
 class RequestLimiter {
  public:
-  // `at_once` is at least 1.
+  // `at_once` values below 1 count as 1.
   RequestLimiter(double qps, int burst, int at_once);
 
-  // Waits for a turn of the rate.
+  // Blocks until the rate limit grants a token.
   void WaitForTurn();
 
-  // One of the requests at a time, from construction to destruction.
+  // Holds one of the concurrent request slots; the constructor blocks until one is free.
   class Slot {
    public:
     explicit Slot(RequestLimiter& limiter);

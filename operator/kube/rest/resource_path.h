@@ -1,4 +1,4 @@
-// Where the API server keeps what: URL paths and queries. Pure.
+// URL paths and queries of API resources. Pure.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace lockstep::kube {
 
-// Percent-encodes all but letters, digits and -._~
+// Percent-encodes everything but letters, digits and -._~
 std::string PercentEncode(const std::string& text);
 
-// "?a=b&c=d", encoded; parameters with empty values are left out, and so is "?" without any.
+// Returns "?a=b&c=d", encoded, without parameters whose values are empty; "" if none is left.
 std::string Query(const std::vector<std::pair<std::string, std::string>>& parameters);
 
-// "/api/v1/namespaces/default/pods"; an empty namespace: of all.
+// "/api/v1/namespaces/default/pods"; an empty namespace stands for all.
 std::string CollectionPath(const Kind& kind, const std::string& namespace_name);
 // "/apis/apps/v1/namespaces/default/deployments/web"
 std::string ObjectPath(const Kind& kind, const Key& key);
 
-// InvalidArgument if the key's name or namespace is none that the API knows: empty, ".", "..", or
-// with a "/" or "%", which would name another path than the object's.
+// InvalidArgument if the key's name, or its namespace if the kind has one, is invalid: empty, ".",
+// "..", or containing "/" or "%", which would address a different path than the object's.
 absl::Status CheckKey(const Kind& kind, const Key& key);
 
-// "create pods default/a"; without what is empty.
+// Returns "create pods default/a", without empty parts.
 std::string Describe(const char* verb, const Kind& kind, const Key& key);
 
 }  // namespace lockstep::kube

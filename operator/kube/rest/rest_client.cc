@@ -21,21 +21,22 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr int kMostRetries = 10;  // of one call, when the server asks for them
+constexpr int kMostRetries = 10;  // per call, when the server asks for a retry
 
-// Of one object the server sends its metadata alone, where it knows how to: a pod's spec may have
-// 1.5 MB, and many may be created at a time.
+// Asks for metadata only, if the server supports that: a pod's spec can have 1.5 MB, and many pods
+// may be created at a time.
 constexpr char kAcceptMetadata[] =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json;q=0.9";
 
-// Between two tries of a watch, whatever the server asks for: its silence would pass for health.
+// The longest pause between two tries of a watch, whatever the server asks for: a longer one would
+// look like a healthy, silent watch.
 constexpr Duration kLongestPause = std::chrono::minutes(1);
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
 }
 
-// The server ends a watch within `limit`; not all of a client's watches at the same time.
+// The server ends a watch within `limit`. The jitter keeps a client's watches from ending together.
 int WatchSeconds(Duration limit) {
   thread_local std::minstd_rand random{std::random_device{}()};
   const double share = std::uniform_real_distribution<double>(0.8, 1.0)(random);
@@ -47,7 +48,7 @@ absl::Status Annotate(const std::string& what, const absl::Status& status) {
   return {status.code(), fmt::format("{}: {}", what, std::string(status.message()))};
 }
 
-// The server may have done what it did not answer.
+// The server may have executed a request that it did not answer.
 bool BrokeOff(const absl::StatusOr<HttpResponse>& response) {
   return absl::IsUnavailable(response.status());
 }
@@ -78,7 +79,7 @@ class ApiServerClient final : public RestClient {
     transport.insecure_skip_tls_verify = config.insecure_skip_tls_verify;
     transport.user_agent = options_.user_agent;
     if (config.server.starts_with("https")) transport.tls = [this] { return credentials_.Tls(); };
-    // The server ends the stream by then; a sixteenth more for its way here.
+    // The server ends the stream within watch_timeout; a sixteenth allows for delays.
     transport.stream_silence = options_.watch_timeout + options_.watch_timeout / 16;
     LOCKSTEP_ASSIGN_OR_RETURN(transport_, MakeHttpTransport(std::move(transport)));
     return absl::OkStatus();
@@ -90,7 +91,7 @@ class ApiServerClient final : public RestClient {
   }
   absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) override {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
-    const RequestLimiter::Slot slot(metadata_reads_);  // until it has been parsed
+    const RequestLimiter::Slot slot(metadata_reads_);  // held until the answer is parsed
     return CallForMetadata(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
 
@@ -128,7 +129,8 @@ class ApiServerClient final : public RestClient {
  private:
   static Object DeleteOptions(const std::string& uid) {
     Object options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
-    // Owner references collect in the background: jobs of batch/v1 would keep their pods otherwise.
+    // The garbage collector deletes dependents in the background; otherwise batch/v1 Jobs would
+    // keep their pods.
     options["propagationPolicy"] = "Background";
     if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
     return options;
@@ -144,7 +146,7 @@ class ApiServerClient final : public RestClient {
                              const char* subresource) {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, KeyOf(object)));
     const std::string what = Describe(verb, kind, KeyOf(object));
-    if (ResourceVersion(object).empty()) {  // the server would overwrite what it has
+    if (ResourceVersion(object).empty()) {  // without it the server would overwrite unseen changes
       return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
     }
     return CallForMetadata(what,
@@ -162,26 +164,26 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request) {
-    static const FieldMask kMetadata = {"metadata"};  // of a server that sends all of it
+    static const FieldMask kMetadata = {"metadata"};  // for servers that send the whole object
     request.accept = kAcceptMetadata;
     return CallForObject(what, std::move(request), "", &kMetadata);
   }
 
-  // A success, or one that is too long to be read; waits and tries again where the server asks for
-  // it.
+  // Returns a successful response, or one that is too long to read. Waits and retries if the server
+  // asks for it.
   absl::StatusOr<HttpResponse> Call(const std::string& what, HttpRequest request);
   struct ListAnswer {
     Object list;
     std::size_t bytes = 0;
   };
-  // Nothing if the page is too long to be read.
+  // Returns nullopt if the page is too long to read.
   absl::StatusOr<std::optional<ListAnswer>> ReadPage(const std::string& what, const Kind& kind,
                                                      const ListOptions& options);
-  // Of as many objects as can be read; `options` says which those were.
+  // Returns a page of as many objects as can be read; sets `options` to what was asked for last.
   absl::StatusOr<ListAnswer> ReadPageThatFits(const std::string& what, const Kind& kind,
                                               ListOptions& options);
   absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline);
-  // Ok at the end of a 200's body.
+  // Returns Ok at the end of a 200's body.
   absl::Status StreamTo(const std::string& what, HttpRequest request, const std::stop_token& stop,
                         const std::function<absl::Status(std::string_view)>& on_bytes);
 
@@ -189,7 +191,7 @@ class ApiServerClient final : public RestClient {
   const RestClientOptions options_;
   Credentials credentials_;
   RequestLimiter limiter_, metadata_reads_;
-  std::unique_ptr<HttpTransport> transport_;  // its callbacks use the credentials
+  std::unique_ptr<HttpTransport> transport_;  // its callbacks use credentials_
 };
 
 absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline) {
@@ -230,7 +232,7 @@ absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::Read
              {"continue", options.continue_token},
              {"labelSelector", options.label_selector}});
   HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
-  // One object is read in any case.
+  // A single object is read whatever its length, up to HttpRequest::most_bytes' default.
   if (options.limit > 1) request.most_bytes = options_.longest_page;
   LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
   if (answer.too_long) return std::nullopt;
@@ -268,16 +270,16 @@ absl::StatusOr<Page> ApiServerClient::List(const Kind& kind, const ListOptions& 
   Page page;
   page.resource_version = ResourceVersion(list);
   page.continue_token = TextMember(metadata, "continue");
-  // Twice as many such objects are half of what fits, so that where all are equally large no page
-  // is asked for in vain.
+  // A page of twice as many such objects takes half of the limit, so if all objects are equally
+  // large, no page is requested in vain.
   const bool has_room = asked.limit == options.limit && answer.bytes <= options_.longest_page / 4;
   page.next_limit = has_room ? 2 * asked.limit : asked.limit;
-  if (!Member(list, "items").is_array()) return page;  // null: none
+  if (!Member(list, "items").is_array()) return page;  // null: no items
   Object& items = list["items"];
   page.items.reserve(items.size());
   for (Object& item : items) {
     if (!item.is_object()) return absl::InternalError(what + ": an entry of the list is no object");
-    item["apiVersion"] = kind.ApiVersion();  // which lists leave out
+    item["apiVersion"] = kind.ApiVersion();  // lists omit it
     item["kind"] = kind.kind;
     page.items.push_back(std::move(item));
   }
@@ -289,7 +291,7 @@ absl::Status ApiServerClient::StreamTo(
     const std::function<absl::Status(std::string_view)>& on_bytes) {
   for (bool renewed = false;;) {
     LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
-    absl::Status refused;  // by on_bytes, whose words need no addition
+    absl::Status refused;  // by on_bytes, whose message is returned unchanged
     const auto response =
         transport_->Stream(request, options_.request_deadline, stop,
                            [&](std::string_view bytes) { return refused = on_bytes(bytes); });
@@ -339,7 +341,7 @@ absl::Status ApiServerClient::ReadPodLog(
              {"previous", options.previous ? "true" : ""},
              {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""}});
   HttpRequest request{"GET", ObjectPath(kPodKind, pod) + "/log" + query};
-  request.may_be_silent = true;  // whoever reads it may take his time
+  request.may_be_silent = true;  // the log may be idle, and its reader slow
   return StreamTo(Describe("read the log of", kPodKind, pod), std::move(request), stop,
                   [&](std::string_view bytes) {
                     on_text(std::string(bytes));

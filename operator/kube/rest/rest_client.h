@@ -1,4 +1,4 @@
-// kube::Client over HTTPS to a real API server. cpprestsdk stays behind this header.
+// kube::Client over HTTPS for a real API server. cpprestsdk is hidden behind this header.
 #pragma once
 
 #include <functional>
@@ -17,28 +17,30 @@ namespace lockstep::kube {
 
 struct RestClientOptions {
   std::string user_agent = "lockstep";
-  // Requests a second that this client allows itself, watches left out; 0: no limit of its own.
+  // Requests per second, except watches; 0: no client-side limit.
   double qps = 0;
   int burst = 0;
-  // Requests under way at a time, watches left out. A busy API server serves its clients by how
-  // many requests each has open, and over HTTP/1 each waits there for its turn to be read: with
-  // few, a burst of jobs waits although the server has time.
+  // Concurrent requests, except watches. A busy API server serves clients by their number of open
+  // requests, and over HTTP/1 each waits there for its turn to be read: with few, a burst of jobs
+  // waits although the server has time.
   int max_in_flight = 48;
-  // Of GetMetadata. Of an object that somebody else has made the answer may have 10 MB, of which
+  // Concurrent GetMetadata calls. An object made by others may give an answer of 10 MB, of which
   // each byte takes three in memory, and a tenant can have one job ask for many.
   int max_metadata_reads = 4;
-  Duration request_deadline = std::chrono::seconds(30);  // in all, retries after 429/503 included
-  // Bytes, of which each may take thirty in memory. Tenants decide how large their objects are, so
-  // a page that is longer is asked for again with half as many objects; of an event that is longer
-  // only the object's identity is read.
+  Duration request_deadline =
+      std::chrono::seconds(30);  // in all, including retries after 429 and 5xx
+  // Bytes, each of which can take thirty in memory. Tenants decide how large their objects are, so
+  // a longer page is requested again with half as many objects, and of a longer event only the
+  // object's identity is read.
   std::size_t longest_page = 2U << 20U;
   std::size_t longest_event = 2U << 20U;
-  // The server ends a watch after this long; a stream silent for longer is taken for dead.
+  // The server ends a watch within this time; a stream that is silent for a sixteenth longer is
+  // dead.
   Duration watch_timeout = std::chrono::minutes(4);
 };
 
 struct PodLogOptions {
-  std::string container;  // empty: the only one
+  std::string container;  // empty: the pod's only container
   bool follow = false;
   bool previous = false;
   std::optional<int> tail_lines;
@@ -47,13 +49,14 @@ struct PodLogOptions {
 // Thread-safe.
 class RestClient : public Client {
  public:
-  // Blocks until the log's end, `stop` or a failure; `on_text` gets chunks as they come.
+  // Blocks until the end of the log, `stop` or a failure. Passes chunks to `on_text` as they
+  // arrive.
   virtual absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options,
                                   std::stop_token stop,
                                   const std::function<void(const std::string& text)>& on_text) = 0;
 };
 
-// InvalidArgument names what is wrong with the configuration. Connects at the first request.
+// InvalidArgument names the fault in the configuration. Connects at the first request.
 absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(const RestConfig& config,
                                                            const RestClientOptions& options = {});
 

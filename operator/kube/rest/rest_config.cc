@@ -22,7 +22,7 @@ std::string DirectoryOf(const std::string& path) {
   return std::filesystem::absolute(path).parent_path();
 }
 
-// The entries of a list as in PATH.
+// Splits a list in the format of PATH.
 std::vector<std::string> SplitPaths(const std::string& list) {
   std::vector<std::string> paths;
   for (std::size_t begin = 0; begin <= list.size();) {
@@ -33,7 +33,7 @@ std::vector<std::string> SplitPaths(const std::string& list) {
   return paths;
 }
 
-// As kubectl does it: files that do not exist are passed over, but one must be there.
+// Like kubectl, skips files that do not exist, but at least one must.
 absl::StatusOr<Kubeconfig> ReadMerged(const std::vector<std::string>& paths) {
   Kubeconfig merged;
   bool found = false;
@@ -52,8 +52,8 @@ absl::StatusOr<Kubeconfig> ReadMerged(const std::vector<std::string>& paths) {
   return merged;
 }
 
-// An IPv6 address cannot be used as it is (http_transport.cc); the name is in every API server's
-// certificate.
+// An IPv6 address cannot be used (http_transport.cc); every API server's certificate contains this
+// name.
 std::string HostOf(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "kubernetes.default.svc";
 }
@@ -70,7 +70,7 @@ absl::StatusOr<RestConfig> InClusterConfig(const std::string& directory) {
   config.server = fmt::format("https://{}:{}", HostOf(host), port);
   config.token_file = directory + "/token";
   config.ca_file = directory + "/ca.crt";
-  // A pod without a service account's token has no way in: say so now.
+  // A pod without a service account token cannot authenticate: fail early.
   LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.token_file, "the service account's token").status());
   LOCKSTEP_RETURN_IF_ERROR(ReadFile(config.ca_file, "the service account's authority").status());
   if (auto text = ReadFile(directory + "/namespace", "the pod's namespace"); text.ok()) {

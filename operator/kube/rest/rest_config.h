@@ -1,4 +1,4 @@
-// Where an API server is and how to prove who we are: from a pod's service account or a kubeconfig.
+// The address of an API server and our credentials, from a pod's service account or a kubeconfig.
 #pragma once
 
 #include <map>
@@ -18,12 +18,12 @@ struct ExecCredentialSource {
   bool provide_cluster_info = false;
 };
 
-// PEM texts stand where the kubeconfig had data, file names where it named files; files are read
-// again for new connections, a token file at least once a minute.
+// A *_pem member holds data from the kubeconfig; a *_file member names a file. Files are reread for
+// new connections, a token file at least once a minute.
 struct RestConfig {
   std::string server;  // https://host:port[/prefix]; http only without credentials
   std::string namespace_name = "default";  // of the context
-  std::string pod_namespace;               // where this process is a pod; empty outside of one
+  std::string pod_namespace;               // this pod's namespace; empty outside a pod
   std::string ca_pem, ca_file;             // both empty: the system's roots
   std::string tls_server_name;
   bool insecure_skip_tls_verify = false;
@@ -33,15 +33,14 @@ struct RestConfig {
   std::optional<ExecCredentialSource> exec;
 };
 
-// From a pod's environment and service account, whose files lie in `directory`. NotFound outside a
-// pod.
+// Reads a pod's environment and its service account's files in `directory`. NotFound outside a pod.
 absl::StatusOr<RestConfig> InClusterConfig(
     const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
 
-// `path` empty: $KUBECONFIG (files merged as kubectl does), else ~/.kube/config. `context` empty:
-// the current one. Errors name the file and the entry.
+// An empty `path` means $KUBECONFIG (files merged as kubectl does), else ~/.kube/config. An empty
+// `context` selects the current one. Errors name the file and the entry.
 absl::StatusOr<RestConfig> LoadKubeconfig(const std::string& path, const std::string& context = "");
-// Of one file's text; relative file names are looked up in `directory`.
+// Parses one file's text; relative file names are resolved against `directory`.
 absl::StatusOr<RestConfig> ParseKubeconfig(const std::string& text, const std::string& directory,
                                            const std::string& context = "");
 

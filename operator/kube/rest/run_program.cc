@@ -64,7 +64,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& command, std::vector<std::string>
   return error == ENOENT ? absl::NotFoundError(message) : absl::InternalError(message);
 }
 
-// All there is until the writer closes its end.
+// Reads until the writer closes its end.
 absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
   std::string text;
   std::array<char, 4096> bytes{};
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
   return absl::InternalError(fmt::format("it printed more than {} bytes", kMostOutput));
 }
 
-// How a child ended; empty: well.
+// Waits for a child. Returns how it failed, or "" if it succeeded.
 std::string Reap(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// Runs a program for what it prints.
+// Runs a program and returns its output.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace lockstep::kube {
 
-// Standard input is empty, standard error is ours. `extra_env` is added to our environment. A
-// `command` without a slash is looked up in PATH. NotFound: there is no such program;
-// DeadlineExceeded after `timeout`, when it is killed; Internal names its exit status. Output above
-// a megabyte is refused.
+// Returns the program's standard output. Its standard input is empty; it inherits standard error.
+// Adds `extra_env` to the environment. Looks up a `command` without a slash in PATH. NotFound:
+// there is no such program. DeadlineExceeded: `timeout` has passed and the program was killed.
+// Internal: the program failed, as the message says, or printed more than 1 MiB.
 absl::StatusOr<std::string> RunProgram(const std::string& command,
                                        const std::vector<std::string>& args,
                                        const std::map<std::string, std::string>& extra_env,

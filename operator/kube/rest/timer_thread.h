@@ -1,4 +1,4 @@
-// Calls functions at their time, on one thread of its own.
+// Calls functions at set times on its own thread.
 #pragma once
 
 #include <condition_variable>
@@ -12,18 +12,18 @@
 
 namespace lockstep::kube {
 
-// Thread-safe. What rings must be short. Times are of std::chrono::steady_clock.
+// Thread-safe. Callbacks must be short. Times are std::chrono::steady_clock's.
 class TimerThread {
  public:
   using Id = std::pair<SteadyTime, std::uint64_t>;
 
   TimerThread();
-  ~TimerThread();  // what has not rung will not
+  ~TimerThread();  // drops pending callbacks
   TimerThread(const TimerThread&) = delete;
   TimerThread& operator=(const TimerThread&) = delete;
 
   Id Set(SteadyTime when, std::function<void()> ring);
-  // Does not wait for a call that has begun.
+  // Does not wait for a running callback.
   void Cancel(const Id& id);
 
  private:

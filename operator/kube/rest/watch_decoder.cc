@@ -77,7 +77,7 @@ absl::Status WatchDecoder::DecodeLine(std::string_view line,
         fmt::format("{}: an event is {}", what_, std::string(event.status().message())));
   }
   if (TextMember(*event, "type") == "ERROR") {
-    // Its object is a Status, whose members `keep` does not know.
+    // The object of an ERROR event is a Status, which `keep` does not cover.
     event = ParseObject(line);
     return ErrorOf(what_, event.ok() ? Member(*event, "object") : Object());
   }

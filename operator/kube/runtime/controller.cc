@@ -10,7 +10,7 @@ namespace {
 
 using Result = absl::StatusOr<std::optional<Duration>>;
 
-// A broken invariant while one object is looked at must not stop the others.
+// A broken invariant in one object must not stop the others.
 Result Guarded(const ReconcileFunction& reconcile, const Key& key) {
   try {
     return reconcile(key);

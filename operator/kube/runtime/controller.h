@@ -1,5 +1,5 @@
-// Worker threads that take keys from a queue and reconcile them. One bad object never stops the
-// rest.
+// Worker threads that take keys from a queue and reconcile them. A failure on one object never
+// stops the others.
 #pragma once
 
 #include <atomic>
@@ -13,22 +13,23 @@
 
 namespace lockstep::kube {
 
-// An error: again with back-off. A duration: again then. Nothing: when the key is next added.
+// An error: retry with back-off. A duration: reconcile again after it. nullopt: wait for the next
+// Add.
 using ReconcileFunction = std::function<absl::StatusOr<std::optional<Duration>>(const Key&)>;
 
 class Controller {
  public:
-  // `name` stands in logs. The queue outlives it.
+  // `name` appears in logs. The queue must outlive the controller.
   Controller(std::string name, WorkQueue& queue, ReconcileFunction reconcile);
-  ~Controller();  // Stop()
+  ~Controller();  // calls Stop()
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
   void Start(int workers);
-  // Shuts the queue down and waits for the reconciles under way. Idempotent.
+  // Shuts the queue down and waits for reconciles in progress. Idempotent.
   void Stop();
 
-  // Reconciles one key that is due now on this thread; false if there is none. For tests.
+  // Reconciles one key that is due on the calling thread; false if there is none. For tests.
   bool ProcessOne();
 
   std::int64_t reconciles() const { return reconciles_; }

@@ -27,7 +27,7 @@ EventRecorder::EventRecorder(Client& client, const Clock& clock, std::string con
 void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventType type,
                            const std::string& reason, const std::string& action,
                            const std::string& note) {
-  // A note may be long, and be of a tenant's making: what is kept of it is a digest.
+  // A note can be long and tenant-controlled, so only a digest of it is kept.
   const RecentEvents::Key same{regarding.uid,
                                Digest(fmt::format("{}/{}/{}", reason, action, note))};
   const SteadyTime now = clock_.SteadyNow();

@@ -1,4 +1,4 @@
-// Tells users what happened to an object: events.k8s.io/v1. Thread-safe.
+// Records events about objects for users: events.k8s.io/v1. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,20 @@ namespace lockstep::kube {
 
 enum class EventType { kNormal, kWarning };
 
-// The same event about the same object again within ten minutes counts up a series instead of
-// making another Event; of very many events only the latest are known for that. Events are best
-// effort: a failure is logged and never returned.
+// If the same event about the same object recurs within ten minutes, its series is counted up
+// instead of creating another Event; RecentEvents limits how many are remembered for that. Events
+// are best effort: failures are logged and never returned.
 class EventRecorder {
  public:
-  // `controller` is a qualified name ("training.lockstep.dev/operator"), `instance` e.g. a pod.
+  // `controller` is a qualified name ("training.lockstep.dev/operator"), `instance` e.g. a pod's
+  // name.
   EventRecorder(Client& client, const Clock& clock, std::string controller, std::string instance);
 
-  // `action` is what was done or tried, in PascalCase; `note` is cut to 1,024 bytes.
+  // `action` is what was done or tried, in PascalCase; `note` is truncated to 1,024 bytes.
   void Record(const Kind& kind, const Identity& regarding, EventType type,
               const std::string& reason, const std::string& action, const std::string& note);
 
-  // The object is gone, so nothing more is recorded of it.
+  // Forgets the events of an object that is gone.
   void Forget(const std::string& uid);
 
  private:
@@ -42,7 +43,7 @@ class EventRecorder {
   const std::string controller_, instance_;
   std::mutex mutex_;
   RecentEvents recent_;                // guarded by mutex_
-  std::atomic<unsigned> sequence_{0};  // keeps names of one instant apart
+  std::atomic<unsigned> sequence_{0};  // distinguishes names made at the same instant
 };
 
 }  // namespace lockstep::kube

@@ -24,7 +24,7 @@ int IntegerOf(const Object& lease, const char* field) {
   return IntMember(Member(lease, "spec"), field);
 }
 
-// Half a retry period is added at random, so that candidates do not ask in step.
+// Adds up to half a retry period at random, so that candidates do not poll in step.
 Duration Jittered(Duration period) {
   thread_local std::minstd_rand random{std::random_device{}()};
   const double factor = std::uniform_real_distribution<double>(1.0, 1.5)(random);
@@ -38,7 +38,7 @@ struct LeaderElector::State {
         std::function<void(const std::string&)> when_lost)
       : client(api), clock(time), options(std::move(how)), on_lost(std::move(when_lost)) {}
 
-  // Of one thread at a time: Acquire's, then the renewing one, then Release's.
+  // Used by one thread at a time: Acquire's, then the renewing thread, then Release's.
   absl::Status TakeOrKeep();
   absl::Status Take();
   absl::Status Write(Object lease);
@@ -51,29 +51,29 @@ struct LeaderElector::State {
   void Lose(const std::string& reason);
   void Wait(Duration duration, const std::stop_token& stop);
   void StopThreads();
-  SteadyTime Deadline() const { return renewed_at + options.renew_deadline; }  // with mutex
+  SteadyTime Deadline() const { return renewed_at + options.renew_deadline; }  // requires mutex
 
   Client& client;
   const Clock& clock;
   const LeaderElectionOptions options;
   const std::function<void(const std::string&)> on_lost;
 
-  // The lease as last seen, and when it was first seen so. Guarded as TakeOrKeep says.
+  // The lease as last seen, and when it was first seen so. Used by TakeOrKeep's thread only.
   std::optional<Object> seen;
   SteadyTime seen_at{};
 
   mutable std::mutex mutex;
   std::condition_variable_any changed;
   bool leads = false, lost = false;  // guarded by mutex
-  SteadyTime renewed_at{};           // guarded by mutex; when the last good renewal was sent
+  SteadyTime renewed_at{};           // guarded by mutex; when the last successful renewal was sent
   std::jthread renewer, watchdog;
 };
 
-// FailedPrecondition: another has it.
+// Takes or renews the lease. FailedPrecondition: another candidate holds it.
 absl::Status LeaderElector::State::TakeOrKeep() {
   const SteadyTime sent = clock.SteadyNow();
   absl::Status status = absl::AbortedError("nothing is known yet");
-  // The fast way, while nobody else writes: no read before.
+  // The fast path, while nobody else writes: no read first.
   if (seen && HolderOf(*seen) == options.identity) status = Write(MakeLease(*seen));
   if (absl::IsAborted(status) || absl::IsNotFound(status)) status = Take();
   if (!status.ok()) return status;
@@ -110,7 +110,7 @@ absl::Status LeaderElector::State::Write(Object lease) {
   return absl::OkStatus();
 }
 
-// `lease` with us as its holder from now on; null: a new one.
+// Returns `lease`, or a new one if it is null, with this process as its holder from now on.
 Object LeaderElector::State::MakeLease(Object lease) const {
   const std::string now = MicroTime(clock.Now());
   const bool is_new = lease.is_null();
@@ -161,7 +161,7 @@ void LeaderElector::State::Renew(const std::stop_token& stop) {
   }
 }
 
-// Apart from the renewing thread, whose request may hang.
+// Runs apart from the renewing thread, whose request may hang.
 void LeaderElector::State::Watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     Duration left;
@@ -192,7 +192,7 @@ void LeaderElector::State::Wait(Duration duration, const std::stop_token& stop) 
 }
 
 void LeaderElector::State::StopThreads() {
-  renewer = {};  // requests the stop and joins
+  renewer = {};  // request stop and join
   watchdog = {};
 }
 
@@ -206,7 +206,7 @@ LeaderElector::~LeaderElector() {
 
 absl::Status LeaderElector::Acquire(std::stop_token stop) {
   State& state = *state_;
-  std::string told;  // not the same line every two seconds
+  std::string told;  // so as not to log the same line every two seconds
   while (!stop.stop_requested()) {
     const absl::Status status = state.TakeOrKeep();
     if (status.ok()) {

@@ -1,5 +1,6 @@
-// One of several processes leads, by a coordination.k8s.io/v1 Lease, as client-go's leaderelection
-// does it: times are judged by this process's monotonic clock since it last saw the lease change.
+// Elects one leader among several processes with a coordination.k8s.io/v1 Lease, like client-go's
+// leaderelection: expiry is judged by this process's monotonic clock from when it saw the lease
+// change.
 #pragma once
 
 #include <functional>
@@ -23,24 +24,25 @@ struct LeaderElectionOptions {
   Duration retry_period = std::chrono::seconds(2);
 };
 
-// Everything passed by reference outlives it. The client is best one of its own: requests that wait
-// behind others', or longer than renew_deadline, lose the lease.
+// All references must outlive this object. Use a separate client: requests that queue behind
+// others, or take longer than renew_deadline, lose the lease.
 class LeaderElector {
  public:
-  // `on_lost` is called on a thread of the elector's, at most once, when the lease could not be
-  // renewed within renew_deadline (were the renewal still under way) or another has it: whoever led
-  // must not write any more and exits. Others wait lease_duration from the last renewal they saw,
-  // which is later.
+  // `on_lost` is called on a thread of the elector, at most once, when the lease was not renewed
+  // within renew_deadline (even if a renewal is in flight) or another process has it: this process
+  // must stop writing and exit. Others wait for lease_duration after the last renewal that they
+  // saw, which ends later.
   LeaderElector(Client& client, const Clock& clock, LeaderElectionOptions options,
                 std::function<void(const std::string& reason)> on_lost);
-  ~LeaderElector();  // without giving the lease up
+  ~LeaderElector();  // does not release the lease
   LeaderElector(const LeaderElector&) = delete;
   LeaderElector& operator=(const LeaderElector&) = delete;
 
-  // Blocks until this process leads and renews from then on; Cancelled if stopped before.
+  // Blocks until this process leads, and renews the lease from then on. Cancelled if stopped first.
   absl::Status Acquire(std::stop_token stop);
   bool IsLeader() const;
-  // Stops renewing and gives the lease up, so that another candidate need not wait it out.
+  // Stops renewing and releases the lease, so that another candidate need not wait for it to
+  // expire.
   void Release();
 
  private:

@@ -1,4 +1,4 @@
-// metav1.MicroTime: RFC 3339 in UTC with six digits of a second, always.
+// Formats metav1.MicroTime: RFC 3339 in UTC, always with six fractional digits.
 #pragma once
 
 #include <string>

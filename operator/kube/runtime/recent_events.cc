@@ -45,7 +45,7 @@ void RecentEvents::EraseOldest(Namespaces::iterator space) {
 
 void RecentEvents::EraseAged(SteadyTime now) {
   for (auto space = spaces_.begin(); space != spaces_.end();) {
-    const auto current = space++;  // goes with its last entry
+    const auto current = space++;  // erased with its last entry
     std::size_t left = current->second.size();
     while (left > 0 && now - current->second.front().last > limits_.age) {
       EraseOldest(current);

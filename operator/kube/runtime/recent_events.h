@@ -1,5 +1,4 @@
-// The events that were recorded of late, so that the same one again counts up a series. Not
-// thread-safe.
+// Remembers recent events, so that a recurring one becomes a series. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +12,19 @@
 
 namespace lockstep::kube {
 
-// Whoever may create objects decides how many events there are. So their number has a limit, of a
-// namespace and in all; where it is reached, the oldest goes: of the same namespace, or of the one
-// that has the most.
+// Anyone who may create objects decides how many events there are, so their number is limited per
+// namespace and in total. At a limit the oldest event is dropped: of the same namespace, or of the
+// namespace that has the most.
 class RecentEvents {
  public:
-  // What makes two events the same: the object and a digest of what is said of it.
+  // Two events are the same if they concern the same object and their contents have the same
+  // digest.
   struct Key {
     std::string uid;
     std::uint64_t digest = 0;
     auto operator<=>(const Key&) const = default;
   };
-  // What tells an Event on the server from a later one that says the same.
+  // What a series update needs of the Event on the server.
   struct Series {
     std::string name, resource_version, event_time;
     int count = 1;
@@ -36,10 +36,10 @@ class RecentEvents {
 
   explicit RecentEvents(const Limits& limits) : limits_(limits) {}
 
-  // Nothing if there is none that is younger than limits.age.
+  // Returns nullopt if there is none younger than limits.age.
   std::optional<Series> Find(const Key& key, SteadyTime now);
   void Remember(const std::string& namespace_name, const Key& key, Series series, SteadyTime now);
-  // All events of an object.
+  // Drops all events of an object.
   void Forget(const std::string& uid);
   std::size_t size() const { return by_key_.size(); }
 
@@ -49,7 +49,7 @@ class RecentEvents {
     Series series;
     SteadyTime last;
   };
-  using Entries = std::list<Entry>;                   // of a namespace, the oldest first
+  using Entries = std::list<Entry>;                   // of one namespace, oldest first
   using Namespaces = std::map<std::string, Entries>;  // none is empty
   struct Place {
     Namespaces::iterator space;

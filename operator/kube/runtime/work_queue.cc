@@ -137,7 +137,7 @@ WorkQueueStats WorkQueue::Stats() const {
 WorkQueue::Wakeup WorkQueue::AddLocked(const Key& key) {
   if (shut_down_ || !dirty_.try_emplace(key, clock_.SteadyNow()).second) return nullptr;
   ++adds_;
-  if (processing_.contains(key)) return nullptr;  // Done puts it into ready_
+  if (processing_.contains(key)) return nullptr;  // Done moves it to ready_
   PutReadyLocked(key);
   return ForReadyLocked();
 }
@@ -153,7 +153,7 @@ WorkQueue::Wakeup WorkQueue::AddAfterLocked(const Key& key, Duration delay) {
     it->second = due;
   }
   due_.insert({due, key});
-  if (due_.begin()->second != key) return nullptr;  // another one's time comes first
+  if (due_.begin()->second != key) return nullptr;  // another key is due earlier
   return has_timekeeper_ ? &timekeeper_ : ForDueLocked();
 }
 

@@ -1,5 +1,5 @@
-// Keys that wait for a worker. A key waits at most once, is never worked on twice at a time, and
-// one that is added while it is worked on is handed out again afterwards. Thread-safe.
+// A queue of keys for workers. A key is queued at most once and never processed by two workers at a
+// time; if it is added while it is processed, it is handed out again afterwards. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -18,55 +18,56 @@
 
 namespace lockstep::kube {
 
-// Called with the queue locked: quick, and never back into the queue.
+// Called with the queue locked: must be quick and must not call the queue.
 class WorkQueueObserver {
  public:
   virtual ~WorkQueueObserver() = default;
-  virtual void OnTaken(Duration waited) = 0;  // since the key was due
+  virtual void OnTaken(Duration waited) = 0;  // since the key became ready
   virtual void OnDone(Duration worked) = 0;
 };
 
 struct WorkQueueStats {
   std::size_t ready = 0, delayed = 0;
-  std::optional<Duration> next_due;  // until the first of the delayed; nothing without one
+  std::optional<Duration> next_due;  // until the first delayed key is due; nullopt if there is none
   std::int64_t adds = 0, retries = 0;
-  // What has been worked on for longest, and since when; empty when nothing is worked on.
+  // The key that has been processed for longest, and for how long; empty if none is.
   Key longest;
   Duration longest_running{0};
 };
 
 class WorkQueue {
  public:
-  // Namespaces take turns, and of one of them at most `most_of_namespace` keys are worked on at a
-  // time (0: any number).
+  // Namespaces take turns. At most `most_of_namespace` keys of one namespace are processed at a
+  // time (0: no limit).
   explicit WorkQueue(const Clock& clock, BackoffPolicy policy = {}, std::uint32_t seed = 1,
                      int most_of_namespace = 0);
 
-  // Before the first Get; it outlives the queue.
+  // Requires: Get() has not been called. The observer must outlive the queue.
   void SetObserver(WorkQueueObserver* observer) { observer_ = observer; }
 
   void Add(const Key& key);
-  // Of several delays for one key the shortest counts; Add does not cancel it.
+  // Of several delays for one key the earliest counts; Add does not cancel it.
   void AddAfter(const Key& key, Duration delay);
-  // Longer for each call, until Forget(key).
+  // Adds the key after a delay that grows with each call, until Forget(key).
   void AddRateLimited(const Key& key);
-  // Drops the key's failures and the delay that it waits for; what Add put there stands. For a look
-  // that went well: it says itself when the next one is due, and of what is gone none is.
+  // Drops the key's failure count and pending delay, but not an Add. Call after a successful
+  // reconcile, which schedules the next one itself, if there is to be one.
   void Forget(const Key& key);
 
-  // Blocks until a key is due; nothing once shut down. The caller owes a Done(key).
+  // Blocks until a key is due; nullopt after ShutDown(). The caller must call Done(key).
   std::optional<Key> Get();
-  // Like Get, but nothing if no key is due by the clock now.
+  // Like Get, but nullopt if no key is due now.
   std::optional<Key> TryGet();
   void Done(const Key& key);
 
   // Wakes every Get(). Later adds are dropped.
   void ShutDown();
-  std::size_t size() const;  // keys that are due
+  std::size_t size() const;  // ready keys
   WorkQueueStats Stats() const;
 
  private:
-  // Whom to notify once the lock is free, since who wakes up needs it; null: nobody.
+  // The condition to notify after unlocking, since the thread that wakes up needs the lock; null:
+  // none.
   using Wakeup = std::condition_variable*;
   static void UnlockAndNotify(std::unique_lock<std::mutex>& lock, Wakeup wakeup);
   Wakeup ForReadyLocked();
@@ -75,7 +76,8 @@ class WorkQueue {
   Wakeup AddAfterLocked(const Key& key, Duration delay);
   void MoveDueLocked();
   void PutReadyLocked(const Key& key);
-  // Whose turn it is; the end if all that is due is of namespaces that have their share.
+  // Returns the namespace whose turn it is; end() if every namespace with ready keys is at its
+  // limit.
   std::deque<std::string>::iterator NextLocked();
   std::optional<Key> TakeLocked();
   void WaitLocked(std::unique_lock<std::mutex>& lock);
@@ -84,17 +86,17 @@ class WorkQueue {
   const BackoffPolicy policy_;
   const int most_of_namespace_;
   mutable std::mutex mutex_;
-  // Of those in Get() one looks after due_, so that not all wake up when a key is due.
+  // One of the threads in Get() waits for due_, so that not all wake up when a key is due.
   std::condition_variable idle_, timekeeper_;
   // Everything below is guarded by mutex_.
   int idle_count_ = 0;
   bool has_timekeeper_ = false;
   std::mt19937 random_;
   std::map<std::string, std::deque<Key>> ready_;  // by namespace; none is empty
-  std::deque<std::string> turns_;                 // namespaces of ready_
+  std::deque<std::string> turns_;  // namespaces of ready_, in the order of their turns
   std::size_t ready_count_ = 0;
-  std::map<std::string, int> busy_;       // keys of processing_, by namespace
-  std::map<Key, SteadyTime> dirty_;       // since when; in ready_, or to be put there by Done
+  std::map<std::string, int> busy_;       // number of keys in processing_, by namespace
+  std::map<Key, SteadyTime> dirty_;       // since when; in ready_, or moved there by Done
   std::map<Key, SteadyTime> processing_;  // since when
   std::map<Key, SteadyTime> delayed_;
   std::set<std::pair<SteadyTime, Key>> due_;  // delayed_, earliest first
