@@ -16,9 +16,9 @@
 namespace lockstep::server {
 namespace {
 
-// Well below the 30 s that a kubelet gives a pod.
+// Well below the 30 s that a kubelet grants a pod.
 constexpr Duration kStopGrace = std::chrono::seconds(8);
-// Bytes; a piece of memory of this size is given back as soon as it is freed.
+// Bytes; blocks of at least this size are returned to the system as soon as they are freed.
 constexpr int kMappedApart = 128 * 1024;
 
 LogLevel LevelOf(const std::string& name) {
@@ -30,10 +30,10 @@ LogLevel LevelOf(const std::string& name) {
 }
 
 int Main(int argc, char** argv) {
-  // Every thread would otherwise get a heap of its own, and keep what was freed there.
+  // Otherwise each thread would get its own heap, which keeps freed memory.
   mallopt(M_ARENA_MAX, 2);
-  // And what large objects of tenants are read into would end there too, once one such piece has
-  // been freed: glibc then raises this limit by itself, up to 32 MiB.
+  // Large objects of tenants would end up there too: once a mapped block has been freed, glibc
+  // raises this threshold by itself, up to 32 MiB.
   mallopt(M_MMAP_THRESHOLD, kMappedApart);
   Flags flags;
   if (const auto exit_code = ParseFlags(argc, argv, flags)) return *exit_code;
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     lockstep::LogError("internal error", {{"error", error.what()}});
   }
-  // No destructors of static objects: libraries' threads may still be using them.
+  // Skips static destructors: threads of libraries may still use those objects.
   std::fflush(nullptr);
   std::_Exit(exit_code);
 }

@@ -1,4 +1,4 @@
-// Named checks and the page that a probe reads: as the API server's own /healthz?verbose.
+// Named checks and the page for probes, in the format of the API server's /healthz?verbose.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,11 @@ namespace lockstep::health {
 
 class Checks {
  public:
-  // The message of an error says what is wrong. Thread-safe functions; before Answer.
+  // The error's message says what is wrong. `check` must be thread-safe. Requires: Answer() has not
+  // been called.
   void Add(std::string name, std::function<absl::Status()> check);
 
-  // 200 if all are Ok, else 503; a line for each: "[-]watches: pods: …".
+  // Runs all checks. 200 if all return Ok, else 503; one line per check: "[-]watches: pods: …".
   HttpAnswer Answer() const;
 
  private:

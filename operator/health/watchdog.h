@@ -1,4 +1,4 @@
-// Whether the threads that talk to the API server still do so.
+// Detects threads that no longer talk to the API server.
 #pragma once
 
 #include <map>
@@ -12,23 +12,23 @@
 
 namespace lockstep::health {
 
-// Notes the signs of life of what threads are expected to follow, each a kind of object in a
-// namespace (empty: in all): a call that ended, well or not (an API server that is down is no
-// reason to restart this process), a watch that began, an event. Of what is not expected nothing is
-// kept. Thread-safe.
+// Records signs of life of threads that each follow a kind of object in a namespace (empty: all
+// namespaces): the end of a call, successful or not (an API server that is down is no reason to
+// restart this process), the start of a watch, an event. Ignores kinds and namespaces that no
+// thread is expected to follow. Thread-safe.
 class Watchdog final : public kube::ClientObserver {
  public:
-  explicit Watchdog(const Clock& clock);  // which outlives it
+  explicit Watchdog(const Clock& clock);  // The clock must outlive this object.
 
-  // From now on a thread is expected to talk about this at least every `limit`.
+  // From now on, expects a sign of life for this kind and namespace at least every `limit`.
   void Expect(const kube::Kind& kind, const std::string& namespace_name, Duration limit);
 
-  // Error: what has been silent for longer than expected.
+  // Unavailable names everything that has been silent for longer than expected.
   absl::Status Check() const;
-  // Since a call about this last went well; nothing if none did.
+  // Returns the time since the last successful call; nullopt if there was none.
   std::optional<Duration> SinceSuccess(const kube::Kind& kind,
                                        const std::string& namespace_name) const;
-  // What the last call that failed said, if none went well since; else empty.
+  // Returns the message of the last failed call; empty if a call has succeeded since.
   std::string LastError(const kube::Kind& kind, const std::string& namespace_name) const;
 
   void OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,

@@ -24,9 +24,9 @@ namespace {
 
 constexpr int kMostPorts = 10000;
 constexpr int kFewestPorts = 1000;
-constexpr int kFirstPort = 10000;  // below lie the ports that services are known by
+constexpr int kFirstPort = 10000;  // below are the ports of well-known services
 
-// 127.77.x.y, never .0 or .255 at the end.
+// 127.77.x.y; y is never 0 or 255.
 std::string HostOfSlot(int slot) {
   return fmt::format("127.77.{}.{}", slot / 250, 1 + slot % 250);
 }
@@ -43,7 +43,7 @@ bool CanBind(in_addr_t host, int port) {
   return bound;
 }
 
-// The lock's descriptor, or -1 if another run has it. The kernel lets go of it when we end.
+// Returns the lock's descriptor, or -1 if another run holds it. The kernel releases it when we end.
 int TryLock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return -1;
@@ -123,8 +123,8 @@ LocalAddresses::Reservation LocalAddresses::Reserve() const {
     const controller::Address address{HostOfSlot(slot), ports_.first + slot};
     const int lock = TryLock(fmt::format("{}/port-{}.lock", lock_dir_, address.port));
     if (lock < 0) continue;
-    // Another user, or a program that knows nothing of our locks, may have the port. Binding all
-    // addresses fails if any address of it is taken.
+    // Another user, or a program that does not use our locks, may have the port. Binding all
+    // addresses fails if any address has it in use.
     if (CanBind(htonl(INADDR_ANY), address.port)) return {address, lock};
     close(lock);
   }

@@ -1,6 +1,6 @@
-// Addresses of replicas on one machine: a loopback address and a port each, that no other run on
-// this machine has, whatever it binds. A port alone would do for programs that bind all addresses
-// (TensorFlow), an address alone for those that bind a port of everyone's (metrics).
+// Addresses of replicas on one machine: a loopback address and a port each, both unique among all
+// runs on this machine. A port alone would suffice for programs that bind all addresses
+// (TensorFlow), an address alone for programs that bind a well-known port (metrics).
 #pragma once
 
 #include <map>
@@ -13,31 +13,32 @@
 
 namespace lockstep::local {
 
-// Ports that the kernel does not hand out by itself, [first, last].
+// Ports outside the kernel's ephemeral range, [first, last].
 struct PortRange {
   int first = 0, last = 0;
   bool operator==(const PortRange&) const = default;
 };
 
-// The widest run of at most 10,000 unprivileged ports outside the ephemeral range; where that
-// leaves fewer than 1,000, some inside it (each is tried before it is given out). Pure.
+// Returns the wider of the ranges directly below and above the ephemeral range: at most 10,000
+// ports, the lower range not below port 10000. If both have fewer than 1,000, returns 20000 to
+// 29999, which may overlap (each port is tried before use). Pure.
 PortRange ReservablePorts(PortRange ephemeral);
 
-// Thread-safe. An address is reserved when first asked for, by a locked file under `lock_dir`, and
-// given back when this object or the process ends.
+// Thread-safe. An address is reserved on first use, by a locked file in `lock_dir`, until this
+// object or the process ends.
 class LocalAddresses final : public controller::Addresses {
  public:
-  // Fails if `lock_dir` cannot be made or belongs to someone else.
+  // FailedPrecondition if `lock_dir` cannot be created or belongs to another user.
   static absl::StatusOr<std::unique_ptr<LocalAddresses>> Open(std::string lock_dir,
                                                               PortRange ports);
-  // In $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-<uid>, with this machine's port range.
+  // Uses $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-<uid>, and this machine's port range.
   static absl::StatusOr<std::unique_ptr<LocalAddresses>> OpenDefault();
   ~LocalAddresses() override;
   LocalAddresses(const LocalAddresses&) = delete;
   LocalAddresses& operator=(const LocalAddresses&) = delete;
 
   controller::Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
-  // "namespace/pod": the same address as Of gives for the replica that the pod is of.
+  // Returns the address for "namespace/pod": the one that Of returns for that pod's replica.
   controller::Address OfPod(const std::string& pod) const;
 
  private:
@@ -53,7 +54,7 @@ class LocalAddresses final : public controller::Addresses {
   const PortRange ports_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, Reservation> reservations_;
-  mutable int next_slot_ = 0;  // where the search goes on
+  mutable int next_slot_ = 0;  // where the next search starts
 };
 
 }  // namespace lockstep::local

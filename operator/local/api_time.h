@@ -1,4 +1,4 @@
-// Times as API objects carry them: metav1.Time, which knows no fractions of a second.
+// Formats times as in API objects: metav1.Time, which has no fractions of a second.
 #pragma once
 
 #include <chrono>

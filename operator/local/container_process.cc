@@ -16,7 +16,7 @@ namespace {
 using kube::Object;
 using Env = std::map<std::string, std::string>;
 
-// What an outer run of ours, or a user's shell, would wrongly pass on to a pod.
+// Variables that an outer run of ours, or a user's shell, must not pass on to a pod.
 constexpr const char* kNotInherited[] = {"TF_CONFIG", "MASTER_ADDR", "MASTER_PORT",
                                          "RANK",      "WORLD_SIZE",  "LOCAL_RANK"};
 
@@ -35,7 +35,7 @@ std::optional<std::string> TextAt(const Object& object, const std::string& point
   return object[where].get<std::string>();
 }
 
-// metadata.labels['role'] and the plain paths of the downward API.
+// Supports the downward API's plain paths and those such as metadata.labels['role'].
 absl::StatusOr<std::string> FieldOf(const Object& pod, const std::string& path) {
   for (const char* map : {"labels", "annotations"}) {
     const std::string prefix = fmt::format("metadata.{}['", map);
@@ -75,7 +75,8 @@ absl::StatusOr<std::string> KeyOfObject(const Object& pod, const kube::Kind& kin
   return absl::NotFoundError(fmt::format("{} \"{}\" has no key \"{}\"", kind.kind, name, key));
 }
 
-// limits.cpu in whole cores, anything else in its own unit, rounded up, over the divisor.
+// Returns the resource, rounded up: limits.cpu in whole cores, others in their own unit, divided by
+// the divisor.
 absl::StatusOr<std::string> ResourceOf(const Object& container, const Object& reference) {
   const std::string path = reference.value("resource", "");
   const std::size_t dot = path.find('.');
@@ -93,7 +94,7 @@ absl::StatusOr<std::string> ResourceOf(const Object& container, const Object& re
   return fmt::format("{:.0f}", std::ceil(amount / divisor));
 }
 
-// Nothing: an optional source that is not there.
+// Returns nullopt for an optional source that does not exist.
 absl::StatusOr<std::optional<std::string>> ValueFrom(const Object& pod, const Object& container,
                                                      const Object& source, kube::Client& client) {
   if (source.contains("fieldRef")) {
@@ -134,7 +135,7 @@ absl::Status AddEnvFrom(const Object& pod, const Object& container, kube::Client
   return absl::OkStatus();
 }
 
-// What the pod's own spec sets, in its order: a value may name variables that stand before it.
+// Returns the env of the pod's spec, in its order: a value may reference earlier variables.
 absl::StatusOr<Env> OwnEnv(const Object& pod, const Object& container, kube::Client& client) {
   Env env;
   LOCKSTEP_RETURN_IF_ERROR(AddEnvFrom(pod, container, client, env));

@@ -1,5 +1,5 @@
-// A container as a process: its command line, environment and folder, as the kubelet and the
-// container's file system would have made them.
+// Translates a container into a process: command line, environment and working directory, as the
+// kubelet and the container's file system would provide them.
 #pragma once
 
 #include <map>
@@ -13,17 +13,18 @@
 namespace lockstep::local {
 
 struct HostFacts {
-  std::map<std::string, std::string> env;  // inherited; the container's own comes over it
-  std::string program_dir;                 // put first on PATH: where lockstep-trainer lies
-  std::string current_dir;                 // of containers without workingDir
+  std::map<std::string, std::string> env;  // inherited; the container's own variables override it
+  std::string program_dir;                 // first on PATH: contains lockstep-trainer
+  std::string current_dir;                 // for containers without workingDir
 };
 
-// Kubernetes' $(NAME) in env values, command and args: "$$(NAME)" is "$(NAME)", and a name that is
-// not in `env` is left as it stands. Pure.
+// Expands Kubernetes' $(NAME) in env values, command and args: "$$(NAME)" becomes "$(NAME)", and a
+// reference to a name that `env` lacks is left unchanged. Pure.
 std::string ExpandVariables(const std::string& text, const std::map<std::string, std::string>& env);
 
-// All but log_path, cpus and marker. `pod` has status.podIP. InvalidArgument or NotFound names the
-// container and what it lacks: a command (there is no image to take one from), a ConfigMap, a key.
+// Sets everything but log_path, cpus and marker. Requires: `pod` has status.podIP. On failure,
+// InvalidArgument or NotFound names the container and what is missing: a command (there is no image
+// to take one from), a ConfigMap, a key.
 absl::StatusOr<ProcessSpec> MakeProcess(const kube::Object& pod, const kube::Object& container,
                                         const PathMap& paths, const HostFacts& host,
                                         kube::Client& client);

@@ -1,4 +1,5 @@
-// Which cores a container's processes may use: a CPU limit as an affinity mask. Pure bookkeeping.
+// Assigns cores to containers: a CPU limit becomes an affinity mask. Pure bookkeeping. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +12,19 @@ namespace lockstep::local {
 
 class CpuShares {
  public:
-  // `cpus`: the cores of this machine that we may use. `expected_pods` share them evenly where
-  // they name no limit; at least 1.
+  // `cpus` are the cores that this process may use. Without limits, `expected_pods` share them
+  // evenly, at least one core each.
   CpuShares(const std::vector<int>& cpus, int expected_pods);
 
-  // The least-loaded cores for `owner`, in ascending order: ceil(limit) of them, or its even share.
-  // Asking again for the same owner gives the same cores until it gives them back.
+  // Returns the least loaded cores for `owner`, in ascending order: ceil(limit) of them, or an even
+  // share; never more than there are. Returns the same cores for an owner until GiveBack.
   std::vector<int> Take(const std::string& owner, std::optional<std::int64_t> limit_milli);
   void GiveBack(const std::string& owner);
 
  private:
   struct Core {
     int cpu = 0;
-    double load = 0;  // thousandths of a core that are spoken for
+    double load = 0;  // thousandths of a core that are assigned
   };
   struct Share {
     std::vector<int> cpus;

@@ -20,7 +20,7 @@ namespace {
 [[noreturn]] void Guard(const std::string& mark, int pipe) {
   setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
-  // Whoever reads our output must not wait for this process.
+  // Programs that read our output until it is closed must not wait for this process.
   const int null = open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
   char byte = 0;
@@ -28,7 +28,7 @@ namespace {
   do {
     got = read(pipe, &byte, 1);
   } while (got < 0 && errno == EINTR);
-  // Not told to end: its program was killed.
+  // The pipe was closed without a byte: our program was killed.
   if (got == 0) KillMarked(mark, ProcessIds, [](pid_t pid) { return kill(pid, SIGKILL) == 0; });
   _exit(0);
 }
@@ -50,7 +50,8 @@ Guardian::Guardian(const std::string& mark) {
 
 Guardian::~Guardian() {
   const char byte = 0;
-  [[maybe_unused]] const ssize_t written = write(pipe_, &byte, 1);  // it may have been killed
+  [[maybe_unused]] const ssize_t written =
+      write(pipe_, &byte, 1);  // the guardian may have been killed
   close(pipe_);
   waitpid(pid_, nullptr, 0);
 }

@@ -7,21 +7,21 @@
 
 namespace lockstep::local {
 
-// The kernel kills the processes that we started together with us, but not those that they started.
+// The kernel kills the processes that we started when we die, but not their descendants.
 class Guardian {
  public:
-  // Forks, so it is made before any thread. Marks of this program's processes begin with `mark`.
+  // Forks, so create it before any thread. `mark` is the common prefix of this program's marks.
   explicit Guardian(const std::string& mark);
-  ~Guardian();  // ends it: from here on nothing is left to guard
+  ~Guardian();  // ends the guardian process; no process may be left
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 
  private:
   pid_t pid_ = -1;
-  int pipe_ = -1;  // closed by our death
+  int pipe_ = -1;  // closed when this process dies
 };
 
-// A mark for the processes of this program, unlike that of any other.
+// Returns a mark for the processes of this program that is unique to this run.
 std::string MarkOfThisRun();
 
 }  // namespace lockstep::local

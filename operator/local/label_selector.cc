@@ -9,12 +9,12 @@
 namespace lockstep::local {
 namespace {
 
-// Cuts a selector into words and the punctuation , ( ) ! = == !=.
+// Splits a selector into words and the punctuation , ( ) ! = == !=.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
 
-  // The next token without consuming it; empty at the end.
+  // Returns the next token without consuming it; empty at the end.
   std::string_view Peek() {
     SkipSpace();
     if (pos_ == text_.size()) return {};
@@ -55,7 +55,7 @@ class Lexer {
   std::size_t pos_ = 0;
 };
 
-// A word, or the empty value of "a=" and "a in (x,)".
+// Returns a word, or the empty value of "a=" and "a in (x,)".
 std::optional<std::string> NextValue(Lexer& lexer) {
   const std::string_view token = lexer.Peek();
   if (token.empty() || token == "," || token == ")") return std::string();

@@ -17,7 +17,7 @@ class LabelSelector {
   // Matches everything.
   LabelSelector() = default;
 
-  // FailedPrecondition names the selector and the place where it stops making sense.
+  // FailedPrecondition names the selector and the token at which parsing failed.
   static absl::StatusOr<LabelSelector> Parse(std::string_view text);
 
   // `labels` is metadata.labels, or null. As in Kubernetes, != and notin match an absent label.

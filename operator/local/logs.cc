@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMessageBytes = 4096;  // a kubelet's limit
+constexpr std::size_t kMessageBytes = 4096;  // the kubelet's limit
 
-// Messages travel as JSON, which bytes that are no UTF-8 cannot.
+// Messages become JSON, which must be UTF-8.
 std::string AsUtf8(const std::string& text) {
   const std::string clean =
       nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -29,7 +29,7 @@ std::string AsUtf8(const std::string& text) {
 std::string NextLogPath(const std::string& folder, const std::string& pod,
                         const std::string& container) {
   const fs::path of_pod = fs::path(folder) / pod;
-  std::error_code error;  // if the folder cannot be made, starting the process says so
+  std::error_code error;  // if this fails, starting the process reports it
   fs::create_directories(of_pod, error);
   const std::string ending = container.empty() ? ".log" : fmt::format("-{}.log", container);
   int next = 0;
@@ -52,7 +52,7 @@ std::string LastLines(const std::string& path, std::size_t bytes) {
   const bool cut = size > bytes;
   file.seekg(static_cast<std::streamoff>(cut ? size - bytes : 0));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (cut) text.erase(0, text.find('\n') + 1);  // a line that is not whole; npos + 1 keeps it
+  if (cut) text.erase(0, text.find('\n') + 1);  // drops a partial line; npos + 1 is 0
   return AsUtf8(text);
 }
 
@@ -62,7 +62,7 @@ std::string TakeMessage(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   std::error_code error;
-  fs::remove(path, error);  // most containers leave none
+  fs::remove(path, error);  // most containers write none
   return AsUtf8(text);
 }
 

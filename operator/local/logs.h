@@ -1,4 +1,4 @@
-// Log files of containers: <folder>/<pod>/<attempt>.log, one per start of a process, kept over
+// Log files of containers: <folder>/<pod>/<attempt>.log, one per start of a process, kept across
 // runs.
 #pragma once
 
@@ -7,16 +7,16 @@
 
 namespace lockstep::local {
 
-// A path that no earlier start has used; makes the pod's folder. A pod of several containers has
-// <attempt>-<container>.log. `container` is empty where there is one only.
+// Returns a path that no earlier start has used, and creates the pod's folder. If the pod has
+// several containers, the name is <attempt>-<container>.log; otherwise `container` is empty.
 std::string NextLogPath(const std::string& folder, const std::string& pod,
                         const std::string& container);
 
-// The last lines of a file, at most `bytes`, as terminationMessagePolicy FallbackToLogsOnError has
-// them. Empty if it cannot be read.
+// Returns the last whole lines of a file, at most `bytes`, as terminationMessagePolicy
+// FallbackToLogsOnError does. Empty if the file cannot be read.
 std::string LastLines(const std::string& path, std::size_t bytes = 2048);
 
-// What a container left as its termination message, cut as a kubelet cuts it; the file is removed.
+// Returns a container's termination message, truncated as a kubelet does, and removes the file.
 std::string TakeMessage(const std::string& path);
 
 }  // namespace lockstep::local

@@ -15,8 +15,9 @@ namespace lockstep::local {
 
 namespace {
 
-// The fields of /proc/<pid>/stat from its third (proc(5)), without those after env_end; none if
-// there is no such process. The name before them may hold anything.
+// Indexes into the fields of /proc/<pid>/stat from its third (proc(5)). StatFields returns none if
+// there is no such process or the line lacks env_end. It splits after the name, which may contain
+// anything.
 enum StatField : std::uint8_t {
   kState = 0,
   kParent = 1,
@@ -35,9 +36,9 @@ std::vector<std::string> StatFields(pid_t pid) {
   return fields.size() > kEnvEnd ? fields : std::vector<std::string>();
 }
 
-// Of a process whose environment was read as empty. An exec replaces the memory first, says then
-// where the environment is, and last where the code is; and a file that was opened before the exec
-// reads as empty after it.
+// For a process whose environment was read as empty. An exec first replaces the memory, then sets
+// the location of the environment, and last that of the code; a file that was opened before the
+// exec reads as empty after it.
 bool IsExecuting(pid_t pid) {
   constexpr unsigned long kKernelThread = 0x00200000;
   const std::vector<std::string> fields = StatFields(pid);

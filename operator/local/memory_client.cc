@@ -16,7 +16,7 @@ using kube::Key;
 using kube::Kind;
 using kube::Object;
 
-// A quiet watch is told the current version once the store has moved on by this much.
+// A quiet watch gets a bookmark once the store has advanced by this many versions.
 constexpr std::uint64_t kBookmarkEvery = 64;
 constexpr std::size_t kSnapshots = 64;
 constexpr std::int64_t kDefaultGraceSeconds = 30;
@@ -39,7 +39,7 @@ bool HasStatus(const Kind& kind) {
          kind.kind != "Lease";
 }
 
-// Pods and Services have none before Kubernetes 1.33.
+// Pods and Services have no generation before Kubernetes 1.33.
 bool HasGeneration(const Kind& kind) {
   return HasStatus(kind) && kind.kind != "Pod" && kind.kind != "Service";
 }
@@ -55,7 +55,7 @@ bool IsDnsSubdomain(const std::string& name) {
   return true;
 }
 
-// Everything but metadata and status: what `generation` counts.
+// Returns everything but metadata and status: what `generation` counts.
 Object SpecOf(Object object) {
   object.erase("metadata");
   object.erase("status");
@@ -67,7 +67,7 @@ std::string PhaseOf(const Object& pod) {
   return pod.contains(phase) ? pod[phase].get<std::string>() : std::string();
 }
 
-// Seconds that the API server grants a pod; none if no kubelet has it or it has ended.
+// Seconds that the API server grants a pod; 0 if no kubelet has it or it has ended.
 std::int64_t GraceSeconds(const Object& pod) {
   const Object spec = pod.value("spec", Object::object());
   const std::string phase = PhaseOf(pod);
@@ -109,7 +109,7 @@ absl::Status CheckNew(const Kind& kind, const Object& object) {
   return absl::OkStatus();
 }
 
-// A Secret's stringData is write-only: it is kept in data.
+// A Secret's stringData is write-only and is stored in data.
 void EncodeStringData(Object& secret) {
   if (!secret.contains("stringData")) return;
   for (const auto& [key, value] : secret["stringData"].items()) {
@@ -118,7 +118,7 @@ void EncodeStringData(Object& secret) {
   secret.erase("stringData");
 }
 
-// What only the server sets in metadata.
+// Keeps the metadata that only the server sets.
 void KeepSystemMetadata(const Object& from, Object& to) {
   for (const char* field : {"uid", "creationTimestamp", "generation", "deletionTimestamp",
                             "deletionGracePeriodSeconds", "resourceVersion"}) {
@@ -236,7 +236,7 @@ absl::StatusOr<Object> MemoryClient::Create(const Kind& kind, const Object& obje
   return *Commit(resource, key, std::move(made));
 }
 
-// The object that a write is about, once its preconditions hold.
+// Returns the object to write, once the preconditions hold.
 absl::StatusOr<MemoryClient::Objects::iterator> MemoryClient::FindForWrite(const Kind& kind,
                                                                            const char* verb,
                                                                            const Object& object) {
@@ -282,7 +282,7 @@ absl::StatusOr<Object> MemoryClient::Update(const Kind& kind, const Object& obje
     }
   }
   const Stored stored = Commit(resource, it->first, std::move(made));
-  // The last finalizer of an object whose deletion waits for nothing else.
+  // That was the last finalizer of an object whose deletion waits for nothing else.
   if (kube::IsBeingDeleted(*stored) && !HasFinalizers(*stored) &&
       (*stored)["metadata"].value("deletionGracePeriodSeconds", 0) == 0) {
     Remove(resource, it);
@@ -343,7 +343,7 @@ absl::Status MemoryClient::ConfirmDeleted(const Key& pod, const std::string& uid
   return absl::OkStatus();
 }
 
-// Only finalizers hold it any longer.
+// Removes the object, unless finalizers hold it.
 void MemoryClient::EndNow(const Resource& resource, Objects::iterator it) {
   if (!HasFinalizers(*it->second)) return Remove(resource, it);
   Object made = *it->second;
@@ -368,7 +368,7 @@ void MemoryClient::BeginDelete(const Resource& resource, Objects::iterator it) {
   Commit(resource, it->first, std::move(made));
 }
 
-// Stores under the next version and tells the watches.
+// Stores the object under the next version and wakes the watches.
 MemoryClient::Stored MemoryClient::Commit(const Resource& resource, const Key& key, Object object) {
   object["metadata"]["resourceVersion"] = fmt::format("{}", version_ + 1);
   const Stored after = std::make_shared<const Object>(std::move(object));
@@ -416,7 +416,7 @@ absl::Status MemoryClient::Watch(const Kind& kind, const kube::WatchOptions& opt
       if (filter.Matches(object)) events.push_back({kube::WatchEvent::Type::kAdded, *object});
     }
   }
-  std::uint64_t told = cursor;  // the version that the watcher knows of
+  std::uint64_t told = cursor;  // the last version that the watcher has seen
   while (!stop.stop_requested()) {
     if (!events.empty()) {
       lock.unlock();
@@ -489,7 +489,7 @@ void MemoryClient::CollectorLoop(std::stop_token stop) {
   }
 }
 
-// Deletes what has no living owner left, and drops the dead owner from what has.
+// Deletes objects that have no living owner left; drops the dead owner from the others.
 void MemoryClient::CollectChildrenOf(const std::string& uid) {
   for (auto& [resource, objects] : resources_) {
     for (auto it = objects.begin(); it != objects.end();) {

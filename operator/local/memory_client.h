@@ -1,6 +1,7 @@
-// A Kubernetes API server in memory, as far as an operator can tell: `lockstep run` has no other.
-// One counter gives resource versions; status is a subresource; a deleted owner's objects are
-// collected in the background; a pod bound to a node stays until its kubelet confirms.
+// An in-memory Kubernetes API server, as far as an operator can tell; `lockstep run` uses it. A
+// single counter provides resource versions, status is a subresource, dependents of a deleted owner
+// are garbage-collected in the background, and a pod bound to a node stays until its kubelet
+// confirms its deletion.
 #pragma once
 
 #include <condition_variable>
@@ -22,12 +23,12 @@
 
 namespace lockstep::local {
 
-// Thread-safe. Watches must have returned before it is destroyed.
+// Thread-safe. All watches must have returned before destruction.
 class MemoryClient final : public kube::Client {
  public:
   struct Options {
-    std::size_t history = 4096;  // changes kept for watches that come late; older: OutOfRange
-    std::string node_name;       // the one node, which every pod is bound to at once; empty: none
+    std::size_t history = 4096;  // changes kept for watches; an older version: OutOfRange
+    std::string node_name;       // the only node, to which each pod is bound at once; empty: none
   };
   explicit MemoryClient(const Clock& clock) : MemoryClient(clock, Options()) {}
   MemoryClient(const Clock& clock, Options options);
@@ -36,10 +37,11 @@ class MemoryClient final : public kube::Client {
   MemoryClient& operator=(const MemoryClient&) = delete;
 
   absl::StatusOr<kube::Object> Get(const kube::Kind& kind, const kube::Key& key) override;
-  // Later pages are of the same instant as the first; a token is good for one use.
+  // All pages show the same instant. A continue token can be used once; OutOfRange if it has
+  // expired.
   absl::StatusOr<kube::Page> List(const kube::Kind& kind,
                                   const kube::ListOptions& options) override;
-  // With an empty version: everything there is as kAdded, then what follows.
+  // With an empty version or "0", reports all existing objects as kAdded first.
   absl::Status Watch(const kube::Kind& kind, const kube::WatchOptions& options,
                      std::stop_token stop,
                      const std::function<void(kube::WatchEvent)>& on_event) override;
@@ -52,7 +54,8 @@ class MemoryClient final : public kube::Client {
   absl::Status ForceDelete(const kube::Kind& kind, const kube::Key& key,
                            const std::string& uid) override;
 
-  // The kubelet's last word on a pod that is being deleted: its processes are gone.
+  // The kubelet confirms that the processes of a pod that is being deleted are gone. NotFound if
+  // there is no such pod.
   absl::Status ConfirmDeleted(const kube::Key& pod, const std::string& uid);
 
  private:
@@ -62,8 +65,8 @@ class MemoryClient final : public kube::Client {
 
   struct Change {
     Resource resource;
-    Stored before, after;  // null: there was none, there is none
-    Stored last;           // what a watcher that loses sight of the object is told
+    Stored before, after;  // null: the object did not exist, or no longer exists
+    Stored last;           // sent to a watcher whose filter the object has left
   };
   struct Filter {
     std::string namespace_name;
@@ -76,7 +79,7 @@ class MemoryClient final : public kube::Client {
     std::deque<Stored> rest;
   };
 
-  // All below hold mutex_.
+  // These require mutex_.
   absl::StatusOr<kube::Page> NextPage(Snapshot snapshot, int limit);
   absl::StatusOr<Objects::iterator> FindForWrite(const kube::Kind& kind, const char* verb,
                                                  const kube::Object& object);
@@ -88,7 +91,8 @@ class MemoryClient final : public kube::Client {
   void BeginDelete(const Resource& resource, Objects::iterator it);
   void Record(Change change);
   absl::StatusOr<std::uint64_t> WatchStart(const std::string& version) const;
-  // Events of `resource` after `cursor`, which moves on; OutOfRange if history has gone past it.
+  // Returns the events of `resource` after `cursor` and advances it. OutOfRange if the history no
+  // longer contains it.
   absl::StatusOr<std::vector<kube::WatchEvent>> EventsAfter(const Resource& resource,
                                                             const Filter& filter,
                                                             std::uint64_t& cursor) const;
@@ -103,11 +107,11 @@ class MemoryClient final : public kube::Client {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<Resource, Objects> resources_;
-  std::set<std::string> uids_;         // of everything alive
-  std::uint64_t version_ = 1;          // of the last change; a watch from 0 means from anywhere
-  std::deque<Change> history_;         // the last one has version_
-  std::list<Snapshot> snapshots_;      // of lists read in pages, oldest first
-  std::deque<std::string> dead_uids_;  // whose children are to be collected
+  std::set<std::string> uids_;  // of all existing objects
+  std::uint64_t version_ = 1;   // of the last change; 0 is reserved: a watch from 0 starts anywhere
+  std::deque<Change> history_;  // the last one has version_
+  std::list<Snapshot> snapshots_;      // of paged lists, oldest first
+  std::deque<std::string> dead_uids_;  // owners whose dependents are to be collected
   std::mt19937_64 random_;
   std::jthread collector_;
 };

@@ -51,7 +51,7 @@ std::string PathMap::RewriteText(std::string_view text) const {
 
 std::string PathMap::Rewrite(std::string_view text) const {
   if (entries_.empty()) return std::string(text);
-  // JSON is rewritten value by value, so that a folder with a quote in its name stays valid.
+  // Rewrites JSON value by value, so that it stays valid if a folder's name contains a quote.
   if (!text.empty() && (text.front() == '{' || text.front() == '[')) {
     using Json = nlohmann::ordered_json;
     Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

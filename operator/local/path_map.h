@@ -1,4 +1,4 @@
-// Where a container's mounted paths lie on this machine, and the rewriting of texts that name them.
+// Maps a container's mounted paths to paths on this machine and rewrites texts that contain them.
 // Pure.
 #pragma once
 
@@ -10,11 +10,12 @@ namespace lockstep::local {
 
 class PathMap {
  public:
-  // What lies at or under `container_path` (absolute) lies at or under `host_path`.
+  // Maps `container_path` (absolute) and everything below it to `host_path`.
   void Add(std::string container_path, std::string host_path);
 
-  // Every path under a mount replaced, wherever it stands: "/data/x", "--dir=/data", a word of a
-  // shell script, a string inside JSON. "/mnt/data", "/database" and "s3://b/data" are left alone.
+  // Replaces every path under a mount, wherever it occurs: "/data/x", "--dir=/data", a word of a
+  // shell script, a string inside JSON. Leaves "/mnt/data", "/database" and "s3://b/data"
+  // unchanged.
   std::string Rewrite(std::string_view text) const;
 
  private:
@@ -22,7 +23,7 @@ class PathMap {
     std::string from, to;
   };
 
-  // The mount that `text` names at `pos`, the longest first; null if none.
+  // Returns the longest mount that `text` names at `pos`, or null.
   const Entry* Find(std::string_view text, std::size_t pos) const;
   std::string RewriteText(std::string_view text) const;
 

@@ -14,9 +14,9 @@ namespace {
 
 using kube::Object;
 
-// The shell's code for "command not found": permanent by TFJob's rule, as it should be.
+// The shell's code for "command not found"; TFJob's rule treats it as permanent, as it should be.
 constexpr int kStartErrorCode = 127;
-// How often leftovers of a stopped process are looked at while they have time to end.
+// How often to check leftovers of a stopped process during the grace period.
 constexpr Duration kLeftoverCheck = std::chrono::milliseconds(20);
 
 Object Condition(const char* type, bool is_true, Time since) {
@@ -50,7 +50,7 @@ void PodRunner::Advance() {
   if (terminating_) return;
   for (Container& container : containers_) {
     StartDue(container);
-    // The next ones wait for an init container, unless it is a sidecar that has begun.
+    // Later containers wait for an init container, unless it is a sidecar that has started.
     const bool begun = container.plan.sidecar && container.state == State::kRunning;
     const bool passed = container.state == State::kTerminated && container.ended->code == 0;
     if (container.plan.init && !begun && !passed) return;
@@ -78,7 +78,7 @@ void PodRunner::Start(Container& container) {
   container.log_path = NextLogPath(plan_.log_folder, plan_.name,
                                    plan_.containers.size() > 1 ? container.plan.name : "");
   spec.log_path = container.log_path;
-  TakeMessage(container.plan.message_path);  // of a start that was killed together with us
+  TakeMessage(container.plan.message_path);  // left by a start that was killed together with us
   const absl::StatusOr<pid_t> pid = host_.Start(spec);
   if (pid.ok()) {
     container.pid = *pid;
@@ -98,8 +98,8 @@ void PodRunner::OnExit(const ProcessExit& exit) {
     if (ended.message.empty() && exit.code != 0 && container.plan.logs_as_message) {
       ended.message = LastLines(container.log_path);
     }
-    // A shell that SIGTERM ended leaves its command behind, which in a container would not have
-    // lost its first process: it keeps the rest of the grace period.
+    // A shell killed by SIGTERM leaves its command behind; in a container the command would have
+    // had the rest of the grace period, so it gets that here too.
     if (terminating_ && host_.GroupIsAlive(exit.pid)) {
       host_.SignalGroup(exit.pid, SIGTERM);
       container.ended = std::move(ended);
@@ -123,7 +123,7 @@ void PodRunner::StopLeftovers(Container& container) {
 bool PodRunner::Restarts(const Container& container, int code) const {
   if (terminating_) return false;
   if (container.plan.sidecar) return true;
-  // An init container is done when it has succeeded, whatever the policy.
+  // An init container is done once it has succeeded, whatever the policy.
   if (container.plan.init && code == 0) return false;
   if (plan_.restart_policy == "Always") return true;
   return plan_.restart_policy == "OnFailure" && code != 0;
@@ -145,7 +145,7 @@ void PodRunner::End(Container& container, Ended ended) {
   ++container.restarts;
 }
 
-// Sidecars end with the last container that is none.
+// Stops the sidecars once all other containers are done.
 void PodRunner::EndSidecars() {
   const bool all_done =
       std::all_of(containers_.begin(), containers_.end(),
@@ -162,7 +162,7 @@ void PodRunner::Terminate(Duration grace) {
   if (!std::exchange(terminating_, true)) {
     for (Container& container : containers_) {
       if (container.state == State::kRunning) host_.Signal(container.pid, SIGTERM);
-      // It was to be started again, and now its last end is its end.
+      // It was waiting for a restart; now its last end is final.
       if (container.state == State::kWaiting && container.last) {
         container.ended = container.last;
         container.state = State::kTerminated;
@@ -182,7 +182,7 @@ std::optional<SteadyTime> PodRunner::NextDeadline() const {
       consider(container.next_start);
     }
     if (container.state == State::kEnding) consider(clock_.SteadyNow() + kLeftoverCheck);
-    // Past it, SIGKILL has been sent and only the exit is awaited.
+    // Afterwards SIGKILL has been sent and only the exit is awaited.
     if (container.state == State::kRunning && kill_at_ && clock_.SteadyNow() < *kill_at_) {
       consider(*kill_at_);
     }
@@ -214,7 +214,7 @@ std::string PodRunner::Phase() const {
     started = started || container.state != State::kWaiting || container.last;
   }
   if (done) return failed ? "Failed" : "Succeeded";
-  // A pod that was stopped before all of it had begun will not go on.
+  // A pod that was stopped before all containers had started will not continue.
   if (terminating_ && !HasProcesses()) return "Failed";
   return started ? "Running" : "Pending";
 }

@@ -1,5 +1,5 @@
-// One pod's life, as the kubelet leads it: init containers in order, then all containers, restarts
-// by restartPolicy with back-off, SIGTERM and, after the grace period, SIGKILL.
+// Runs one pod like a kubelet: init containers in order, then all containers, restarts by
+// restartPolicy with back-off, SIGTERM and, after the grace period, SIGKILL.
 #pragma once
 
 #include <deque>
@@ -15,10 +15,10 @@ namespace lockstep::local {
 
 struct ContainerPlan {
   std::string name, image;
-  absl::StatusOr<ProcessSpec> process;  // an error: the container fails with it at its start
+  absl::StatusOr<ProcessSpec> process;  // on error, the container fails with it when started
   bool init = false;
   bool sidecar = false;          // an init container with restartPolicy Always
-  std::string message_path;      // what it writes there is its termination message
+  std::string message_path;      // the termination message file
   bool logs_as_message = false;  // terminationMessagePolicy: FallbackToLogsOnError
 };
 
@@ -29,33 +29,34 @@ struct PodPlan {
   std::vector<ContainerPlan> containers;  // init containers first, in order
 };
 
-// Not thread-safe. Whoever polls the host hands in exits, and calls Advance when NextDeadline
-// passes.
+// Not thread-safe. The caller polls the host, passes exits to OnExit, and calls Advance when
+// NextDeadline passes.
 class PodRunner {
  public:
   struct Backoff {  // between restarts: none before the first, then doubling
     Duration initial = std::chrono::seconds(1);
     Duration limit = std::chrono::minutes(5);
-    Duration reset_after = std::chrono::minutes(10);  // of running
+    Duration reset_after = std::chrono::minutes(10);  // a run this long resets it
   };
 
   PodRunner(PodPlan plan, ProcessHost& host, const Clock& clock)
       : PodRunner(std::move(plan), host, clock, Backoff()) {}
   PodRunner(PodPlan plan, ProcessHost& host, const Clock& clock, Backoff backoff);
 
-  // Does all that is due: starts, restarts, kills.
+  // Performs everything that is due: starts, restarts, kills.
   void Advance();
   bool Owns(pid_t pid) const;
   void OnExit(const ProcessExit& exit);
-  // SIGTERM now, SIGKILL after `grace`; nothing starts again. A later call can only hasten it.
+  // Sends SIGTERM now and SIGKILL after `grace`; starts nothing more. A later call can only shorten
+  // the grace period.
   void Terminate(Duration grace);
   const PodPlan& plan() const { return plan_; }
 
   std::optional<SteadyTime> NextDeadline() const;
   bool HasProcesses() const;
-  // "Pending", "Running", "Succeeded", "Failed".
+  // "Pending", "Running", "Succeeded" or "Failed".
   std::string Phase() const;
-  // The pod's `status`.
+  // Returns the pod's `status`.
   kube::Object Status() const;
 
  private:
@@ -72,10 +73,10 @@ class PodRunner {
     std::string log_path;
     Time started;
     SteadyTime started_steady;
-    std::optional<Ended> ended, last;  // this time, the time before
+    std::optional<Ended> ended, last;  // the present end, and the previous one
     int restarts = 0;
-    Duration backoff{0};    // what the next restart waits
-    SteadyTime next_start;  // kWaiting: not before
+    Duration backoff{0};    // delay of the next restart
+    SteadyTime next_start;  // while kWaiting: the earliest start
   };
 
   void StartDue(Container& container);
@@ -94,7 +95,7 @@ class PodRunner {
   const Time created_;
   std::deque<Container> containers_;
   std::optional<SteadyTime> kill_at_;  // set: the pod is being stopped
-  bool terminating_ = false;           // nothing starts again
+  bool terminating_ = false;           // nothing starts any more
 };
 
 }  // namespace lockstep::local

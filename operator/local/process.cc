@@ -30,7 +30,7 @@ struct ChildError {
   int error = 0;
 };
 
-// Everything the child touches between fork and exec, made before the fork.
+// Everything that the child uses between fork and exec, prepared before the fork.
 struct Prepared {
   std::string executable;
   std::vector<char*> argv;
@@ -44,7 +44,8 @@ bool IsExecutableFile(const std::string& path) {
   return access(path.c_str(), X_OK) == 0;
 }
 
-// As execvp would find it, with the child's own PATH; relative names start at its working folder.
+// Searches like execvp, with the child's own PATH; resolves relative names against its working
+// folder.
 std::optional<std::string> FindExecutable(const ProcessSpec& spec) {
   const std::string& name = spec.argv.front();
   if (name.find('/') != std::string::npos) {
@@ -75,7 +76,7 @@ Prepared Prepare(const ProcessSpec& spec, std::string executable) {
   return prepared;
 }
 
-// Runs in the child: only async-signal-safe calls.
+// Runs in the child: async-signal-safe calls only.
 [[noreturn]] void RunChild(const ProcessSpec& spec, const Prepared& prepared, pid_t parent,
                            int error_pipe) {
   const auto fail = [&](Stage stage) {
@@ -85,7 +86,7 @@ Prepared Prepare(const ProcessSpec& spec, std::string executable) {
   };
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before the line above
+  if (getppid() != parent) _exit(127);  // the parent died before the prctl
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -117,7 +118,7 @@ absl::Status Explain(const ProcessSpec& spec, const ChildError& error) {
   }
 }
 
-// Children of this program: what it started, and orphans of what it started.
+// Returns this program's children: the processes that it started, and their orphans.
 std::vector<pid_t> Children() {
   std::vector<pid_t> children;
   for (const pid_t pid : ProcessIds()) {
@@ -133,7 +134,7 @@ SystemProcesses::SystemProcesses()
   LOCKSTEP_CHECK(epoll_ >= 0 && wake_ >= 0, "epoll and eventfd: {}", std::strerror(errno));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = 0;  // pids are positive, so 0 is the wake-up
+  event.data.fd = 0;  // pids are positive, so 0 marks the wake-up
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -192,7 +193,7 @@ void SystemProcesses::SignalGroup(pid_t group, int signal) {
 }
 
 bool SystemProcesses::GroupIsAlive(pid_t group) {
-  // Orphans of the group are our children now, and dead ones count as alive until waited for.
+  // Orphans of the group are our children, and dead ones count as alive until waited for.
   while (!pidfds_.contains(group) && waitpid(-group, nullptr, WNOHANG) > 0) {
   }
   return kill(-group, 0) == 0;
@@ -200,7 +201,7 @@ bool SystemProcesses::GroupIsAlive(pid_t group) {
 
 void SystemProcesses::KillLeftovers(pid_t group, const std::string& marker) {
   kill(-group, SIGKILL);
-  // Orphans come to us as their parents die.
+  // Orphans become our children as their parents die.
   const auto orphans = [this] {
     std::vector<pid_t> ids = Children();
     std::erase_if(ids, [this](pid_t pid) {

@@ -1,4 +1,4 @@
-// Processes as this machine's kernel gives them: start, exit, signals, and nothing left behind.
+// Starts, signals and awaits processes of this machine, and leaves none behind.
 #pragma once
 
 #include <sys/types.h>
@@ -15,36 +15,36 @@ namespace lockstep::local {
 
 struct ProcessSpec {
   std::vector<std::string> argv;
-  std::map<std::string, std::string> env;  // all of it; nothing is inherited
+  std::map<std::string, std::string> env;  // complete; nothing is inherited
   std::string working_dir;
-  std::string log_path;   // stdout and stderr are appended to it
+  std::string log_path;   // receives stdout and stderr, appended
   std::vector<int> cpus;  // affinity; empty: any
-  std::string marker;     // told to the process in its environment; a mark, see marked_processes.h
+  std::string marker;     // set in the process's environment; see marked_processes.h
 };
 
 struct ProcessExit {
   pid_t pid = 0;
-  int code = 0;    // 128 + signal if a signal ended it, as container runtimes say
-  int signal = 0;  // 0: it ended by itself
+  int code = 0;    // 128 + signal if a signal killed it, as container runtimes report
+  int signal = 0;  // 0: it exited by itself
 };
 
-// What a pod needs of the kernel; a fake stands in for it in tests of pods.
+// What a pod needs from the kernel. Tests of pods use a fake.
 class ProcessHost {
  public:
   virtual ~ProcessHost() = default;
-  // The process leads a session and group of its own. NotFound: no such executable; another code:
-  // it could not be started; both say why.
+  // Starts a process that leads its own session and group. NotFound: there is no such executable.
+  // Another code: it could not be started. Both say why.
   virtual absl::StatusOr<pid_t> Start(const ProcessSpec& spec) = 0;
   virtual void Signal(pid_t pid, int signal) = 0;
   virtual void SignalGroup(pid_t group, int signal) = 0;
   virtual bool GroupIsAlive(pid_t group) = 0;
-  // Kills what an ended process left behind, in its group or out of it.
+  // Kills what an ended process left behind, in its group or outside.
   virtual void KillLeftovers(pid_t group, const std::string& marker) = 0;
 };
 
-// Start, Poll and the rest belong to one thread, which must outlive every process: the kernel kills
-// a process when the thread that started it ends (so also when this program is killed). Processes
-// whose parent has died become this program's children.
+// Use from one thread, except Wake; that thread must outlive every process: the kernel kills a
+// process when the thread that started it ends (so also when this program is killed). Orphans of
+// the processes become children of this program.
 class SystemProcesses final : public ProcessHost {
  public:
   SystemProcesses();
@@ -58,15 +58,15 @@ class SystemProcesses final : public ProcessHost {
   bool GroupIsAlive(pid_t group) override;
   void KillLeftovers(pid_t group, const std::string& marker) override;
 
-  // Waits for exits, for Wake or until `deadline`.
+  // Waits for exits, for Wake or until `deadline`. Returns the exits.
   std::vector<ProcessExit> Poll(std::optional<SteadyTime> deadline);
-  // Makes Poll return. From any thread.
+  // Makes Poll return. Thread-safe.
   void Wake();
 
  private:
   int epoll_ = -1;
   int wake_ = -1;
-  std::map<pid_t, int> pidfds_;  // of what was started and has not been waited for
+  std::map<pid_t, int> pidfds_;  // of processes that were started and not yet waited for
 };
 
 }  // namespace lockstep::local

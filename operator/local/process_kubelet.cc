@@ -23,7 +23,7 @@ using kube::Object;
 
 constexpr std::int64_t kDefaultGraceSeconds = 30;
 
-// In thousandths of a core; nothing if the container names no limit.
+// In thousandths of a core; nullopt if the container sets no limit.
 absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& container) {
   static const Object::json_pointer kLimit("/resources/limits/cpu");
   if (!container.contains(kLimit)) return std::nullopt;
@@ -129,12 +129,12 @@ void ProcessKubelet::Join() {
 
 void ProcessKubelet::WatchLoop(std::stop_token stop) {
   while (!stop.stop_requested()) {
-    // An empty version: the watch begins with everything there is.
+    // With an empty version, the watch begins with all existing pods.
     const absl::Status status =
         client_.Watch(kube::kPodKind, {}, stop, [this](kube::WatchEvent event) {
           Post([this, event = std::move(event)] { OnPod(event); });
         });
-    // History has gone past us: what was deleted meanwhile is found by asking for what there is.
+    // The history no longer contains our version: find the pods that were deleted meanwhile.
     if (absl::IsOutOfRange(status)) {
       Post([this] {
         std::vector<std::string> lost;
@@ -190,7 +190,7 @@ void ProcessKubelet::OnPod(const kube::WatchEvent& event) {
       pod["metadata"].value("deletionGracePeriodSeconds", kDefaultGraceSeconds)));
 }
 
-// Gone from the API server without our confirmation: there is nobody left to be patient for.
+// The pod is gone from the API server without our confirmation, so no grace period applies.
 void ProcessKubelet::OnDeleted(const std::string& uid) {
   const auto it = pods_.find(uid);
   if (it == pods_.end()) return;
@@ -282,7 +282,7 @@ void ProcessKubelet::Settle() {
       }
     }
     if (over && pod.deleting && !pod.gone) {
-      // NotFound: someone else removed it first, which is as good.
+      // NotFound: somebody else has removed it, which is fine.
       const absl::Status confirmed = client_.ConfirmDeleted(pod.key, uid);
       if (!confirmed.ok() && !absl::IsNotFound(confirmed)) {
         LogError("cannot confirm a pod's deletion", {{"error", std::string(confirmed.message())}});
@@ -297,10 +297,10 @@ void ProcessKubelet::Report(const std::string& uid, Pod& pod) {
   std::string text = status.dump();
   while (text != pod.reported) {
     absl::StatusOr<Object> object = client_.Get(kube::kPodKind, pod.key);
-    if (!object.ok() || kube::Uid(*object) != uid) return;  // the watch will tell
+    if (!object.ok() || kube::Uid(*object) != uid) return;  // the watch will report it
     (*object)["status"] = status;
     const absl::Status written = client_.UpdateStatus(kube::kPodKind, *object).status();
-    if (absl::IsAborted(written)) continue;  // it has moved on: read again
+    if (absl::IsAborted(written)) continue;  // it has changed: read again
     if (!written.ok()) return;
     pod.reported = std::move(text);
     return;

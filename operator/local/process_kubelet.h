@@ -1,5 +1,4 @@
-// Runs the pods of an API server as processes of this machine, and reports on them as a kubelet
-// does.
+// A kubelet that runs the pods of an API server as processes of this machine.
 #pragma once
 
 #include <atomic>
@@ -22,46 +21,47 @@
 namespace lockstep::local {
 
 struct KubeletOptions {
-  std::string node_name = "local";  // runs the pods that are bound to it
-  std::string mark;       // of its processes: a prefix of theirs, empty or ending with "/"
-  VolumeOptions volumes;  // and the work directory: logs go to <work-dir>/logs
+  std::string node_name = "local";  // runs the pods that are bound to this node
+  std::string mark;                 // prefix of its processes' marks; empty or ending with "/"
+  VolumeOptions volumes;            // logs go to <work-dir>/logs
   HostFacts host;
   std::vector<int> cpus;  // cores to share out; empty: processes are not pinned
-  int expected_pods = 1;  // share the cores evenly if they name no limit
+  int expected_pods = 1;  // share the cores evenly if they set no limit
   PodRunner::Backoff backoff;
 };
 
-// This machine's environment, folder of this program, current folder and permitted cores.
+// Return this machine's facts (environment, this program's folder, current folder) and the cores
+// that this process may use.
 HostFacts ThisHost();
 std::vector<int> PermittedCpus();
 
-// Why a pod cannot run here, before it is made: its volumes, mounts and CPU limits.
+// Says why a pod cannot run here, before it is created: checks its volumes, mounts and CPU limits.
 absl::Status CheckPod(const kube::Object& pod, const VolumeOptions& options);
 
 class ProcessKubelet {
  public:
-  // All outlive it. Start() begins; one thread then owns all processes.
+  // All references must outlive this object. After Start(), one thread owns all processes.
   ProcessKubelet(MemoryClient& client, const LocalAddresses& addresses, const Clock& clock,
                  KubeletOptions options);
-  ~ProcessKubelet();  // KillAll, then waits
+  ~ProcessKubelet();  // calls KillAll() and waits
   ProcessKubelet(const ProcessKubelet&) = delete;
   ProcessKubelet& operator=(const ProcessKubelet&) = delete;
 
   void Start();
-  // Ends every pod in its grace period and starts no other. Returns at once; idempotent.
+  // Terminates every pod within its grace period and starts no other. Returns at once. Idempotent.
   void Shutdown();
-  // The same without grace.
+  // Like Shutdown, without a grace period.
   void KillAll();
-  // Waits until Shutdown or KillAll has left no process.
+  // Blocks until Shutdown or KillAll has ended all processes.
   void Join();
 
  private:
   struct Pod {
     kube::Key key;
     std::unique_ptr<PodRunner> runner;
-    std::string reported;   // the status that the API server has
-    bool deleting = false;  // the API server waits for us
-    bool gone = false;      // it does not know the pod any more
+    std::string reported;   // the last status written to the API server
+    bool deleting = false;  // the API server waits for our confirmation
+    bool gone = false;      // the API server no longer has the pod
   };
 
   void WatchLoop(std::stop_token stop);
@@ -71,7 +71,7 @@ class ProcessKubelet {
   void AddPod(const kube::Object& pod);
   PodPlan MakePlan(const kube::Object& pod);
   std::vector<int> CpusOf(const kube::Object& pod, const kube::Object& container);
-  void Settle();  // reports, confirms deletions and forgets pods that are gone
+  void Settle();  // reports, confirms deletions, forgets deleted pods
   void Report(const std::string& uid, Pod& pod);
   std::optional<SteadyTime> NextDeadline() const;
 
@@ -79,12 +79,12 @@ class ProcessKubelet {
   const LocalAddresses& addresses_;
   const Clock& clock_;
   const KubeletOptions options_;
-  SystemProcesses processes_;  // of the thread, like the three below
+  SystemProcesses processes_;  // used by the thread only, like the next three
   CpuShares cpus_;
   std::map<std::string, Pod> pods_;  // by uid
   bool stopping_ = false;
   std::mutex mutex_;
-  std::vector<std::function<void()>> mailbox_;  // guarded by mutex_: what the thread is to do
+  std::vector<std::function<void()>> mailbox_;  // guarded by mutex_: actions for the thread
   void Post(std::function<void()> action);
   std::jthread watch_;
   std::thread thread_;

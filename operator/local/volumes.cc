@@ -27,7 +27,7 @@ const Object& VolumesOf(const Object& pod) {
   return (*spec)["volumes"];
 }
 
-// The key beside `name`: "emptyDir", "nfs", …
+// Returns the key beside `name`: "emptyDir", "nfs", …
 std::string TypeOf(const Object& volume) {
   for (const auto& [key, value] : volume.items()) {
     if (key != "name") return key;
@@ -35,7 +35,7 @@ std::string TypeOf(const Object& volume) {
   return "emptyDir";
 }
 
-// The API's default for a volume that says nothing else is an emptyDir.
+// Empty if the volume has no source: the API then defaults to an emptyDir.
 Object SourceOf(const Object& volume, const std::string& type) {
   return volume.contains(type) && volume[type].is_object() ? volume[type] : Object::object();
 }
@@ -61,7 +61,7 @@ absl::Status MakeFolder(const std::string& path, const std::string& what) {
       fmt::format("{}: cannot make {}: {}", what, path, error.message()));
 }
 
-// A name or path of a job's that is put below a folder: it must stay there.
+// A name or path from a job that is appended to a folder must stay below it.
 absl::Status CheckBelow(const std::string& path, const std::string& what) {
   const fs::path parts(path);
   const bool leaves =
@@ -71,14 +71,14 @@ absl::Status CheckBelow(const std::string& path, const std::string& what) {
       fmt::format("{}: found \"{}\", expected a path below the volume", what, path));
 }
 
-// By temporary file and rename, so that a pod that reads it sees the old text or the new one.
+// Writes a temporary file and renames it, so that a pod reads either the old text or the new one.
 absl::Status WriteFile(const fs::path& path, const std::string& text, bool secret) {
   const std::string temporary = path.string() + ".new";
   const auto failed = [&path] {
     return absl::FailedPreconditionError(fmt::format("cannot write {}", path.string()));
   };
   ::unlink(temporary.c_str());
-  // Nobody else can have opened it before it has its mode.
+  // O_EXCL: nobody else can have opened the file before its mode is set.
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                         secret ? 0600 : 0644);
   if (fd < 0) return failed();
@@ -230,7 +230,8 @@ std::map<std::string, std::string> EntriesOf(const Object& object) {
       std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       if (!encoded) {
         entries[key] = std::move(text);
-      } else if (std::string bytes; absl::Base64Unescape(text, &bytes)) {  // in place it fails
+      } else if (std::string bytes;
+                 absl::Base64Unescape(text, &bytes)) {  // it cannot decode in place
         entries[key] = std::move(bytes);
       }
     }

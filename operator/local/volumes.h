@@ -1,4 +1,4 @@
-// A pod's volumes as folders of this machine.
+// Maps a pod's volumes to folders of this machine.
 #pragma once
 
 #include <map>
@@ -12,29 +12,31 @@ namespace lockstep::local {
 
 struct VolumeOptions {
   std::string work_dir;                        // absolute
-  std::string current_dir;                     // where relative hostPaths start
-  std::map<std::string, std::string> folders;  // --volume: by volume or claim name, absolute
+  std::string current_dir;                     // base of relative hostPaths
+  std::map<std::string, std::string> folders;  // --volume: by volume or claim name; absolute
 };
 
-// Name of a volume -> its folder or file. emptyDir, ConfigMap and Secret:
-// <work-dir>/volumes/<name>; a claim: <work-dir>/volumes/<claim>; hostPath: as it is; a
-// memory-backed emptyDir at /dev/shm: /dev/shm. Any other type needs an entry in `folders`: else
-// InvalidArgument, by name; and so is a name that would lead out of the work directory. Pure.
+// Returns each volume's folder or file, by name: that in `folders`, else for emptyDir, ConfigMap
+// and Secret <work-dir>/volumes/<name>, for a claim <work-dir>/volumes/<claim>, for hostPath the
+// path itself, for a memory-backed emptyDir mounted at /dev/shm /dev/shm. InvalidArgument names a
+// volume of another type without an entry in `folders`, or a name that would leave the work
+// directory. Pure.
 absl::StatusOr<std::map<std::string, std::string>> LocateVolumes(const kube::Object& pod,
                                                                  const VolumeOptions& options);
 
-// Makes the folders, and writes out ConfigMaps and Secrets.
+// Creates the folders and writes the entries of ConfigMaps and Secrets as files.
 absl::Status FillVolumes(const kube::Object& pod,
                          const std::map<std::string, std::string>& locations, kube::Client& client);
 
-// What a container sees where. InvalidArgument: a mount of no volume, at "/", or by subPathExpr.
+// Maps a container's mount paths. InvalidArgument: a mount of an unknown volume, at "/", or with
+// subPathExpr.
 absl::StatusOr<PathMap> MapMounts(const kube::Object& container,
                                   const std::map<std::string, std::string>& locations);
 
-// The decoded entries of a ConfigMap (data, binaryData) or Secret (data).
+// Returns the decoded entries of a ConfigMap (data, binaryData) or Secret (data).
 std::map<std::string, std::string> EntriesOf(const kube::Object& object);
 
-// operator/kube has no use for it.
+// Defined here because operator/kube does not use it.
 inline const kube::Kind kConfigMapKind{"", "v1", "ConfigMap", "configmaps"};
 
 }  // namespace lockstep::local

@@ -35,8 +35,7 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
   JobTransition transition;
   const TrainingJobStatus& now = after.status;
   if (before == nullptr) {
-    // One that has a status was made before this process began: what happened to it was counted
-    // then.
+    // A job with a status existed before this process began and was counted then.
     transition.created = now.conditions.empty();
     return transition;
   }

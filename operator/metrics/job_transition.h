@@ -1,4 +1,4 @@
-// What a new version of a job's status says has happened since the version before. Pure.
+// Derives what happened to a job from two versions of its status. Pure.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,20 @@
 namespace lockstep::metrics {
 
 struct JobTransition {
-  bool created = false;    // seen for the first time, and nobody has written its status yet
-  bool succeeded = false;  // these two: now, and not before
+  bool created = false;    // seen for the first time, and without a status yet
+  bool succeeded = false;  // became true with this version, as does failed
   bool failed = false;
   std::string failure_reason;                             // of the Failed condition
-  int application_restarts = 0, disruption_restarts = 0;  // more than before
-  std::optional<double> seconds_to_running;               // from its start to the first time it ran
-  std::optional<double> seconds_to_recover;  // from the beginning of a restart to running again
+  int application_restarts = 0, disruption_restarts = 0;  // since `before`
+  std::optional<double> seconds_to_running;               // from the job's start to its first run
+  std::optional<double> seconds_to_recover;  // from the start of a restart to running again
 };
 
-// `before` is null for a job that was not known.
+// `before` is null for a job that is seen for the first time.
 JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& after);
 
-// When the job failed because a number of the bundled trainer's was no longer finite; nothing if it
-// has not. What exit code 20 of another program means, that program alone knows.
+// Returns when the job failed because a number of the bundled trainer was no longer finite; nullopt
+// if it did not. Exit code 20 of any other program has no known meaning.
 std::optional<Time> DivergedAt(const api::TrainingJob& job);
 
 }  // namespace lockstep::metrics

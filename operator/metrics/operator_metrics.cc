@@ -26,9 +26,9 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using prometheus::Registry;
 
-// Reasons are constants of the operator; a status that others wrote must not fill the memory.
+// Reasons are the operator's constants, but others may write a status; it must not fill the memory.
 constexpr std::size_t kMaxReasons = 32;
-// Those that the rules give most jobs that fail; others begin when they come.
+// The reasons of most failed jobs; the series of others begin when they occur.
 constexpr const char* kReasons[] = {"BackoffLimitExceeded", "DeadlineExceeded", "InvalidSpec",
                                     "PodRejected", "ReplicaFailed"};
 
@@ -51,11 +51,11 @@ Histogram& OneHistogram(Registry& registry, const char* name, const char* help,
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
 }
 
-// Why a watch has to begin anew.
+// Why a watch has to be restarted.
 const char* RestartReason(const absl::Status& end) {
   switch (end.code()) {
     case absl::StatusCode::kOk:
-      return "Closed";  // the server's time limit, as a rule
+      return "Closed";  // usually the server's time limit
     case absl::StatusCode::kOutOfRange:
       return "Gone";
     case absl::StatusCode::kDeadlineExceeded:
@@ -123,7 +123,7 @@ struct OperatorMetrics::Recorded {
                        .Register(registry)
                        .Add({{"version", version}})) {
     build_info.Set(1);
-    // At 0 from the start: of a counter that begins at 1, rate() and increase() miss the first.
+    // Start at 0: rate() and increase() miss the first increment of a counter that starts at 1.
     for (const char* cause : {"application", "disruption"}) restarts.Add({{"cause", cause}});
     for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
   }
@@ -131,7 +131,7 @@ struct OperatorMetrics::Recorded {
   void NoteEvent(const std::string& resource, const std::string& namespace_name, double now) {
     const std::lock_guard lock(mutex);
     auto& of_namespaces = last_events[resource];
-    if (of_namespaces.empty()) {  // the counts of its ends, from 0 on
+    if (of_namespaces.empty()) {  // start the counters of its ends at 0
       for (const char* reason : {"Closed", "Gone", "IdleTimeout", "Error"}) {
         watch_restarts.Add({{"resource", resource}, {"reason", reason}});
       }

@@ -1,4 +1,4 @@
-// What the operator tells Prometheus. docs/metrics.md lists it, and a test compares the two.
+// The operator's Prometheus metrics. docs/metrics.md lists them, and a test compares the two.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lockstep::metrics {
 
-// What is looked up when Prometheus asks. Series of single jobs come from `jobs` alone, so that
+// The values that are read at scrape time. Series of single jobs come from `jobs` only, so that
 // they end with the job.
 struct Snapshot {
   struct Cache {
@@ -28,23 +28,23 @@ struct Snapshot {
   std::vector<Cache> caches;
   struct Job {
     std::string namespace_name, name;
-    std::string state;             // what the printer column says; empty before the first status
-    std::optional<Time> diverged;  // DivergedAt
+    std::string state;             // the printer column's text; empty before the first status
+    std::optional<Time> diverged;  // see DivergedAt
   };
   std::vector<Job> jobs;
 };
 
-// At most this many jobs have series of their own; those not yet finished come first.
+// At most this many jobs have their own series; unfinished jobs take precedence.
 inline constexpr std::size_t kMaxJobSeries = 2000;
 
-// Thread-safe. Labels take values from small fixed sets, but for those of single jobs.
+// Thread-safe. Label values come from small fixed sets, except in series of single jobs.
 class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueueObserver {
  public:
-  // The clock outlives it.
+  // The clock must outlive this object.
   OperatorMetrics(const Clock& clock, const std::string& version);
   ~OperatorMetrics() override;
 
-  // Of each change of a job that a watch brings; `before` is null for one that was not known.
+  // Call for each change of a job that a watch reports; `before` is null for a job seen first.
   void OnJobChange(const api::TrainingJob* before, const api::TrainingJob& after);
   void OnCall(kube::Verb verb, const kube::Kind& kind, const std::string& namespace_name,
               const absl::Status& result, Duration took) override;
@@ -52,12 +52,12 @@ class OperatorMetrics final : public kube::ClientObserver, public kube::WorkQueu
   void OnTaken(Duration waited) override;
   void OnDone(Duration worked) override;
 
-  // The exposition format, text version 0.0.4.
+  // Returns the exposition format, text version 0.0.4.
   std::string Text(const Snapshot& snapshot) const;
   static constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
  private:
-  struct Recorded;  // counters and histograms, which are kept between scrapes
+  struct Recorded;  // counters and histograms, which persist between scrapes
   const Clock& clock_;
   const std::unique_ptr<Recorded> recorded_;
 };

@@ -1,4 +1,4 @@
-// What /proc says of this process.
+// Metrics of this process, from getrusage and /proc.
 #include <sys/resource.h>
 #include <unistd.h>
 

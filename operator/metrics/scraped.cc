@@ -14,7 +14,7 @@ using Labels = std::vector<ClientMetric::Label>;
 
 class Families {
  public:
-  // What follows is of this family.
+  // Starts a family; Add appends to it.
   Families& Begin(MetricType type, const char* name, const char* help) {
     families_.push_back({name, help, type, {}});
     return *this;
@@ -46,7 +46,7 @@ bool IsFinished(const std::string& state) {
 }
 
 const std::string& StateOf(const Snapshot::Job& job) {
-  static const std::string kCreated = "Created";  // and no status yet
+  static const std::string kCreated = "Created";  // no status yet
   return job.state.empty() ? kCreated : job.state;
 }
 

@@ -1,4 +1,4 @@
-// The metrics that are made when Prometheus asks: those of a snapshot and of this process.
+// The metrics that are built at scrape time: those of a snapshot and of this process.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -11,7 +11,7 @@ namespace lockstep::metrics {
 
 std::vector<prometheus::MetricFamily> ScrapedFamilies(const Snapshot& snapshot);
 
-// process_…, as every client library names them, from /proc.
+// The process_… metrics, named as in Prometheus' client libraries, from getrusage and /proc.
 std::vector<prometheus::MetricFamily> ProcessFamilies();
 
 }  // namespace lockstep::metrics

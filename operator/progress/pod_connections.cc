@@ -16,7 +16,7 @@
 namespace lockstep::progress {
 namespace {
 
-constexpr std::uint64_t kWakeKey = 0;  // else a relay's, whose ids begin with 1
+constexpr std::uint64_t kWakeKey = 0;  // relay ids begin with 1
 
 absl::Status Unavailable(const char* what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(errno)));
@@ -24,7 +24,7 @@ absl::Status Unavailable(const char* what) {
 
 struct Address {
   sockaddr_storage storage{};
-  socklen_t length = 0;  // 0: none
+  socklen_t length = 0;  // 0: invalid
 };
 
 Address AddressOf(const std::string& host, int port) {
@@ -134,13 +134,13 @@ void PodConnections::Run(const std::stop_token& stop) {
   }
 }
 
-// mutex_ is held.
+// Requires mutex_.
 void PodConnections::Handle(std::uint64_t key, std::uint32_t events) {
   const auto at = connections_.find(Relay::IdOf(key));
-  if (at == connections_.end()) return;  // ended in this turn
+  if (at == connections_.end()) return;  // already closed while handling this batch of events
   Relay& relay = at->second.relay;
   relay.Handle(Relay::SideOf(key), events);
-  // Without gRPC nobody reads what the pod still says.
+  // Once gRPC has closed its end, nobody reads what the pod still sends.
   if (relay.fd(Relay::kServer) < 0) connections_.erase(at);
 }
 

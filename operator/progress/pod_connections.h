@@ -1,4 +1,4 @@
-// The operator's connections to the programs of tenants.
+// The operator's connections to programs in tenants' pods.
 #pragma once
 
 #include <cstddef>
@@ -16,37 +16,37 @@
 
 namespace lockstep::progress {
 
-// gRPC, 1.51, reads whatever comes: of headers without end it keeps a gigabyte a second, beyond the
-// end of the call, and it has no bound on them. So it gets one end of a pair of sockets, and the
-// pod's connection is relayed to the other as long as no more comes than a question may have for an
-// answer. Thread-safe.
+// gRPC, 1.51, reads without bound: it buffers endless headers at a gigabyte per second, even after
+// the end of the call. So it gets one end of a socket pair, and the pod's connection is relayed to
+// the other as long as the pod sends no more than an answer may have. Thread-safe.
 class PodConnections {
  public:
   using Id = std::uint64_t;
-  explicit PodConnections(std::size_t most_bytes);  // of a pod, for each question
-  ~PodConnections();                                // breaks off all of them
+  explicit PodConnections(std::size_t most_bytes);  // that a pod may send per question
+  ~PodConnections();                                // closes all connections
   PodConnections(const PodConnections&) = delete;
   PodConnections& operator=(const PodConnections&) = delete;
 
   struct Opened {
     Id id = 0;
-    Socket socket;  // does not block; to be closed by whoever uses it
+    Socket socket;  // non-blocking; the caller closes it
   };
-  // Does not wait until the pod answers: a connection that fails is closed like one that breaks.
-  // `host` is an IP address. InvalidArgument if not; Unavailable says why there is none.
+  // Connects without waiting for the pod: a connection that fails is closed like one that breaks.
+  // InvalidArgument if `host` is not an IP address or the port is invalid. Unavailable says why
+  // there is no connection.
   absl::StatusOr<Opened> Open(const std::string& host, int port);
-  // Relays `most_bytes` more from now on, as after Open; the connection ends at the first byte
+  // Allows `most_bytes` more from now on, as after Open; the connection is closed at the first byte
   // beyond them. Returns false, and allows nothing, if KeepsUp(id) is false.
   bool Allow(Id id);
-  // True if the connection is open and the pod has taken all that was sent to it. gRPC holds what
-  // the pod does not take, and has no bound on it.
+  // True if the connection is open and the pod has read everything that was sent to it. gRPC
+  // buffers without bound what a pod does not read.
   bool KeepsUp(Id id) const;
-  std::size_t size() const;  // how many there are
+  std::size_t size() const;  // number of connections
 
  private:
   struct Connection {
     Relay relay;
-    std::shared_ptr<std::size_t> left;  // bytes that may yet come
+    std::shared_ptr<std::size_t> left;  // bytes that may still arrive
   };
 
   void Run(const std::stop_token& stop);

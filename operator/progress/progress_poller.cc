@@ -17,24 +17,24 @@
 namespace lockstep::progress {
 namespace {
 
-// Bytes of an answer, which is some hundreds of them and up to 512 short names.
+// Bytes of an answer, which has a few hundred and up to 512 short names.
 constexpr int kLongestAnswer = 16 * 1024;
-// What may come over a connection for each question: that, framed, with headers and pings.
+// Bytes that a pod may send per question: an answer with framing, headers and pings.
 constexpr std::size_t kMostBytes = std::size_t{2} * kLongestAnswer;
-constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; it is kept
-// Questions in a row without an answer after which a pod that did answer is taken for silent.
+constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; the latest is kept
+// After this many unanswered questions in a row, a pod that did answer before is silent.
 constexpr int kSilence = 2;
 
-// On a connection that is there: gRPC makes no other when it breaks.
+// Uses an existing connection: gRPC does not reconnect when it breaks.
 std::shared_ptr<grpc::Channel> MakeChannel(Socket socket) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLongestAnswer);
-  // Of 16 KiB that are compressed gRPC would make 15 MB before it looks at their size.
+  // gRPC would decompress 16 KiB to 15 MB before it checks the size.
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   return grpc::CreateCustomInsecureChannelFromFd("trainer", socket.Release(), arguments);
 }
 
-// JSON, which status is written in, has no NaN.
+// The status is JSON, which has no NaN.
 std::optional<double> IfFinite(bool present, double value) {
   return present && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
@@ -64,7 +64,7 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
 GroupState GroupFromProto(const proto::GetStatusResponse& message) {
   GroupState group;
   group.missing = NamesIn(message.missing(), IsProcessName);
-  // A newer trainer may do what this program has no name for.
+  // A newer trainer may report an activity that this program does not know.
   if (proto::Activity_IsValid(message.activity())) {
     group.activity = static_cast<api::Activity>(message.activity());
   }
@@ -85,16 +85,16 @@ struct ProgressPoller::Peer {
   explicit Peer(controller::ProgressTarget where) : target(std::move(where)) {}
 
   const controller::ProgressTarget target;
-  // The rest is guarded by the poller's mutex.
-  std::shared_ptr<Link> link;  // null: before the first question, and after one that failed
+  // Guarded by the poller's mutex_.
+  std::shared_ptr<Link> link;  // null before the first question and after a failed one
   std::optional<api::Progress> latest;
   std::vector<std::string> lost;
   bool has_answered = false;
-  int unanswered = 0;  // questions in a row
+  int unanswered = 0;  // consecutive questions
   std::optional<GroupState> group;
-  std::string nonce;  // of the last answer: for the next proof
+  std::string nonce;  // of the last answer, for the next proof
   SteadyTime next_call;
-  bool asked = false;  // a question is under way
+  bool asked = false;  // a question is in flight
 };
 
 struct ProgressPoller::Call {
@@ -121,7 +121,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Peer>& peer = peers_[target.job_uid];
   if (peer == nullptr || peer->target != target) {
-    // What the predecessor said still stands until the new leader speaks.
+    // The predecessor's progress stands until the new leader reports.
     std::optional<api::Progress> said;
     if (const auto paused = paused_.extract(target.job_uid)) said = paused.mapped();
     if (peer != nullptr) {
@@ -130,7 +130,7 @@ std::optional<api::Progress> ProgressPoller::Latest(const controller::ProgressTa
     }
     peer = std::make_shared<Peer>(target);
     peer->latest = said;
-    must_look_ = true;  // a new peer is asked at once
+    must_look_ = true;  // ask a new peer at once
     changed_.notify_all();
   }
   return peer->latest;
@@ -184,8 +184,8 @@ void ProgressPoller::Loop(std::stop_token stop) {
   }
 }
 
-// Not on the threads that call: with the last channel of a process gRPC ends the threads that bring
-// answers, and waits for them, so a channel must not go on one of those.
+// Runs off the callers' threads: when the last channel of a process closes, gRPC joins its callback
+// threads, so a channel must not be closed on one of those.
 void ProgressPoller::CloseRetired(std::unique_lock<std::mutex>& lock) {
   std::vector<std::shared_ptr<void>> retired = std::exchange(retired_, {});
   lock.unlock();
@@ -193,8 +193,8 @@ void ProgressPoller::CloseRetired(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-// mutex_ is held. Those who have waited longest come first. Returns when the next one is due; at
-// the limit of calls somebody is asked when one of them has ended.
+// Requires mutex_. Asks the peers that are due, those that have waited longest first. Returns when
+// the next one is due; at the limit of calls, the end of a call wakes the loop.
 SteadyTime ProgressPoller::AskDue() {
   const SteadyTime now = std::chrono::steady_clock::now();
   SteadyTime next = now + options_.interval;
@@ -216,7 +216,7 @@ SteadyTime ProgressPoller::AskDue() {
   return next;
 }
 
-// mutex_ is held. A trainer that has started again at its old address is asked anew at once.
+// Requires mutex_. Opens a new connection at once if the trainer has restarted at its old address.
 bool ProgressPoller::Reach(Peer& peer) {
   if (peer.link && connections_.Allow(peer.link->id)) return true;
   retired_.push_back(std::exchange(peer.link, nullptr));
@@ -227,7 +227,7 @@ bool ProgressPoller::Reach(Peer& peer) {
   return true;
 }
 
-// mutex_ is held; the answer comes on a thread of gRPC's.
+// Requires mutex_. The answer arrives on a gRPC thread.
 void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
   if (!Reach(*peer)) {
     peer->lost.clear();
@@ -253,8 +253,8 @@ void ProgressPoller::Ask(const std::shared_ptr<Peer>& peer) {
       [this, call](const grpc::Status& status) { OnAnswer(*call, status); });
 }
 
-// False of one that gives nothing but a nonce: to whom no proof came, or not that of its own token.
-// A pod that took over the address may be another job's.
+// False for an answer that contains only a nonce: the trainer got no proof, or not that of its own
+// token. Another job's pod may have taken over the address.
 bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
                               const controller::ProgressTarget& target) {
   if (said.nonce().size() > kLongestNonce) return false;
@@ -262,7 +262,7 @@ bool ProgressPoller::IsReport(const proto::GetStatusResponse& said,
   return said.nonce().empty();
 }
 
-// Of what is no report: true if the leading pod would have sent one.
+// For an answer that is no report: true if the leading pod would have sent one.
 bool ProgressPoller::IsSilence(const Call& call, const grpc::Status& status) {
   if (!status.ok()) {
     return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -275,15 +275,15 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   Peer& peer = *call.peer;
   peer.asked = false;
-  // A pod that answered nonsense, or that does not read what it is sent, loses its connection until
-  // the next question.
+  // A pod that answered nonsense, or does not read what it is sent, loses its connection until the
+  // next question.
   const bool is_kept = status.ok() && connections_.size() <= options_.most_links &&
                        connections_.KeepsUp(peer.link->id);
   if (!is_kept) retired_.push_back(std::exchange(peer.link, nullptr));
   const proto::GetStatusResponse& said = call.response;
   peer.lost.clear();
   if (status.ok() && said.nonce().size() <= kLongestNonce) {
-    // The first answer of a pod with a token holds nothing but what a proof is made for.
+    // The first answer of a pod with a token contains only the nonce that a proof is made for.
     if (peer.nonce.empty() && !said.nonce().empty()) {
       peer.next_call = SteadyTime();
       must_look_ = true;
@@ -298,7 +298,7 @@ void ProgressPoller::OnAnswer(Call& call, const grpc::Status& status) {
     const api::Progress progress = FromProto(said.progress());
     if (said.has_progress() && api::IsInRange(progress)) peer.latest = progress;
   } else {
-    peer.group.reset();  // what does not tell may be a dead pod, or who has its address now
+    peer.group.reset();  // the pod may be dead, or another may have its address now
     if (IsSilence(call, status)) ++peer.unanswered;
   }
   if (calls_.size() >= options_.most_calls) must_look_ = true;

@@ -1,4 +1,4 @@
-// Asks the leading pods of jobs how training goes, over gRPC, off the reconcile path.
+// Polls the leading pods of jobs for training progress, over gRPC, off the reconcile path.
 #pragma once
 
 #include <condition_variable>
@@ -29,45 +29,48 @@ namespace lockstep::progress {
 
 struct PollerOptions {
   Duration interval = std::chrono::seconds(5);  // between two questions to one pod
-  Duration deadline = std::chrono::seconds(2);  // of an answer
-  // Questions under way at a time: what answers is whatever a tenant runs.
+  Duration deadline = std::chrono::seconds(2);  // for an answer
+  // Maximum number of calls in flight: what answers is whatever a tenant runs.
   std::size_t most_calls = 256;
-  // Connections that are kept between two questions; each takes three descriptors.
+  // Maximum number of connections kept between questions; each takes three descriptors.
   std::size_t most_links = 512;
-  // What the leading pod of a job asks to be proven; unset: no job has one. Asked for each proof,
-  // so that one that is not known at first may be later; on any thread, and must not block.
+  // Returns the token whose proof the leading pod of a job requires; unset: no job has one. Called
+  // for each proof, so a token that is not known yet may be later. Called on any thread; must not
+  // block.
   std::function<api::JobToken(const std::string& job_uid)> token_of;
 };
 
-// What a leading pod said last of its group, for people to read.
+// What a leading pod last reported about its group, for display.
 struct GroupState {
-  // Replicas that the rendezvous waits for, "worker 1", the first 256 of them.
+  // Replicas that the rendezvous waits for, such as "worker 1"; at most the first 256.
   std::vector<std::string> missing;
   api::Activity activity = api::Activity::kUnknown;  // of rank 0
 };
 
-// Quiet when a pod cannot be reached: an operator outside the cluster sees no pod addresses.
+// Logs nothing if a pod cannot be reached: an operator outside the cluster cannot reach pod
+// addresses. Thread-safe.
 class ProgressPoller final : public controller::ProgressSource {
  public:
   explicit ProgressPoller(PollerOptions options);
-  ~ProgressPoller() override;  // cancels what is under way
+  ~ProgressPoller() override;  // cancels the calls in flight
   ProgressPoller(const ProgressPoller&) = delete;
   ProgressPoller& operator=(const ProgressPoller&) = delete;
 
   std::optional<api::Progress> Latest(const controller::ProgressTarget& target) override;
   std::optional<api::Progress> Pause(const std::string& job_uid) override;
-  // Silent is a leader that has left two questions in a row without a report. Answers of another
-  // job's trainer, and of one that refuses the proof of the job's token, are none.
+  // The leader is silent if it answered before and has left at least two questions in a row without
+  // a report. An answer from another job's trainer, or from one that refuses the proof of the job's
+  // token, is no report.
   controller::GroupReport Group(const std::string& job_uid) override;
   void Forget(const std::string& job_uid) override;
-  // Nothing before the first answer of the present leading pod, and nothing of a job that is not
-  // asked for. Thread-safe, as all methods.
+  // Returns nullopt until the present leading pod has reported, after a question without a report,
+  // and for jobs that are not polled.
   std::optional<GroupState> State(const std::string& job_uid);
 
  private:
   struct Link;  // a connection to a leading pod, and gRPC's stub on it
-  struct Peer;  // a leading pod and what it said
-  struct Call;  // one question under way
+  struct Peer;  // a leading pod and its latest report
+  struct Call;  // a question in flight
 
   void Loop(std::stop_token stop);
   SteadyTime AskDue();
@@ -80,15 +83,16 @@ class ProgressPoller final : public controller::ProgressSource {
   void CloseRetired(std::unique_lock<std::mutex>& lock);
 
   const PollerOptions options_;
-  PodConnections connections_;  // outlives the channels
+  PodConnections connections_;  // must outlive the channels
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
-  std::map<std::string, api::Progress> paused_;         // what was said last, by uid of other jobs
+  std::map<std::string, api::Progress>
+      paused_;  // latest progress of jobs that are not polled, by uid
   std::map<Call*, std::unique_ptr<Call>> calls_;
-  // Peers and links to be closed, unless peers_ or a call has them as well.
+  // Peers and links to be released; peers_ or a call may still hold them.
   std::vector<std::shared_ptr<void>> retired_;
-  bool must_look_ = false;  // somebody may be asked who could not be before
+  bool must_look_ = false;  // a peer may have become due
   std::jthread thread_;
 };
 

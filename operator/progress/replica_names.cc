@@ -14,7 +14,7 @@ bool IsNumber(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// A role and an index.
+// True for a role and an index.
 bool IsReplica(std::string_view name, char between) {
   const std::size_t end = name.find(between);
   return end != std::string_view::npos && api::RoleFromName(name.substr(0, end)) &&

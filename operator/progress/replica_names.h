@@ -1,4 +1,4 @@
-// What trainers call replicas. Pure.
+// Parses trainers' names of replicas. Pure.
 #pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
@@ -11,17 +11,17 @@ namespace lockstep::progress {
 
 inline constexpr std::size_t kMostNames = 256;  // as trainer_status.proto promises
 
-// "worker 1" and "worker 1 process 2".
+// True for "worker 1" and "worker 1 process 2".
 bool IsProcessName(std::string_view name);
-// "worker-1", a pod.
+// True for a pod's name such as "worker-1".
 bool IsPodName(std::string_view name);
 
-// Of `said`, the first kMostNames that `is_name` holds of. What answers in a trainer's place is a
-// tenant's: it may say anything.
+// Returns the first kMostNames entries of `said` for which `is_name` is true. `said` is untrusted:
+// a tenant's program may have answered in the trainer's place.
 std::vector<std::string> NamesIn(const google::protobuf::RepeatedPtrField<std::string>& said,
                                  bool (*is_name)(std::string_view));
 
-// The pod of a process: "worker-1".
+// Returns the pod of a process: "worker-1".
 std::string PodOf(const std::string& process);
 
 }  // namespace lockstep::progress

@@ -22,7 +22,7 @@ constexpr int kMaxThreads = 64;
 constexpr double kMaxQps = 100'000;
 constexpr int kMaxBurst = 100'000;
 constexpr double kMaxSettling = 600;
-// Each takes a watch, with a thread and a connection, for every kind of object.
+// Each namespace takes a watch, with a thread and a connection, for every kind of object.
 constexpr std::size_t kMaxNamespaces = 100;
 
 std::string BindAddressFault(const std::string& address) {
@@ -31,14 +31,14 @@ std::string BindAddressFault(const std::string& address) {
   return status.ok() ? "" : std::string(status.message()) + ", or 0 for none";
 }
 
-// "a,b" -> "a", "b"; empty names are kept.
+// Splits "a,b" into "a" and "b"; keeps empty names.
 std::vector<std::string> NamesOf(const std::string& list) {
   std::vector<std::string> names;
   for (const auto name : std::views::split(list, ',')) names.emplace_back(name.begin(), name.end());
   return names;
 }
 
-// Operators whose Leases have different names both lead, so a slip must not pass for a name.
+// Operators whose Leases have different names all lead, so a typo must not be accepted.
 std::string LeaseNameFault(const std::string& name) {
   constexpr std::size_t kMaxName = 253;
   static const std::regex kSubdomain(
@@ -62,8 +62,9 @@ std::string NamespacesFault(const std::string& list) {
   return "";
 }
 
-// What was given, each a list of names, becomes the names, each once. An empty list stands for all
-// namespaces; beside others it is a slip, which must not widen what is served.
+// Replaces the values given, each a list of names, by the distinct names. An empty list stands for
+// all namespaces; beside others it is an error, which must not widen what is served. Returns the
+// error, or "".
 std::string SettleNamespaces(std::vector<std::string>& namespaces) {
   const bool all = std::ranges::all_of(namespaces, &std::string::empty);
   std::set<std::string> names;
@@ -181,7 +182,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app("Runs TrainingJobs on a Kubernetes cluster.", "lockstep-operator");
   app.set_version_flag("--version", "lockstep-operator " LOCKSTEP_VERSION);
   flags.trainer_image = "lockstep-trainer:" LOCKSTEP_VERSION;
-  // As with other Kubernetes programs the last of several counts: overlays append their own.
+  // The last value counts, as in other Kubernetes programs: overlays append their own.
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
   AddCluster(app, flags);

@@ -1,4 +1,4 @@
-// What lockstep-operator is told on its command line, with the names that Kubeflow's users know.
+// The command line flags of lockstep-operator, named like those of Kubeflow's training operator.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 namespace lockstep::server {
 
 struct Flags {
-  std::string kubeconfig;  // empty: in a pod its service account, else as kubectl finds one
-  std::string metrics_bind_address = ":8080";       // "0": none
-  std::string health_probe_bind_address = ":8081";  // "0": none
+  std::string kubeconfig;  // empty: in a pod its service account, else kubectl's lookup
+  std::string metrics_bind_address = ":8080";       // "0": disabled
+  std::string health_probe_bind_address = ":8081";  // "0": disabled
   bool leader_elect = true;
   std::string leader_election_namespace;  // empty: the pod's own, else the context's
   std::string leader_election_name = "lockstep-operator";  // of the Lease
-  std::vector<std::string> namespaces;                     // each once; none: all
+  std::vector<std::string> namespaces;                     // distinct; empty: all
   int controller_threads = 16;
-  double kube_api_qps = 0;          // 0: no limit of our own
-  int kube_api_burst = 0;           // 0: as many as a second's
+  double kube_api_qps = 0;          // 0: no client-side limit
+  int kube_api_burst = 0;           // 0: one second's worth of kube_api_qps
   std::string gang_scheduler_name;  // empty: none
   bool kueue = false;
   bool watch_nodes = false;
@@ -27,12 +27,12 @@ struct Flags {
   bool network_policies = true;
   std::string scraper_namespace = "monitoring";  // "0": none
   double settling_seconds = 10;
-  std::string trainer_image;  // ParseFlags: the one of the same version
+  std::string trainer_image;  // set by ParseFlags: the image of this version
   std::string log_level = "info";
 };
 
-// Fills `flags`. An exit code means that the program ends here: --help, --version or a bad value,
-// about which the user has been told.
+// Parses into `flags`. Returns an exit code if the program must exit: for --help, --version, or a
+// bad value, which has been reported to the user.
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags& flags);
 
 }  // namespace lockstep::server

@@ -35,7 +35,7 @@
 namespace lockstep::server {
 namespace {
 
-// As long as a candidate's questions about the lease come through, it is able to lead.
+// A candidate is able to lead if its last successful call about the lease is no older than this.
 constexpr Duration kLeaseSilence = std::chrono::seconds(30);
 constexpr Duration kKeyRetry = std::chrono::seconds(10);
 
@@ -44,7 +44,7 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "lockstep-operator";
 }
 
-// A restarted pod has its name again, but must not take its predecessor's lease for its own.
+// A restarted pod keeps its name, but must not mistake its predecessor's lease for its own.
 std::string MakeIdentity() {
   std::random_device random;
   return fmt::format("{}_{:08x}{:08x}", HostName(), random(), random());
@@ -66,8 +66,8 @@ kube::RestClientOptions ApiOptions(const Flags& flags) {
   return options;
 }
 
-// Renewals share neither connections nor limits with the rest; one that hangs leaves time for
-// another before the deadline.
+// Renewals share neither connections nor limits with other requests; a renewal that hangs leaves
+// time for another before the deadline.
 kube::RestClientOptions LeaseOptions() {
   kube::RestClientOptions options;
   options.user_agent = "lockstep-operator/" LOCKSTEP_VERSION;
@@ -75,8 +75,8 @@ kube::RestClientOptions LeaseOptions() {
   return options;
 }
 
-// Outside of a pod the operator has no namespace that a NetworkPolicy could let in: that of a
-// kubeconfig's context is somebody else's.
+// Outside a pod the operator has no namespace that a NetworkPolicy could admit: the namespace of a
+// kubeconfig's context is not its own.
 controller::JobControllerOptions ControllerOptions(const Flags& flags,
                                                    const kube::RestConfig& cluster,
                                                    controller::JobTokens* tokens,
@@ -112,7 +112,7 @@ kube::LeaderElectionOptions ElectionOptions(const Flags& flags, const kube::Rest
   return options;
 }
 
-// Nothing of this process may write after this: no destructor runs.
+// Runs no destructors: this process must not write any more.
 void ExitWithoutLease(const std::string& reason) {
   LogError("lost the lease: exiting", {{"reason", reason}});
   std::_Exit(1);
@@ -139,7 +139,7 @@ class Operator {
   bool Lead(std::stop_token stop);
 
   const Flags& flags_;
-  const std::size_t descriptors_;  // that this process may have
+  const std::size_t descriptors_;  // this process' limit of open descriptors
   const std::string server_;
   const Duration silence_limit_;
   health::Watchdog headway_;
@@ -155,7 +155,7 @@ class Operator {
   kube::LeaderElector elector_;
   std::atomic<bool> leads_{false};
   health::Checks alive_, ready_;
-  std::unique_ptr<HttpServer> probe_server_, metrics_server_;  // last: they ask the above
+  std::unique_ptr<HttpServer> probe_server_, metrics_server_;  // last: they use the above
 };
 
 Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfig& cluster,
@@ -186,11 +186,11 @@ controller::JobTokens* Operator::TokensOf(const Flags& flags, const Clock& clock
   return &tokens_.emplace(client_, clock, key);
 }
 
-// Pods are a tenant's: where that is not wanted, none is asked.
+// Polls nothing if disabled: pods run tenants' code.
 controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
   if (!flags.poll_progress) return no_progress_;
   progress::PollerOptions options;
-  // Most of the descriptors are for pods, but never all: the API server and probes need some.
+  // Pods may use most descriptors, never all: the API server and probes need some.
   options.most_links = std::min(options.most_links, descriptors_ / 6);
   options.most_calls = std::min(options.most_calls, descriptors_ / 12);
   options.token_of = [this](const std::string& job_uid) {
@@ -229,7 +229,7 @@ absl::Status Operator::CheckAbleToLead() const {
 }
 
 absl::Status Operator::CheckCaches() const {
-  if (!leads_) return absl::OkStatus();  // they are filled when this process leads
+  if (!leads_) return absl::OkStatus();  // caches are filled once this process leads
   std::string missing;
   for (const auto& cache : controller_.Stats().caches) {
     for (const kube::FeedState& feed : cache.feeds) {
@@ -282,7 +282,7 @@ absl::Status Operator::Serve() {
   return absl::OkStatus();
 }
 
-// False if stopped before.
+// Returns false if stopped first.
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
   headway_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
@@ -294,8 +294,8 @@ bool Operator::Lead(std::stop_token stop) {
   return acquired.ok();
 }
 
-// Jobs that run already are asked how far they are, which takes their tokens; new ones load the key
-// themselves.
+// Retries until the key is loaded: polling jobs that run already needs their tokens. New jobs load
+// the key themselves.
 void Operator::LoadKey(const std::stop_token& stop) {
   if (!tokens_) return;
   std::mutex mutex;
@@ -331,7 +331,7 @@ void Operator::Run(std::stop_token stop) {
   std::unique_lock lock(mutex);
   stopped.wait(lock, stop, [] { return false; });
   controller_.Stop();
-  // Only now: the next leader may write from here on.
+  // Only now, because the next leader may write from here on.
   if (flags_.leader_elect) elector_.Release();
   LogInfo("stopped");
 }
@@ -355,8 +355,7 @@ int RunOperator(const Flags& flags, const Clock& clock, std::stop_token stop) {
     LogError("cannot start", {{"error", std::string(made.status().message())}});
     return 1;
   }
-  // Never destroyed: the process ends, and closing probes' and the API server's connections in good
-  // order would only take time.
+  // Never destroyed: the process ends, and closing all connections properly would only take time.
   Operator& running = *made->release();
   running.Run(std::move(stop));
   return 0;

@@ -1,4 +1,4 @@
-// The operator's process: client, leader election, JobController, probes and metrics.
+// The operator process: client, leader election, JobController, probes and metrics.
 #pragma once
 
 #include <stop_token>
@@ -8,8 +8,8 @@
 
 namespace lockstep::server {
 
-// Blocks until `stop`; returns the exit code. The process ends by itself, with 1, when the lease is
-// lost: whoever leads next must not meet writes of this one.
+// Blocks until `stop`; returns the exit code, 1 if the operator cannot start. Exits the process
+// with 1 when the lease is lost: this process must not write while another leads.
 int RunOperator(const Flags& flags, const Clock& clock, std::stop_token stop);
 
 }  // namespace lockstep::server

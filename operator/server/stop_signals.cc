@@ -23,9 +23,9 @@ StopSignals::StopSignals(Duration grace) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A peer that hangs up is an error of that connection alone.
+  // A peer that hangs up must only fail its own connection.
   std::signal(SIGPIPE, SIG_IGN);
-  // It waits until the process ends.
+  // Detached: runs until the process ends.
   std::thread([source = source_, signals, grace]() mutable {
     int signal = 0;
     sigwait(&signals, &signal);

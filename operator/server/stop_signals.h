@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as a stop token.
+// Turns SIGTERM and SIGINT into a stop token.
 #pragma once
 
 #include <stop_token>
@@ -8,11 +8,12 @@
 
 namespace lockstep::server {
 
-// Made before any other thread, so that all of them inherit the blocked signals. One a process.
+// Create before any other thread, so that all threads inherit the blocked signals, and only once
+// per process. Also ignores SIGPIPE.
 class StopSignals {
  public:
-  // From the first signal on, whoever holds the token has `grace` to end; then, or at a second
-  // signal, the process exits with 1: the lease is then waited out by whoever leads next.
+  // From the first signal on, holders of the token have `grace` to finish. After that, or at a
+  // second signal, the process exits with 1 and the next leader waits for the lease to expire.
   explicit StopSignals(Duration grace);
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

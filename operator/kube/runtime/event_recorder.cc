@@ -41,7 +41,7 @@ void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventTyp
     again["series"] = {{"count", count}, {"lastObservedTime", MicroTime(clock_.Now())}};
     if (const auto updated = client_.Update(kEventKind, again); updated.ok()) {
       return Remember(same, *updated, known->event_time, count, now);
-    }  // else the server no longer has it
+    }  // otherwise the server no longer has the Event
   }
   const auto created = client_.Create(kEventKind, event);
   if (!created.ok()) {
