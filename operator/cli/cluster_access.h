@@ -1,4 +1,4 @@
-// How `status` and `logs` reach a cluster.
+// Connects `status` and `logs` to a cluster.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct ClusterAccess {
   std::string namespace_name;
 };
 
-// By kubeconfig; in a pod without one, by its service account.
+// Connects with the kubeconfig; in a pod without one, with the pod's service account.
 absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options);
 
 }  // namespace lockstep::cli

@@ -14,8 +14,8 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int kExitCluster = 1;    // as kubectl: the cluster said no, or could not be reached
-constexpr int kExitJobFailed = 3;  // neither that nor wrong usage
+constexpr int kExitCluster = 1;    // as with kubectl: the cluster refused, or could not be reached
+constexpr int kExitJobFailed = 3;  // distinct from that and from wrong usage
 constexpr Duration kLookEvery = std::chrono::seconds(2);
 
 int Fail(int code, const absl::Status& status) {
@@ -33,7 +33,7 @@ int RunStatus(const StatusCommandOptions& options) {
                        .watch = options.watch.value_or(isatty(STDOUT_FILENO) != 0)};
   const SystemClock clock;
   const absl::Status shown = ShowStatus(*access->client, status, clock, stdout, [] {
-    std::this_thread::sleep_for(kLookEvery);  // Ctrl-C ends the program, as it may at any time
+    std::this_thread::sleep_for(kLookEvery);  // Ctrl-C ends the program at any time
     return true;
   });
   if (shown.ok()) return api::kExitDone;

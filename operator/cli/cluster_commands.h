@@ -1,4 +1,4 @@
-// `lockstep status` and `lockstep logs` against a real cluster. Each returns its exit code.
+// `lockstep status` and `lockstep logs` for a real cluster. Each returns its exit code.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct StatusCommandOptions {
   ClusterOptions cluster;
   std::string job;  // empty: all
   bool all_namespaces = false;
-  std::optional<bool> watch;  // absent: on a terminal
+  std::optional<bool> watch;  // nullopt: if stdout is a terminal
 };
 int RunStatus(const StatusCommandOptions& options);
 

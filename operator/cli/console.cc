@@ -46,7 +46,7 @@ void Console::Progress(const std::string& line) {
   if (quiet_) return;
   if (terminal_) {
     ClearLine();
-    shown_ = line.substr(0, Columns(out_) - 1);  // a line that wraps cannot be cleared
+    shown_ = line.substr(0, Columns(out_) - 1);  // a wrapped line cannot be cleared
     std::fputs(shown_.c_str(), out_);
   } else if (clock_.SteadyNow() >= next_plain_ && line != last_) {
     next_plain_ = clock_.SteadyNow() + kPlainPeriod;

@@ -1,4 +1,4 @@
-// What a run says while it goes: a line that is redrawn in place on a terminal, plain lines
+// Output of a run in progress: a line that is redrawn in place on a terminal, plain lines
 // elsewhere.
 #pragma once
 
@@ -12,15 +12,15 @@ namespace lockstep::cli {
 // Not thread-safe.
 class Console {
  public:
-  // `quiet`: says nothing but warnings.
+  // `quiet` prints warnings only.
   Console(std::FILE* out, const Clock& clock, bool quiet);
 
   void Note(const std::string& line);
-  // To stderr, even if quiet.
+  // Prints to stderr, even if quiet.
   void Warn(const std::string& line);
-  // Redrawn at every call on a terminal; elsewhere a line every few seconds.
+  // Redraws the line on a terminal; elsewhere prints it if it differs, at most every 2 s.
   void Progress(const std::string& line);
-  // The progress line is over; on a terminal it stays.
+  // Ends the progress line; on a terminal it remains visible.
   void EndProgress();
 
  private:
@@ -30,8 +30,8 @@ class Console {
   const Clock& clock_;
   const bool quiet_;
   const bool terminal_;
-  std::string shown_;  // the progress line on the terminal now
-  std::string last_;   // the last plain one
+  std::string shown_;  // the progress line on the terminal
+  std::string last_;   // the latest plain line
   SteadyTime next_plain_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Each line of `text` on stderr, after what it is about.
+// Prints each line of `text` to stderr, prefixed with `about`.
 void PrintNotes(const std::string& about, const std::string& text) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());

@@ -5,8 +5,9 @@
 
 namespace lockstep::cli {
 
-// Prints every TFJob and PyTorchJob of the file as a TrainingJob and everything else as it is;
-// notes go to stderr. Returns the exit code: usage if one cannot be converted, or none is there.
+// Prints each TFJob and PyTorchJob of the file as a TrainingJob and everything else unchanged;
+// prints notes to stderr. Returns the exit code: that of wrong usage if a job cannot be converted
+// or there is none.
 int ConvertJobs(const std::string& file);
 
 }  // namespace lockstep::cli

@@ -24,8 +24,8 @@ struct SignalReceived {
 };
 using Message = std::variant<JobChanged, EventSeen, PodsStopped, SignalReceived>;
 
-// Made before any other thread: it blocks SIGINT, SIGTERM and SIGHUP, which threads and nobody
-// else inherits.
+// Create before any other thread: blocks SIGINT, SIGTERM and SIGHUP, and threads inherit that.
+// SystemProcesses unblocks them in pods' processes.
 class Inbox {
  public:
   Inbox();
@@ -34,7 +34,7 @@ class Inbox {
   Inbox& operator=(const Inbox&) = delete;
 
   void Post(Message message);  // thread-safe
-  // Blocks until there is something or until `deadline`; empty: the deadline has passed.
+  // Blocks until there is a message or a signal; returns nothing once `deadline` has passed.
   std::vector<Message> Wait(std::optional<SteadyTime> deadline);
 
  private:

@@ -28,7 +28,7 @@ constexpr const char* kCompanions[] = {"ConfigMap", "Secret", "PersistentVolumeC
 
 absl::Status InFile(const std::string& source, const absl::Status& status) {
   std::string message(status.message());
-  // One fault a line; each names the file, so that editors find it.
+  // One fault per line, each with the file's name, so that editors can jump to it.
   std::string out;
   for (std::size_t start = 0; start <= message.size();) {
     const std::size_t end = std::min(message.find('\n', start), message.size());

@@ -1,4 +1,4 @@
-// A YAML file with one TrainingJob and what belongs to it.
+// Reads a YAML file with one TrainingJob and its companion objects.
 #pragma once
 
 #include <string>
@@ -11,19 +11,18 @@
 namespace lockstep::cli {
 
 struct JobFile {
-  api::TrainingJob job;               // as written
+  api::TrainingJob job;               // without defaults
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };
 
-// The whole file; `path` "-" is standard input. NotFound says why it cannot be read.
+// Reads the whole file; `path` "-" is standard input. NotFound says why it cannot be read.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 
-// `path` as for ReadInput. `sets` are applied to the job before it is read. Errors name the
-// file, and every fault of the job: its fields, and what Validate finds once defaults are filled
-// in.
+// `path` is as for ReadInput. Applies `sets` to the job before parsing it. Errors name the file and
+// every fault of the job: in its fields, and what Validate finds after defaulting.
 absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets);
 
-// The same from text; `source` stands in errors.
+// Like LoadJobFile, from text; `source` prefixes errors.
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& sets);
 

@@ -43,7 +43,7 @@ std::string SpeedOf(const api::TrainingJobStatus& status) {
   return fmt::format("{:.0f}/s", status.progress->examples_per_second);
 }
 
-// An ended job has none left, whatever its last report said.
+// A job that has ended has no time left, whatever its last report said.
 std::string LeftOf(const api::TrainingJobStatus& status) {
   if (controller::IsTerminal(status)) return "-";
   if (!status.progress || !status.progress->estimated_remaining_seconds) return "-";
@@ -67,7 +67,7 @@ Row RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
   return row;
 }
 
-// Columns are as wide as their widest cell; three spaces between them, as kubectl has it.
+// Each column is as wide as its widest cell, with three spaces between columns, as in kubectl.
 std::string Align(const std::vector<Row>& rows, int width) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {

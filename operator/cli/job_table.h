@@ -1,4 +1,4 @@
-// TrainingJobs as a table for people. Pure.
+// Formats TrainingJobs as a table for users. Pure.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 namespace lockstep::cli {
 
 struct TableStyle {
-  bool namespaces = false;  // a column for them
-  bool bars = false;        // progress as a bar, for terminals; else in per cent
-  int width = 0;            // columns of the terminal; lines are cut there; 0: never
+  bool namespaces = false;  // adds a namespace column
+  bool bars = false;        // progress as a bar, for terminals; else as a percentage
+  int width = 0;            // of the terminal in columns; truncates lines; 0: unlimited
 };
 
-// A header and a line for each job: state, ready replicas, progress, loss, speed, time left,
-// restarts, age. What is not known is "-". Ends with a newline.
+// Returns a header and a line for each job: state, ready replicas, progress, loss, speed, time
+// left, restarts, age. Unknown values are "-". Ends with a newline.
 std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const TableStyle& style);
 
-// What one job's row has no room for: conditions that hold, the last failure, the checkpoint.
+// Returns what a job's row has no room for: true conditions, the last failure, the checkpoint.
 std::string JobDetails(const api::TrainingJob& job);
 
-// "[######----]  60%", `cells` wide between the brackets.
+// Returns "[######----]  60%", `cells` wide between the brackets.
 std::string ProgressBar(double fraction, int cells);
 
-// As kubectl tells an age: "45s", "12m", "3h", "4d".
+// Formats an age in kubectl's units: "45s", "12m", "3h", "4d".
 std::string FormatAge(Duration age);
 
 }  // namespace lockstep::cli

@@ -23,7 +23,7 @@ constexpr char kKubeflowApi[] = "kubeflow.org/v1";
 constexpr char kKubeflowManager[] = "kubeflow.org/training-operator";
 constexpr char kPyTorchPort[] = "pytorchjob-port";
 
-// An object that is taken apart; what nobody took is told of.
+// Consumes the members of an object and notes those that were not taken.
 class Parts {
  public:
   Parts(Json object, std::string path, std::vector<std::string>& notes)
@@ -39,7 +39,7 @@ class Parts {
     if (value.is_null()) return std::nullopt;
     return value;
   }
-  // Moves a field over as it is.
+  // Copies a field unchanged.
   void Move(const char* name, OrderedJson& to) { MoveAs(name, name, to); }
   void MoveAs(const char* name, const char* new_name, OrderedJson& to) {
     if (auto value = Take(name)) to[new_name] = OrderedJson::parse(value->dump());
@@ -74,7 +74,7 @@ std::string Lower(std::string text) {
   return text;
 }
 
-// Kubeflow takes any case; a master is TensorFlow 2's chief.
+// Kubeflow ignores the case; a master is TensorFlow 2's chief.
 std::optional<api::Role> RoleOf(const std::string& key) {
   const std::string name = Lower(key);
   if (name == "master" || name == "chief") return api::Role::kChief;
@@ -84,7 +84,7 @@ std::optional<api::Role> RoleOf(const std::string& key) {
   return std::nullopt;
 }
 
-// The rendezvous' port has another name here; its number stays.
+// The rendezvous port has a different name here; its number stays.
 void RenamePort(Json& pod_template) {
   static const Json::json_pointer kContainers("/spec/containers");
   if (!pod_template.contains(kContainers) || !pod_template.at(kContainers).is_array()) return;
@@ -255,7 +255,7 @@ OrderedJson ConvertMetadata(const Json& object) {
   return metadata;
 }
 
-// For people: what says most comes first.
+// Orders the fields for readers: the most informative first.
 OrderedJson InReadingOrder(const OrderedJson& spec) {
   OrderedJson ordered = OrderedJson::object();
   for (const char* key : {"suspend", "managedBy", "strategy", "replicaSpecs", "elastic",

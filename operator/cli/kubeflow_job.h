@@ -1,4 +1,4 @@
-// Kubeflow's TFJob and PyTorchJob (kubeflow.org/v1) as TrainingJobs. Pure.
+// Converts Kubeflow's TFJob and PyTorchJob (kubeflow.org/v1) to TrainingJobs. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,14 +11,14 @@
 namespace lockstep::cli {
 
 struct ConvertedJob {
-  nlohmann::ordered_json object;   // a TrainingJob, fields in reading order
-  std::vector<std::string> notes;  // one for each field without an equal, and for what changes
+  nlohmann::ordered_json object;   // a TrainingJob, with its fields in reading order
+  std::vector<std::string> notes;  // one per field without an equivalent, and per changed behaviour
 };
 
 bool IsKubeflowJob(const kube::Object& object);
 
-// InvalidArgument names what is wrong: with the input, or with the TrainingJob it would make.
-// Expects IsKubeflowJob.
+// Requires: IsKubeflowJob(object). InvalidArgument names what is wrong with the input, or with the
+// TrainingJob that would result.
 absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object);
 
 }  // namespace lockstep::cli

@@ -18,9 +18,9 @@ namespace {
 using kube::Object;
 
 constexpr char kNode[] = "local";
-// A person is watching, and there is one job.
+// Short, because a user is watching and there is only one job.
 constexpr Duration kStatusInterval = std::chrono::milliseconds(200);
-constexpr Duration kSettling = std::chrono::seconds(1);  // what happens here is seen at once
+constexpr Duration kSettling = std::chrono::seconds(1);  // failures on one machine are seen at once
 constexpr Duration kPollInterval = std::chrono::milliseconds(200);
 
 kube::Kind KindOf(const Object& object) {
@@ -49,7 +49,7 @@ progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
   return options;
 }
 
-// The pods that the operator would make, which also reserves their addresses.
+// Returns the pods that the operator would create, which also reserves their addresses.
 std::vector<Object> RenderPods(const api::TrainingJob& job,
                                const controller::Addresses& addresses) {
   std::vector<Object> pods;
@@ -59,7 +59,7 @@ std::vector<Object> RenderPods(const api::TrainingJob& job,
   return pods;
 }
 
-// A misspelt --volume would silently leave the volume where it was.
+// A misspelt --volume would silently have no effect.
 absl::Status CheckVolumeNames(const std::vector<Object>& pods,
                               const std::map<std::string, std::string>& folders) {
   std::set<std::string> known;
@@ -136,7 +136,7 @@ LocalRun::~LocalRun() {
   if (joiner_.joinable()) joiner_.join();
   kubelet_.Join();
   for (std::jthread& watch : watches_) watch.request_stop();
-  watches_.clear();  // before the client that they watch
+  watches_.clear();  // before the client that they use
 }
 
 absl::Status LocalRun::CreateObjects(const JobFile& file) {
@@ -150,7 +150,7 @@ void LocalRun::Watch(const kube::Kind& kind, const std::string& namespace_name) 
   watches_.emplace_back([this, kind, namespace_name](std::stop_token stop) {
     kube::WatchOptions options;
     options.namespace_name = namespace_name;
-    // Falling behind the history only means to begin again with what there is.
+    // If the history no longer contains our version, start again with all existing objects.
     while (!stop.stop_requested()) {
       const absl::Status end = client_.Watch(kind, options, stop, [&](kube::WatchEvent event) {
         if (event.type == kube::WatchEvent::Type::kBookmark) return;

@@ -1,4 +1,4 @@
-// A job on this machine: the real reconcile logic over an API server in memory, pods as processes.
+// Runs a job on this machine: the real reconciler on an in-memory API server, pods as processes.
 #pragma once
 
 #include <map>
@@ -19,33 +19,35 @@ namespace lockstep::cli {
 
 struct LocalRunOptions {
   std::string work_dir;                        // absolute
-  std::map<std::string, std::string> volumes;  // --volume, absolute paths
-  std::string mark;                            // of its processes: see KubeletOptions
+  std::map<std::string, std::string> volumes;  // --volume; absolute paths
+  std::string mark;                            // prefix of its processes' marks; see KubeletOptions
 };
 
 class LocalRun {
  public:
-  // InvalidArgument: a pod of the job cannot run on one machine. Nothing has been started then.
-  // `inbox` and `clock` outlive the run.
+  // Starts the job. InvalidArgument if a pod of the job cannot run on one machine; nothing has been
+  // started then. `inbox` and `clock` must outlive the run.
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(const JobFile& file,
                                                          const LocalRunOptions& options,
                                                          Inbox& inbox, const Clock& clock);
-  ~LocalRun();  // kills what is left
+  ~LocalRun();  // kills the remaining processes
   LocalRun(const LocalRun&) = delete;
   LocalRun& operator=(const LocalRun&) = delete;
 
-  // Ends the reconciles, then every pod in its grace period; PodsStopped comes when all are gone.
+  // Stops reconciling, then terminates every pod within its grace period. Posts PodsStopped when
+  // all have ended.
   void Stop();
-  // No grace any more.
+  // Kills all pods without a grace period.
   void Kill();
 
-  // Where a path of the leading pod's main container lies on this machine.
+  // Maps a path in the leading pod's main container to this machine.
   std::string OnThisMachine(const std::string& container_path) const;
-  // What the job's trainer says of its group; nothing while it cannot be asked.
+  // Returns what the leading pod's trainer reports about its group; nullopt if it does not answer.
   std::optional<progress::GroupState> State(const std::string& job_uid) {
     return poller_.State(job_uid);
   }
-  // What the leading pod's trainer left as its last word; nothing while it runs, or if none.
+  // Returns the progress in the leading pod's termination message; nullopt if it is running or has
+  // left none.
   std::optional<api::Progress> LastWord();
 
  private:
@@ -57,7 +59,7 @@ class LocalRun {
   Inbox& inbox_;
   std::unique_ptr<local::LocalAddresses> addresses_;
   local::MemoryClient client_;
-  controller::JobTokens tokens_;  // of a key that nobody else has, and that ends with the run
+  controller::JobTokens tokens_;  // the key is made for this run only
   progress::ProgressPoller poller_;
   controller::JobController controller_;
   local::ProcessKubelet kubelet_;

@@ -22,7 +22,7 @@ using controller::Replica;
 
 using RoleCounts = std::map<api::Role, int>;
 
-// Of a spec that cannot be used, the status tells what the job has had.
+// If the spec is invalid, the status says how many replicas the job has had.
 RoleCounts CountsOf(const controller::ObservedJob& observed) {
   RoleCounts counts;
   if (observed.invalid) {

@@ -11,9 +11,9 @@ namespace lockstep::cli {
 
 struct LogsOptions {
   std::string job, namespace_name;
-  std::string role;  // "worker"; empty: the leading replica's
+  std::string role;  // "worker"; empty: the leading replica's role
   int index = 0;
-  std::string container;  // empty: the main one
+  std::string container;  // empty: the main container
 };
 
 struct LogSource {
@@ -22,8 +22,8 @@ struct LogSource {
   bool operator==(const LogSource&) const = default;
 };
 
-// Where the log of a job's replica is to be read. NotFound if the job, the role or the pod does not
-// exist; the message says what does.
+// Finds the log of a job's replica. NotFound if the job, the role or the pod does not exist; the
+// message says what does exist.
 absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& options);
 
 }  // namespace lockstep::cli

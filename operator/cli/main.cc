@@ -16,7 +16,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kExitInternal = 1;
-constexpr int kMaxCount = 1'000'000'000;  // of a flag that counts
+constexpr int kMaxCount = 1'000'000'000;  // of a flag that takes a count
 
 void AddFileOptions(CLI::App& command, std::string& file, std::vector<std::string>& sets) {
   command.add_option("FILE", file, "YAML with one TrainingJob; - reads standard input")->required();

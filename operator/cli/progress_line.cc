@@ -7,7 +7,7 @@
 namespace lockstep::cli {
 namespace {
 
-// 1234567 -> "1,234,567".
+// Formats 1234567 as "1,234,567".
 std::string Grouped(double value) {
   std::string digits = fmt::format("{:.0f}", value);
   for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {

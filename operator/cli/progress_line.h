@@ -1,4 +1,4 @@
-// How training goes, in one line for people. Pure.
+// Formats training progress as one line for users. Pure.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace lockstep::cli {
 
-// "epoch 1.5/2  step 704/938  loss 0.0312  accuracy 98.91 %  1,234 images/s  0:12 left"; what is
-// not known is left out.
+// Returns "epoch 1.5/2  step 704/938  loss 0.0312  accuracy 98.91 %  1,234 images/s  0:12 left",
+// without unknown values.
 std::string ProgressLine(const api::Progress& progress);
 
-// "0:12", "1:02:03".
+// Returns "0:12" or "1:02:03".
 std::string FormatSeconds(double seconds);
 
 }  // namespace lockstep::cli

@@ -17,7 +17,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Kubernetes' own order of the top level; everything below as it is.
+// Orders the top level as Kubernetes does and leaves everything below as it is.
 OrderedJson InReadingOrder(const kube::Object& object) {
   OrderedJson ordered = OrderedJson::object();
   for (const char* key : {"apiVersion", "kind", "metadata", "spec"}) {

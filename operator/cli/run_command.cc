@@ -50,7 +50,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
   return folders;
 }
 
-// The newest complete checkpoint: the folder of the manifest that was written last.
+// Returns the folder of the newest complete checkpoint: that with the latest manifest.
 std::string NewestCheckpoint(const std::string& folder) {
   std::string newest;
   fs::file_time_type at;
@@ -65,7 +65,7 @@ std::string NewestCheckpoint(const std::string& folder) {
   return newest;
 }
 
-// Drives one run: what to say about each message, and when it is over.
+// Drives one run: handles its messages and decides when it is over.
 class Session {
  public:
   Session(const RunCommandOptions& options, const JobFile& file, const WorkDir& work_dir,
@@ -105,7 +105,7 @@ class Session {
 
  private:
   void On(const JobChanged& change) {
-    if (change.deleted) {  // by its time to live; the last status stands
+    if (change.deleted) {  // its TTL expired; the last status stands
       if (!stopping_) Stop(RunReport::End::kFinished);
       return;
     }
@@ -125,7 +125,7 @@ class Session {
     if (over && !stopping_) Stop(RunReport::End::kFinished);
   }
 
-  // When to look again though nothing has happened; never, once the end is all that is to come.
+  // When to look again without a message; never, once the run is stopping.
   std::optional<SteadyTime> NextLook() const {
     if (stopping_) return std::nullopt;
     if (!file_.job.spec.training) return deadline_;
@@ -152,7 +152,7 @@ class Session {
   }
 
   void On(const EventSeen& seen) {
-    // An event that repeats counts up the same object.
+    // A repeated event arrives as an update of the same Event.
     const bool warning = seen.event.value("type", "") == "Warning";
     console_.Note(fmt::format("{}{}: {}", warning ? "! " : "", seen.event.value("reason", ""),
                               seen.event.value("note", "")));
@@ -186,7 +186,7 @@ class Session {
     report.logs = work_dir_.shown() + "/logs";
     if (file_.job.spec.training) {
       const api::TrainingSpec& training = *file_.job.spec.training;
-      // A run that was cut short has no reconcile any more that would have noted it.
+      // If the run was interrupted, no reconcile has recorded the final progress.
       if (const auto last = run_.LastWord()) report.status.progress = last;
       if (!training.checkpoint.directory.empty()) {
         report.checkpoint =
@@ -198,7 +198,7 @@ class Session {
     return report;
   }
 
-  // Relative to where the user is, if it lies in the work directory as they wrote it.
+  // Returns the path as the user would write it, if it lies in the work directory.
   std::string Shown(const std::string& path) const {
     if (!path.starts_with(work_dir_.path() + "/")) return path;
     return work_dir_.shown() + path.substr(work_dir_.path().size());
@@ -212,7 +212,7 @@ class Session {
   const Clock& clock_;
   Console console_;
   const SteadyTime start_;
-  SteadyTime last_step_;  // when the last one was seen
+  SteadyTime last_step_;  // when the last step was seen
   std::string job_uid_;
   std::optional<SteadyTime> deadline_;
   api::TrainingJobStatus status_;
@@ -250,7 +250,7 @@ absl::StatusOr<RunReport> RunToEnd(const RunCommandOptions& options) {
 }  // namespace
 
 int RunJob(const RunCommandOptions& options) {
-  SetLogLevel(LogLevel::kWarning);  // what the reconciles say is said in events
+  SetLogLevel(LogLevel::kWarning);  // reconcile results are shown as events
   const absl::StatusOr<RunReport> report = RunToEnd(options);
   if (!report.ok()) {
     fmt::print(stderr, "{}\n", Printable(std::string(report.status().message())));

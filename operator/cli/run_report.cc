@@ -14,7 +14,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kInterrupted = 130;  // 128 + SIGINT
-constexpr int kTimedOut = 124;     // as timeout(1) says it
+constexpr int kTimedOut = 124;     // as timeout(1) returns
 
 std::string State(const RunReport& report) {
   if (report.end == RunReport::End::kInterrupted) return "Interrupted";
@@ -35,7 +35,7 @@ int Restarts(const api::TrainingJobStatus& status) {
   return std::max(status.restart_count, status.restarts.application + status.restarts.disruption);
 }
 
-// The condition that says why, for failures of no single replica.
+// The Failed condition says why, for failures of no single replica.
 std::string FailedMessage(const api::TrainingJobStatus& status) {
   for (const api::Condition& condition : status.conditions) {
     if (condition.type == "Failed" && condition.status == api::ConditionStatus::kTrue) {

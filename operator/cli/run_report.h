@@ -1,4 +1,4 @@
-// How a run ended: for people, for programs, and as an exit code. Pure.
+// Reports how a run ended: for users, for programs, and as an exit code. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,18 +15,18 @@ struct RunReport {
   api::TrainingJobStatus status;
   double seconds = 0;
   std::string work_dir, logs;
-  std::string checkpoint, summaries;  // empty: there is none
+  std::string checkpoint, summaries;  // empty if there is none
 };
 
-// 0: Succeeded; 130: interrupted; 124: out of time; else the failing replica's code if it is one
-// that a process can end with, or 1.
+// Returns 0 for Succeeded, 130 for interrupted, 124 for timed out; else the failing replica's exit
+// code if it is from 1 to 255, or 1.
 int ExitCode(const RunReport& report);
 
-// state, steps, loss, accuracy, test_accuracy, images_per_second, checkpoint, restarts, work_dir,
-// logs, summaries, seconds, failure. What is not known is null.
+// Returns state, steps, loss, accuracy, test_accuracy, test_loss, images_per_second, checkpoint,
+// restarts, work_dir, logs, summaries, seconds, failure. Unknown values are null.
 nlohmann::ordered_json ToJson(const RunReport& report);
 
-// Several lines, the last one ended.
+// Returns one or more lines, each ended by a newline.
 std::string ToText(const RunReport& report);
 
 }  // namespace lockstep::cli

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "a.b[0]" -> a, b, 0.
+// Splits "a.b[0]" into a, b, 0.
 std::vector<std::string> Split(const std::string& path) {
   std::vector<std::string> parts;
   std::string part;

@@ -10,7 +10,7 @@ namespace lockstep::cli {
 
 // `assignment` is PATH=VALUE. PATH: names joined by dots, list entries as [0] or .0 (the length of
 // the list appends), "\." for a dot inside a name. VALUE: YAML, so 3 is a number, "3" a string, [1,
-// 2] a list. Absent objects are made. InvalidArgument names the path, what was found and what is
+// 2] a list. Creates absent objects. InvalidArgument names the path, what was found and what is
 // expected.
 absl::Status ApplySet(const std::string& assignment, nlohmann::json& document);
 

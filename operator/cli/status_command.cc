@@ -28,7 +28,7 @@ int Columns(std::FILE* out) {
   return known ? size.ws_col : kDefaultColumns;
 }
 
-// A job that cannot be read is still shown, as the operator reports it.
+// An invalid job is still shown, as the operator reports it.
 api::TrainingJob ReadJob(const kube::Object& object) {
   return controller::ObserveJob(object).job;
 }
@@ -82,7 +82,7 @@ absl::Status NoneFailed(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-// Draws each text over the one before, or below it where nothing can be drawn over.
+// Draws each text over the previous one on a terminal, below it elsewhere.
 class Screen {
  public:
   explicit Screen(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}

@@ -14,13 +14,13 @@ namespace lockstep::cli {
 struct StatusOptions {
   std::string job;             // empty: all
   std::string namespace_name;  // empty: all
-  bool watch = false;          // go on until every job that is shown has ended
+  bool watch = false;          // continue until all jobs shown have ended
 };
 
-// Prints a table of TrainingJobs, for one job also what its row has no room for. Watching, a
-// terminal's table is drawn over in place, elsewhere a new one follows when it differs.
-// `wait` pauses between looks; false ends the watch. NotFound if `job` does not exist; Aborted,
-// naming the job, if one that was watched to its end failed.
+// Prints a table of TrainingJobs, and for a single job its details. When watching, redraws the
+// table in place on a terminal, and elsewhere prints a new one when it differs. `wait` pauses
+// between polls; false ends the watch. NotFound if `job` does not exist. Aborted names a job that
+// was watched to its end and failed.
 absl::Status ShowStatus(kube::Client& client, const StatusOptions& options, const Clock& clock,
                         std::FILE* out, const std::function<bool()>& wait);
 

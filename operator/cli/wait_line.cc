@@ -11,7 +11,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kNamed = 4;  // replicas of a long list
+constexpr std::size_t kNamed = 4;  // replicas named of a longer list
 
 // "worker 0", "worker 0 and worker 1", "chief 0, worker 0, worker 1, worker 2 and 60 more".
 std::string Enumerated(const std::vector<std::string>& names) {
@@ -25,7 +25,7 @@ std::string Enumerated(const std::vector<std::string>& names) {
   return text;
 }
 
-// Coarse, so that where lines are not redrawn a long wait is not a long log.
+// Coarse, so that a long wait does not fill the log where lines are not redrawn.
 std::string Shown(Duration quiet) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(quiet).count();
   return FormatSeconds(static_cast<double>(seconds - seconds % (seconds < 60 ? 5 : 60)));

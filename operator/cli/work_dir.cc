@@ -47,7 +47,7 @@ WorkDir::~WorkDir() {
   if (lock_fd_ >= 0) close(lock_fd_);
 }
 
-// Aborted: another run has it.
+// Aborted if another run holds the lock.
 absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -63,7 +63,7 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
   }
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const pid_t holder = ReadPid(fd);
-    // Of a run that was killed, what it left behind is being ended: that takes no time.
+    // The holder was killed, and its guardian is killing what it left behind: that takes no time.
     const bool ending = holder > 0 && kill(holder, 0) != 0 && errno == ESRCH;
     if (!ending || flock(fd, LOCK_EX) != 0) {
       close(fd);

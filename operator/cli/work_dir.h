@@ -1,5 +1,4 @@
-// The folder of one run: volumes, logs, the report of how it ended, and a lock that keeps a second
-// run out.
+// The folder of one run: volumes, logs, the final report, and a lock that excludes other runs.
 #pragma once
 
 #include <string>
@@ -10,20 +9,21 @@ namespace lockstep::cli {
 
 class WorkDir {
  public:
-  // `asked` is --work-dir; in use: FailedPrecondition, which names the process. Empty: the first of
-  // runs/<job>, runs/<job>-2, … that is not in use and whose job has not succeeded, so that a job
-  // that was cut short goes on from its checkpoint and one that is done starts afresh.
+  // Opens and locks the folder `asked` (--work-dir); FailedPrecondition names the process if it is
+  // in use. If `asked` is empty, uses the first of runs/<job>, runs/<job>-2, … that is not in use
+  // and whose job has not succeeded, so that an interrupted job resumes from its checkpoint and a
+  // completed one starts afresh.
   static absl::StatusOr<WorkDir> Open(const std::string& asked, const std::string& job);
   ~WorkDir();
   WorkDir(WorkDir&& other) noexcept;
   WorkDir& operator=(WorkDir&&) = delete;
 
   const std::string& path() const { return path_; }    // absolute
-  const std::string& shown() const { return shown_; }  // as a user would write it
-  // Why runs/<job> was passed over; empty: it was not.
+  const std::string& shown() const { return shown_; }  // as the user would write it
+  // Says why runs/<job> was skipped; empty if it was not.
   const std::string& skipped() const { return skipped_; }
 
-  // report.json: what a run printed at its end. A run that begins takes the last one's away.
+  // report.json holds the output of a finished run. A new run removes that of the last.
   absl::Status WriteReport(const std::string& json) const;
   void RemoveReport() const;
 
