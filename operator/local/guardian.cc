@@ -50,8 +50,8 @@ Guardian::Guardian(const std::string& mark) {
 
 Guardian::~Guardian() {
   const char byte = 0;
-  [[maybe_unused]] const ssize_t written =
-      write(pipe_, &byte, 1);  // the guardian may have been killed
+  // The guardian may have been killed.
+  [[maybe_unused]] const ssize_t written = write(pipe_, &byte, 1);
   close(pipe_);
   waitpid(pid_, nullptr, 0);
 }

@@ -87,8 +87,8 @@ class ProgressPoller final : public controller::ProgressSource {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by job uid
-  std::map<std::string, api::Progress>
-      paused_;  // latest progress of jobs that are not polled, by uid
+  // Latest progress of jobs that are not polled, by uid.
+  std::map<std::string, api::Progress> paused_;
   std::map<Call*, std::unique_ptr<Call>> calls_;
   // Peers and links to be released; peers_ or a call may still hold them.
   std::vector<std::shared_ptr<void>> retired_;

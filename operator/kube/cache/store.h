@@ -66,8 +66,8 @@ class AnyStore {
 
  protected:
   ~AnyStore() = default;
-  std::vector<Ptr> AllIn(
-      const std::string& namespace_name) const;  // by key; an empty name: all namespaces
+  // By key; an empty name stands for all namespaces.
+  std::vector<Ptr> AllIn(const std::string& namespace_name) const;
   // Replace and Take return the previous object, or null if there was none.
   Ptr Replace(const Ptr& object);
   Ptr Take(const Key& key);

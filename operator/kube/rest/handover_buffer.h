@@ -76,8 +76,8 @@ class HandoverBuffer final
   std::string_view piece_;  // empty: none
   bool is_read_ = false;    // the reader has piece_
   bool ended_ = false, abandoned_ = false;
-  std::optional<pplx::task_completion_event<std::size_t>>
-      taken_;  // completed when piece_ has been read
+  // Completed when piece_ has been read.
+  std::optional<pplx::task_completion_event<std::size_t>> taken_;
 };
 
 }  // namespace lockstep::kube

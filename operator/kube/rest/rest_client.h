@@ -27,8 +27,8 @@ struct RestClientOptions {
   // Concurrent GetMetadata calls. An object made by others may give an answer of 10 MB, of which
   // each byte takes three in memory, and a tenant can have one job ask for many.
   int max_metadata_reads = 4;
-  Duration request_deadline =
-      std::chrono::seconds(30);  // in all, including retries after 429 and 5xx
+  // In all, including retries after 429 and 5xx.
+  Duration request_deadline = std::chrono::seconds(30);
   // Bytes, each of which can take thirty in memory. Tenants decide how large their objects are, so
   // a longer page is requested again with half as many objects, and of a longer event only the
   // object's identity is read.

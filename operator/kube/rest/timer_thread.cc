@@ -18,8 +18,8 @@ TimerThread::Id TimerThread::Set(SteadyTime when, std::function<void()> ring) {
 
 void TimerThread::Cancel(const Id& id) {
   const std::lock_guard lock(mutex_);
-  pending_.erase(
-      id);  // the thread wakes up at the old time and finds nothing: cheaper than a notify
+  // The thread wakes up at the old time and finds nothing, which is cheaper than a notify.
+  pending_.erase(id);
 }
 
 void TimerThread::Run(const std::stop_token& stop) {

@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// An API server that refuses everything in words that also name the terminal's window.
+// An API server that refuses every request, with a message that tries to set the terminal's title.
 class ClusterCommandsTest : public ::testing::Test {
  protected:
   ClusterCommandsTest()

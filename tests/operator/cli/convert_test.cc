@@ -1,4 +1,4 @@
-// `lockstep convert` as a program: what goes to stdout, what to stderr, and its exit code.
+// Runs `lockstep convert` as a program: checks stdout, stderr and its exit code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ Json Kubeflow(const std::string& kind, const Json& spec) {
           {"spec", spec}};
 }
 
-// With nothing left to note but what the test is about.
+// A TFJob that causes no notes but those under test.
 Json TfJob(const Json& replicas) {
   return Kubeflow("TFJob", {{"tfReplicaSpecs", replicas},
                             {"runPolicy", {{"cleanPodPolicy", "None"}, {"backoffLimit", 3}}}});

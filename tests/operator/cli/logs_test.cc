@@ -23,7 +23,7 @@ class LogsTest : public ::testing::Test {
     auto job = Job("j").Chief().Workers(2).ParameterServers(1).BuildWithDefaults();
     const auto made = client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job));
     EXPECT_TRUE(made.ok());
-    job.metadata.uid = kube::Uid(*made);  // pods without a living owner are collected
+    job.metadata.uid = kube::Uid(*made);  // pods without a living owner are garbage-collected
     for (const controller::Replica& replica : controller::AllReplicas(job)) {
       if (replica == controller::Replica{api::Role::kWorker, 1}) continue;  // cleaned up
       EXPECT_TRUE(
@@ -73,7 +73,7 @@ TEST_F(LogsTest, WhatIsNotThereIsNamedBesideWhatIs) {
               HasSubstr("pod j-worker-1 does not exist: the job is new"));
 }
 
-// Istio puts its proxy first if the application is to wait for it.
+// Istio puts its proxy first if the application must wait for it.
 TEST_F(LogsTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
   auto pod = client_.Get(kube::kPodKind, {"default", "j-worker-0"});
   ASSERT_TRUE(pod.ok());
@@ -90,7 +90,7 @@ TEST_F(LogsTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
   EXPECT_EQ(found->container, "train");
 }
 
-// After a version skew, or an edit that this program refuses, the pods go on and can be read.
+// After a version skew, or an edit that this program refuses, the pods continue and have logs.
 TEST_F(LogsTest, OfAJobWhoseSpecCannotBeUsedTheStatusTellsItsReplicas) {
   const kube::Key key{"default", "j"};
   auto job = client_.Get(controller::kTrainingJobKind, key);

@@ -1,4 +1,4 @@
-// The `lockstep` program in a folder of a test's own.
+// Runs the `lockstep` program in a test's own folder.
 #pragma once
 
 #include <sys/types.h>
@@ -13,16 +13,16 @@
 namespace lockstep::cli::testing {
 
 struct Ended {
-  int code = 0;  // -signal if one ended it
+  int code = 0;  // -signal if a signal ended it
   std::string out, err;
-  nlohmann::json Report() const;  // the object that --output json ends with
+  nlohmann::json Report() const;  // the object that --output json prints at the end
 };
 
 class Program {
  public:
   // Starts `lockstep ARGS` in `folder`.
   Program(const std::string& folder, const std::vector<std::string>& args);
-  ~Program();  // kills it if it was not waited for
+  ~Program();  // kills the program if it is still running
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -37,10 +37,11 @@ class Program {
 
 Ended RunProgram(const std::string& folder, const std::vector<std::string>& args);
 
-// Waits until `condition` holds; false: it did not within a generous time.
+// Waits until `condition` holds; false if it does not within a generous time.
 bool Eventually(const std::function<bool()>& condition);
 
-// A job of shell scripts: every worker runs `script`. Worker pods have an emptyDir at /scratch.
+// Returns a job of shell scripts: every worker runs `script`. Worker pods have an emptyDir at
+// /scratch.
 std::string ShellJob(const std::string& name, int workers, const std::string& script);
 
 }  // namespace lockstep::cli::testing

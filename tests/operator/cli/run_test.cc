@@ -1,4 +1,4 @@
-// `lockstep run` from outside: the program, its pods' processes and what it leaves.
+// Tests `lockstep run` from outside: the program, its pods' processes and what it leaves behind.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ using testing::ShellJob;
 using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
-// The training section of a job whose command is the test's own.
+// The training section of a job that has the test's own command.
 constexpr char kTraining[] =
     R"(spec.training={"model": {"name": "mlp"}, "dataset": {"format": "synthetic"}, )"
     R"("batchSize": {"global": 8}, "steps": 5})";
@@ -68,7 +68,7 @@ TEST_F(RunTest, SucceedsWhenItsPodsDo) {
                           "checkpoint", "failure"}) {
     EXPECT_TRUE(report.contains(key) && report[key].is_null()) << key;
   }
-  // The job has succeeded with worker 0, which need not wait for worker 1 to have said anything.
+  // The job succeeds with worker 0, without waiting for worker 1's output.
   EXPECT_THAT(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")),
               StartsWith("worker 0 says {\"cluster\":{\"worker\":[\"127."));
 }

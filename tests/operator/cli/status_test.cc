@@ -113,7 +113,7 @@ TEST_F(StatusTest, AJobThatWasWatchedAndFailedIsAnErrorOfItsOwn) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("job a failed: R"));
 }
 
-// A terminal without a window: what was written to it is read from its other end.
+// A pseudo-terminal; the test reads its output from the other end.
 class Terminal {
  public:
   Terminal() {
@@ -126,7 +126,7 @@ class Terminal {
     close(master_);
   }
   std::FILE* out() const { return out_; }
-  // What was written, which arrives in pieces, up to `last`; less if that does not come.
+  // Returns the output, which arrives in pieces, up to `last`, or less if `last` does not arrive.
   std::string ReadTo(const std::string& last) const {
     std::string text;
     char buffer[4096];
@@ -154,7 +154,7 @@ TEST_F(StatusTest, ATerminalsTableIsDrawnOverInPlace) {
   const StatusOptions options{.job = "a", .namespace_name = "team", .watch = true};
   ASSERT_TRUE(ShowStatus(client_, options, clock_, terminal.out(), wait).ok());
   const std::string shown = terminal.ReadTo("Succeeded");
-  const std::size_t drawn_over = shown.find("\033[2A\033[J");  // a header and a row
+  const std::size_t drawn_over = shown.find("\033[2A\033[J");  // two lines up: a header and a row
   ASSERT_NE(drawn_over, std::string::npos) << shown;
   EXPECT_THAT(shown.substr(drawn_over), HasSubstr("Succeeded"));
 }

@@ -205,7 +205,7 @@ TEST_P(ClientConformanceTest, AnObjectOfADeadOwnerIsCollected) {
   const auto page = client_->List(kConfigKind, ListOf(namespace_));
   ASSERT_TRUE(page.ok());
   WatchRecorder watch(*client_, kConfigKind, WatchOf(namespace_, page->resource_version));
-  // Not MustCreate(), which reads it again: it may be gone by then.
+  // MustCreate() would read the object again, which may have been deleted by then.
   ASSERT_TRUE(client_->Create(kConfigKind, Owned(Config("late"), job)).ok());
   const auto events = watch.Await(2);
   ASSERT_EQ(events.size(), 2U);

@@ -1,5 +1,5 @@
-// What every kube::Client must do, a real API server's included: instantiate the suite with a way
-// to make one. Each test works in a namespace of its own making.
+// The contract of every kube::Client, including that of a real API server: instantiate the suite
+// with a way to make one. Each test works in its own namespace.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,21 +16,21 @@
 
 namespace lockstep::local {
 
-// A custom resource of any content with a status; a real server is given a definition of it.
+// A custom resource with arbitrary content and a status; a real server needs a CRD for it.
 inline const kube::Kind kWidgetKind{"example.com", "v1", "Widget", "widgets"};
 inline const kube::Kind kConfigKind{"", "v1", "ConfigMap", "configmaps"};
 
 struct ClientUnderTest {
   std::string name;
   std::function<std::unique_ptr<kube::Client>()> make;
-  // The namespace of a test, empty of objects.
+  // Returns an empty namespace for a test.
   std::function<std::string(kube::Client& client)> make_namespace = [](kube::Client&) {
     return std::string("default");
   };
-  bool collects_garbage = true;  // a bare API server has no collector beside it
+  bool collects_garbage = true;  // a bare API server has no garbage collector
 };
 
-// Collects what a watch says, on a thread of its own.
+// Records the events of a watch, on its own thread.
 class WatchRecorder {
  public:
   WatchRecorder(kube::Client& client, const kube::Kind& kind, kube::WatchOptions options)
@@ -46,7 +46,8 @@ class WatchRecorder {
           changed_.notify_all();
         }) {}
 
-  // The first `count` events that are no bookmarks; fewer if the watch ends or takes ten seconds.
+  // Returns the first `count` events except bookmarks; fewer if the watch ends or takes ten
+  // seconds.
   std::vector<kube::WatchEvent> Await(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(10),
@@ -80,10 +81,10 @@ class WatchRecorder {
   std::condition_variable changed_;
   std::vector<kube::WatchEvent> events_;
   std::optional<absl::Status> end_;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last: it uses the members above
 };
 
-// Built by name, since each test cares about few fields.
+// Set by name, since each test needs few fields.
 inline kube::ListOptions ListOf(const std::string& name_space, const std::string& selector = "",
                                 const std::string& continue_token = "") {
   kube::ListOptions options;
@@ -138,7 +139,7 @@ class ClientConformanceTest : public ::testing::TestWithParam<ClientUnderTest> {
                                                      {"controller", true}});
     return object;
   }
-  // The object as it is after a write, whose answer may be its metadata alone.
+  // Returns the object after a write, whose answer may contain only its metadata.
   kube::Object Written(const kube::Kind& kind, const absl::StatusOr<kube::Object>& answer) {
     EXPECT_TRUE(answer.ok()) << answer.status();
     if (!answer.ok()) return {};

@@ -1,4 +1,4 @@
-// Processes that only exist in a test: started, signalled and ended by name.
+// Simulated processes: tests start, signal and end them by name.
 #pragma once
 
 #include <map>
@@ -27,13 +27,13 @@ class FakeProcessHost final : public ProcessHost {
   bool GroupIsAlive(pid_t group) override { return groups_with_leftovers.contains(NameOf(group)); }
   void KillLeftovers(pid_t group, const std::string&) override { cleaned.insert(NameOf(group)); }
 
-  // The exit of the process that runs `name` now.
+  // Returns an exit of the process that runs `name` now.
   ProcessExit Exit(const std::string& name, int code, int signal = 0) {
     return {pids_.at(name), signal == 0 ? code : 128 + signal, signal};
   }
 
-  std::vector<std::string> started;                  // argv[0] of every start
-  std::vector<std::pair<std::string, int>> signals;  // "name" or, of its group, "name+"
+  std::vector<std::string> started;                  // argv[0] of each start
+  std::vector<std::pair<std::string, int>> signals;  // "name", or "name+" for its group
   std::set<std::string> groups_with_leftovers, cleaned;
 
  private:

@@ -60,7 +60,7 @@ TEST(MemoryClientTest, AWatchFromBeforeItsHistoryMustListAgain) {
   for (const char* name : {"a", "b", "c"})
     ASSERT_TRUE(client.Create(kConfigKind, Config(name)).ok());
   WatchRecorder late(client, kConfigKind, WatchOf("", "2"));
-  EXPECT_EQ(late.Await(2).size(), 2U);  // b and c are still known
+  EXPECT_EQ(late.Await(2).size(), 2U);  // the history still contains b and c
   ASSERT_TRUE(client.Create(kConfigKind, Config("d")).ok());
   WatchRecorder too_late(client, kConfigKind, WatchOf("", "2"));
   EXPECT_TRUE(absl::IsOutOfRange(too_late.AwaitEnd()));

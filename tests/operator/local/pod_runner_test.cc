@@ -105,7 +105,7 @@ TEST_F(PodRunnerTest, OnFailureRestartsWithGrowingBackoff) {
   PodRunner pod = Pod({Container("a")}, "OnFailure");
   pod.Advance();
   pod.OnExit(host_.Exit("a", 1));
-  pod.Advance();  // the first restart waits for nothing
+  pod.Advance();  // the first restart has no delay
   pod.OnExit(host_.Exit("a", 1));
   pod.Advance();
   EXPECT_EQ(host_.started.size(), 2U);

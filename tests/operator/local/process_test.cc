@@ -39,7 +39,7 @@ class ProcessTest : public ::testing::Test {
     spec.marker = mark_;
     return spec;
   }
-  // Starts it and waits for its end.
+  // Starts a process and waits for its exit.
   ProcessExit Run(const ProcessSpec& spec) {
     const auto pid = processes_.Start(spec);
     EXPECT_TRUE(pid.ok()) << pid.status();
@@ -55,7 +55,7 @@ class ProcessTest : public ::testing::Test {
     return {};
   }
   std::string Log() { return ReadTextFile(folder_.At("log")); }
-  // Waits until a process has written a line of its log.
+  // Waits until a process has written a line to its log.
   void WaitForLog() {
     const SteadyTime deadline = std::chrono::steady_clock::now() + kLong;
     while (!std::filesystem::exists(folder_.At("log")) || !Log().ends_with('\n')) {
@@ -148,7 +148,7 @@ TEST(GuardianTest, KillsWhatAKilledProgramLeaves) {
   const std::string mark = MarkOfThisRun();
   const pid_t program = fork();
   ASSERT_GE(program, 0);
-  if (program == 0) {  // a program with a guardian and a grandchild, killed
+  if (program == 0) {  // the program, which has a guardian and a grandchild, is killed
     const Guardian guardian(mark);
     setenv(kMarkVariable, (mark + "pod/").c_str(), 1);
     if (std::system("setsid sleep 100 >/dev/null 2>&1 &") != 0) _exit(1);

@@ -36,7 +36,7 @@ api::TrainingJob Failed(const std::string& reason) {
 
 constexpr Time kDivergedAt{std::chrono::seconds(1'777'636'800)};
 constexpr char kLastEvent[] = "lockstep_operator_watch_last_event_timestamp_seconds{";
-// The line that begins so.
+// Returns the line with this beginning.
 std::string LineOf(const std::string& text, const std::string& begin) {
   const std::size_t at = text.find("\n" + begin);
   if (at == std::string::npos) return "";
@@ -57,7 +57,7 @@ TEST_F(OperatorMetricsTest, CallsAreCountedByVerbResourceAndCode) {
   const std::string text = Text();
   const std::string name = "lockstep_operator_kube_client_requests_total";
   for (const auto& [code, count] : {std::pair("OK", 2), std::pair("ALREADY_EXISTS", 1)}) {
-    // Labels come in no particular order.
+    // The order of labels is unspecified.
     const std::regex line(fmt::format(
         "{}\\{{(?=.*verb=\"create\")(?=.*resource=\"pods\")(?=.*code=\"{}\").*\\}} {}\n", name,
         code, count));
@@ -145,7 +145,7 @@ TEST_F(OperatorMetricsTest, AFinishedReconcileIsSuccessOrError) {
   EXPECT_THAT(Text(), HasSubstr("lockstep_operator_reconcile_total{result=\"error\"} 2\n"));
 }
 
-// Name -> type, of the operator's table in docs/metrics.md.
+// Returns name -> type from the operator's table in docs/metrics.md.
 std::map<std::string, std::string> Documented() {
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
   std::map<std::string, std::string> found;
@@ -170,7 +170,7 @@ std::map<std::string, std::string> Exported(const std::string& text) {
 }
 
 TEST_F(OperatorMetricsTest, TheDocumentListsWhatIsExported) {
-  // Families without a sample are not shown.
+  // Families without a sample are not exported.
   metrics.OnCall(Verb::kCreate, kPodKind, "", absl::OkStatus(), milliseconds(3));
   metrics.OnCall(Verb::kWatch, kPodKind, "", absl::OkStatus(), milliseconds(3));
   metrics.OnWatchEvent(kPodKind, "");

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A pod: whoever connects is accepted.
+// A pod that accepts every connection.
 class Pod {
  public:
   Pod() : listener_(*ListenAt("127.0.0.1:0", 1)) {}
@@ -38,7 +38,7 @@ bool Eventually(Holds holds) {
   return true;
 }
 
-// A pod with one connection that it has accepted.
+// A pod that has accepted one connection.
 class PodConnectionsTest : public ::testing::Test {
  protected:
   void SetUp() override {

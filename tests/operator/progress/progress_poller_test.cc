@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A leading pod that says what it is told to say.
+// A leading pod whose answers the test sets.
 class FakeTrainer final : public proto::TrainerStatus::Service {
  public:
   explicit FakeTrainer(std::string job_uid, int port = 0) : job_uid_(std::move(job_uid)) {
@@ -60,7 +60,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     changed_ = std::move(change);
   }
-  // Questions wait for their answers until Release().
+  // Delays all answers until Release().
   void Hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -80,7 +80,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   }
   controller::ProgressTarget Target() const { return {"uid", "127.0.0.1", port_}; }
 
-  std::size_t peers() {  // ports that have asked
+  std::size_t peers() {  // client ports that have called
     const std::lock_guard lock(mutex_);
     return peers_.size();
   }
@@ -229,7 +229,7 @@ TEST(ProgressPollerTest, AnAnswerThatIsTooLongIsNotRead) {
   EXPECT_FALSE(poller.Group("uid").leader_is_silent);
 }
 
-// Of 16 KiB there may be a thousand times as much.
+// 16 KiB can decompress to a thousand times as much.
 TEST(ProgressPollerTest, ACompressedAnswerIsNotRead) {
   FakeTrainer trainer("uid");
   trainer.SetStep(7);
@@ -254,10 +254,10 @@ TEST(ProgressPollerTest, WhereNoConnectionIsKeptEachQuestionHasItsOwn) {
   EXPECT_GT(trainer.peers(), 1u);
 }
 
-// What a tenant may run in a trainer's place: HTTP/2 by hand, one connection after the other.
+// What a tenant may run in a trainer's place: handwritten HTTP/2, one connection after the other.
 class HostileTrainer {
  public:
-  enum class Sends { kMessage, kHeaders, kPings };  // without end
+  enum class Sends { kMessage, kHeaders, kPings };  // endlessly
 
   explicit HostileTrainer(Sends sends)
       : sends_(sends), listener_(*ListenAt("127.0.0.1:0", 8)), thread_([this] { Serve(); }) {}
@@ -298,7 +298,7 @@ class HostileTrainer {
       std::string asked(kLargestFrame, '\0');
       if (!Send(Frame(kSettings, 0, "") + Frame(kSettings, kAck, ""))) continue;
       if (::recv(caller_.fd(), asked.data(), asked.size(), 0) <= 0) continue;
-      // Of HPACK: ":status: 200" of the static table, and a header that is written out.
+      // HPACK: ":status: 200" from the static table, and a literal header.
       const std::string begin = "\x88\x0f\x10\x10" + std::string("application/grpc");
       std::string more;
       if (sends_ == Sends::kMessage) {
@@ -333,7 +333,7 @@ class HostileTrainer {
   const Listener listener_;
   std::mutex mutex_;
   bool stopped_ = false;  // guarded by mutex_
-  Socket caller_;         // set under mutex_ by the thread
+  Socket caller_;         // set by the thread, under mutex_
   std::atomic<int> connections_{0};
   std::jthread thread_;  // last: it uses all of the above
 };
@@ -344,7 +344,7 @@ std::size_t ResidentBytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Without the bound it is gigabytes. Sanitizers keep shadows and freed memory.
+// Without the bound it would be gigabytes. Sanitizers keep shadow memory and freed memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t kMostGrowth = 400'000'000;
 #else
@@ -427,7 +427,7 @@ TEST(ProgressPollerTest, NoMoreAreAskedAtATimeThanIsAllowedAndEverybodyInTurn) {
   for (const auto& trainer : trainers) EXPECT_TRUE(trainer->WaitForQuestions(3));
 }
 
-// Of a program in a trainer's place.
+// A tenant's program may answer in the trainer's place.
 TEST(ProgressPollerTest, NamesThatAreNoReplicasAreNotKept) {
   FakeTrainer trainer("uid");
   std::vector<std::string> members(5'000, "");
@@ -466,7 +466,7 @@ TEST(ProgressPollerTest, SaysWhoIsMissingAndThatALeaderHasFallenSilent) {
     std::this_thread::sleep_for(milliseconds(1));
   }
   EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.leader_is_silent = true}));
-  // One that has never answered may be out of reach for us alone.
+  // A pod that has never answered may be unreachable for this operator only.
   poller.Latest({"other", "127.0.0.1", target.port});
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_FALSE(poller.Group("other").leader_is_silent);
@@ -478,7 +478,7 @@ TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
   poller.Latest(trainer.Target());
   ASSERT_TRUE(trainer.WaitForQuestions(1));
   poller.Forget("uid");
-  FakeTrainer other("uid");  // asking goes on, of others
+  FakeTrainer other("uid");  // polling of others continues
   poller.Latest({"other", "127.0.0.1", other.Target().port});
   ASSERT_TRUE(other.WaitForQuestions(1));
   const int asked = trainer.questions();
@@ -495,7 +495,7 @@ TEST(ProgressPollerTest, APausedJobIsNotAskedAndItsLastWordStands) {
   ASSERT_EQ(poller.Pause("uid")->step, 7);
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   EXPECT_FALSE(poller.State("uid").has_value());
-  FakeTrainer other("uid");  // asking goes on, of others
+  FakeTrainer other("uid");  // polling of others continues
   poller.Latest({"other", "127.0.0.1", other.Target().port});
   ASSERT_TRUE(other.WaitForQuestions(1));
   const int asked = trainer.questions();
@@ -527,7 +527,7 @@ TEST(ProgressPollerTest, AnAnswerMayComeWhenItsJobIsForgotten) {
 TEST(ProgressPollerTest, APodThatCannotBeReachedHoldsNothingUp) {
   ProgressPoller poller({.interval = milliseconds(5), .deadline = std::chrono::seconds(60)});
   EXPECT_FALSE(poller.Latest({"uid", "127.0.0.1", 1}).has_value());
-}  // and the poller ends at once
+}  // the poller's destructor returns at once
 
 }  // namespace
 }  // namespace lockstep::progress

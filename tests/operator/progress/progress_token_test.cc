@@ -1,4 +1,4 @@
-// A leading pod that answers only who proves to know the job's token.
+// Tests with a leading pod that answers only callers that prove to know the job's token.
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace lockstep::progress {
 namespace {
 
-// False: not within 20 s.
+// False if the condition does not hold within 20 s.
 bool Eventually(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!holds()) {
@@ -65,7 +65,7 @@ PollerOptions Knowing(const api::JobToken& token) {
           .token_of = [token](const std::string&) { return token; }};
 }
 
-// Nothing within 20 s is no answer.
+// Returns nullopt if no answer arrives within 20 s.
 std::optional<api::Progress> Ask(ProgressPoller& poller, const GuardedTrainer& trainer) {
   std::optional<api::Progress> progress;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -85,7 +85,7 @@ TEST(ProgressTokenTest, ALeadingPodThatAsksForProofGetsIt) {
   EXPECT_EQ(progress->step, 7);
 }
 
-// Who does not know the token is not the leading pod, whatever it answers.
+// A pod that does not know the token is not the leading pod, whatever it answers.
 TEST(ProgressTokenTest, WhoRefusesTheProofGivesNoSignOfLife) {
   const api::JobToken token("0123456789abcdef");
   auto trainer = std::make_unique<GuardedTrainer>(token);
@@ -101,7 +101,7 @@ TEST(ProgressTokenTest, WhoRefusesTheProofGivesNoSignOfLife) {
   EXPECT_FALSE(poller.State("uid").has_value());
 }
 
-// One that never gave a report may only be unknown to this operator.
+// A pod that has never sent a report may merely have a token that this operator does not know.
 TEST(ProgressTokenTest, WhoHasRefusedEveryProofIsNotTakenForSilent) {
   GuardedTrainer trainer(api::JobToken("another key's token"));
   ProgressPoller poller(Knowing(api::JobToken("0123456789abcdef")));

@@ -107,7 +107,7 @@ TEST(FlagsTest, NamespacesThatCannotBeAreNamed) {
   EXPECT_THAT(ErrorOf({"--namespace=a,Team_B"}),
               AllOf(HasSubstr("--namespace"), HasSubstr("found \"a,Team_B\""), HasSubstr("63")));
   EXPECT_THAT(ErrorOf({"--namespace=a b"}), HasSubstr("found \"a b\""));
-  // A variable that was not set must not have all served.
+  // An unset variable must not make the operator serve all namespaces.
   EXPECT_THAT(ErrorOf({"--namespace=a,"}), HasSubstr("--namespace"));
   EXPECT_THAT(ErrorOf({"--namespace=a", "--namespace", ""}), HasSubstr("--namespace"));
   EXPECT_THAT(ErrorOf({"--namespace=", "--kueue"}), HasSubstr("--namespace"));

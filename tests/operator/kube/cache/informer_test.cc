@@ -23,7 +23,7 @@ Object Pod(const std::string& name) {
   return {{"metadata", {{"name", name}, {"namespace", "n"}}}, {"spec", {{"junk", "much"}}}};
 }
 
-// What the handlers were told, and a way to wait for it.
+// Records what the handlers were called with, and can wait for it.
 class Journal {
  public:
   std::function<void(const Identity* before, const Identity* after)> Handler() {
@@ -32,7 +32,7 @@ class Journal {
       Note((after == nullptr ? "-" : "~") + before->key.name);
     };
   }
-  // Blocks until there are `count` entries; the test's own time limit ends a wait in vain.
+  // Blocks until there are `count` entries; the test's time limit ends a futile wait.
   std::vector<std::string> WaitFor(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return entries_.size() >= count; });
@@ -108,7 +108,7 @@ TEST_F(InformerTest, AnObjectThatCannotBeReadDoesNotStopTheOthers) {
   EXPECT_EQ(reading.size(), 2U);
 }
 
-// What each list call asked for: "4", "4 from 2".
+// Records what each list call asked for: "4", "4 from 2".
 struct Lists {
   FakeClient::Hook FailingWith(std::map<std::size_t, absl::Status> ends) {
     return [this, ends = std::move(ends)](const FakeClient::Call& call) {
@@ -118,7 +118,7 @@ struct Lists {
       return end == ends.end() ? absl::OkStatus() : end->second;
     };
   }
-  std::vector<std::string> asked;  // to be read once the informer has synced
+  std::vector<std::string> asked;  // read it only once the informer has synced
 };
 
 TEST_F(InformerTest, AListThatBreaksOffGoesOnWhereItWas) {
@@ -172,7 +172,7 @@ TEST_F(InformerTest, APageThatIsNotThereInTimeIsAskedForInHalves) {
   EXPECT_THAT(lists.asked, ElementsAre("8", "4", "2", "2 from 2"));
 }
 
-// As a server does that forgets a list's version while it is read.
+// Like a server that drops a list's version while the list is being read.
 TEST_F(InformerTest, WhatChangesWhileAListIsReadIsTold) {
   for (const char* name : {"a", "b", "c"}) Create(name);
   const auto touch = [this](const char* name) {
@@ -181,7 +181,7 @@ TEST_F(InformerTest, WhatChangesWhileAListIsReadIsTold) {
   int lists = 0;
   client.SetBefore([&](const FakeClient::Call& call) {
     if (call.verb == "list" && ++lists == 2) {
-      touch("c");  // the second page has it as it is after both
+      touch("c");  // the second page shows it after both changes
       touch("a");
       touch("c");
       touch("b");
@@ -198,7 +198,7 @@ TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {
   Create("b");
   Start();
   journal.WaitFor(2);
-  // Between the two watches one pod goes, one comes, one is replaced by a namesake.
+  // Between the two watches one pod is deleted, one created, one replaced by a namesake.
   client.SetBefore([](const FakeClient::Call& call) {
     return call.verb == "watch" || call.verb == "list" ? absl::UnavailableError("cut off")
                                                        : absl::OkStatus();
@@ -250,7 +250,7 @@ struct NamespacesTest : InformerTest {
   void Make(const std::string& space, const std::string& name) {
     ASSERT_TRUE(client.Create(kPodKind, PodIn(space, name)).ok());
   }
-  // Lists and watches of the namespace fail from now on.
+  // Makes lists and watches of the namespace fail from now on.
   void Forbid(const std::string& space) {
     client.SetBefore([space](const FakeClient::Call& call) {
       return call.namespace_name == space ? absl::PermissionDeniedError("no right in " + space)
@@ -277,7 +277,7 @@ TEST_F(NamespacesTest, ANewListOfOneLeavesTheObjectsOfOthers) {
   Make("b", "b1");
   informer->Start();
   journal.WaitFor(2);
-  // Of the lists that follow, only that of `a` can be had.
+  // From now on only `a` can be listed.
   Forbid("b");
   client.ForgetHistory();
   Make("a", "a2");
@@ -320,7 +320,7 @@ TEST_F(NamespacesTest, EachFirstListIsToldOnce) {
   EXPECT_EQ(syncs, 2);
 }
 
-// Answers lists and watches as a test says, and nothing else.
+// Answers only lists and watches, as a test says.
 class ReadingClient : public Client {
  public:
   absl::StatusOr<Object> Get(const Kind&, const Key&) override { return absl::NotFoundError(""); }
@@ -336,7 +336,7 @@ class ReadingClient : public Client {
   static absl::Status Unused() { return absl::UnimplementedError("not used"); }
 };
 
-// A watch ends only when all watches have been told to end.
+// Its watches end only once all of them have been asked to stop.
 class UnitedClient final : public ReadingClient {
  public:
   explicit UnitedClient(int watches) : watches_(watches) {}
@@ -382,7 +382,7 @@ TEST(InformerStopTest, AllNamespacesAreToldToEndBeforeOneIsWaitedFor) {
   EXPECT_TRUE(client.ended_together());
 }
 
-// Watches that travel back in time: an event older than what was seen changes nothing.
+// Its watches send an event that is older than what was seen before.
 class BackwardsClient final : public ReadingClient {
  public:
   absl::StatusOr<Page> List(const Kind&, const ListOptions&) override {
@@ -404,7 +404,7 @@ class BackwardsClient final : public ReadingClient {
     pod["metadata"]["resourceVersion"] = version;
     return pod;
   }
-  bool sent_ = false;  // of the informer's thread
+  bool sent_ = false;  // used by the informer's thread only
 };
 
 TEST(InformerOrderTest, AnEventFromThePastChangesNothing) {

@@ -24,7 +24,7 @@ TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
   EXPECT_EQ(CodeOf(409, "Conflict", ""), kAborted);
 }
 
-// The same object will be refused again if validation found it invalid; what admission says, with
+// The same object is always refused if validation found it invalid; a refusal by admission, with
 // the same code and reason, may pass.
 TEST(ApiErrorsTest, OnlyWhatValidationRefusesIsInvalid) {
   const std::tuple<const char*, const char*, absl::StatusCode> cases[] = {

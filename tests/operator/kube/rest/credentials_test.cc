@@ -44,7 +44,7 @@ TEST(CredentialsTest, ARefusedTokenIsReadAgainAtOnceButOnlyOnce) {
   EXPECT_TRUE(credentials.Renew("one"));
   EXPECT_EQ(*credentials.BearerToken(), "two");
   WriteTextFile(directory.At("token"), "three");
-  EXPECT_TRUE(credentials.Renew("one"));  // somebody else's late refusal
+  EXPECT_TRUE(credentials.Renew("one"));  // another caller's late refusal
   EXPECT_EQ(*credentials.BearerToken(), "two");
 }
 
@@ -98,7 +98,7 @@ TEST(CredentialsTest, CertificateFilesAreReadForEachConnection) {
   EXPECT_EQ(credentials.Tls()->certificate, "CERT");
 }
 
-// A plugin that counts its runs in a file and prints a credential that ends at `expires`.
+// A plugin that counts its runs in a file and prints a credential that expires at `expires`.
 class ExecTest : public ::testing::Test {
  protected:
   RestConfig Config(const std::string& status) {

@@ -57,7 +57,7 @@ TEST(ObjectJsonTest, ReadsTextAsTheLibraryDoes) {
   }
 }
 
-// Of each form that RFC 3629 forbids, and next to characters that stay.
+// Covers each form that RFC 3629 forbids, next to valid characters.
 TEST(ObjectJsonTest, AByteThatIsNoUtf8ReadsAsAQuestionMark) {
   for (const char* forbidden :
        {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe2\x82", "\xe0\x9f\xbf", "\xed\xa0\x80",
@@ -73,7 +73,7 @@ TEST(ObjectJsonTest, AByteThatIsNoUtf8ReadsAsAQuestionMark) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseObject("[\"\xff").status()));
 }
 
-// A server repeats the names of fields that a client says are managed, whatever bytes they are.
+// A server returns the field names that a client gave as managed, whatever their bytes.
 TEST(ObjectJsonTest, ManagedFieldsThatAreNoUtf8CostOthersInTheListNothing) {
   const auto list = ParseObject(
       "{\"items\":[{\"metadata\":{\"managedFields\":[{\"fieldsV1\":{\"f:\xff\":{}}}],"
@@ -179,12 +179,12 @@ TEST(ObjectJsonTest, WhatIsNestedTooDeepCostsNothingBesideIt) {
     EXPECT_EQ(object->at("b"), Object::parse(R"({"c":[1]})"));
     EXPECT_EQ(object->at("d"), 2);
   }
-  // Nobody goes down into what is left out.
+  // Dropped values are not descended into.
   const std::string skipped = R"({"metadata":{"managedFields":)" + deep(100'000) + "}}";
   EXPECT_EQ(*ParseObject(skipped), Object::parse(R"({"metadata":{}})"));
 }
 
-// Two bytes of JSON may take 64 of memory.
+// Two bytes of JSON can take 64 of memory.
 TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
   const auto values = [](int count) { return Object(std::vector<int>(count, 7)); };
   const auto with = [](const Object& spec) {
@@ -208,7 +208,7 @@ TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
   }
 }
 
-// Of an object with too many labels everybody still has to know which it is.
+// An object with too many labels must still be identifiable.
 TEST(ObjectJsonTest, TooManyLabelsCostNothingElseOfTheMetadata) {
   Object labels = Object::object();
   for (int i = 0; i < 9'999; ++i) labels[std::to_string(i)] = "";
@@ -228,7 +228,7 @@ TEST(ObjectJsonTest, TooManyLabelsCostNothingElseOfTheMetadata) {
     EXPECT_EQ(*ParseObject(event.dump(), "object", kept),
               Object({{"object", with(kTooMany)}, {"type", "MODIFIED"}}));
   }
-  // Metadata further down are a part of the spec.
+  // Metadata further down are part of the spec.
   const Object inner = {{"spec", {{"metadata", {{"labels", labels}}}}}};
   EXPECT_EQ(*ParseObject(inner.dump()), inner);
 }

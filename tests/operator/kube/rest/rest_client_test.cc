@@ -43,7 +43,7 @@ Object Pod() {
 
 class RestClientTest : public ::testing::Test {
  protected:
-  // The answer to every request, from now on.
+  // Sets the handler of all further requests.
   void Serve(FakeHttpServer::Handler handler) {
     server_ = std::make_unique<FakeHttpServer>(std::move(handler));
     client_ = Connect({});
@@ -95,7 +95,7 @@ TEST_F(RestClientTest, OfMetadataThatAreAskedForNothingElseIsRead) {
   EXPECT_THAT(OnlyRequest().headers.at("accept"), HasSubstr("as=PartialObjectMetadata"));
 }
 
-// Tenants decide how large the objects are, and how many are asked for at a time.
+// Tenants decide how large objects are, and how many are requested at a time.
 TEST_F(RestClientTest, SoMuchMetadataIsReadAtATimeAndNoMore) {
   std::atomic<int> inside{0}, most{0};
   Serve([&](const Request&, Connection& to) {
@@ -234,8 +234,8 @@ TEST_F(RestClientTest, WritesGoToTheirPlaces) {
     EXPECT_THAT(request.headers.at("accept"), HasSubstr("as=PartialObjectMetadata"));
   }
   EXPECT_EQ(Object::parse(requests[3].body)["preconditions"]["uid"], "u");
-  // Kept and used again, at the latest by the call after the next: the library puts a connection
-  // back on a thread of its own, a moment after it has answered.
+  // Connections are reused, at the latest by the call after the next: the library returns a
+  // connection to the pool on its own thread, shortly after it has answered.
   EXPECT_LT(server_->connections(), 4);
 }
 
@@ -291,7 +291,7 @@ TEST_F(RestClientTest, AServerThatNeverStopsRefusingIsGivenUp) {
 TEST_F(RestClientTest, TheDeadlineIsForTheWholeAnswer) {
   Serve([](const Request&, Connection& to) {
     to.StartChunks();
-    for (int i = 0; i < 1000; ++i) {  // never silent, never done
+    for (int i = 0; i < 1000; ++i) {  // never silent, never complete
       to.Chunk(" ");
       std::this_thread::sleep_for(milliseconds(5));
     }
@@ -320,7 +320,7 @@ TEST_F(RestClientTest, AReadThatBrokeIsRepeatedOnceAWriteIsNot) {
   });
   EXPECT_TRUE(client_->Get(kPodKind, {"x", "a"}).ok());
   EXPECT_EQ(asked, 2);
-  client_ = Connect({});  // no pooled connection, which the library would replace
+  client_ = Connect({});  // no pooled connection, on which the library would retry
   EXPECT_TRUE(absl::IsUnavailable(client_->Create(kPodKind, Pod()).status()));
   EXPECT_EQ(asked, 3);
 }
@@ -370,7 +370,7 @@ TEST_F(RestClientTest, AWatchGivesEventsAsTheyComeAndEndsWithTheStream) {
                         "labelSelector=a%20in%20%28b%29&resourceVersion=5&timeoutSeconds="));
 }
 
-// A tenant's object may have 9 MB as an event, and the next is there before this one is read.
+// A tenant's object can have 9 MB as an event, and the next arrives before this one is read.
 TEST_F(RestClientTest, AWatchThatIsReadSlowlyIsNotReadAhead) {
   constexpr int kEvents = 100;
   std::atomic<int> sent{0};
@@ -385,7 +385,7 @@ TEST_F(RestClientTest, AWatchThatIsReadSlowlyIsNotReadAhead) {
   int seen = 0;
   const absl::Status end = client_->Watch(kPodKind, {.namespace_name = "x"}, {}, [&](WatchEvent) {
     if (++seen > 1) return;
-    // Until no more is taken: what has been sent by then lies in the sockets.
+    // Until no more is taken: what has been sent by then is in the sockets' buffers.
     for (int before = -1; before != sent;) {
       before = sent;
       std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -54,7 +54,7 @@ TEST_F(WatchDecoderTest, AnyPartitionOfTheBytesGivesTheSameEvents) {
   }
 }
 
-// Whoever may write one object must not end the watch of all others.
+// A client that may write one object must not end the watch of all others.
 TEST(WatchDecoderLabelsTest, AnObjectWithTooManyLabelsEndsNoWatch) {
   WatchDecoder decoder("watch pods");
   std::string labels;

@@ -46,7 +46,7 @@ TEST_F(ControllerTest, ADurationBringsTheKeyBackThen) {
   EXPECT_EQ(queue.Stats().next_due, seconds(30));
 }
 
-// As of an object with a deadline in 68 years that has been deleted.
+// Such as a deleted object that had a deadline in 68 years.
 TEST_F(ControllerTest, ALookThatAsksForNoOtherDropsTheDelayOfAnEarlierOne) {
   std::optional<Duration> next = std::chrono::years(68);
   Controller controller("test", queue, [&](const Key&) -> Result { return next; });

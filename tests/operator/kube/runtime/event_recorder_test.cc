@@ -16,7 +16,7 @@ using testing::FakeClock;
 struct EventRecorderTest : ::testing::Test {
   void Record(const std::string& note) {
     recorder.Record(kPodKind, pod, EventType::kWarning, "Failed", "Start", note);
-    clock.Advance(std::chrono::microseconds(1));  // names hold the time
+    clock.Advance(std::chrono::microseconds(1));  // names contain the time
   }
   std::vector<Object> Events() { return client.Objects(kEventKind); }
 
@@ -73,14 +73,14 @@ TEST_F(EventRecorderTest, ALongNoteIsCutBetweenCharacters) {
   EXPECT_TRUE(note.starts_with(kept));
 }
 
-// What a tenant's objects are said to be wrong in is as long as he wants.
+// A tenant decides how long the message about a faulty object is.
 TEST_F(EventRecorderTest, OfALongNoteOnlyADigestIsKept) {
   constexpr int kNotes = 400;
   constexpr std::size_t kLong = 16'384;
   const std::size_t before = mallinfo2().uordblks;
   for (int i = 0; i < kNotes; ++i) Record(std::to_string(i) + std::string(kLong, 'x'));
   const std::size_t after = mallinfo2().uordblks;
-  // FakeClient keeps the events, whose notes are cut, and so half of this.
+  // FakeClient keeps the events, with truncated notes, which accounts for half of this.
   EXPECT_LT(after - std::min(before, after), kNotes * kLong);
   Record("7" + std::string(kLong, 'x'));
   EXPECT_EQ(client.Count("create", "Event"), kNotes);

@@ -18,12 +18,12 @@ using std::chrono::seconds;
 using testing::FakeClient;
 using testing::FakeClock;
 
-// A client whose way to the server can be cut, or that never answers.
+// A client whose connection can be cut, or that never answers.
 class CutClient final : public Client {
  public:
   explicit CutClient(Client& client) : client_(client) {}
   std::atomic<bool> cut{false};
-  std::atomic<bool> hangs{false};  // updates, until it is cleared and told
+  std::atomic<bool> hangs{false};  // updates hang until it is cleared and notified
 
   absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
     if (cut) return absl::UnavailableError("cut off");
@@ -67,7 +67,8 @@ class LeaderElectorTest : public ::testing::Test {
       LeaderElectionOptions options;
       options.lease = {"system", "operator"};
       options.identity = name;
-      options.retry_period = milliseconds(1);  // the threads look; what time it is the clock says
+      // The threads poll; the clock decides what time it is.
+      options.retry_period = milliseconds(1);
       return options;
     }
     bool AwaitLost() {
@@ -77,12 +78,12 @@ class LeaderElectorTest : public ::testing::Test {
     CutClient client;
     std::promise<void> lost;
     std::string reason;
-    LeaderElector elector;  // last: its threads use the others
+    LeaderElector elector;  // last: its threads use the members above
   };
 
   Object Lease() { return *server_.Get(kLeaseKind, {"system", "operator"}); }
   std::string Holder() { return Lease()["spec"]["holderIdentity"]; }
-  // Until the lease has been written again.
+  // Waits until the lease has been written again.
   void AwaitRenewal() {
     const std::string version = ResourceVersion(Lease());
     while (ResourceVersion(Lease()) == version) std::this_thread::yield();
@@ -110,7 +111,7 @@ TEST_F(LeaderElectorTest, ALeaderThatRenewsKeepsTheLeaseForAsLongAsItLikes) {
   for (int i = 0; i < 20; ++i) {
     clock_.Advance(seconds(9));
     AwaitRenewal();
-    AwaitRenewal();  // one that was sent after the clock moved
+    AwaitRenewal();  // a renewal that was sent after the clock moved
     EXPECT_TRUE(a.elector.IsLeader());
   }
   EXPECT_EQ(Lease()["spec"]["leaseTransitions"], 0);
@@ -125,13 +126,13 @@ TEST_F(LeaderElectorTest, ALeaderThatIsCutOffStopsBeforeAnotherCanLead) {
 
   a.client.cut = true;
   clock_.Advance(seconds(10));
-  EXPECT_FALSE(a.elector.IsLeader());  // be its threads late or not
+  EXPECT_FALSE(a.elector.IsLeader());  // whether its threads are late or not
   ASSERT_TRUE(a.AwaitLost());
   EXPECT_THAT(a.reason, ::testing::HasSubstr("not renewed for 10 s"));
   EXPECT_NE(b_leads.wait_for(milliseconds(50)), std::future_status::ready);
   EXPECT_FALSE(b.elector.IsLeader());
 
-  // b counts from when it saw the lease change last, so it may take up to 15 s more.
+  // b counts from when it last saw the lease change, so it may take up to 15 s more.
   while (b_leads.wait_for(milliseconds(5)) != std::future_status::ready) clock_.Advance(seconds(1));
   EXPECT_TRUE(b_leads.get().ok());
   EXPECT_TRUE(b.elector.IsLeader());
@@ -149,7 +150,8 @@ TEST_F(LeaderElectorTest, ARenewalThatHangsDoesNotHideTheLoss) {
   EXPECT_TRUE(a.AwaitLost());
   a.client.hangs = false;
   a.client.hangs.notify_all();
-  a.elector.Release();  // the late renewal is in; it must not make a leader again
+  // The late renewal has completed; it must not make this process the leader again.
+  a.elector.Release();
   EXPECT_FALSE(a.elector.IsLeader());
 }
 
@@ -170,7 +172,7 @@ TEST_F(LeaderElectorTest, AReleasedLeaseIsTakenAtOnce) {
   a.elector.Release();
   EXPECT_FALSE(a.elector.IsLeader());
   EXPECT_EQ(Holder(), "");
-  ASSERT_TRUE(b.elector.Acquire({}).ok());  // with the clock where it was
+  ASSERT_TRUE(b.elector.Acquire({}).ok());  // without advancing the clock
   EXPECT_EQ(Holder(), "b");
 }
 
@@ -178,13 +180,13 @@ TEST_F(LeaderElectorTest, ADeadLeadersLeaseIsTakenWhenItHasBeenSeenUnchangedForI
   {
     Candidate a(server_, clock_, "a");
     ASSERT_TRUE(a.elector.Acquire({}).ok());
-  }  // dies without a word
-  clock_.Advance(std::chrono::hours(1));  // nobody looked: this counts for nothing
+  }  // dies without releasing the lease
+  clock_.Advance(std::chrono::hours(1));  // nobody watched, so this time does not count
   Candidate b(server_, clock_, "b");
   std::promise<absl::Status> acquired;
   std::jthread waiting([&] { acquired.set_value(b.elector.Acquire({})); });
   std::future<absl::Status> b_leads = acquired.get_future();
-  // One of a's; at b's second it has taken in the first.
+  // One get is a's; with b's second, b has processed its first.
   while (server_.Count("get", "Lease") < 3) std::this_thread::yield();
   clock_.Advance(milliseconds(14'999));
   EXPECT_NE(b_leads.wait_for(milliseconds(30)), std::future_status::ready);

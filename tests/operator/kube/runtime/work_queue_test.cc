@@ -74,7 +74,7 @@ TEST_F(WorkQueueTest, AnObserverLearnsHowLongKeysWaitedAndWereWorkedOn) {
   queue.SetObserver(&observer);
   queue.Add(kA);
   clock.Advance(seconds(2));
-  queue.Add(kA);  // it has been due since the first
+  queue.Add(kA);  // it has been ready since the first Add
   ASSERT_EQ(queue.TryGet(), kA);
   clock.Advance(seconds(3));
   queue.Done(kA);
@@ -169,14 +169,15 @@ TEST(WorkQueueThreadsTest, NoKeyIsWorkedOnTwiceAtATimeAndNoneIsLost) {
     ++wanted[i % kKeys];
     queue.Add({"n", std::to_string(i % kKeys)});
   }
-  // Every last add is worked on: what was wanted has been seen in the end.
+  // Each key's last add is processed, so every change is eventually seen.
   for (int k = 0; k < kKeys; ++k) {
     while (seen[k] != kAdds / kKeys) std::this_thread::yield();
   }
   queue.ShutDown();
 }
 
-// One worker looks after the keys that are due later; what it does meanwhile delays none of them.
+// One worker waits for the keys that are due later; what it processes meanwhile delays none of
+// them.
 TEST(WorkQueueThreadsTest, KeysThatAreDueLaterAreHandedOutWhoeverIsBusy) {
   const SystemClock clock;
   WorkQueue queue(clock);
@@ -187,7 +188,8 @@ TEST(WorkQueueThreadsTest, KeysThatAreDueLaterAreHandedOutWhoeverIsBusy) {
   for (int i = 0; i < 3; ++i) {
     workers.emplace_back([&] {
       while (const auto key = queue.Get()) {
-        if (key->name == "first") {  // holds whoever kept time until everything else is done
+        // Occupies the worker that kept time until everything else is done.
+        if (key->name == "first") {
           first_is_taken.count_down();
           all_others_seen.wait();
         } else if (++seen == kKeys) {
@@ -199,7 +201,7 @@ TEST(WorkQueueThreadsTest, KeysThatAreDueLaterAreHandedOutWhoeverIsBusy) {
   }
   queue.AddAfter({"n", "first"}, std::chrono::milliseconds(1));
   first_is_taken.wait();
-  for (int i = 0; i < kKeys; ++i) {  // each is due before or after those that are there
+  for (int i = 0; i < kKeys; ++i) {  // each is due before or after earlier ones
     queue.AddAfter({"n", std::to_string(i)}, std::chrono::microseconds(i * 7919 % 5000));
   }
   all_others_seen.wait();
@@ -230,7 +232,7 @@ TEST(WorkQueueFairnessTest, OneNamespaceLeavesAWorkerToOthers) {
   EXPECT_EQ(queue.TryGet(), (Key{"honest", "a"}));
   queue.Done(*first);
   EXPECT_EQ(queue.TryGet(), (Key{"crowd", "2"}));
-  // One that waits for its share is woken when there is room.
+  // A worker that waits because of the limit is woken when there is room.
   queue.Add({"crowd", "3"});
   std::jthread waiting([&queue] { EXPECT_EQ(queue.Get(), (Key{"crowd", "3"})); });
   queue.Done({"crowd", "1"});
