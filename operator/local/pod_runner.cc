@@ -98,8 +98,8 @@ void PodRunner::OnExit(const ProcessExit& exit) {
     if (ended.message.empty() && exit.code != 0 && container.plan.logs_as_message) {
       ended.message = LastLines(container.log_path);
     }
-    // A shell killed by SIGTERM leaves its command behind; in a container the command would have
-    // had the rest of the grace period, so it gets that here too.
+    // A shell killed by SIGTERM leaves its command behind. A container would not have lost its
+    // first process to it, so the command gets the rest of the grace period.
     if (terminating_ && host_.GroupIsAlive(exit.pid)) {
       host_.SignalGroup(exit.pid, SIGTERM);
       container.ended = std::move(ended);

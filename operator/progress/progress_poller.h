@@ -30,7 +30,7 @@ namespace lockstep::progress {
 struct PollerOptions {
   Duration interval = std::chrono::seconds(5);  // between two questions to one pod
   Duration deadline = std::chrono::seconds(2);  // for an answer
-  // Maximum number of calls in flight: what answers is whatever a tenant runs.
+  // Maximum number of calls in flight: a tenant decides what answers.
   std::size_t most_calls = 256;
   // Maximum number of connections kept between questions; each takes three descriptors.
   std::size_t most_links = 512;

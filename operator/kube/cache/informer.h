@@ -25,8 +25,8 @@ class Informer final : public AnyInformer {
   // logged.
   using Reader = std::function<Value(Object object)>;
   // Called after the store has changed, on the thread of the object's namespace, so namespaces may
-  // call concurrently. `before` is null for a new object, `after` for a deleted one. If an
-  // object was recreated and the deletion was missed, reports the deletion before the addition.
+  // call concurrently. `before` is null for a new object, `after` for a deleted one. If an object
+  // was recreated and the deletion was missed, reports the deletion before the addition.
   using OnChange = std::function<void(const Cached<Value>* before, const Cached<Value>* after)>;
 
   // Follows options.namespace_name. The client must outlive the informer.

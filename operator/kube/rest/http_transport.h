@@ -1,5 +1,5 @@
-// HTTP/1.1 over TLS to one server. Hides cpprestsdk: nothing else includes it, so another library
-// can replace it.
+// HTTP/1.1 over TLS to one server. Hides cpprestsdk: only the implementation includes it, so
+// another library can replace it.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ struct HttpResponse {
   int status = 0;
   std::optional<std::chrono::seconds> retry_after;
   std::string body;
-  bool too_long = false;  // the body exceeds most_bytes; status and body are not set
+  bool too_long = false;  // the body exceeds most_bytes; status and body are not valid
 };
 
 // PEM texts. If `ca` is empty, the system's roots are trusted; otherwise only `ca` is.

@@ -232,7 +232,7 @@ absl::StatusOr<std::optional<ApiServerClient::ListAnswer>> ApiServerClient::Read
              {"continue", options.continue_token},
              {"labelSelector", options.label_selector}});
   HttpRequest request{"GET", CollectionPath(kind, options.namespace_name) + query};
-  // A single object is read whatever its length, up to HttpRequest::most_bytes' default.
+  // A page of one object keeps the larger default, so that any object can be read.
   if (options.limit > 1) request.most_bytes = options_.longest_page;
   LOCKSTEP_ASSIGN_OR_RETURN(const HttpResponse answer, Call(what, std::move(request)));
   if (answer.too_long) return std::nullopt;

@@ -58,7 +58,7 @@ struct LeaderElector::State {
   const LeaderElectionOptions options;
   const std::function<void(const std::string&)> on_lost;
 
-  // The lease as last seen, and when it was first seen so. Used by TakeOrKeep's thread only.
+  // The lease as last seen, and when it was first seen so. Guarded like TakeOrKeep.
   std::optional<Object> seen;
   SteadyTime seen_at{};
 
