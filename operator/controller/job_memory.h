@@ -29,7 +29,7 @@ struct Sight {
 // What this process knows about one of the job's guards (the token's Secret, the NetworkPolicy),
 // which it has no permission to read.
 struct Guard {
-  bool exists = false;         // a create has succeeded or found it there
+  bool exists = false;         // a create succeeded, or found that it exists
   std::optional<int> attempt;  // the attempt that this was for
 };
 
