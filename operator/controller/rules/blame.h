@@ -14,7 +14,7 @@ struct Blame {
   bool first_may_be_consequence = false;
   bool has_cause = false;    // the cause is known, so possible consequences are consequences
   bool is_incident = false;  // all possible consequences are charged once
-  bool is_free = false;      // no failure is charged: all are consequences of a known cause
+  bool is_free = false;      // charge none: all follow from an earlier cause or a missing member
   const api::TrainingJob* job = nullptr;
 
   bool Explains(const PodFailure& loss) const { return has_cause && MayBeConsequence(*job, loss); }

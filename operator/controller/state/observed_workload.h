@@ -14,8 +14,7 @@ namespace lockstep::controller {
 // What Kueue granted a role's pods. The members are those of a pod's spec and metadata.
 struct PodSetGrant {
   int count = 0;
-  std::set<std::string>
-      flavors;  // names of ResourceFlavors; AddFlavor adds their labels and tolerations
+  std::set<std::string> flavors;  // names of ResourceFlavors; AddFlavor merges their content
   kube::Object node_selector = kube::Object::object();
   kube::Object tolerations = kube::Object::array();
   kube::Object labels = kube::Object::object(), annotations = kube::Object::object();
