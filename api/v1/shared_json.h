@@ -25,7 +25,7 @@ class SharedJson {
   // Accepts only nlohmann::json, since a braced list would convert to other JSON here than in
   // nlohmann's own constructors.
   template <std::same_as<nlohmann::json> Json>
-  SharedJson(Json json)  // NOLINT(google-explicit-constructor): it stands for the value
+  SharedJson(Json json)  // NOLINT(google-explicit-constructor): it represents the value
       : held_(std::make_shared<Held>(std::move(json))) {}
 
   SharedJson(const SharedJson& other);

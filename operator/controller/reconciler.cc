@@ -73,8 +73,7 @@ absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext
 JobMemory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   JobMemory& memory = memories_[key];
-  if (memory.job_uid !=
-      job_uid) {  // the first of its name, or a new job with the name of a deleted one
+  if (memory.job_uid != job_uid) {  // the first of its name, or a recreated job
     if (!memory.job_uid.empty()) with_.progress.Forget(memory.job_uid);
     memory = {};
     memory.job_uid = job_uid;

@@ -138,8 +138,7 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   const Object* main =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
   const std::string main_name = main == nullptr ? "" : kube::TextMember(*main, "name");
-  if (!main_name.empty() &&
-      !IsMainContainerName(main_name)) {  // main container names are found without a note
+  if (!main_name.empty() && !IsMainContainerName(main_name)) {  // known names need no note
     metadata["annotations"][api::kAnnotationMainContainer] = main_name;
   }
   if (api::UsesBundledTrainer(job)) {

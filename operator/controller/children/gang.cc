@@ -162,8 +162,7 @@ std::map<std::string, double> PodRequests(const Json& pod_spec) {
   for (const auto& [name, value] : ReadQuantities(kube::Member(whole, "requests"))) {
     sum[name] = value;
   }
-  sum.merge(ReadQuantities(
-      kube::Member(whole, "limits")));  // limits count only for resources that nothing requests
+  sum.merge(ReadQuantities(kube::Member(whole, "limits")));  // limits of what nothing requests
   Add(ReadQuantities(kube::Member(pod_spec, "overhead")), sum);
   return sum;
 }

@@ -21,7 +21,7 @@ std::string ClusterShape(const api::TrainingJob& job) {
   if (independent || TakesWorkersIn(job)) return "";
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (role == api::Role::kEvaluator) continue;  // nobody's peer
+    if (role == api::Role::kEvaluator) continue;  // no replica's peer
     shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas);
   }
   return shape;

@@ -22,8 +22,8 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
-// Returns true if an HPA or an edit asks for more than was granted, or for other pods: a grant
-// covers only what was requested, whoever sets spec.suspend to false.
+// Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
+// covers only what was requested, no matter who sets spec.suspend to false.
 bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
   if (!workload.templates.empty() && workload.templates != TemplatesHash(job)) return true;
   for (const auto& [role, spec] : job.spec.replica_specs) {

@@ -15,8 +15,8 @@ namespace lockstep::controller {
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns true if the job's spec is unusable and Kueue has not granted, or has taken back, its
-// quota. Such a job is stopped without spec.suspend, which nobody can write into an object that
-// cannot be read.
+// quota. Such a job is stopped without spec.suspend, since an object that cannot be read cannot be
+// updated.
 bool IsStoppedByKueue(const Observed& observed);
 
 // Adds the Workload conditions that Kueue expects of a job that runs or has ended.

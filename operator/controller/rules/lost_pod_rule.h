@@ -1,4 +1,4 @@
-// Pods whose node is gone: no kubelet confirms their end, so nothing waits for it. Pure.
+// Pods whose node is gone: no kubelet confirms their end, so the rules do not wait for it. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"

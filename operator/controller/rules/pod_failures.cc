@@ -94,8 +94,7 @@ Finished FinishedPeers(const Observed& observed) {
     if (replica == LeadingReplica(job) || replica.role == api::Role::kEvaluator) continue;
     const ObservedPod* pod = FindPod(observed, replica);
     const bool succeeded = pod != nullptr && HasSucceeded(*pod);
-    if (!succeeded && !HasCompleted(job, replica))
-      continue;  // HasCompleted: the pod may be gone by now
+    if (!succeeded && !HasCompleted(job, replica)) continue;  // its pod may be gone
     finished.any = true;
     const std::vector<std::string>& awaited = observed.group.awaited;
     if (std::ranges::find(awaited, Describe(replica)) != awaited.end()) finished.awaited = true;
@@ -110,7 +109,7 @@ Finished FinishedPeers(const Observed& observed) {
 const ObservedPod* OutlivingLeader(const Observed& observed) {
   const ObservedPod* pod = FindPod(observed, LeadingReplica(observed.job));
   if (pod == nullptr || !IsActive(*pod) || IsNewPodFailure(observed, *pod)) return nullptr;
-  // On a silent node nobody knows if it has ended: see IsUnreachable.
+  // Whether a pod on a silent node has ended is unknown: see IsUnreachable.
   return IsCounted(observed, *pod) || pod->node_silent_since ? nullptr : pod;
 }
 

@@ -158,7 +158,7 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   plan.status.completion_time = WholeSeconds(observed.now);
   plan.status.next_retry_time.reset();
   if (succeeded) plan.status.failure.reset();
-  // Clean-up deletes active pods, and nothing counts pods after this write.
+  // Clean-up deletes active pods, and pods are not counted again after this write.
   if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
     for (auto& [role, counts] : plan.status.replica_statuses) {
       if (succeeded) counts.succeeded += counts.active;

@@ -59,8 +59,7 @@ std::string StateOf(const api::TrainingJobStatus& status);
 bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
                          const api::TrainingJobStatus& written);
 
-// Returns `time` plus `seconds`, capped at the schema's largest value, which stands for numbers too
-// large for a Time.
+// Returns `time` plus `seconds`, capped at the schema's maximum so that the result fits a Time.
 Time SecondsAfter(Time time, std::int64_t seconds);
 
 // Truncates to whole seconds, as API objects carry them.
