@@ -1,10 +1,10 @@
 // Reads and writes structs as JSON from one description of their fields.
 //
 // One function describes a struct, and both visitors walk it:
-// void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
-//   visit.Field("directory", checkpoint.directory);
-//   visit.Field("keep", checkpoint.keep, AtLeast(1));
-// }
+//   void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
+//     visit.Field("directory", checkpoint.directory);
+//     visit.Field("keep", checkpoint.keep, AtLeast(1));
+//   }
 // FieldReader fills a struct and collects all errors; FieldWriter produces the JSON.
 #pragma once
 

@@ -49,8 +49,8 @@ kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings
 // the spec without its templates.
 kube::Object TrimmedWorkload(kube::Object workload);
 
-// Applies the grant to `pod`. Labels, annotations and node selectors of the grant override the
-// template's; tolerations are appended if missing.
+// Applies the grant to `pod`. Its node selectors, labels and annotations override the template's
+// where the keys are equal; its tolerations are appended if missing.
 void ApplyGrant(const PodSetGrant& grant, kube::Object& pod);
 
 // Returns the workload with a condition set, as metav1.Condition.

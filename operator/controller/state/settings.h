@@ -32,24 +32,24 @@ struct Settings {
   // The minimum interval between writes of progress and replica counts. Conditions are written at
   // once.
   Duration status_interval = std::chrono::seconds(10);
-  // Rate and burst of deferrable status writes, all jobs together: writes per second (0: unlimited)
-  // and how many at once after idling. While writes are slower than the rate, one at a time, but at
-  // least ten per second.
+  // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
+  // how many at once after idling. While a write takes longer than its share of the rate, writes
+  // happen one at a time, but at least ten per second.
   double status_rate = 50;
   int status_burst = 50;
   // The delay between restarts without progress: the first is immediate, the second waits this
   // long, and each further one doubles it.
   Duration restart_backoff = std::chrono::seconds(10);
   Duration restart_backoff_limit = std::chrono::minutes(5);
-  // How long gang members that end by themselves are observed before one of them is blamed: the
-  // loss of the peer that caused their end may show later than they do.
+  // How long peers that end by themselves are observed before one of them is blamed: the loss that
+  // caused their end may show later than they do.
   Duration settling = std::chrono::seconds(10);
-  // Watches nodes, so that a silent one is known. Otherwise, and for pods of other images, whose
-  // groups report nothing, pods tolerate an unreachable node for node_toleration_seconds only.
+  // Watches nodes, so that a silent one is known. Without this, and for pods of other images, whose
+  // groups do not report losses, pods tolerate a silent node for only node_toleration_seconds.
   bool watch_nodes = false;
   std::int64_t node_toleration_seconds = 30;
-  // A pod whose node has been silent for this long is lost, though its program may still run. A pod
-  // that its training group misses too is lost at once.
+  // A pod whose node has been silent for this long is lost, though its program may still run. It is
+  // lost at once if its training group misses it too.
   Duration node_lost_after = std::chrono::minutes(2);
   // A pod that still exists this long after its grace period has no kubelet to confirm its end, so
   // it is deleted by force.
