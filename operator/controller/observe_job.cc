@@ -22,8 +22,8 @@ bool IsReadableSpec(const Object& spec) {
       .ok();
 }
 
-// Copies the value at `path`, if there is one, if it is readable by itself. Returns false if it is
-// not.
+// Copies the value at `path` if it is present and readable by itself. Returns false if it is
+// unreadable.
 bool CopyIfReadable(const Object& spec, const Object::json_pointer& path, Object& parts) {
   const auto parent = path.parent_pointer();
   if (!spec.contains(parent)) return true;

@@ -1,5 +1,5 @@
-// Builds what a reconcile observes, in one line: Seen(Job("mnist").Workers(2)).Worker(0,
-// kReady).Worker(1, Exited(137)).Build().
+// Builds what a reconcile observes, in one line:
+// Seen(Job("mnist").Workers(2)).Worker(0, kReady).Worker(1, Exited(137)).Build().
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline PodState Exited(int code, std::string reason = "", std::optional<Time> at
                        .finished_at = at};
   };
 }
-// Exited, and observed for at least Settings::settling, so that no peer's loss is awaited any more.
+// Exited, and observed for Settings::settling, so the failure is judged at once.
 inline PodState ExitedBefore(int code, Duration ago = std::chrono::seconds(10)) {
   return [=](controller::ObservedPod& pod) {
     Exited(code)(pod);

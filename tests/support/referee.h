@@ -17,8 +17,8 @@ namespace lockstep::testing {
 // Checks one job and its pods. Must be given each version, in the order of resource versions.
 class Referee {
  public:
-  // `gang`: the job has restartScope Gang. Only a gang charges one failure per restart, so only
-  // there the budget bounds the charges including the last one.
+  // `gang`: the job has restartScope Gang. Only a gang charges once per restart, so only for it the
+  // budget bounds the charges up to and including the last one.
   Referee(bool gang, int backoff_limit) : gang_(gang), backoff_limit_(backoff_limit) {}
 
   void CheckJob(const kube::Object& object) {

@@ -53,7 +53,7 @@ void AddCleanUp(const Observed& observed, Plan& plan) {
 }
 
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
-  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone by now
+  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && HasSucceeded(*pod);
 }
