@@ -1,4 +1,5 @@
-// Broken invariants. User input never reaches a check: it is validated and reported as a Status.
+// Checks of invariants. User input must never reach a check: it is validated and reported as a
+// Status.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@
 
 namespace lockstep {
 
-// What a broken invariant throws; caught only in main.cc and in the controller's worker loop.
+// Thrown by a failed check. Caught only in main.cc and in the controller's worker loop.
 class CheckFailure : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -1,4 +1,4 @@
-// Time as a collaborator, so that rules about time are tested without waiting.
+// An injectable clock, so that code that depends on time is tested without waiting.
 #pragma once
 
 #include <chrono>
@@ -6,9 +6,9 @@
 namespace lockstep {
 
 using Duration = std::chrono::nanoseconds;
-// Wall-clock instant: what API objects carry.
+// A wall-clock instant, as in API objects.
 using Time = std::chrono::system_clock::time_point;
-// Monotonic instant: what timers and deadlines use.
+// A monotonic instant, for timers and deadlines.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 // Thread-safe.

@@ -1,12 +1,12 @@
-// How many files and sockets this process may have open.
+// The limit on files and sockets that this process may have open.
 #pragma once
 
 #include <cstddef>
 
 namespace lockstep {
 
-// Raises the limit to the highest that the process may have, and returns it: many a service gets
-// 1,024 unless it asks for more.
+// Raises the limit to the process's hard limit, and returns it. Services often start with only
+// 1,024.
 std::size_t RaiseDescriptorLimit();
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// FNV-1a, 64 bits (RFC draft-eastlake-fnv): tells texts apart, no defence against an adversary.
-// Pure. Digests are stored (pods' annotations, checkpoints): their values never change.
+// FNV-1a, 64 bits (IETF draft-eastlake-fnv): detects differing texts, but does not withstand an
+// adversary. Pure. Digests are stored (pod annotations, checkpoints), so their values must never
+// change.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace lockstep {
 
 inline constexpr std::uint64_t kEmptyDigest = 0xcbf29ce484222325;
 
-// Of what `before` is the digest of, with `text` put at its end.
+// Returns the digest of the text that `before` is the digest of, followed by `text`.
 constexpr std::uint64_t Digest(std::string_view text, std::uint64_t before = kEmptyDigest) {
   std::uint64_t hash = before;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -1,4 +1,4 @@
-// HMAC-SHA256 (RFC 2104, FIPS 180-4) and what goes with it. Thread-safe.
+// HMAC-SHA256 (RFC 2104, FIPS 180-4) and related functions. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,11 @@ namespace lockstep {
 
 std::string HmacSha256(std::string_view key, std::string_view message);  // 32 bytes
 
-// Takes as long wherever the texts differ, so that a secret cannot be found byte by byte.
+// Compares in a time that does not depend on where the texts differ, so that a secret cannot be
+// guessed byte by byte.
 bool EqualInConstantTime(std::string_view a, std::string_view b);
 
-// Of the system's cryptographic generator.
+// Returns bytes from a cryptographically secure generator.
 std::string RandomBytes(std::size_t count);
 
 std::string ToHex(std::string_view bytes);

@@ -22,13 +22,14 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kLongestRequest = 8192;
-// A prober sends its request at once; a scraper may take its time with the answer.
+// Probers send their request at once; a scraper may be slow to read the answer.
 constexpr Duration kRequestTime = std::chrono::seconds(1), kAnswerTime = std::chrono::seconds(5);
-// Of all peers, and of one: beyond that its oldest connection is closed for the new one.
+// In total, and per peer. Beyond either limit the oldest connection (of the peer) is closed.
 constexpr std::size_t kMostConnections = 128, kMostOfPeer = 8;
-// Before those that are in are looked at again: whoever connects without end delays nobody.
+// Bounds the accepts between two looks at open connections, so that a flood of connections delays
+// none of them.
 constexpr int kAcceptedInATurn = 16;
-constexpr Duration kPause = std::chrono::milliseconds(100);  // when nobody can be accepted
+constexpr Duration kPause = std::chrono::milliseconds(100);  // after accept has failed
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -51,10 +52,10 @@ const char* ReasonOf(int status) {
   }
 }
 
-// An answer as it is sent, shared by all connections that get it.
+// An encoded answer, shared by all connections that get it.
 struct Text {
   std::string bytes;
-  std::size_t head = 0;  // up to where HEAD gets it
+  std::size_t head = 0;  // bytes that HEAD gets
 };
 
 std::shared_ptr<const Text> TextOf(const HttpAnswer& answer) {
@@ -73,7 +74,7 @@ struct Connection {
   std::string peer;
   SteadyTime deadline;
   std::string request;
-  std::shared_ptr<const Text> answer = nullptr;  // set: it is being sent
+  std::shared_ptr<const Text> answer = nullptr;  // set while it is being sent
   std::size_t length = 0, sent = 0;              // of the answer
 };
 
@@ -83,8 +84,8 @@ struct Page {
   SteadyTime fresh_until{};
 };
 
-// One thread that waits for nobody: a connection that says nothing costs its place, and the oldest
-// of a peer that has too many is closed.
+// A single thread that never blocks on a connection: an idle one only occupies its slot, and a peer
+// with too many loses its oldest.
 class PollingServer final : public HttpServer {
  public:
   PollingServer(Listener listener, const std::map<std::string, HttpPage>& pages)
@@ -96,7 +97,7 @@ class PollingServer final : public HttpServer {
   ~PollingServer() override {
     thread_.request_stop();
     const std::uint64_t one = 1;
-    if (::write(wake_.fd(), &one, sizeof one) < 0) return;  // its poll times out
+    if (::write(wake_.fd(), &one, sizeof one) < 0) return;  // poll will time out instead
   }
 
   int port() const override { return listener_.port; }
@@ -134,7 +135,8 @@ class PollingServer final : public HttpServer {
     for (int i = 0; i < kAcceptedInATurn; ++i) {
       Caller caller = Accept(listener_);
       if (caller.socket.fd() < 0) {
-        // Out of descriptors, for example: poll would say without end that somebody waits.
+        // E.g. out of descriptors. Without a pause, poll would report the waiting connection
+        // endlessly.
         if (errno != EAGAIN && errno != ECONNABORTED) accept_at_ = Now() + kPause;
         return;
       }
@@ -154,7 +156,7 @@ class PollingServer final : public HttpServer {
     }
   }
 
-  // False: the connection is done with.
+  // Returns false if the connection is finished.
   bool Serve(Connection& connection) {
     if (!connection.answer && !Read(connection)) return false;
     if (!connection.answer) return true;
@@ -212,10 +214,10 @@ class PollingServer final : public HttpServer {
 
   const Listener listener_;
   const Socket wake_;
-  std::map<std::string, Page> pages_;  // this and the next: of the thread
+  std::map<std::string, Page> pages_;  // this and the next: used only by the thread
   std::list<Connection> connections_;  // oldest first
-  SteadyTime accept_at_{};             // not before
-  std::jthread thread_;                // last: it uses all of the above
+  SteadyTime accept_at_{};             // no accepts before
+  std::jthread thread_;                // declared last, since it uses the members above
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMaxPort = 65535;
 
 struct HostPort {
-  std::string host;  // empty: all
+  std::string host;  // empty: all addresses
   int port = 0;
 };
 
@@ -45,7 +45,7 @@ absl::StatusOr<Listener> ListenAtOne(const addrinfo& at, int backlog) {
   if (socket.fd() < 0) return failed();
   const int on = 1, off = 0;
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (at.ai_family == AF_INET6) {  // IPv4 beside it
+  if (at.ai_family == AF_INET6) {  // accept IPv4 too
     ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   if (::bind(socket.fd(), at.ai_addr, at.ai_addrlen) != 0) return failed();
@@ -76,7 +76,7 @@ absl::Status CheckBindAddress(const std::string& address) {
   return Parse(address).status();
 }
 
-// The first of the host's addresses that can be had; of all addresses IPv6's, which take IPv4 too.
+// Tries the host's addresses in order. For all addresses prefers IPv6, which accepts IPv4 too.
 absl::StatusOr<Listener> ListenAt(const std::string& address, int backlog) {
   LOCKSTEP_ASSIGN_OR_RETURN(const HostPort where, Parse(address));
   absl::Status error = absl::UnavailableError("it has no address");

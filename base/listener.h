@@ -1,4 +1,4 @@
-// TCP sockets that wait for callers.
+// Listening TCP sockets.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// Owns a file descriptor; -1: none.
+// Owns a file descriptor; -1 if it has none.
 class Socket {
  public:
   Socket() = default;
@@ -34,21 +34,22 @@ class Socket {
 };
 
 struct Listener {
-  Socket socket;  // does not block, and is closed in programs that this one starts
+  Socket socket;  // non-blocking and close-on-exec
   int port = 0;
 };
 
-// "HOST:PORT", "[::1]:PORT", or for all addresses, those of IPv4 included, ":PORT" or "[::]:PORT";
-// InvalidArgument says what was found.
+// Returns OK for "HOST:PORT" and "[::1]:PORT", and for ":PORT" and "[::]:PORT", which mean all
+// addresses, IPv4 included. Otherwise returns InvalidArgument, quoting the address.
 absl::Status CheckBindAddress(const std::string& address);
 
-// Listens at such an address; port 0 picks one. `backlog`: how many may wait to be accepted.
-// Unavailable says why that is not possible, but does not name the address.
+// Listens at such an address; port 0 picks a port. `backlog` is the number of connections that may
+// wait to be accepted. Returns InvalidArgument for a malformed address, or Unavailable, with the
+// reason but not the address, on failure.
 absl::StatusOr<Listener> ListenAt(const std::string& address, int backlog);
 
 struct Caller {
-  Socket socket;     // as the listener's; fd -1: nobody waits, or errno says what went wrong
-  std::string host;  // the address as bytes, without the port
+  Socket socket;     // as the listener's; fd -1 if none waits (EAGAIN) or accept failed: see errno
+  std::string host;  // the address in binary, without the port
 };
 Caller Accept(const Listener& listener);
 

@@ -76,14 +76,14 @@ void Log(LogLevel level, std::string_view message, const nlohmann::json& fields)
     for (const auto& [key, value] : context.fields.items()) record[key] = value;
   }
   for (const auto& [key, value] : fields.items()) record[key] = value;
-  // One write per record keeps lines of several processes on one pipe whole; invalid UTF-8 from
-  // foreign text is replaced rather than thrown on.
+  // One write per record keeps lines whole when several processes share a pipe. Invalid UTF-8 in
+  // text from outside is replaced instead of throwing.
   const std::string line =
       record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(STDERR_FILENO, rest.data(), rest.size());
-    if (written <= 0) return;  // nowhere to report it
+    if (written <= 0) return;  // there is nowhere to report it
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
 }

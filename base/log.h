@@ -1,4 +1,4 @@
-// One JSON object per line on stderr: {"time":…,"level":…,"message":…, fields…}. Thread-safe.
+// Logs one JSON object per line to stderr: {"time":…,"level":…,"message":…, fields…}. Thread-safe.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,11 +9,11 @@ namespace lockstep {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// Records below `level` are dropped. The default is kInfo.
+// Sets the lowest level that is logged. The default is kInfo.
 void SetLogLevel(LogLevel level);
 
-// Fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0", "rank":
-// 1}.
+// Sets the fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0",
+// "rank": 1}.
 void SetLogContext(const nlohmann::json& fields);
 
 void Log(LogLevel level, std::string_view message, const nlohmann::json& fields = {});

@@ -1,4 +1,4 @@
-// Other people's text on a terminal. Pure.
+// Makes untrusted text safe to print on a terminal. Pure.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,9 @@
 
 namespace lockstep {
 
-// The text with a '?' for each control character but line feeds and tabs: what pods, webhooks and
-// users write must not move the cursor, clear the screen, name the window or show letters in
-// another order than they are read. UTF-8 stays as it is, but for its own controls (U+0080 to
-// U+009F, U+202A to U+202E, U+2066 to U+2069).
+// Replaces each control character except line feeds and tabs with '?': text from pods, webhooks and
+// users must not move the cursor, clear the screen, set the window's title or reorder letters.
+// Keeps UTF-8, except its own controls (U+0080 to U+009F, U+202A to U+202E, U+2066 to U+2069).
 inline std::string Printable(std::string text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);

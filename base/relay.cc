@@ -48,7 +48,7 @@ void Relay::Exchange(Side side, std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) Flush(side);
   if (!hung_up && (events & EPOLLIN) == 0) return;
   Read read = Receive(side);
-  // To the last of its words: epoll would repeat a hang-up without end.
+  // Reads to the end, since epoll would report the hang-up endlessly.
   while (hung_up && read == Read::kSome) read = Receive(side);
   if (hung_up || read == Read::kEnd) Close(side);
 }
@@ -75,7 +75,7 @@ Relay::Read Relay::Receive(Side side) {
   if (count <= 0) return Read::kEnd;
   const auto size = static_cast<std::size_t>(count);
   if (side == kCaller && !check_({bytes.data(), size})) return Read::kEnd;
-  if (fd(Other(side)) < 0) return Read::kSome;  // nobody is there to hear it
+  if (fd(Other(side)) < 0) return Read::kSome;  // discarded: the other side is closed
   ends_[Other(side)].waiting.append(bytes.data(), size);
   Flush(Other(side));
   return Read::kSome;
@@ -88,7 +88,7 @@ void Relay::Flush(Side side) {
   if (sent < 0 && !IsReadyLater()) return Close(side);
   if (sent > 0) waiting.erase(0, static_cast<std::size_t>(sent));
   if (!waiting.empty()) return;
-  waiting = std::string();  // tens of thousands of connections are idle
+  waiting = std::string();  // frees the memory: tens of thousands of connections are idle
   if (side == kServer) EndServersInput();
 }
 

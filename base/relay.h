@@ -1,4 +1,4 @@
-// Two stream sockets of which each gets what the other receives.
+// Relays bytes between two stream sockets.
 #pragma once
 
 #include <cstddef>
@@ -12,38 +12,39 @@
 
 namespace lockstep {
 
-// Not thread-safe, and never blocks: an epoll, see Watch, says when a side is ready. Holds no more
-// than one read of each side: whoever does not take its bytes stops the other's. When the caller is
-// gone, the server is told, and what it still says is thrown away until it closes its end.
+// Never blocks: an epoll instance (see Watch) tells when a side is ready. Buffers at most one read
+// per side, so a side that does not take its bytes stops the other. When the caller is gone, shuts
+// down the server's input, and discards its output until it closes. Not thread-safe.
 class Relay {
  public:
   enum Side { kCaller = 0, kServer = 1 };
 
-  // Asked for each piece that the caller has sent, before the server gets any of it. False: the
-  // server does not get it, and the caller's end is closed.
+  // Called with each piece that the caller has sent, before it is passed on. If it returns false,
+  // the piece is dropped and the caller's end is closed.
   using Check = std::function<bool(std::string_view piece)>;
 
-  // Neither socket may block.
+  // Requires: both sockets are non-blocking.
   Relay(Socket caller, Socket server, Check check)
       : ends_{{std::move(caller)}, {std::move(server)}}, check_(std::move(check)) {}
 
-  // From now on this epoll, which must outlive the relay, waits for what each side is ready to do.
-  // Its events carry KeyOf(id, side). Called once at most.
+  // Registers both sockets with `epoll`, which must outlive the relay, for the events that each
+  // side wants. The events carry KeyOf(id, side). Must be called at most once.
   void Watch(int epoll, std::uint64_t id);
   static std::uint64_t KeyOf(std::uint64_t id, Side side) { return id * 2 + side; }
   static std::uint64_t IdOf(std::uint64_t key) { return key / 2; }
   static Side SideOf(std::uint64_t key) { return key % 2 == kCaller ? kCaller : kServer; }
 
-  // What epoll says of a side. Closes sockets that have come to their end.
+  // Handles a side's epoll events. Closes sockets that have reached their end.
   void Handle(Side side, std::uint32_t events);
-  // What there is to wait for; changes with Handle and Dismiss.
+  // Returns the events to wait for. Changes with Handle and Dismiss.
   std::uint32_t Wanted(Side side) const;
-  int fd(Side side) const { return ends_[side].socket.fd(); }  // -1: closed
-  // A side has taken all that was received for it.
+  int fd(Side side) const { return ends_[side].socket.fd(); }  // -1 if closed
+  // Returns true if the side has taken everything that was received for it.
   bool HasAll(Side side) const { return ends_[side].waiting.empty(); }
   // Closes the caller's end.
   void Dismiss();
-  // The server has closed its end, and the caller has all that it said, or is gone too.
+  // Returns true once the server has closed its end, and the caller has got everything or is gone
+  // too.
   bool done() const {
     return fd(kServer) < 0 && (fd(kCaller) < 0 || ends_[kCaller].waiting.empty());
   }
@@ -52,8 +53,8 @@ class Relay {
   enum class Read { kSome, kNothing, kEnd };
   struct End {
     Socket socket;
-    std::string waiting = {};   // to be sent to it
-    std::uint32_t watched = 0;  // what epoll waits for
+    std::string waiting = {};   // bytes to send to it
+    std::uint32_t watched = 0;  // the events that epoll waits for
   };
   static Side Other(Side side) { return side == kCaller ? kServer : kCaller; }
   Read Receive(Side side);
@@ -65,7 +66,7 @@ class Relay {
 
   End ends_[2];
   Check check_;
-  int epoll_ = -1;  // Watch has not been called
+  int epoll_ = -1;  // -1 before Watch
   std::uint64_t id_ = 0;
 };
 

@@ -24,7 +24,7 @@ class Scanner {
 
   void Literal(std::string_view any_of) { (void)OneOf(any_of); }
 
-  // The character read, or '\0'.
+  // Returns the character read, or '\0'.
   char OneOf(std::string_view any_of) {
     if (rest_.empty() || any_of.find(rest_.front()) == std::string_view::npos) {
       ok_ = false;
@@ -35,7 +35,7 @@ class Scanner {
     return found;
   }
 
-  // ".123456789"; nothing there is no fraction.
+  // Reads ".123456789"; returns 0 if there is no fraction.
   nanoseconds Fraction() {
     if (!ok_ || rest_.empty() || rest_.front() != '.') return nanoseconds{0};
     rest_.remove_prefix(1);
@@ -43,7 +43,7 @@ class Scanner {
     std::int64_t scale = 100'000'000;
     value *= scale;
     while (NextIsDigit()) {
-      scale /= 10;  // digits beyond nanoseconds are read and count nothing
+      scale /= 10;  // digits beyond nanoseconds are ignored
       value += scale * Digit();
     }
     return nanoseconds{value};

@@ -1,4 +1,4 @@
-// Texts that somebody limits in bytes. Pure.
+// Cuts texts to a limit in bytes. Pure.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// At most `bytes` bytes of the text, cut at a character's start so that UTF-8 stays valid; what is
-// cut ends with `mark`, which does not count.
+// Returns at most `bytes` bytes of the text, cut between characters so that UTF-8 stays valid.
+// Appends `mark`, which does not count, to a text that was cut.
 inline std::string Shortened(std::string text, std::size_t bytes, std::string_view mark = "") {
   if (text.size() <= bytes) return text;
   std::size_t end = bytes;

@@ -1,4 +1,4 @@
-// Errors as values: codes are branched on, texts are only read. Build messages with fmt::format.
+// Errors as values: code branches on codes, people read messages. Build messages with fmt::format.
 #pragma once
 
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Returns the expression's Status from the enclosing function if it is not Ok.
+// Returns the expression's Status from the enclosing function if it is not OK.
 #define LOCKSTEP_RETURN_IF_ERROR(expr)                   \
   do {                                                   \
     absl::Status lockstep_status_ = (expr);              \

@@ -1,12 +1,12 @@
-// A replica's SIGTERM: noted, and read between steps.
+// Records a replica's SIGTERM, for the training loop to check between steps.
 #pragma once
 
 namespace lockstep::train {
 
-// SIGTERM and SIGINT set the flag from now on instead of ending the process.
+// From now on SIGTERM and SIGINT set a flag instead of ending the process.
 void InstallStopSignal();
 
-// True once one of them has come. Any thread.
+// Returns true once one of them has arrived. Thread-safe.
 bool StopSignalled();
 
 }  // namespace lockstep::train

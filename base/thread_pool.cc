@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// The work of one ForEach. Whoever has it takes the next index until there is none, so that an
-// offer which is taken up late, after ForEach has returned, finds nothing to do.
+// The work of one ForEach. Each thread takes the next index until none is left, so a helper that
+// comes late, after ForEach has returned, finds nothing to do.
 class ThreadPool::Batch {
  public:
   Batch(std::size_t count, const std::function<absl::Status(std::size_t)>& work)
@@ -22,7 +22,7 @@ class ThreadPool::Batch {
       std::exception_ptr thrown;
       try {
         results_[i] = work_(i);
-      } catch (...) {  // the caller's to handle
+      } catch (...) {  // rethrown by Wait
         thrown = std::current_exception();
       }
       const std::lock_guard lock(mutex_);
@@ -43,7 +43,7 @@ class ThreadPool::Batch {
 
  private:
   const std::size_t count_;
-  const std::function<absl::Status(std::size_t)>& work_;  // valid until all is done
+  const std::function<absl::Status(std::size_t)>& work_;  // valid until all work is done
   std::vector<absl::Status> results_;
   std::atomic<std::size_t> next_{0};
   std::mutex mutex_;
@@ -81,7 +81,7 @@ void ThreadPool::Offer(const std::shared_ptr<Batch>& batch, std::size_t helpers)
   }
 }
 
-// What is still offered nobody needs any more.
+// Removes the offers that are no longer needed.
 void ThreadPool::Withdraw(const std::shared_ptr<Batch>& batch) {
   const std::lock_guard lock(mutex_);
   std::erase(offers_, batch);
@@ -90,7 +90,7 @@ void ThreadPool::Withdraw(const std::shared_ptr<Batch>& batch) {
 void ThreadPool::AddThread() {
   try {
     threads_.emplace_back([this] { Run(); });
-  } catch (const std::system_error& error) {  // callers go on without it
+  } catch (const std::system_error& error) {  // callers work without it
     LogWarning("no thread could be made to help with API calls",
                {{"threads", threads_.size()}, {"error", error.what()}});
   }

@@ -1,4 +1,4 @@
-// Threads that share the work of whoever waits for it.
+// Helper threads that share the work of callers who wait for it.
 #pragma once
 
 #include <condition_variable>
@@ -14,18 +14,18 @@
 
 namespace lockstep {
 
-// Thread-safe. A thread is made when there is work for it and `most` are not reached, and is kept:
-// making one for each call costs a good part of what the call does.
+// Starts a thread when there is work for it and fewer than `most` are running, and keeps it, since
+// starting one per call would cost a good part of the work. Thread-safe.
 class ThreadPool {
  public:
   explicit ThreadPool(std::size_t most);
-  ~ThreadPool();  // after the last ForEach has returned
+  ~ThreadPool();  // requires that all calls of ForEach have returned
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Calls work(0) … work(count - 1), up to `at_once` at a time, and waits for all of them; the
-  // caller's thread works too, so busy helpers never stop it. Returns the error of the lowest
-  // index; the others are still done. An exception of one of them is thrown on.
+  // Calls work(0) … work(count - 1), up to `at_once` at a time, and waits for all of them. The
+  // caller's thread works too, so busy helpers never block it. Returns the error with the lowest
+  // index, after finishing all others. Rethrows an exception of `work`.
   absl::Status ForEach(std::size_t count, std::size_t at_once,
                        const std::function<absl::Status(std::size_t)>& work);
 
@@ -40,7 +40,7 @@ class ThreadPool {
   const std::size_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Batch>> offers_;  // guarded by mutex_, like what follows
+  std::deque<std::shared_ptr<Batch>> offers_;  // guarded by mutex_, like the members below
   std::size_t idle_ = 0;
   bool stopped_ = false;
   std::vector<std::jthread> threads_;

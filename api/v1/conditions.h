@@ -7,7 +7,7 @@
 
 namespace lockstep::api {
 
-// Types.
+// Condition types.
 inline constexpr char kCreated[] = "Created";
 inline constexpr char kRunning[] = "Running";
 inline constexpr char kRestarting[] = "Restarting";
@@ -15,7 +15,7 @@ inline constexpr char kSuspended[] = "Suspended";
 inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 
-// Null if there is none of the type.
+// FindCondition returns null if there is no condition of the type; IsTrue returns false then.
 const Condition* FindCondition(const TrainingJobStatus& status, std::string_view type);
 bool IsTrue(const TrainingJobStatus& status, std::string_view type);
 

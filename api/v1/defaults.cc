@@ -7,7 +7,7 @@
 namespace lockstep::api {
 namespace {
 
-constexpr int kMostGpus = 256;  // of one pod
+constexpr int kMostGpus = 256;  // per pod
 
 StrategyType DefaultStrategy(const TrainingJob& job) {
   return job.spec.replica_specs.contains(Role::kParameterServer)
@@ -16,7 +16,7 @@ StrategyType DefaultStrategy(const TrainingJob& job) {
 }
 
 // The bundled trainer's supervisors restart in place. Other programs usually cannot take a member
-// back, so the whole gang starts anew, unless parameter servers hold the state.
+// back, so the whole gang restarts, unless parameter servers hold the state.
 RestartScope DefaultRestartScope(const TrainingJob& job) {
   if (UsesBundledTrainer(job)) return RestartScope::kInPlace;
   const auto& strategy = job.spec.strategy;
@@ -30,7 +30,7 @@ SuccessPolicy DefaultSuccessPolicy(const TrainingJob& job) {
                                                            : SuccessPolicy::kChiefOrWorker0;
 }
 
-// Kubernetes takes quantities as numbers and as strings.
+// Kubernetes accepts quantities as numbers and as strings.
 int GpusOf(const Json& container) {
   const Json* value = &container;
   for (const char* name : {"resources", "limits", "nvidia.com/gpu"}) {
@@ -46,7 +46,7 @@ int GpusOf(const Json& container) {
   return std::clamp(gpus, 0, kMostGpus);
 }
 
-// One process for each GPU of a worker's pod; without GPUs, one.
+// One process per GPU of a container of the workers' or the chief's pod; without GPUs, one.
 int DefaultProcessesPerPod(const TrainingJobSpec& spec) {
   int processes = 1;
   for (const Role role : {Role::kWorker, Role::kChief}) {
@@ -83,8 +83,8 @@ TrainingJob WithDefaults(TrainingJob job) {
   }
   if (!spec.restart_scope) spec.restart_scope = DefaultRestartScope(job);
   if (!spec.success_policy) spec.success_policy = DefaultSuccessPolicy(job);
-  // The bundled trainer's codes say what is worth another try. Other programs end with 1 for
-  // whatever it is, a lost peer as well as a mistake.
+  // The bundled trainer's exit codes tell what is worth a retry. Other programs exit with 1 for any
+  // failure, a lost peer as well as a bug.
   const RestartPolicy policy = spec.training ? RestartPolicy::kExitCode : RestartPolicy::kOnFailure;
   for (auto& [role, replicas] : spec.replica_specs) {
     if (!replicas.restart_policy) replicas.restart_policy = policy;

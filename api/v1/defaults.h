@@ -1,14 +1,15 @@
-// What a field means when the user left it out. Pure and idempotent.
+// Defaults of fields that the user left out. Pure and idempotent.
 #pragma once
 
 #include "api/v1/training_job.h"
 
 namespace lockstep::api {
 
-// Fills strategy (with `training`), processesPerPod, restartScope, successPolicy, restartPolicy.
+// Fills in strategy (with `training`), processesPerPod, parameterServer (with its strategy),
+// restartScope, successPolicy, restartPolicy and dataset.synthetic (with its format).
 TrainingJob WithDefaults(TrainingJob job);
 
-// True if the bundled trainer runs in the job's pods.
+// Returns true if the bundled trainer runs in the job's pods.
 bool UsesBundledTrainer(const TrainingJob& job);
 
 }  // namespace lockstep::api

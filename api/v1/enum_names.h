@@ -1,4 +1,4 @@
-// How each enum of TrainingJob is spelled in JSON.
+// The JSON spelling of each enum of TrainingJob.
 #pragma once
 
 #include <string_view>
@@ -74,7 +74,7 @@ inline constexpr EnumName<ConditionStatus> kEnumNames<ConditionStatus>[] = {
     {ConditionStatus::kFalse, "False"},
     {ConditionStatus::kUnknown, "Unknown"}};
 
-// The name of a value; "" for one that is not in the enum.
+// Returns the name of a value; "" if the value is not in the enum.
 template <class E>
 constexpr std::string_view NameOf(E value) {
   for (const auto& [candidate, name] : kEnumNames<E>) {

@@ -1,4 +1,4 @@
-// A fault in what a user wrote, and where.
+// An error in user input, and where it is.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct FieldError {
   bool operator==(const FieldError&) const = default;
 };
 
-// InvalidArgument with one "path: message" per line, or Ok if there are none.
+// Returns InvalidArgument with one "path: message" per line, or OK if `errors` is empty.
 absl::Status ToStatus(const std::vector<FieldError>& errors);
 
 }  // namespace lockstep::api

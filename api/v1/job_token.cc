@@ -31,7 +31,7 @@ absl::StatusOr<JobToken> JobToken::ReadFile(const std::string& path) {
 std::string JobToken::Prove(std::string_view purpose, std::string_view nonce,
                             std::string_view content) const {
   if (!present()) return "";
-  // With the nonce's length in it, no two inputs have the same text.
+  // The nonce's length makes the encoding unambiguous: no two inputs produce the same text.
   return HmacSha256(secret_,
                     fmt::format("{} {} ", purpose, nonce.size()).append(nonce).append(content));
 }

@@ -1,5 +1,5 @@
-// What a job's own processes, and the operator, know and nobody else does. It never crosses the
-// wire: a caller proves that it knows it, for a nonce that the server chose.
+// A secret that only a job's own processes and the operator know. It never crosses the wire: a
+// caller proves that it knows the secret, over a nonce that the server chose.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace lockstep::api {
 
-// What a proof is for; one is never good for another.
+// Purposes of proofs. A proof for one purpose is never valid for another.
 inline constexpr char kProofOfJoin[] = "join";      // content: the Join without its proof
 inline constexpr char kProofOfStore[] = "store";    // content: Put- or GetProofContent
-inline constexpr char kProofOfRank[] = "rank";      // content: from which rank to which
+inline constexpr char kProofOfRank[] = "rank";      // content: the sending and the receiving rank
 inline constexpr char kProofOfStatus[] = "status";  // content: none
 
-// Immutable, so thread-safe.
+// Immutable, hence thread-safe.
 class JobToken {
  public:
-  JobToken() = default;  // none: whoever calls is believed
+  JobToken() = default;  // no token: every caller is accepted
   explicit JobToken(std::string secret) : secret_(std::move(secret)) {}
-  // InvalidArgument names the file: it cannot be read, or holds less than 16 bytes. White space at
-  // the end does not count.
+  // Reads a token from a file, ignoring trailing white space. Returns InvalidArgument, naming the
+  // file, if it cannot be read or holds less than 16 bytes.
   static absl::StatusOr<JobToken> ReadFile(const std::string& path);
 
   bool present() const { return !secret_.empty(); }
-  // HMAC-SHA256 over purpose, nonce and content; empty without a token.
+  // Returns HMAC-SHA256 over purpose, nonce and content; empty without a token.
   std::string Prove(std::string_view purpose, std::string_view nonce,
                     std::string_view content) const;
-  // Always, without a token.
+  // Returns true if `proof` is what Prove returns, or if there is no token.
   bool Accepts(std::string_view purpose, std::string_view nonce, std::string_view content,
                std::string_view proof) const;
 

@@ -13,7 +13,7 @@
 namespace lockstep::api {
 namespace {
 
-// Enough of a wrong value to recognise it.
+// Returns enough of a wrong value to recognise it.
 std::string Found(const Json& json) {
   constexpr std::size_t kLongest = 60;
   if (json.is_object()) return "an object";
@@ -22,7 +22,7 @@ std::string Found(const Json& json) {
                    kLongest, "…");
 }
 
-// The largest int goes without saying, unless it is what was exceeded.
+// Mentions the largest int only if the value exceeds it.
 std::string Describe(IntegerRange range, bool is_exceeded = false) {
   const bool has_max =
       range.max < kMaxJsonInteger && (is_exceeded || range.max != std::numeric_limits<int>::max());
@@ -150,7 +150,7 @@ void FieldReader::Read(const Json& json, const std::string& path,
 
 std::optional<std::int64_t> FieldReader::ReadInteger(const Json& json, const std::string& path,
                                                      IntegerRange range) {
-  // A number with a point or an exponent is not an integer, as in Kubernetes.
+  // As in Kubernetes, a number with a point or an exponent is not an integer.
   const bool too_large = json.is_number_unsigned() &&
                          json.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxJsonInteger);
   if (json.is_number_integer() && !too_large) {

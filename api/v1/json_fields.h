@@ -1,11 +1,11 @@
 // Reads and writes structs as JSON from one description of their fields.
 //
-// A struct is described once, by a function that both visitors walk:
+// One function describes a struct, and both visitors walk it:
 //   void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
 //     visit.Field("directory", checkpoint.directory);
 //     visit.Field("keep", checkpoint.keep, AtLeast(1));
 //   }
-// FieldReader fills a struct and collects every fault; FieldWriter makes the JSON.
+// FieldReader fills a struct and collects all errors; FieldWriter produces the JSON.
 #pragma once
 
 #include <concepts>
@@ -25,7 +25,7 @@
 
 namespace lockstep::api {
 
-// S is T or const T.
+// True if S is T or const T.
 template <class S, class T>
 concept Like = std::same_as<std::remove_const_t<S>, T>;
 
@@ -55,20 +55,20 @@ constexpr RealRange NotBelow(double min) {
   return {min, std::numeric_limits<double>::max()};
 }
 
-// Of JSON that is held as it is.
+// A bound for a list that is kept as raw JSON.
 struct ListOfObjects {};
 
 enum class UnknownFields {
   kRefuse,
   kIgnore,
-  kIgnoreAndClamp,  // and an integer out of its range is the range's nearest
+  kIgnoreAndClamp,  // like kIgnore, and clamps integers to their range
 };
 
-// One object of the input. A field that is absent or null keeps the struct's value, as in
-// Kubernetes.
+// Reads one object of the input. As in Kubernetes, a field that is absent or null leaves the
+// struct's value unchanged.
 class FieldReader {
  public:
-  // `json` and `errors` outlive the reader. `path` is empty at the root.
+  // `json` and `errors` must outlive the reader. `path` is empty at the root.
   FieldReader(const Json& json, std::string path, UnknownFields unknown,
               std::vector<FieldError>* errors);
 
@@ -76,15 +76,15 @@ class FieldReader {
   void Field(std::string_view name, T& value, const Bounds&... bounds) {
     if (const Json* json = Find(name)) Read(*json, Child(name), value, bounds...);
   }
-  // Like Field, where what is unknown below `name` is not ours to refuse.
+  // Like Field, but ignores unknown fields below `name`, which are not ours to reject.
   template <class T>
   void LenientField(std::string_view name, T& value) {
     if (const Json* json = Find(name))
       ReadStruct(*json, Child(name), value, UnknownFields::kIgnore);
   }
-  // A string that can only be `expected`.
+  // A string that must equal `expected`.
   void Constant(std::string_view name, std::string_view expected);
-  // Call after the last field: reports those that were not asked for.
+  // Reports unknown fields. Call it after the last field.
   void Finish();
 
  private:
@@ -180,10 +180,10 @@ class FieldReader {
   std::vector<std::string_view> known_;
 };
 
-// What a writer does with a field that is as in a default-constructed struct.
+// How FieldWriter treats a field that equals that of a default-constructed struct.
 enum class Defaults { kWrite, kOmit };
 
-// The addresses of a struct's fields, in the order of Fields.
+// Collects the addresses of a struct's fields, in the order of Fields.
 class FieldAddresses {
  public:
   template <class T, class... Bounds>
@@ -195,15 +195,16 @@ class FieldAddresses {
     addresses_.push_back(&value);
   }
   void Constant(std::string_view, std::string_view) {}
-  // Of each field but the constants.
+  // The addresses of all fields except constants.
   const std::vector<const void*>& addresses() const { return addresses_; }
 
  private:
   std::vector<const void*> addresses_;
 };
 
-// Leaves out what is empty, what JSON cannot hold (NaN) and structs equal to a default-constructed
-// one; with Defaults::kOmit also every other field that is as in a default-constructed struct.
+// Omits empty values, values that JSON cannot hold (NaN), and structs equal to a
+// default-constructed one; with Defaults::kOmit also every other field that equals that of a
+// default-constructed struct.
 class FieldWriter {
  public:
   template <class T, class... Bounds>
@@ -231,11 +232,11 @@ class FieldWriter {
   }
 
  private:
-  // `untouched` are the fields of a default-constructed struct; it outlives the writer.
+  // `untouched` holds the fields of a default-constructed struct and must outlive the writer.
   FieldWriter(Defaults defaults, const std::vector<const void*>& untouched)
       : defaults_(defaults), untouched_(untouched) {}
 
-  // Called for each field in turn.
+  // Must be called once per field, in the order of Fields.
   template <class T>
   bool IsDefault(const T& value) {
     return defaults_ == Defaults::kOmit && value == *static_cast<const T*>(untouched_[next_++]);
@@ -259,7 +260,7 @@ class FieldWriter {
   static Json Write(const std::string& value) { return value; }
   static Json Write(const std::map<std::string, std::string>& value) { return value; }
   static Json Write(const Time& value);
-  // Null if JSON cannot hold the value.
+  // Returns null if JSON cannot hold the value.
   static Json Write(double value);
   static Json Write(bool value) { return value; }
   template <Integer T>
@@ -294,11 +295,11 @@ class FieldWriter {
 
   const Defaults defaults_;
   const std::vector<const void*>& untouched_;
-  std::size_t next_ = 0;  // of `untouched_`
+  std::size_t next_ = 0;  // index into `untouched_`
   Json json_ = Json::object();
 };
 
-// A whole document: its faults, each with its path, or the struct.
+// Reads a whole document. Returns the struct, or InvalidArgument with one line per error.
 template <class T>
 absl::StatusOr<T> ReadDocument(const Json& json, const std::string& path,
                                UnknownFields unknown = UnknownFields::kRefuse) {

@@ -1,5 +1,5 @@
-// The names that operator, trainer and users agree on: labels, environment, ports, exit codes.
-// This file is the one list of them.
+// The names that operator, trainer and users share: labels, environment, ports, exit codes. They
+// are defined only here.
 #pragma once
 
 #include <string_view>
@@ -12,61 +12,61 @@ inline constexpr char kApiVersion[] = "training.lockstep.dev/v1";
 inline constexpr char kKind[] = "TrainingJob";
 inline constexpr char kPlural[] = "trainingjobs";
 
-// Labels of every object made for a job.
+// Labels: the first two are on every child of a job, the others on its pods.
 inline constexpr char kLabelJobName[] = "training.lockstep.dev/job-name";
 inline constexpr char kLabelJobUid[] = "training.lockstep.dev/job-uid";
 inline constexpr char kLabelRole[] = "training.lockstep.dev/role";
 inline constexpr char kLabelReplicaIndex[] = "training.lockstep.dev/replica-index";
 inline constexpr char kLabelAttempt[] = "training.lockstep.dev/attempt";
-// Annotations of pods: what they were made from, so that a later edit of the job can be told.
+// Pod annotations: what the pod was created from, so that a later edit of the job is detected.
 inline constexpr char kAnnotationClusterShape[] = "training.lockstep.dev/cluster-shape";
 inline constexpr char kAnnotationSpecHash[] = "training.lockstep.dev/spec-hash";
 
-// And which container decides its outcome.
+// The container whose exit is the pod's outcome.
 inline constexpr char kAnnotationMainContainer[] = "training.lockstep.dev/main-container";
-// And the Secret that its job's token was mounted from.
+// The Secret that the job's token was mounted from.
 inline constexpr char kAnnotationTokenSecret[] = "training.lockstep.dev/token-secret";
-// And the NetworkPolicy that was made before the pods of its attempt.
+// The NetworkPolicy that was created before the pods of its attempt.
 inline constexpr char kAnnotationNetworkPolicy[] = "training.lockstep.dev/network-policy";
-// And the operator's trainer image that a pod of the bundled trainer was created with, which all
-// pods of an attempt share. Empty where the job names its own image.
+// The operator's trainer image that a pod of the bundled trainer was created with, which all pods
+// of an attempt share. Empty if the job names its own image.
 inline constexpr char kAnnotationTrainerImage[] = "training.lockstep.dev/trainer-image";
-// Of a Workload: its roles' pod templates.
+// Annotation of a Workload: a hash of its roles' pod templates.
 inline constexpr char kAnnotationTemplates[] = "training.lockstep.dev/templates";
 
-// Environment of every non-init container.
+// Environment variables of a pod's containers, limited to its framework's if the main container is
+// named after one. Only the main container may get TF_CONFIG.
 inline constexpr char kEnvTfConfig[] = "TF_CONFIG";
 inline constexpr char kEnvJob[] = "LOCKSTEP_JOB";
 inline constexpr char kEnvNamespace[] = "LOCKSTEP_NAMESPACE";
 inline constexpr char kEnvRole[] = "LOCKSTEP_ROLE";
 inline constexpr char kEnvIndex[] = "LOCKSTEP_INDEX";
 inline constexpr char kEnvAttempt[] = "LOCKSTEP_ATTEMPT";
-// What only the bundled trainer reads: set with `training`.
+// Variables for the bundled trainer alone: set with `training`.
 inline constexpr char kEnvConfig[] = "LOCKSTEP_CONFIG";      // `training` as JSON
 inline constexpr char kEnvStrategy[] = "LOCKSTEP_STRATEGY";  // `strategy` as JSON
 inline constexpr char kEnvJobUid[] = "LOCKSTEP_JOB_UID";
 inline constexpr char kEnvProcessesPerPod[] = "LOCKSTEP_PROCESSES_PER_POD";
-// restartScope: only InPlace lets a supervisor start a replica again by itself.
+// restartScope: only with InPlace does a supervisor restart a replica by itself.
 inline constexpr char kEnvRestartScope[] = "LOCKSTEP_RESTART_SCOPE";
-// The file that holds the job's token (job_token.h). Absent: whoever reaches the rendezvous is
-// believed.
+// The file with the job's token (job_token.h). Absent: the rendezvous accepts every caller.
 inline constexpr char kEnvTokenFile[] = "LOCKSTEP_TOKEN_FILE";
-// The pod's terminationGracePeriodSeconds, where it is not Kubernetes' default of 30.
+// The pod's terminationGracePeriodSeconds, if it is not Kubernetes' default of 30.
 inline constexpr char kEnvGraceSeconds[] = "LOCKSTEP_GRACE_SECONDS";
-// The pod's own address; where the supervisor binds its servers. Absent: all addresses.
+// The pod's own address, where the supervisor binds its servers. Absent: all addresses.
 inline constexpr char kEnvPodIp[] = "LOCKSTEP_POD_IP";
 
-// The file for the container's termination message, where it is not kTerminationMessagePath.
+// The file for the container's termination message, if it is not kTerminationMessagePath.
 inline constexpr char kEnvTerminationMessagePath[] = "LOCKSTEP_TERMINATION_MESSAGE_PATH";
 inline constexpr char kTerminationMessagePath[] = "/dev/termination-log";  // Kubernetes' default
 
 // Ports.
-inline constexpr int kClusterPort = 2222;  // rendezvous and TrainerStatus; TF_CONFIG's addresses
+inline constexpr int kClusterPort = 2222;  // rendezvous and TrainerStatus; the port in TF_CONFIG
 inline constexpr int kMetricsPort = 8080;  // the supervisor's /metrics
 inline constexpr std::string_view kClusterPortNames[] = {"tfjob-port", "cluster"};
 
-// Containers whose exit decides the pod's outcome, in order of preference; else the first
-// container. The first three names also say what the program reads of its environment.
+// Names of the main container, whose exit is the pod's outcome, in order of preference; else it is
+// the first container. The first three also tell which environment variables the program reads.
 inline constexpr char kTensorFlowContainer[] = "tensorflow";
 inline constexpr char kPyTorchContainer[] = "pytorch";
 inline constexpr char kJaxContainer[] = "jax";
@@ -74,7 +74,7 @@ inline constexpr char kTrainerContainer[] = "trainer";
 inline constexpr std::string_view kMainContainerNames[] = {kTensorFlowContainer, kPyTorchContainer,
                                                            kJaxContainer, kTrainerContainer};
 
-// Exit codes of the trainer. 1-127 are permanent, 128 and above are retried (TFJob's rule).
+// Exit codes of the trainer: 1-127 are permanent, 128 and above are retried (TFJob's rule).
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitBadConfig = 10;
@@ -85,7 +85,7 @@ inline constexpr int kExitPreempted = 200;  // after a checkpoint
 inline constexpr int kExitPeerLost = 210;
 inline constexpr int kExitRendezvousDeadline = 211;
 
-// True if a process that ended with this code is worth starting again.
+// Returns true if a process that ended with this code is worth restarting.
 bool IsRetryableExitCode(int exit_code);
 
 }  // namespace lockstep::api

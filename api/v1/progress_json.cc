@@ -21,7 +21,7 @@ std::optional<Progress> ProgressFromMessage(const std::string& message) {
   if (!message.starts_with('{')) return std::nullopt;  // most messages are text
   const Json json = Json::parse(message, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("step")) return std::nullopt;
-  // The trainer may be newer than whoever reads this.
+  // Ignores unknown fields, since the trainer may be newer than this program.
   std::vector<FieldError> errors;
   Progress progress;
   FieldReader reader(json, "progress", UnknownFields::kIgnore, &errors);

@@ -1,6 +1,6 @@
-// A trainer's last word: it writes its final progress, as JSON, to the termination message of its
-// container, from where the kubelet brings it into the pod's status. So the final figures reach
-// the job even if nobody asked the trainer between its last step and its end.
+// A trainer's final progress. The trainer writes it as JSON to its container's termination message,
+// and the kubelet copies it into the pod's status. So the final figures reach the job even if the
+// trainer was not polled between its last step and its end.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,15 @@
 
 namespace lockstep::api {
 
-// The fields of status.progress. Values that are not finite are left out.
+// Returns the fields of status.progress. Omits values that are not finite.
 Json ProgressToJson(const Progress& progress);
 
-// True if a status may hold it: the API server refuses a whole status for one value out of range,
-// so what a trainer says, whoever that is, is looked at before it is believed.
+// Returns true if a status may hold the progress. The API server rejects a whole status for one
+// value out of range, so a trainer's report, which may come from any program, must be checked.
 bool IsInRange(const Progress& progress);
 
-// Nothing if `message` is anything but that, such as the last lines of a log, or out of range.
+// Returns the progress in `message`; nullopt if `message` is anything else, such as the last lines
+// of a log, or is out of range.
 std::optional<Progress> ProgressFromMessage(const std::string& message);
 
 }  // namespace lockstep::api

@@ -25,14 +25,14 @@ absl::StatusOr<double> ParseQuantity(const Json& quantity) {
       return number * factor->second;
     }
   }
-  // What is no text (UTF-8) cannot be repeated as it is.
+  // Input that is not UTF-8 cannot be quoted unchanged.
   const std::string found = quantity.dump(-1, ' ', false, Json::error_handler_t::replace);
   return absl::InvalidArgumentError(
       fmt::format("found {}, expected a quantity like \"2\", \"500m\" or \"4Gi\"", found));
 }
 
 std::string FormatQuantity(double value) {
-  // Sums of decimal fractions are off by less than this.
+  // The rounding errors of sums of decimal fractions are below this.
   const double milli = std::max(0.0, std::ceil(value * 1000 - 1e-6));
   if (std::fmod(milli, 1000) == 0) return fmt::format("{:.0f}", milli / 1000);
   return fmt::format("{:.0f}m", milli);

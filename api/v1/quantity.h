@@ -8,11 +8,12 @@
 
 namespace lockstep::api {
 
-// `quantity` is a string or a number, as YAML has it. InvalidArgument says what was found.
+// Parses a string or a number, as YAML has it. Returns InvalidArgument, quoting the input, if it is
+// not a quantity.
 absl::StatusOr<double> ParseQuantity(const Json& quantity);
 
-// The shortest form without a suffix, else in thousandths, rounded up: "4294967296", "1500m".
-// `value` is at least 0.
+// Returns the value without a suffix if it is whole, else in thousandths, rounded up: "4294967296",
+// "1500m". Requires: `value` is at least 0.
 std::string FormatQuantity(double value);
 
 }  // namespace lockstep::api

@@ -1,4 +1,4 @@
-// JSON that copies share: for what is large, is copied often and changes hardly ever.
+// JSON that copies share, for values that are large, often copied and rarely changed.
 #pragma once
 
 #include <atomic>
@@ -11,20 +11,21 @@
 
 namespace lockstep::api {
 
-// A value like the JSON that it is made from, but not to be changed in place.
+// An immutable JSON value.
 //
-// It may be held as text alone (Packed), which takes a tenth of the memory of many small values. It
-// is then parsed when it is first read, and what was parsed lives as long as the object that was
-// read and the copies made of it since. The one that it was copied from stays text. So a cache
-// holds text, and whoever copies a value from it parses it once, if at all.
+// It may be held as text alone (Packed), which takes a tenth of the memory of many small values.
+// Such a value is parsed on first read; the parsed form lives as long as the object that was read
+// and the copies made of it since. The object that it was copied from stays text. So a cache holds
+// text, and each user of a copy parses it at most once.
 //
-// Thread-safe as std::shared_ptr is: any number of threads may read and copy the same object.
+// As thread-safe as std::shared_ptr: any number of threads may read and copy the same object.
 class SharedJson {
  public:
   SharedJson() : SharedJson(nlohmann::json::object()) {}
-  // Of JSON alone: braces would make other JSON of what stands in them than nlohmann's do.
+  // Accepts only nlohmann::json, since a braced list would convert to other JSON here than in
+  // nlohmann's own constructors.
   template <std::same_as<nlohmann::json> Json>
-  SharedJson(Json json)  // NOLINT(google-explicit-constructor): it stands for the value
+  SharedJson(Json json)  // NOLINT(google-explicit-constructor): it represents the value
       : held_(std::make_shared<Held>(std::move(json))) {}
 
   SharedJson(const SharedJson& other);
@@ -36,13 +37,13 @@ class SharedJson {
   const nlohmann::json& operator*() const;
   const nlohmann::json* operator->() const { return &**this; }
 
-  // The same value, held as text alone. Its texts must be UTF-8.
+  // Returns the same value, held as text alone. Requires: its strings are UTF-8.
   SharedJson Packed() const;
-  // Compact JSON, without parsing anything. Its texts must be UTF-8.
+  // Returns compact JSON, without parsing anything. Requires: its strings are UTF-8.
   std::shared_ptr<const std::string> Text() const;
-  // True of an object or a list without entries. Parses nothing.
+  // Returns true for an object or list without entries. Parses nothing.
   bool empty() const;
-  // False as long as it is held as text alone.
+  // False while it is held as text alone.
   bool is_parsed() const { return held_->is_parsed.load(std::memory_order_acquire); }
 
   bool operator==(const SharedJson& other) const {
@@ -54,15 +55,15 @@ class SharedJson {
     explicit Held(nlohmann::json json) : value(std::move(json)), is_parsed(true) {}
     explicit Held(std::shared_ptr<const std::string> packed) : text(std::move(packed)) {}
 
-    const std::shared_ptr<const std::string> text;  // null: the value was never packed
+    const std::shared_ptr<const std::string> text;  // null if the value was never packed
     std::once_flag parse;
-    nlohmann::json value;  // if is_parsed
+    nlohmann::json value;  // valid if is_parsed
     std::atomic<bool> is_parsed{false};
   };
 
   explicit SharedJson(std::shared_ptr<Held> held) : held_(std::move(held)) {}
 
-  std::shared_ptr<Held> held_;  // null of what was moved from
+  std::shared_ptr<Held> held_;  // null in a moved-from object
 };
 
 }  // namespace lockstep::api

@@ -1,4 +1,4 @@
-// The fields of `status`: what the operator answers.
+// The fields of `status`, which the operator writes.
 #pragma once
 
 #include "api/v1/json_fields.h"

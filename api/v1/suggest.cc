@@ -11,14 +11,15 @@
 namespace lockstep::api {
 namespace {
 
-// No field or value has a longer name; foreign text must not cost quadratic time.
+// No field or value is longer. Bounds the quadratic cost for text from outside.
 constexpr std::size_t kLongestName = 64;
 
 char Lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-// Insertions, deletions and replacements that turn `a` into `b`, case ignored (Levenshtein).
+// Returns the number of insertions, deletions and replacements that turn `a` into `b`, ignoring
+// case (Levenshtein).
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// "Did you mean …?" for names that are not known.
+// "Did you mean …?" for unknown names.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace lockstep::api {
 
-// The known name nearest to `name` (case ignored), empty if none is near.
+// Returns the known name nearest to `name`, ignoring case; empty if none is near.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> known);
 
-// `did you mean "epochs"?` if a known name is near, else `expected one of a, b, c`.
+// Returns `did you mean "epochs"?` if a known name is near, else `expected one of a, b, c`.
 std::string SuggestName(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace lockstep::api

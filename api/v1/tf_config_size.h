@@ -1,4 +1,4 @@
-// How long a job's TF_CONFIG is. Pure.
+// The size of a job's TF_CONFIG. Pure.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,16 @@
 
 namespace lockstep::api {
 
-// Bytes: Linux starts no program with a variable that is longer than 128 KiB.
+// In bytes. Linux does not start a program with an environment variable longer than 128 KiB.
 inline constexpr std::size_t kLongestTfConfig = 100'000;
 
-// As the role's replicas get it, with addresses of a cluster's DNS. It names every replica, but for
-// the workers and parameter servers of an elastic job with parameter servers.
+// Estimates the TF_CONFIG of the role's replicas with a cluster's DNS names. It names every
+// replica, except in an elastic job with parameter servers, whose workers and parameter servers see
+// only the parameter servers and themselves.
 std::size_t TfConfigSize(const TrainingJob& job, Role role);
 
-// True if the role's program is known to read TF_CONFIG: the bundled trainer's, or that of a main
-// container called "tensorflow". Other programs do without one that is too long.
+// Returns true if the role's program is known to read TF_CONFIG: the bundled trainer, or a main
+// container named "tensorflow". Other programs do without one that is too long.
 bool NeedsTfConfig(const TrainingJob& job, Role role);
 
 }  // namespace lockstep::api

@@ -5,9 +5,9 @@
 
 namespace lockstep::api {
 
-inline constexpr int kMaxReplicas = 10'000;              // of one role
+inline constexpr int kMaxReplicas = 10'000;              // per role
 inline constexpr std::int64_t kMaxSeconds = 31'536'000;  // a year
-// What batch/v1's Job takes for such times, 68 years: added to a date, it is still a date.
+// The limit of batch/v1 Job for such durations, 68 years: a date plus this is still a valid date.
 inline constexpr std::int64_t kMaxInt32 = 2'147'483'647;
 
 void Fields(auto& visit, Like<ParameterServerSpec> auto& server) {

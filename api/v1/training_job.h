@@ -1,5 +1,5 @@
-// TrainingJob v1: what a user writes (spec) and what the operator answers (status).
-// Plain values; absent means "not set by the user" until defaults.h has filled it in.
+// TrainingJob v1: what a user writes (spec) and what the operator writes (status). Plain values;
+// absent means "not set by the user" until defaults.h has filled it in.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ struct ObjectMeta {
 };
 
 enum class Role { kChief, kWorker, kParameterServer, kEvaluator };
-// "Chief", "Worker", "PS", "Evaluator": the keys of replicaSpecs.
+// Returns the key in replicaSpecs: "Chief", "Worker", "PS" or "Evaluator".
 std::string_view RoleKey(Role role);
-// "chief", "worker", "ps", "evaluator": labels, pod names, TF_CONFIG.
+// Returns the name in labels, pod names and TF_CONFIG: "chief", "worker", "ps" or "evaluator".
 std::string_view RoleName(Role role);
 std::optional<Role> RoleFromKey(std::string_view key);
 std::optional<Role> RoleFromName(std::string_view name);
@@ -74,7 +74,7 @@ struct ModelSpec {
 };
 
 enum class DatasetFormat { kIdx, kSynthetic };
-struct SyntheticSpec {  // classes are separable, so that a model can be seen to learn
+struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
   int classes = 10;
@@ -85,7 +85,7 @@ struct DatasetSpec {
   std::string path;  // a folder; empty for synthetic data
   bool shuffle = true;
   bool cache = true;  // keep decoded samples in memory
-  int prefetch = 2;   // batches prepared ahead by a thread; 0: none
+  int prefetch = 2;   // batches that a thread prepares in advance; 0: none
   std::optional<SyntheticSpec> synthetic;
   bool operator==(const DatasetSpec&) const = default;
 };
@@ -165,10 +165,10 @@ enum class SuccessPolicy { kChiefOrWorker0, kAllWorkers };
 enum class CleanPodPolicy { kRunning, kAll, kNone };
 enum class NetworkPolicy { kIsolated, kNone };
 enum class TokenMount { kMounted, kNone };
-struct SchedulingPolicySpec {           // of the gang, where a gang scheduler is used
+struct SchedulingPolicySpec {           // for the gang, with a gang scheduler
   std::optional<int> min_available;     // pods that start together or not at all
-  std::string queue, priority_class;    // priority_class: of the pods too
-  Json min_resources = Json::object();  // resource -> quantity; empty: what those pods ask for
+  std::string queue, priority_class;    // priority_class applies to the pods too
+  Json min_resources = Json::object();  // resource -> quantity; empty: what those pods request
   std::optional<std::int64_t> schedule_timeout_seconds;
   bool operator==(const SchedulingPolicySpec&) const = default;
 };
@@ -194,7 +194,7 @@ struct TrainingJobSpec {
   RunPolicySpec run_policy;
   bool operator==(const TrainingJobSpec&) const = default;
 };
-// False without a strategy, even if the defaults would make it one of this type.
+// Returns false without a strategy, even if the defaults would choose this type.
 bool HasStrategy(const TrainingJobSpec& spec, StrategyType type);
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
@@ -212,12 +212,12 @@ struct ReplicaStatus {
 };
 struct RestartCounts {
   int application = 0, disruption = 0;
-  int since_progress = 0;  // of both, in a row without a step of progress
+  int since_progress = 0;  // consecutive restarts of both kinds without progress
   bool operator==(const RestartCounts&) const = default;
 };
 struct Progress {
   std::int64_t step = 0, total_steps = 0;
-  double epoch = 0;                      // fractional: 1.5 is the middle of the second epoch
+  double epoch = 0;                      // fractional: 1.5 is half-way through the second epoch
   std::optional<double> loss, accuracy;  // mean since the epoch's start; absent if not finite
   std::optional<double> test_accuracy, test_loss;
   double examples_per_second = 0;
@@ -242,7 +242,7 @@ struct TrainingJobStatus {
   int attempt = 0;
   std::vector<int> completed_indexes;
   std::vector<std::string>
-      counted_pods;  // uids of lost pods that are in `restarts` and still there
+      counted_pods;  // uids of existing pods whose failure is counted in `restarts`
   std::string selector, ready_replicas;
   int restart_count = 0;
   std::map<Role, ReplicaStatus> replica_statuses;
@@ -259,18 +259,17 @@ struct TrainingJob {
   bool operator==(const TrainingJob&) const = default;
 };
 
-// Strict: an unknown field, a wrong type or a value out of an enum is InvalidArgument; the message
-// holds one line per fault: "spec.training.epochs: found "two", expected an integer of at least 1".
-// Fields under replicaSpecs.*.template are not looked into.
+// Parses strictly. Returns InvalidArgument for an unknown field, a wrong type or an unknown enum
+// value, with one line per error: "spec.training.epochs: found "two", expected an integer of at
+// least 1". Does not check fields under replicaSpecs.*.template.
 absl::StatusOr<TrainingJob> TrainingJobFromJson(const Json& json);
-// Of an API server that may have another version's schema: it may fill in fields that are unknown
-// here, and have taken numbers that are too large here. Those fields are left out, and such
-// integers read as the nearest that is in range. Other faults as above.
+// Parses an object from an API server whose schema may have another version, so it may have fields
+// that are unknown here, or numbers that are too large here. Ignores such fields and clamps such
+// integers to their range. Other errors as above.
 absl::StatusOr<TrainingJob> TrainingJobFromServer(const Json& json);
 Json TrainingJobToJson(const TrainingJob& job);
 
-// The `training` and `strategy` sections alone, as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry
-// them.
+// The `training` and `strategy` sections alone, as in LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY.
 absl::StatusOr<TrainingSpec> TrainingSpecFromJson(const Json& json);
 Json TrainingSpecToJson(const TrainingSpec& training);
 absl::StatusOr<StrategySpec> StrategySpecFromJson(const Json& json);

@@ -1,4 +1,4 @@
-// TrainingJob as JSON: metadata, spec and status.
+// Converts TrainingJob to and from JSON: metadata, spec and status.
 #include "api/v1/names.h"
 #include "api/v1/status_fields.h"
 #include "api/v1/training_fields.h"

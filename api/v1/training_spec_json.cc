@@ -1,4 +1,4 @@
-// `training` and `strategy` as LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY carry them.
+// Converts `training` and `strategy` to and from the JSON in LOCKSTEP_CONFIG and LOCKSTEP_STRATEGY.
 #include "api/v1/training_fields.h"
 
 namespace lockstep::api {

@@ -86,7 +86,7 @@ void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
                     "trainer takes a restarted member back"});
 }
 
-// What the schema allows already and the trainer will learn: refused rather than ignored.
+// Rejects what the schema allows but the trainer does not support yet, rather than ignoring it.
 void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
   const StrategySpec& strategy = *job.spec.strategy;
@@ -108,7 +108,7 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   }
 }
 
-// Every process of the job takes a share of each batch.
+// Every process needs at least one sample of each batch.
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
   std::int64_t processes = 0;

@@ -1,4 +1,4 @@
-// What a well-formed TrainingJob must also satisfy. Pure; every fault is reported, not the first.
+// Checks that go beyond well-formedness. Pure. Reports every error, not only the first.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace lockstep::api {
 
-// Expects a job that WithDefaults has completed.
+// Validates a job. Requires: WithDefaults has completed it.
 std::vector<FieldError> Validate(const TrainingJob& job);
 
-// The `training` section alone, as a trainer finds it in LOCKSTEP_CONFIG. `path` prefixes the
-// errors.
+// Validates the `training` section alone, as a trainer gets it in LOCKSTEP_CONFIG. `path` prefixes
+// the paths of the errors.
 std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std::string& path);
 
 }  // namespace lockstep::api

@@ -17,15 +17,15 @@ namespace {
 
 using Errors = std::vector<FieldError>;
 
-constexpr std::size_t kLongestLabel = 63;  // of a DNS name, and so of a pod's hostname
-// Of what a job may hold any amount of: the operator holds that of all jobs as text, and parses a
-// job's whenever it looks at it. A value takes up to a hundred bytes then.
+constexpr std::size_t kLongestLabel = 63;  // of a DNS label, hence of a pod's hostname
+// Bounds the free-form parts of a job: the operator holds those of all jobs as text, and parses a
+// job's in each reconcile, when a value takes up to a hundred bytes.
 constexpr std::size_t kMostValues = 16'384;
 constexpr std::size_t kLongestJson = 256U << 10U;  // bytes
-// As in the schema. Each gets the variables that sidecars get, 2 KB of them.
+// As in the schema. Each container gets the sidecars' variables, 2 KB of them.
 constexpr std::size_t kMostContainers = 256;
-// Bytes of LOCKSTEP_CONFIG: Linux starts no program with a variable that is longer than 128 KiB,
-// and `lockstep run` may put longer paths into it.
+// Bytes of LOCKSTEP_CONFIG. Linux does not start a program with an environment variable longer than
+// 128 KiB, and `lockstep run` may put longer paths into it.
 constexpr std::size_t kLongestConfig = 128'000;
 
 bool IsLowerOrDigit(char c) {
@@ -40,7 +40,7 @@ bool IsDnsLabel(std::string_view name, bool letter_first) {
   return std::ranges::all_of(name, [](char c) { return IsLowerOrDigit(c) || c == '-'; });
 }
 
-// What follows the job's name in the longest pod name: "-worker-11".
+// Returns what follows the job's name in the longest pod name: "-worker-11".
 std::string LongestSuffix(const TrainingJob& job) {
   std::string longest;
   for (const auto& [role, replicas] : job.spec.replica_specs) {

@@ -10,9 +10,9 @@ namespace lockstep::api {
 
 void ValidateNames(const TrainingJob& job, std::vector<FieldError>& errors);
 void ValidateReplicas(const TrainingJob& job, std::vector<FieldError>& errors);
-// Of the variables that the operator writes.
+// Checks the length of the environment variables that the operator writes.
 void ValidateEnvironment(const TrainingJob& job, std::vector<FieldError>& errors);
-// How much of a job is held: of templates, `training` and minResources.
+// Checks the size of what is held for a job: templates, `training` and minResources.
 void ValidateSize(const TrainingJobSpec& spec, std::vector<FieldError>& errors);
 void ValidateTemplates(const TrainingJob& job, std::vector<FieldError>& errors);
 

@@ -1,4 +1,4 @@
-// The parts of Validate that concern the `training` section.
+// ValidateTraining: checks the `training` section.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Section {
     Fault(field, fmt::format("found \"{}\"; {}", value, SuggestName(value, known)));
   }
 
-  // `name_a` and `name_b` are fields below `field`, or of the section itself if it is empty.
+  // `name_a` and `name_b` are fields of `field`, or of the section itself if `field` is empty.
   void ExactlyOne(std::string_view field, std::string_view name_a, bool has_a,
                   std::string_view name_b, bool has_b) {
     if (has_a != has_b) return;
@@ -44,7 +44,7 @@ class Section {
                      has_a ? "and" : "nor", name_b)});
   }
 
-  // The trainer's working directory is nobody's promise.
+  // Requires an absolute path, since the trainer's working directory is unspecified.
   void Absolute(std::string_view field, const std::string& path) {
     if (path.empty() || path.starts_with('/')) return;
     Fault(field, fmt::format("found \"{}\", expected an absolute path in the container", path));
@@ -63,7 +63,7 @@ bool IsExtent(const Json& value) {
   return value.size() == 2 && is_count(value[0]) && is_count(value[1]);
 }
 
-// A schema has no type for them, so they may hold anything.
+// The schema cannot express the type of these fields, so they may hold anything.
 void ValidateExtents(const Json& layers, Section& section) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     for (const char* name : {"kernelSize", "poolSize", "strides"}) {
@@ -112,7 +112,7 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   }
 }
 
-// A setting that the chosen optimizer would ignore is a mistake.
+// Rejects settings that the chosen optimizer would ignore.
 void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   section.OneOf("optimizer.name", optimizer.name, kOptimizerNames);
   const OptimizerSpec defaults;

@@ -1,4 +1,5 @@
-// YAML (1.2 core schema: true/false, numbers, null; anything quoted is a string) to JSON values.
+// Converts between YAML (1.2 core schema: true/false, numbers, null; anything quoted is a string)
+// and JSON values.
 #pragma once
 
 #include <string>
@@ -10,10 +11,11 @@
 
 namespace lockstep::api {
 
-// All documents of a stream, empty ones left out. InvalidArgument names `source`, line and column.
+// Returns the non-empty documents of a stream. Returns InvalidArgument, with `source`, line and
+// column, if the text is not valid YAML or exceeds a limit.
 absl::StatusOr<std::vector<Json>> ParseYaml(std::string_view text, std::string_view source);
 
-// One document as block YAML, keys in the order of `json`.
+// Returns one document as block YAML, with the keys in the order of `json`.
 std::string ToYaml(const nlohmann::ordered_json& json);
 
 }  // namespace lockstep::api

@@ -1,5 +1,5 @@
-// ParseYaml: yaml-cpp's events become JSON. Parsing by events keeps line and column at hand, and
-// lets aliases be counted before they are copied.
+// ParseYaml: converts yaml-cpp's events to JSON. Events carry line and column, and allow aliases to
+// be counted before they are copied.
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -19,24 +19,24 @@ namespace lockstep::api {
 namespace {
 
 constexpr std::size_t kLongestText = 4U << 20;  // bytes; the API server's own limit is 3 MiB
-constexpr int kDeepest = 100;                   // collections in collections
-// What a stream may grow to once aliases are copied (a "billion laughs" stops here).
+constexpr int kDeepest = 100;                   // nested collections
+// The largest size of a stream with its aliases expanded (stops a "billion laughs").
 constexpr std::size_t kLargestResult = 16U << 20;
-constexpr std::size_t kNodeWeight = 64;  // bytes charged for a node besides its text
+constexpr std::size_t kNodeWeight = 64;  // bytes charged per node, besides its text
 
-// A value with what copying it would cost.
+// A value and the cost of copying it.
 struct Node {
   Json json;
   std::size_t weight = kNodeWeight;
   int height = 0;  // 0: a scalar
 };
 
-// yaml-cpp has no other way out of an event handler; ParseYaml catches it.
+// Throws, since yaml-cpp offers no other way out of an event handler. ParseYaml catches it.
 [[noreturn]] void Refuse(const YAML::Mark& mark, const std::string& message) {
   throw YAML::ParserException(mark, message);
 }
 
-// yaml-cpp passes any bytes on, which nothing could write as JSON.
+// yaml-cpp passes on any bytes, but JSON can only hold UTF-8.
 bool IsText(const std::string& bytes) {
   try {
     (void)Json(bytes).dump();
@@ -51,8 +51,8 @@ class JsonBuilder final : public YAML::EventHandler {
   std::vector<Json> Take() { return std::move(documents_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    // yaml-cpp takes no token off a document that starts with ',' or ']', and would read it for
-    // ever.
+    // yaml-cpp does not consume any token of a document that starts with ',' or ']', and would read
+    // it forever.
     if (mark.pos == document_start_) Refuse(mark, "found a character that starts no value");
     document_start_ = mark.pos;
     anchors_.clear();
@@ -61,7 +61,7 @@ class JsonBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    // An empty key, or one that is spelled null or ~.
+    // Empty keys, and keys spelled null or ~.
     if (ExpectsKey()) Refuse(mark, "found a null key, expected a name");
     Add(anchor, Node{nullptr});
   }
@@ -185,7 +185,7 @@ class JsonBuilder final : public YAML::EventHandler {
   std::vector<OpenNode> stack_;
   std::map<YAML::anchor_t, Node> anchors_;
   std::size_t total_ = 0;
-  int document_start_ = -1;  // of the last one
+  int document_start_ = -1;  // of the latest document
 };
 
 }  // namespace

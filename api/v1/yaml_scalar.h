@@ -8,8 +8,8 @@
 
 namespace lockstep::api {
 
-// The JSON value of an unquoted scalar: null, true, false, a number, else a string. Nothing for
-// what JSON cannot hold: .nan, .inf, numbers out of range.
+// Returns the JSON value of an unquoted scalar: null, true, false, a number, else a string. Returns
+// nullopt for what JSON cannot hold: .nan, .inf, numbers out of range.
 std::optional<Json> ResolvePlainScalar(std::string_view text);
 
 }  // namespace lockstep::api

@@ -1,5 +1,5 @@
-// ToYaml: JSON as block YAML that YAML 1.1 readers (kubectl) and 1.2 readers take alike. The layout
-// is kubectl's; yaml-cpp's emitter, which spells only quoted scalars here, breaks more lines.
+// ToYaml: writes JSON as block YAML that YAML 1.1 readers (kubectl) and 1.2 readers read alike. The
+// layout is kubectl's. yaml-cpp's emitter breaks more lines, so it only writes quoted scalars.
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Words that YAML 1.1 takes for a boolean or null; upper case too.
+// Returns true for words that YAML 1.1 reads as a boolean or null, in any case.
 bool IsReservedWord(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -25,7 +25,8 @@ bool IsReservedWord(std::string text) {
   return std::ranges::find(kWords, text) != std::end(kWords);
 }
 
-// Text that no YAML reader takes for anything but itself without quotes: names, paths, images.
+// Returns true for text that every YAML reader reads as itself without quotes: names, paths,
+// images.
 bool IsPlain(const std::string& text) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   const std::size_t start = text.starts_with("--") ? 2 : text.starts_with('/') ? 1 : 0;  // a flag
@@ -49,18 +50,18 @@ std::string Spell(const std::string& text) {
   return quoted.c_str();
 }
 
-// What fits behind a key or a dash: a scalar or an empty collection.
+// Returns true for what fits after a key or a dash: a scalar or an empty collection.
 bool IsInline(const OrderedJson& json) {
   return !json.is_structured() || json.empty();
 }
 
 std::string SpellInline(const OrderedJson& json) {
-  // Numbers, true, false, null, {} and [] are spelled alike in JSON and YAML.
+  // JSON and YAML spell numbers, true, false, null, {} and [] alike.
   return json.is_string() ? Spell(json.get_ref<const std::string&>()) : json.dump();
 }
 
-// The lines of a collection that is not empty. The first starts where the cursor stands, the others
-// after `indent` spaces.
+// Appends the lines of a non-empty collection. The first line continues the current one; the others
+// are indented by `indent` spaces.
 void Emit(std::string& out, const OrderedJson& json, std::size_t indent) {
   bool first = true;
   const auto start_line = [&] {

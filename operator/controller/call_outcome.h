@@ -1,4 +1,4 @@
-// What the answer to a call of the API server means for what was asked. Pure.
+// Interprets the status of a Kubernetes API call. Pure functions.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,23 +6,25 @@
 
 namespace lockstep::controller {
 
-// True if nobody knows whether the server did what it was asked for, or if it has moved on.
+// Returns true if the server may have applied the write despite the error, or if the object has
+// changed since it was read (Aborted).
 bool MayHaveHappened(const absl::Status& status);
 
-// True if the server understood and said no: what it says is for the job's owner to read. Other
-// failures are, too, once they come a second time.
+// Returns true if the server understood the request and rejected it, so the message is worth
+// reporting to the job's owner. Callers report other failures only when they repeat.
 bool IsRefusal(const absl::Status& status);
 
-// OK for NotFound: what is gone counts as deleted. Aborted, a conflict, is inconclusive and stays.
+// Returns OK for NotFound, which counts as deleted, and any other status unchanged. Aborted (a
+// conflict) is inconclusive, so it is returned for a retry.
 absl::Status IgnoreGone(const absl::Status& status);
 
-// OK for NotFound, and for Aborted: the cache will show the version that was missed, and the change
-// is decided again.
+// Returns OK for NotFound and Aborted, and any other status unchanged. After a conflict the cache
+// delivers the newer version, and the change is decided again.
 absl::Status IgnoreMoved(const absl::Status& status);
 
-// True if the server had no time for a call, which the client then repeated for as long as it may:
-// the next call would take as long. An admission webhook refuses one object with the same codes,
-// but at once.
+// Returns true if the server is overloaded: the call timed out, or the client retried it until its
+// limit, so the next call would take as long. `took` tells this from an admission webhook that
+// rejects one object with the same codes, but at once.
 bool IsUnanswered(const absl::Status& status, Duration took);
 
 }  // namespace lockstep::controller

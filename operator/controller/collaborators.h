@@ -1,4 +1,4 @@
-// What a reconciler works with.
+// A reconciler's dependencies.
 #pragma once
 
 #include "base/clock.h"
@@ -10,14 +10,14 @@
 
 namespace lockstep::controller {
 
-// What a reconciler works with. All of it outlives the reconciler.
+// A reconciler's dependencies. All of them must outlive the reconciler.
 struct Collaborators {
   kube::Client& client;
   const Addresses& addresses;
   ProgressSource& progress;
   kube::EventRecorder& events;
   const Clock& clock;
-  JobTokens* tokens = nullptr;  // Settings::job_tokens needs them
+  JobTokens* tokens = nullptr;  // required by Settings::job_tokens
 };
 
 }  // namespace lockstep::controller

@@ -31,7 +31,7 @@ void Expectations::MayHaveWritten(const kube::Kind& kind, const kube::Key& key) 
 absl::Status Expectations::Resolve(kube::Client& client, const Stores& stores,
                                    const kube::Owner& owner, ThreadPool& helpers,
                                    std::size_t at_once) {
-  std::mutex mutex;  // guards this and `left`
+  std::mutex mutex;  // guards `left` and this object
   std::vector<std::pair<kube::Kind, kube::Key>> left;
   const auto look = [&](std::size_t i) {
     const auto& [kind, key] = unresolved_[i];

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kReporter[] = "training.lockstep.dev/operator";
 
-// `label`: that it exists; empty: all objects.
+// `label` selects the objects that have this label; empty: all objects.
 kube::ReflectorOptions Following(const JobControllerOptions& options, const char* label,
                                  std::optional<kube::FieldMask> keep = {}) {
   return {.namespace_name = "",
@@ -27,10 +27,11 @@ std::vector<std::string> Served(const JobControllerOptions& options) {
   return options.namespaces.empty() ? std::vector<std::string>{""} : options.namespaces;
 }
 
-// The API server says each minute at least that there is nothing to say.
+// The API server sends a bookmark at least once a minute.
 constexpr Duration kNodesSilence = std::chrono::seconds(90);
 
-// One namespace's jobs, however slow, leave a worker to those of others.
+// Leaves at least one worker to other namespaces, however slow one namespace's jobs are. With a
+// single worker there is none to leave.
 int MostOfANamespace(int workers) {
   return std::max(1, workers - std::max(1, workers / 8));
 }
@@ -121,7 +122,7 @@ void JobController::SetHandlers() {
   });
   const auto child_changed = [this](const kube::Identity* before, const kube::Identity* after) {
     const kube::Identity& child = after == nullptr ? *before : *after;
-    // Otherwise somebody has put our label on it.
+    // Otherwise somebody else has set our label on it.
     if (child.owner_kind != kube::OwnerKind(kTrainingJobKind)) return;
     Enqueue({child.key.namespace_name, child.owner_name});
   };
@@ -136,7 +137,7 @@ void JobController::SetHandlers() {
   });
 }
 
-// Nodes come and go seldom, and an index by node would cost every pod.
+// Scans all pods: nodes change rarely, and an index by node would cost memory for every pod.
 void JobController::AddJobsOn(const std::string& node) {
   for (const auto& pod : pods_.store().List()) {
     if (!pod->value || pod->value->node != node) continue;
@@ -151,7 +152,7 @@ bool JobController::IsOpen(const std::string& namespace_name) const {
   return it != open_.end() && it->second;
 }
 
-// A change that comes before its namespace is open has changed the store, which is read after.
+// Drops changes of a namespace that is not open: OpenNamespaces reads them from the store later.
 void JobController::Enqueue(const kube::Key& key) {
   if (IsOpen(key.namespace_name)) queue_.Add(key);
 }
@@ -186,7 +187,7 @@ JobControllerStats JobController::Stats() const {
         {informer->kind(), informer->HasSynced(), informer->size(), informer->Feeds()});
   }
   stats.queue = queue_.Stats();
-  stats.failures = controller_.failures();  // first: it never exceeds the reconciles
+  stats.failures = controller_.failures();  // read first, so that it never exceeds the reconciles
   stats.reconciles = controller_.reconciles();
   stats.stale_reads = reconciler_.stale_reads();
   return stats;

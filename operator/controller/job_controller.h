@@ -1,5 +1,5 @@
-// The whole operator over one client: informers, work queue, reconciler and worker threads.
-// main.cc composes it over a RestClient, `lockstep run` over a MemoryClient.
+// The whole operator on top of one client: informers, work queue, reconciler and worker threads.
+// main.cc runs it with a RestClient, `lockstep run` with a MemoryClient.
 #pragma once
 
 #include <atomic>
@@ -21,52 +21,53 @@
 namespace lockstep::controller {
 
 struct JobControllerOptions {
-  std::vector<std::string> namespaces;         // that are served, each once; none: all
-  int workers = 4;                             // threads that reconcile
+  std::vector<std::string> namespaces;  // namespaces to serve, without duplicates; empty: all
+  int workers = 4;                      // threads that reconcile
   std::string instance = "lockstep-operator";  // reportingInstance of events
   kube::BackoffPolicy retry;                   // of failed reconciles
   kube::BackoffPolicy watch_retry{.initial = std::chrono::milliseconds(200)};
   Settings settings;
-  // Of which jobs get their tokens; null: none has one. Outlives the controller.
+  // Derives the jobs' tokens; null if jobs have none. Outlives the controller.
   JobTokens* tokens = nullptr;
   kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
-  // Of each change of a job that is seen, on the watching thread; `before` is null for one that was
-  // not known. May be empty.
+  // Called on the watching thread for each change of a job; `before` is null for a job that was not
+  // known. May be empty.
   std::function<void(const api::TrainingJob* before, const api::TrainingJob& after)> on_job_change;
 };
 
-// For those who watch the controller at work.
+// A snapshot for metrics and health checks.
 struct JobControllerStats {
   struct Cache {
     kube::Kind kind;
     bool synced = false;  // in all namespaces
     std::size_t objects = 0;
-    std::vector<kube::FeedState> feeds;  // each namespace's
+    std::vector<kube::FeedState> feeds;  // one per namespace
   };
   std::vector<Cache> caches;
   kube::WorkQueueStats queue;
   std::int64_t reconciles = 0, failures = 0, stale_reads = 0;
 };
 
-// Lists and watches pods, services and, with a gang scheduler or Kueue, PodGroups and
-// Workloads by the label api::kLabelJobUid (that it exists), and with Settings::watch_nodes all
-// nodes, whatever the namespace. Pods carry status.podIP for progress to be asked for, and env with
-// the field reference status.podIP (LOCKSTEP_POD_IP), which whoever runs the pods resolves.
+// Lists and watches pods and Services, plus PodGroups with a gang scheduler and Workloads with
+// Kueue, all by the existence of the label api::kLabelJobUid; with Settings::watch_nodes also all
+// nodes, whatever the namespace. Progress is polled at status.podIP. Pods get the environment
+// variable LOCKSTEP_POD_IP as a field reference to status.podIP, which whatever runs the pods must
+// resolve.
 class JobController {
  public:
-  // Everything passed by reference outlives it.
+  // Everything passed by reference must outlive the controller.
   JobController(kube::Client& client, const Addresses& addresses, ProgressSource& progress,
                 const Clock& clock, JobControllerOptions options = {});
-  ~JobController();  // Stop()
+  ~JobController();  // calls Stop()
   JobController(const JobController&) = delete;
   JobController& operator=(const JobController&) = delete;
 
-  // Returns at once. Reconciles of a namespace begin when its caches have been filled (and those of
-  // nodes): one that the API server does not let us into keeps no other waiting.
+  // Returns at once. A namespace's jobs are reconciled once its caches (and those of nodes) have
+  // synced, so a namespace that the API server denies us delays no other.
   void Start();
-  // All caches have been filled, and the jobs in them queued.
+  // Returns true once all caches have synced and their jobs are queued.
   bool HasSynced() const;
-  // Ends watches and waits for reconciles under way. Idempotent.
+  // Ends the watches and waits for running reconciles. Idempotent.
   void Stop();
 
   JobControllerStats Stats() const;
@@ -75,7 +76,7 @@ class JobController {
  private:
   std::vector<kube::AnyInformer*> Informers();
   std::vector<const kube::AnyInformer*> Informers() const;
-  // Null where they are not used.
+  // These return null if the kind is not in use.
   const kube::Store<kube::Object>* FollowPodGroups(kube::Client& client);
   const kube::Store<kube::Object>* FollowWorkloads(kube::Client& client);
   const kube::Store<bool>* FollowNodes(kube::Client& client);
@@ -87,15 +88,15 @@ class JobController {
 
   const JobControllerOptions options_;
   kube::WorkQueue queue_;
-  // By namespace that is served ("": all): its caches have been filled, and its jobs are worked on.
+  // By served namespace ("": all): true once its caches have synced and its jobs are reconciled.
   std::map<std::string, std::atomic<bool>> open_;
-  mutable std::mutex opening_;  // held from a namespace's opening until its jobs have been queued
+  mutable std::mutex opening_;  // held from opening a namespace until its jobs are queued
   kube::Informer<ObservedJob> jobs_;
   kube::Informer<std::optional<ObservedPod>> pods_;
   kube::Informer<std::monostate> services_;
-  std::optional<kube::Informer<kube::Object>> pod_groups_;  // where a gang scheduler is used
-  std::optional<kube::Informer<kube::Object>> workloads_;   // where Kueue is
-  std::optional<kube::Informer<bool>> nodes_;               // where they are watched
+  std::optional<kube::Informer<kube::Object>> pod_groups_;  // with a gang scheduler
+  std::optional<kube::Informer<kube::Object>> workloads_;   // with Kueue
+  std::optional<kube::Informer<bool>> nodes_;               // with Settings::watch_nodes
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

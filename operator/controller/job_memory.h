@@ -1,4 +1,4 @@
-// What the reconciler keeps of a job, and what it has in hand while it looks at one.
+// What the reconciler remembers about a job, and the working state of one reconcile.
 #pragma once
 
 #include <atomic>
@@ -19,57 +19,58 @@
 
 namespace lockstep::controller {
 
-// When this process first saw that of a pod.
+// When this process first saw each condition of a pod.
 struct Sight {
   std::optional<Time> failed, succeeded, deleting, node_silent;
   bool is_pending = false;
   bool operator==(const Sight&) const = default;
 };
 
-// What it knows of one of the job's guards, its token's Secret and its NetworkPolicy, which it may
-// not read.
+// What this process knows about one of the job's guards (the token's Secret, the NetworkPolicy),
+// which it has no permission to read.
 struct Guard {
-  bool exists = false;         // it did when it was last created
-  std::optional<int> attempt;  // for whose pods that was
+  bool exists = false;         // a create succeeded, or found that it exists
+  std::optional<int> attempt;  // the attempt that this was for
 };
 
-// What this process knows of a job beyond the caches; lost at a restart without harm.
+// What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
-  kube::Owner owner;  // the job, as its children name it
+  kube::Owner owner;  // the job, as its children refer to it
   Expectations expectations;
   NameConflicts conflicts;
-  std::map<std::string, Sight> sights;  // of pods, by uid
+  std::map<std::string, Sight> sights;  // by pod uid
   SeenWorkers seen_workers;
   std::optional<Time> last_status_write;
   std::optional<Time> last_cause, last_restart;
   Time first_seen;
   StatusTurns turns;
-  std::map<std::string, kube::Object> flavors;  // of Kueue, by name; read once
-  std::optional<CreateFault> create_fault;      // of the last try
-  int create_failures = 0;                      // in a row
-  std::optional<SteadyTime> creates_after;      // none is tried before
+  std::map<std::string, kube::Object> flavors;  // Kueue's, by name; each is read once
+  std::optional<CreateFault> create_fault;      // of the latest try
+  int create_failures = 0;                      // consecutive
+  std::optional<SteadyTime> creates_after;      // no create is tried before
   Guard token_secret, network_policy;
-  // Where the leading pod is asked for progress, and of which generation of the job: a template is
-  // not parsed for that at each look.
+  // The job's generation and the port of its leading pod that serves progress; cached so that the
+  // template is not parsed in each reconcile.
   std::optional<std::pair<std::int64_t, int>> leading_port;
 };
 
-// One reconcile's values.
+// The working state of one reconcile.
 struct ReconcileContext {
   kube::Store<ObservedJob>::Ptr job;
   Observed observed;
-  std::optional<ClusterSpec> cluster;  // while pods are made
-  std::optional<CreateFault> fault;    // of a create; guarded by mutex
+  std::optional<ClusterSpec> cluster;  // set while pods are created
+  std::optional<CreateFault> fault;    // of the first failed create; guarded by mutex
   std::atomic<bool> tried_create{false};
-  std::atomic<bool> refused{false};  // a create has failed: no other is begun
-  // The API server has not answered in time: 512 calls that all wait for it would take an hour.
+  std::atomic<bool> refused{false};  // a create has failed, so no further one starts
+  // The API server did not answer in time, so no further call starts: 512 calls that all wait for
+  // it would take an hour.
   std::atomic<bool> unanswered{false};
   std::mutex mutex;  // guards `memory` while actions run in parallel
   JobMemory& memory;
 };
 
-// The job's PodGroup or Workload, if the cache has one.
+// Returns the job's PodGroup or Workload; null if the cache has none.
 kube::Store<kube::Object>::Ptr ChildOf(const kube::Store<kube::Object>& store,
                                        const ReconcileContext& context);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kKeyBytes = 32;
 constexpr char kKeyEntry[] = "key";
-// Many jobs may ask at once, and an API server that is down takes long to answer each.
+// Many jobs may ask at once, and each call takes long while the API server is down.
 constexpr Duration kRetry = std::chrono::seconds(1);
 
 kube::Object KeySecret(const kube::Key& name, const std::string& key) {
@@ -71,7 +71,7 @@ absl::StatusOr<std::string> JobTokens::ReadOrMake() {
     std::string key = RandomBytes(kKeyBytes);
     const auto made = client_.Create(kube::kSecretKind, KeySecret(name_, key));
     if (made.ok()) return key;
-    // Another operator's, or ours, of a call whose answer was lost.
+    // Another operator created it, or an earlier call of ours whose answer was lost.
     if (!absl::IsAlreadyExists(made.status())) return made.status();
     secret = client_.Get(kube::kSecretKind, name_);
   }

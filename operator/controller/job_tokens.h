@@ -1,5 +1,5 @@
-// The operator's key, and the tokens of jobs, which are made of it: whoever has the key knows the
-// token of every job, and nothing has to be read to know it again.
+// The operator's key, and the job tokens derived from it. Whoever has the key can derive the token
+// of every job, so tokens need not be stored to be known again.
 #pragma once
 
 #include <mutex>
@@ -17,19 +17,19 @@ namespace lockstep::controller {
 // Thread-safe.
 class JobTokens {
  public:
-  // Client and clock outlive it. `key` names the Secret that holds the operator's key.
+  // `client` and `clock` must outlive it. `key` names the Secret that holds the operator's key.
   JobTokens(kube::Client& client, const Clock& clock, kube::Key key);
 
-  // Reads the key, or makes it if there is none; of several operators that try to, all end with
-  // the same one. At once if it is known already, else it blocks for up to three API calls. Errors
-  // are those of the calls, or InvalidArgument if the Secret holds no key; the message says what
-  // becomes of jobs meanwhile. For a second after a failure all are told of it, then it is tried
-  // again.
+  // Loads the key, or creates it if there is none; of several operators that try, all end with the
+  // same one. Returns at once if the key is loaded, else blocks for up to three API calls. Returns
+  // the failed call's error, or InvalidArgument if the Secret holds no key; the message says what
+  // that means for jobs. For one second after a failure all callers get that error, then the next
+  // call tries again.
   absl::Status Load();
-  // HMAC-SHA256(key, uid) in hexadecimal. FailedPrecondition before Load has succeeded; never
-  // blocks.
+  // Returns HMAC-SHA256(key, uid) in hexadecimal, or FailedPrecondition before Load has succeeded.
+  // Never blocks.
   absl::StatusOr<std::string> TextFor(const std::string& job_uid) const;
-  // The same to prove with; no token before Load has succeeded.
+  // Returns the same as a JobToken that can prove itself; an unset one before Load has succeeded.
   api::JobToken For(const std::string& job_uid) const;
 
  private:
@@ -38,9 +38,9 @@ class JobTokens {
   kube::Client& client_;
   const Clock& clock_;
   const kube::Key name_;
-  std::mutex loading_;    // one caller asks the API server, the others wait for what it learns
-  absl::Status failure_;  // of the last try; guarded by loading_
-  std::optional<SteadyTime> retry_at_;  // none is made before; guarded by loading_
+  std::mutex loading_;    // one caller asks the API server while the others wait for its result
+  absl::Status failure_;  // of the latest try; guarded by loading_
+  std::optional<SteadyTime> retry_at_;  // no call is made before; guarded by loading_
   mutable std::mutex mutex_;
   std::optional<std::string> key_;  // guarded by mutex_
 };

@@ -43,7 +43,7 @@ absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Objec
 
 absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Identity& seen,
                                            const SetSuspend& change) {
-  // What the cache does not keep would be lost.
+  // Updates the live object, since an update from the cache would drop what it does not keep.
   LOCKSTEP_ASSIGN_OR_RETURN(kube::Object job, client.Get(kTrainingJobKind, seen.key));
   if (kube::ResourceVersion(job) != seen.resource_version) {
     return absl::AbortedError(

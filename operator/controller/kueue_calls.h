@@ -1,4 +1,4 @@
-// The API calls that Kueue's part in a job takes.
+// The API calls that Kueue support needs.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace lockstep::controller {
 
-// The value of the job's priority class; nothing if it names none.
+// Returns the value of the job's priority class; nullopt if the job names none.
 absl::StatusOr<std::optional<std::int64_t>> ReadPriority(kube::Client& client,
                                                          const api::TrainingJob& job);
 
-// Puts what the granted flavors say into the grants. `known` keeps those that were read. A failure
-// is the call's, and names the flavor and the role.
+// Adds the node labels and tolerations of the granted flavors to the grants. `known` caches the
+// flavors that were read. On failure returns the call's error, naming the flavor and the role.
 absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Object>& known,
                          ObservedWorkload& workload);
 
-// Writes spec.suspend and counts. Aborted if the job has moved on since `seen`.
+// Writes spec.suspend and the replica counts. Returns Aborted if the job has changed since `seen`.
 absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Identity& seen,
                                            const SetSuspend& change);
 

@@ -20,7 +20,8 @@ std::vector<std::string> NameConflicts::Names() const {
   return names;
 }
 
-// True if the store, which sees every object with our label, tells that the name is free.
+// Returns true if the store, which holds every object with our label, shows that the name is free
+// or the job's own.
 bool NameConflicts::IsSettled(const kube::Key& key, const Conflict& conflict,
                               const kube::Owner& owner, const Stores& stores) {
   const kube::AnyStore& store = StoreOf(stores, conflict.kind);
@@ -42,7 +43,7 @@ absl::Status NameConflicts::Look(kube::Client& client, const Stores& stores,
       resolved.push_back(name);
       continue;
     }
-    // Of a stranger's object nobody tells, and a watch may have lost its way.
+    // No store shows changes of an object without our label, and a watch may be stalled.
     if (now - conflict.looked_at < kConflictLook) continue;
     const auto object = client.GetMetadata(conflict.kind, holder);
     if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();

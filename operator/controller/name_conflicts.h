@@ -1,4 +1,4 @@
-// Objects of other owners that have the names of a job's children.
+// Objects of other owners that occupy the names of a job's children.
 #pragma once
 
 #include <map>
@@ -15,10 +15,11 @@ namespace lockstep::controller {
 // Not thread-safe.
 class NameConflicts {
  public:
-  // Notes who has the name; `object` is of another owner.
+  // Records that `object`, which has another owner, occupies the name.
   void Add(const kube::Kind& kind, const kube::Object& object, Time now);
-  // Forgets those whose names are free, or the job's own: by the caches where they see the object,
-  // else by asking the server once a minute. The error of a call that failed.
+  // Forgets the conflicts whose names are now free or the job's own: by the caches where they hold
+  // the object, else by asking the server at most once a minute. Returns the error of a call that
+  // failed.
   absl::Status Look(kube::Client& client, const Stores& stores, const kube::Owner& owner, Time now);
   std::size_t size() const { return by_name_.size(); }
   std::vector<std::string> Names() const;
@@ -27,7 +28,7 @@ class NameConflicts {
   struct Conflict {
     kube::Kind kind;
     std::string uid, version;
-    bool is_cached = false;  // it has our label, so that the store tells of its end
+    bool is_cached = false;  // it has our label, so the store shows its deletion
     Time looked_at;
   };
   static bool IsSettled(const kube::Key& key, const Conflict& conflict, const kube::Owner& owner,

@@ -13,7 +13,7 @@ namespace {
 
 using kube::Object;
 
-constexpr char kKueuePrefix[] = "kueue.x-k8s.io/";  // of the labels that a Workload is made by
+constexpr char kKueuePrefix[] = "kueue.x-k8s.io/";  // of the labels that decide about the Workload
 constexpr std::size_t kLongestFault = 16'384;  // bytes; a condition takes twice as many characters
 
 bool IsReadableSpec(const Object& spec) {
@@ -22,8 +22,8 @@ bool IsReadableSpec(const Object& spec) {
       .ok();
 }
 
-// Copies the value at `path`, where there is one, if it is readable without the rest. False: it is
-// not.
+// Copies the value at `path` if it is present and readable by itself. Returns false if it is
+// unreadable.
 bool CopyIfReadable(const Object& spec, const Object::json_pointer& path, Object& parts) {
   const auto parent = path.parent_pointer();
   if (!spec.contains(parent)) return true;
@@ -36,8 +36,8 @@ bool CopyIfReadable(const Object& spec, const Object::json_pointer& path, Object
   return true;
 }
 
-// How many replicas there are; without their templates, which no pod is made of. False: some of it
-// cannot be read.
+// Copies the replica counts, without the templates, since no pod is created from them. Returns
+// false if part of them is unreadable.
 bool CopyReplicas(const Object& spec, Object& parts) {
   const Object& roles = kube::Member(spec, "replicaSpecs");
   if (!roles.is_object()) return false;
@@ -50,8 +50,8 @@ bool CopyReplicas(const Object& spec, Object& parts) {
   return readable && IsReadableSpec(parts);
 }
 
-// What an unreadable spec still says of who owns the job, whether and how long it may run, when it
-// has succeeded, and when it may go.
+// Returns the readable parts of an unreadable spec that say who manages the job, whether and how
+// long it may run, when it has succeeded, and when it may be deleted.
 Object ReadableParts(const Object& object) {
   Object parts = {{"replicaSpecs", Object::object()}};
   const Object& spec = kube::Member(object, "spec");
@@ -65,11 +65,12 @@ Object ReadableParts(const Object& object) {
       CopyIfReadable(spec, Object::json_pointer("/successPolicy"), success) &&
       CopyIfReadable(spec, Object::json_pointer("/strategy/type"), success) &&
       CopyReplicas(spec, success);
-  // Whose success it takes is known as a whole or not at all: a job without roles has none.
+  // The success policy is known completely or not at all: a job without roles never succeeds.
   return knows_success ? success : parts;
 }
 
-// A member of which more was there than was read stands as a text, and would take the status along.
+// Drops metadata members of the wrong type: the reader keeps a text in place of what it left out,
+// and parsing that would fail the whole job, status included.
 Object ReadableMetadata(const Object& object) {
   Object metadata = object.value("metadata", Object::object());
   for (const char* key : {"labels", "annotations", "ownerReferences"}) {
@@ -79,8 +80,8 @@ Object ReadableMetadata(const Object& object) {
   return metadata;
 }
 
-// A job that cannot be read at all still needs a name to be reported under, and is left alone once
-// that has been done.
+// Returns what can be read of the job. A completely unreadable job still gets a name to be reported
+// under, and is left alone once it has been reported.
 api::TrainingJob Unreadable(const Object& object) {
   Object bare = {{"apiVersion", api::kApiVersion},
                  {"kind", api::kKind},
@@ -97,7 +98,7 @@ api::TrainingJob Unreadable(const Object& object) {
   return named;
 }
 
-// Nobody here reads the rest of it, and it may be as large as an object can be.
+// The rest is never read, and it may be as large as an object can be.
 void TrimMetadata(api::ObjectMeta& metadata) {
   metadata.annotations.clear();
   metadata.owner_references.clear();
@@ -105,14 +106,14 @@ void TrimMetadata(api::ObjectMeta& metadata) {
                 [](const auto& label) { return !label.first.starts_with(kKueuePrefix); });
 }
 
-// Held as text, a job takes about as much memory as it does on the wire.
+// As text, a job takes about as much memory as on the wire.
 void PackSpec(api::TrainingJobSpec& spec) {
   for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = replicas.tmpl.Packed();
   if (spec.training) spec.training->model.layers = spec.training->model.layers.Packed();
 }
 
-// No pods are made of an invalid job, and it may be invalid because it is too large to be held.
-// That there is `training` still decides what is done about its pods.
+// No pods are created for an invalid job, and it may be invalid because it is too large to hold.
+// Whether it has `training` still decides how its pods are treated.
 void TrimSpec(api::TrainingJobSpec& spec) {
   for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = {};
   if (spec.training) spec.training.emplace();

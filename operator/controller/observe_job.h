@@ -1,13 +1,14 @@
-// A TrainingJob object as rules see it.
+// Converts a TrainingJob object into what the rules read.
 #pragma once
 
 #include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 
-// As a cache holds it: templates and layers as text, which copies parse when they read them (see
-// SharedJson). Of an invalid job no pods are made, so it has neither; of an object that is no
-// well-formed TrainingJob, only metadata and what can be read of status are filled in.
+// Returns the job as a cache holds it, with templates and layers as text, which copies parse on
+// first use (see SharedJson). An invalid job has neither, since no pods are created for it. Of an
+// object that is not a well-formed TrainingJob, only metadata and the readable parts of spec and
+// status are filled in.
 ObservedJob ObserveJob(const kube::Object& object);
 
 }  // namespace lockstep::controller

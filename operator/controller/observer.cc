@@ -10,8 +10,8 @@
 
 namespace lockstep::controller {
 
-// One that is gone will not speak again either. Whether it is can only be told while nodes are
-// heard of: one that has come or recovered since would be lost with all that runs on it.
+// A deleted node counts as silent. While the node watch is not current, no node does: a node that
+// was added or has recovered since would be lost with everything that runs on it.
 bool Observer::IsSilentNode(const std::string& node) const {
   if (stores_.nodes == nullptr || node.empty()) return false;
   if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
@@ -41,8 +41,8 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     if (sight != Sight()) sights[pod.uid] = sight;
   }
   std::swap(context.memory.sights, sights);
-  // Those that are left have gone. One that never began may have waited for a guard that somebody
-  // had deleted.
+  // The remaining sights are of deleted pods. A pod that never began may have waited for a guard
+  // that somebody had deleted.
   if (std::ranges::any_of(sights, [](const auto& gone) { return gone.second.is_pending; })) {
     context.memory.token_secret.attempt.reset();
     context.memory.network_policy.attempt.reset();
@@ -84,7 +84,7 @@ void Observer::Observe(ReconcileContext& context) const {
 
 void Observer::ObserveKueue(ReconcileContext& context) const {
   Observed& observed = context.observed;
-  // Of a job that cannot be read the label may be missing; the Workload is its own all the same.
+  // An unreadable job may lack the queue label, but still has its Workload.
   const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
   if (stores_.workloads == nullptr || !may_have_one) return;
   const auto workload = ChildOf(*stores_.workloads, context);
@@ -114,7 +114,7 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
   if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
     return with_.progress.Latest({job.metadata.uid, pod->ip, LeadingPort(context)});
   }
-  // The address that was asked so far may be another pod's by now.
+  // Another pod may have the polled address by now.
   const std::optional<api::Progress> said = with_.progress.Pause(job.metadata.uid);
   if (pod == nullptr || IsActive(*pod)) return std::nullopt;
   return pod->termination && pod->termination->progress ? pod->termination->progress : said;

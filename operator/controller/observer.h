@@ -1,4 +1,4 @@
-// What the caches, the clock and the trainers say of a job, as the rules take it.
+// Combines the caches, the clock and the trainers' reports into the rules' input.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace lockstep::controller {
 
-// Thread-safe for different jobs. What it is given outlives it.
+// Thread-safe for different jobs. The constructor's arguments must outlive it.
 class Observer {
  public:
   Observer(const Collaborators& with, const Stores& stores, const Settings& settings)
       : with_(with), stores_(stores), settings_(settings) {}
-  // Fills context.observed, and notes in its memory what is seen for the first time.
+  // Fills context.observed, and records in context.memory what is seen for the first time.
   void Observe(ReconcileContext& context) const;
 
  private:

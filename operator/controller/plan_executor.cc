@@ -31,8 +31,8 @@ struct Visitor : Ts... {
 
 }  // namespace
 
-// Nothing is created before its time, whoever asks for another look at the job; and of the rest so
-// much that the job is looked at again soon.
+// Applies the back-off to every reconcile, whatever triggered it, and bounds the number of actions
+// so that the job is observed again soon.
 void PlanExecutor::Bound(Plan& plan, const JobMemory& memory) const {
   const SteadyTime now = with_.clock.SteadyNow();
   if (memory.creates_after && *memory.creates_after > now &&
@@ -47,7 +47,7 @@ void PlanExecutor::Bound(Plan& plan, const JobMemory& memory) const {
 absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
                                       ReconcileContext& context) {
   auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
-  if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // pods are made
+  if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // pods are created
   const auto count_before = [&actions](int stage) {
     const auto end = std::ranges::find_if(
         actions, [stage](const Action& action) { return StageOf(action) >= stage; });
@@ -57,7 +57,7 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
   const bool has_guards = others > count_before(1);
   const bool carefully = context.memory.create_failures > 0;
   std::size_t step = carefully ? others + 1 : actions.size();
-  if (has_guards) step = others;  // pods wait for them
+  if (has_guards) step = others;  // pods wait for the guards
   absl::Status result;
   for (std::size_t begin = 0; begin < actions.size(); begin += step) {
     if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
@@ -185,7 +185,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
     }
     return FailCreate(made.status(), std::move(fault), context);
   }
-  // An earlier call of ours may have made it; by name alone nothing is ours.
+  // An earlier call of ours may have created it. Ownership decides, never the name alone.
   if (kube::OwnerOf(*made) == context.memory.owner) {
     const auto seen = kind == kube::kPodKind ? stores_.pods.Get(kube::KeyOf(object)) : nullptr;
     if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
@@ -207,11 +207,11 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
       {.is_refusal = true}, context);
 }
 
-// context.mutex is held.
+// Requires context.mutex.
 absl::Status PlanExecutor::FailCreate(absl::Status status, CreateFault fault,
                                       ReconcileContext& context) {
   fault.message = std::string(status.message());
-  if (!context.fault) context.fault = std::move(fault);  // the first, as they come
+  if (!context.fault) context.fault = std::move(fault);  // keeps the first by time
   return status;
 }
 
@@ -233,11 +233,11 @@ absl::Status PlanExecutor::CreateNetworkPolicyOf(bool is_repeat, ReconcileContex
                    context.memory.network_policy, context);
 }
 
-// The name holds the job's uid. So what exists under it is ours, or of somebody who may create such
-// an object in the job's namespace and got there first, which docs/security.md tells of. After an
-// answer that was lost the same is created again. It may be refused though the object exists: the
-// right is gone, or a quota is full, which is checked before the name. Then pods that are there
-// tell that it exists, or this process remembers it.
+// The name contains the job's uid, so an existing object of that name is ours, or was created first
+// by somebody with the right to do so in the job's namespace (see docs/security.md). After a lost
+// answer the same object is created again. A create may be rejected although the object exists: the
+// operator has lost the permission, or a quota, which is checked before the name, is full. Then
+// existing pods, or this process's memory, prove that the object exists.
 absl::Status PlanExecutor::NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
                                      ReconcileContext& context) {
   const bool exists = answer.ok() || absl::IsAlreadyExists(answer);

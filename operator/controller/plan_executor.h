@@ -1,4 +1,4 @@
-// Carries out a plan's actions: the calls to the API server, and what is remembered of them.
+// Executes a plan's actions: makes the API calls and records their outcomes.
 #pragma once
 
 #include <functional>
@@ -14,27 +14,27 @@
 
 namespace lockstep::controller {
 
-// Thread-safe for different jobs. What it is given outlives it.
+// Thread-safe for different jobs. The constructor's arguments must outlive it.
 class PlanExecutor {
  public:
   PlanExecutor(const Collaborators& with, const Stores& stores, const Settings& settings,
                ThreadPool& helpers)
       : with_(with), stores_(stores), settings_(settings), helpers_(helpers) {}
 
-  // Drops what is not to be done in this reconcile: creates before the back-off is over, and what
-  // is beyond Settings::most_actions. plan.requeue_after says when to come back for it.
+  // Drops the actions that this reconcile must not execute: creates before the back-off is over,
+  // and everything beyond Settings::most_actions. Sets plan.requeue_after for the rest.
   void Bound(Plan& plan, const JobMemory& memory) const;
 
-  // Makes the calls, several at a time: first those that create nothing, then what pods need, then
-  // pods; slowly at first if the last creates failed. No create is begun after one that failed, and
-  // nothing after a call that the server had no time for. The first error; what a create failed for
-  // is then in the job's memory.
+  // Makes the calls, several at a time, in this order: actions that create nothing, then what pods
+  // need, then pods. Ramps up slowly if the latest creates failed. Starts no create after one has
+  // failed, and no call after one that the overloaded server did not answer. Returns the first
+  // error; a create's fault is then in the job's memory.
   absl::Status Execute(const Plan& plan, ReconcileContext& context);
 
  private:
   absl::Status ActInSteps(const std::vector<Action>& actions, ReconcileContext& context);
   absl::Status ApplyAction(const Action& action, ReconcileContext& context);
-  // Whatever new pods need besides the job; a failure is noted as that of a create.
+  // Prepares what new pods need besides the job. A failure counts as a failed create.
   absl::Status PreparePods(ReconcileContext& context);
   kube::Object PodOf(const CreatePod& create, const ReconcileContext& context) const;
   absl::Status Create(const kube::Kind& kind, const kube::Object& object,
@@ -48,7 +48,7 @@ class PlanExecutor {
   absl::Status UpdatePodGroupOf(ReconcileContext& context);
   absl::Status Suspend(const SetSuspend& change, ReconcileContext& context);
   absl::Status CreateWorkloadOf(ReconcileContext& context);
-  // What `change` makes of the job's Workload is written to its status.
+  // Applies `change` to the job's Workload and writes the result to its status.
   absl::Status ChangeWorkload(ReconcileContext& context,
                               const std::function<kube::Object(kube::Object)>& change);
   absl::Status DeleteChild(const kube::Kind& kind, ReconcileContext& context);

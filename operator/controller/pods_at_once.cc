@@ -9,11 +9,11 @@ namespace lockstep::controller {
 namespace {
 
 constexpr std::size_t kBytesUnderWay = std::size_t{4} << 20U;
-// Bytes of memory for one of JSON, if it has many small values.
+// Bytes of memory per byte of JSON with many small values.
 constexpr std::size_t kPerByteOfJson = 30;
-// For one of a text: in the pod, in the request with its quotes escaped, in the answer.
+// Bytes of memory per byte of text: in the pod, escaped in the request, in the answer.
 constexpr std::size_t kPerByteOfText = 6;
-// For the variables that each container gets.
+// Bytes for the environment variables that each container gets.
 constexpr std::size_t kPerContainer = std::size_t{16} << 10U;
 
 std::size_t JsonSize(const api::Json& json) {

@@ -1,4 +1,4 @@
-// How many of a job's pods are made at a time. Pure.
+// How many of a job's pods are created in parallel. Pure.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,10 @@
 
 namespace lockstep::controller {
 
-// At most `most`, and at least one; in between, as many as take some 4 MiB together, from the
-// template to the server's answer. How many jobs are worked on at a time is bounded, and so is what
-// all creates under way take, however large tenants make their templates.
+// Returns how many creates fit into some 4 MiB of memory together, from the template to the
+// server's answer, but at least one and at most `most`. Since the number of jobs reconciled at a
+// time is bounded too, so is the memory of all creates under way, however large tenants make their
+// templates.
 std::size_t PodsAtOnce(const api::TrainingJob& job, std::size_t most);
 
 }  // namespace lockstep::controller

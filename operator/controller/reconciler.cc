@@ -11,9 +11,9 @@
 namespace lockstep::controller {
 namespace {
 
-// The caches' own events come sooner; this is for a watch that has lost its way.
+// Only a fallback for a stalled watch: the caches' own events come sooner.
 constexpr Duration kCacheRetry = std::chrono::seconds(1);
-// With the threads that reconcile, as many as RestClient has requests under way.
+// Together with the reconcile threads, as many as RestClient has requests under way.
 constexpr std::size_t kMostThreads = 32;
 
 }  // namespace
@@ -32,7 +32,7 @@ Reconciler::Reconciler(const Collaborators& with, const Stores& stores, Settings
 
 absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& key) {
   kube::Store<ObservedJob>::Ptr job = stores_.jobs.Get(key);
-  if (!job) {  // deleted: owner references clean up
+  if (!job) {  // deleted; the garbage collector removes its children
     Forget(key);
     return std::nullopt;
   }
@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   if (const absl::Status done = executor_.Execute(plan, context); !done.ok()) {
     return ReportFault(done, context);
   }
-  // A name turned out to belong to somebody else: the next plan says so.
+  // Another owner has one of the names, which the next plan reports.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
   LOCKSTEP_RETURN_IF_ERROR(status_writer_.Write(plan, context));
   return plan.requeue_after;
@@ -73,7 +73,7 @@ absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext
 JobMemory& Reconciler::MemoryOf(const kube::Key& key, const std::string& job_uid) {
   const std::lock_guard lock(mutex_);
   JobMemory& memory = memories_[key];
-  if (memory.job_uid != job_uid) {  // a namesake of the one we knew, or the first of its name
+  if (memory.job_uid != job_uid) {  // the first of its name, or a recreated job
     if (!memory.job_uid.empty()) with_.progress.Forget(memory.job_uid);
     memory = {};
     memory.job_uid = job_uid;

@@ -1,4 +1,4 @@
-// Makes the world match one TrainingJob: observe (caches, clock) -> MakePlan (pure) -> apply.
+// Makes the cluster match one TrainingJob: observe (caches, clock) -> MakePlan (pure) -> execute.
 #pragma once
 
 #include <atomic>
@@ -22,20 +22,20 @@
 namespace lockstep::controller {
 
 // Thread-safe for different keys; kube::WorkQueue never hands out one key twice at a time. The
-// stores outlive it.
+// stores and what `with` refers to must outlive it.
 class Reconciler {
  public:
   Reconciler(const Collaborators& with, const Stores& stores, Settings settings = {});
 
-  // An error: back off and try again. A duration: come back then. Nothing: wait for a change.
-  // Writes nothing before the caches have seen what earlier calls wrote.
+  // Reconciles the job once. Returns when to reconcile it again, nullopt to wait for a change, or
+  // an error to retry with back-off. Writes nothing until the caches reflect our earlier writes.
   absl::StatusOr<std::optional<Duration>> Reconcile(const kube::Key& key);
-  // Calls that were put off because the caches lagged behind our own writes.
+  // The number of reconciles that were put off because the caches lagged behind our own writes.
   std::int64_t stale_reads() const { return stale_reads_; }
 
  private:
-  // What keeps children from being created is written to the job's status, not only to a log.
-  // Returns `fault`, or the error of that write.
+  // Writes what prevents the creation of children to the job's status, so that it is not only in a
+  // log. Returns `fault`, or the error of that write.
   absl::Status ReportFault(const absl::Status& fault, ReconcileContext& context);
   JobMemory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);
@@ -50,7 +50,7 @@ class Reconciler {
   std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
   std::map<kube::Key, JobMemory>
-      memories_;  // guarded by mutex_; an entry belongs to who has its key
+      memories_;  // guarded by mutex_; each entry belongs to the reconcile of its key
 };
 
 }  // namespace lockstep::controller

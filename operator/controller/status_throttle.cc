@@ -5,7 +5,7 @@
 namespace lockstep::controller {
 namespace {
 
-// Between the turns of statuses that can wait, however slow the API server is.
+// The longest interval between deferrable status writes, however slow the API server is.
 constexpr Duration kFarthestTurns = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -25,7 +25,7 @@ Duration StatusThrottle::Wait(const Plan& plan, SteadyTime now, StatusTurns& tur
 
 void StatusThrottle::Note(Duration took) {
   const std::lock_guard lock(mutex_);
-  write_time_ += (took - write_time_) / 8;  // the last eight or so
+  write_time_ += (took - write_time_) / 8;  // averages over about eight writes
 }
 
 }  // namespace lockstep::controller

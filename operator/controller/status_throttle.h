@@ -1,4 +1,4 @@
-// When a job's status may be written that nobody waits for.
+// When a deferrable status write may happen.
 #pragma once
 
 #include <mutex>
@@ -10,27 +10,28 @@
 
 namespace lockstep::controller {
 
-// A job's places in the two queues: of first sights and reasons, and of counts. A place is kept
-// until a status is written.
+// A job's turns in the two rate limits: `said` for first sights and reasons, `counted` for counts.
+// A turn is kept until a status is written.
 struct StatusTurns {
   std::optional<SteadyTime> said, counted;
 };
 
-// A status costs the API server more than a pod does. So statuses of all jobs together that can
-// wait have a rate (Settings::status_rate), and while the server has no time for both, as its
-// answers tell, pods go first. Thread-safe.
+// Limits the rate of deferrable status writes of all jobs together (Settings::status_rate): a
+// status write costs the API server more than a pod does. Slow answers lower the rate, so that pods
+// go first while the server is overloaded. Thread-safe.
 class StatusThrottle {
  public:
   explicit StatusThrottle(const Settings& settings);
-  // How long `plan`, which can wait, has to. Takes a place in `turns` if there is none.
+  // Returns how long the status of `plan`, which must be deferrable, has to wait. Reserves a turn
+  // in `turns` if there is none.
   Duration Wait(const Plan& plan, SteadyTime now, StatusTurns& turns);
-  // What a write took.
+  // Records how long a write took.
   void Note(Duration took);
 
  private:
   std::mutex mutex_;
-  kube::TokenBucket said_, counted_;  // guarded by mutex_, like what follows
-  Duration write_time_{};             // averaged
+  kube::TokenBucket said_, counted_;  // guarded by mutex_, like the next member
+  Duration write_time_{};             // moving average
 };
 
 }  // namespace lockstep::controller

@@ -59,14 +59,15 @@ absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
                                        ReconcileContext& context) {
   api::TrainingJob job;
   job.status = status;
-  // The server takes the status alone, and would decode, default and compare a spec for nothing.
+  // The server uses the status alone; a spec would be decoded, defaulted and compared for nothing.
   kube::Object object = api::TrainingJobToJson(job);
   object.erase("spec");
   LOCKSTEP_ASSIGN_OR_RETURN(object["metadata"], Metadata(context));
   const SteadyTime start = with_.clock.SteadyNow();
   auto written = with_.client.UpdateStatus(kTrainingJobKind, object);
   if (absl::IsInvalidArgument(written.status())) {
-    // What pods have said is in these two. Neither may keep a job from being suspended or ended.
+    // These two hold what pods have reported, which must not keep a job from being suspended or
+    // ended.
     LogWarning("the server finds a status invalid; it is written without progress and failure",
                {{"namespace", context.job->key.namespace_name},
                 {"name", context.job->key.name},

@@ -1,4 +1,4 @@
-// Writes what a plan says of a job: its status, then its events.
+// Writes a plan's status, then its events.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,19 +10,20 @@
 
 namespace lockstep::controller {
 
-// Thread-safe for different jobs. `with` outlives it.
+// Thread-safe for different jobs. `with` must outlive it.
 class StatusWriter {
  public:
   StatusWriter(const Collaborators& with, const Settings& settings)
       : with_(with), throttle_(settings) {}
-  // One write, if the status differs and its turn has come; else plan.requeue_after says when to
-  // come back. Events follow a status that was written, or that did not differ.
+  // Writes the status if it differs and its turn has come; otherwise plan.requeue_after says when
+  // to retry. Records the events once the status is written, or if it does not differ.
   absl::Status Write(Plan& plan, ReconcileContext& context);
 
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, ReconcileContext& context);
-  // The metadata of such a write. Asks the server for what is too large to be held.
+  // Returns the metadata for such a write. Reads it from the server if it is too large to be
+  // cached.
   absl::StatusOr<kube::Object> Metadata(const ReconcileContext& context) const;
 
   const Collaborators& with_;

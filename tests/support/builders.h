@@ -1,4 +1,4 @@
-// Jobs for tests, said in one line: Job("mnist").Workers(2).Training().Build().
+// Builds jobs for tests in one line: Job("mnist").Workers(2).Training().Build().
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace lockstep::testing {
 
-// A pod template with one container, as a user with an own image writes it.
+// Returns a pod template with one container, as written by a user with their own image.
 inline api::Json Template(const std::string& container = "tensorflow",
                           const std::string& image = "example.com/train:1") {
   return {{"spec", {{"containers", {{{"name", container}, {"image", image}}}}}}};
 }
 
-// A training section that validates: core-cnn on MNIST, two epochs of 128.
+// Returns a valid training section: core-cnn on MNIST, two epochs, batches of 128.
 inline api::TrainingSpec MnistTraining() {
   api::TrainingSpec training;
   training.model.name = "core-cnn";
@@ -26,7 +26,7 @@ inline api::TrainingSpec MnistTraining() {
   return training;
 }
 
-// A valid job unless told otherwise. Roles get a one-container template; with Training() none.
+// Builds a valid job by default. Roles get a one-container template, or none with Training().
 class JobBuilder {
  public:
   explicit JobBuilder(std::string name) {
@@ -63,7 +63,7 @@ class JobBuilder {
     job_.spec.replica_specs[role].restart_policy = policy;
     return *this;
   }
-  // The bundled trainer; templates that Workers() and the like made are dropped.
+  // Uses the bundled trainer. Drops the templates that Workers() and the like have set.
   JobBuilder& Training(api::TrainingSpec training = MnistTraining()) {
     job_.spec.training = std::move(training);
     for (auto& [role, replicas] : job_.spec.replica_specs) {
@@ -109,14 +109,14 @@ class JobBuilder {
     job_.spec.suspend = suspend;
     return *this;
   }
-  // Anything without a verb of its own.
+  // Makes any other change.
   JobBuilder& With(const std::function<void(api::TrainingJob&)>& change) {
     change(job_);
     return *this;
   }
 
   api::TrainingJob Build() const { return job_; }
-  // What the operator's rules see.
+  // Returns the job with defaults, as the operator's rules see it.
   api::TrainingJob BuildWithDefaults() const { return api::WithDefaults(job_); }
 
  private:

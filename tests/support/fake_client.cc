@@ -15,7 +15,7 @@ using kube::WatchEvent;
 
 namespace {
 
-// Empty: all namespaces.
+// An empty `namespace_name` means all namespaces.
 bool IsIn(const std::string& namespace_name, const Object& object) {
   return namespace_name.empty() || kube::Namespace(object) == namespace_name;
 }

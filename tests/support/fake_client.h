@@ -1,4 +1,4 @@
-// An API server that is a map, keeps a journal, and fails when a test says so. Thread-safe.
+// An in-memory API server that keeps a journal, and fails when a test says so. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -18,8 +18,8 @@ class FakeClient final : public kube::Client {
   struct Call {
     std::string verb, kind, name;     // verb: get list watch create update update-status
                                       // delete force-delete
-    std::string namespace_name = {};  // of a list or watch
-    int limit = 0;                    // of a list
+    std::string namespace_name = {};  // for list and watch
+    int limit = 0;                    // for list
     bool is_write() const { return verb != "get" && verb != "list" && verb != "watch"; }
     bool operator==(const Call&) const = default;
   };
@@ -28,31 +28,32 @@ class FakeClient final : public kube::Client {
     kube::Kind kind;
     kube::WatchEvent event;
   };
-  // Decides a call's fate: before it is done, and (writes) after it was done but before the answer.
+  // Fails a call with the status that it returns: before the call is executed, or (writes only)
+  // after it was executed but before the answer.
   using Hook = std::function<absl::Status(const Call&)>;
 
   void SetBefore(Hook hook);
   void SetAfter(Hook hook);
-  // Refuses what is written, as a schema or an admission webhook does. Verbs as of Call.
+  // Rejects written objects, as a schema or an admission webhook does. Verbs as in Call.
   using Review = std::function<absl::Status(const std::string& verb, const kube::Object&)>;
   void SetReview(Review review);
   std::vector<Call> writes() const;
   int Count(const std::string& verb, const std::string& kind) const;
   std::vector<kube::Object> Objects(const kube::Kind& kind) const;
   std::vector<Change> JournalSince(std::uint64_t version) const;
-  // Watches from before now get OutOfRange, running ones end with it.
+  // Makes watches from earlier versions return OutOfRange, and ends running watches with it.
   void ForgetHistory();
   // Ends running watches with `status`.
   void EndWatches(absl::Status status);
-  // A pod stays, with a deletionTimestamp, until Finalize, as if a kubelet had to confirm.
+  // Keeps deleted pods, with a deletionTimestamp, until Finalize, as if a kubelet had to confirm.
   void set_graceful(bool graceful) { graceful_ = graceful; }
   void Finalize(const kube::Kind& kind, const kube::Key& key);
-  // As a kubelet writes: no version needed.
+  // Changes an object without a version check.
   void Modify(const kube::Kind& kind, const kube::Key& key,
               const std::function<void(kube::Object&)>& change);
 
   absl::StatusOr<kube::Object> Get(const kube::Kind& kind, const kube::Key& key) override;
-  // A "get"; the answer has nothing but the metadata.
+  // Counts as a "get". Returns only the metadata.
   absl::StatusOr<kube::Object> GetMetadata(const kube::Kind& kind, const kube::Key& key) override;
   absl::StatusOr<kube::Page> List(const kube::Kind& kind,
                                   const kube::ListOptions& options) override;

@@ -1,4 +1,4 @@
-// A clock that moves when it is told to. Thread-safe.
+// A clock that only Advance moves. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -22,7 +22,7 @@ std::string Lower(std::string text) {
   return text;
 }
 
-// Takes requests from a socket, one after the other.
+// Reads requests from a socket, one after the other.
 class RequestReader {
  public:
   explicit RequestReader(int socket) : socket_(socket) {}

@@ -1,4 +1,4 @@
-// An HTTP/1.1 server on a loopback port that answers as a test's function says, down to the bytes.
+// An HTTP/1.1 server on a loopback port, whose answers a test's function sends byte by byte.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ class FakeHttpServer {
  public:
   struct Request {
     std::string method, target, body;
-    std::map<std::string, std::string> headers;  // names in lower case
+    std::map<std::string, std::string> headers;  // lower-case names
   };
 
-  // One client's connection. Sending to a client that is gone is no error.
+  // One client's connection. Sending to a client that is gone is not an error.
   class Connection {
    public:
     explicit Connection(int socket) : socket_(socket) {}
@@ -28,24 +28,24 @@ class FakeHttpServer {
     void Send(std::string_view bytes);
     void Respond(int status, const std::string& body = "",
                  const std::map<std::string, std::string>& headers = {});
-    // A body in chunks: the headers, then any number of chunks, then the end.
+    // Sends a chunked body: first the headers, then any number of chunks, then the end.
     void StartChunks();
     void Chunk(std::string_view bytes);
     void EndChunks();
-    // Closes it in the middle of whatever goes on.
+    // Closes the connection, even in the middle of a message.
     void Cut();
-    // True once the client has closed it; false after ten seconds.
+    // Waits until the client closes the connection. Returns false after ten seconds.
     bool AwaitClose();
 
    private:
     const int socket_;
   };
 
-  // Runs on the connection's thread, one request at a time.
+  // Called on the connection's thread, for one request at a time.
   using Handler = std::function<void(const Request&, Connection&)>;
 
   explicit FakeHttpServer(Handler handler);
-  ~FakeHttpServer();  // cuts all connections
+  ~FakeHttpServer();  // closes all connections
   FakeHttpServer(const FakeHttpServer&) = delete;
   FakeHttpServer& operator=(const FakeHttpServer&) = delete;
 

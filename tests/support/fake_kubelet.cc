@@ -7,7 +7,7 @@ namespace {
 
 using kube::Object;
 
-// A server that says nothing of a new pod's means so.
+// A server that leaves out a new pod's phase means Pending.
 std::string PhaseOf(const Object& pod) {
   return pod.value("/status/phase"_json_pointer, "Pending");
 }
@@ -109,7 +109,7 @@ void FakeKubelet::End(const Object& pod, Fate fate) {
   }
 }
 
-// Until it is written or the pod is another: a kubelet does not give up for a conflict.
+// Retries conflicts, as a kubelet does, until the status is written or the pod is another one.
 void FakeKubelet::SetStatus(const Object& pod, const Object& status) {
   Object changed = pod;
   while (true) {

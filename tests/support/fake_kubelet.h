@@ -1,4 +1,4 @@
-// Plays the kubelets of a cluster: pods start, become ready and end as a test's script says.
+// Plays a cluster's kubelets: pods start, become ready and end as a test's script says.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,26 @@ namespace lockstep::testing {
 class FakeKubelet {
  public:
   enum class Fate {
-    kRuns,  // until something else happens to it
+    kRuns,  // until something else ends it
     kSucceeds,
     kFails,      // with exit code 1
     kRetryable,  // with exit code 137
-    kEvicted,    // failed without an exit code, because the node is short of something
+    kEvicted,    // fails without an exit code, because its node is short of a resource
   };
-  // Asked once for each pod, when it runs.
+  // Called once per pod, when it runs.
   using Script = std::function<Fate(const kube::Object& pod)>;
-  // Called when a pod that is being deleted has ended; empty: its server asks no kubelet.
+  // Called when a pod that is being deleted has ended. Empty if the server needs no kubelet for
+  // that.
   using Confirm = std::function<void(const kube::Key& pod, const std::string& uid)>;
 
-  // The client and what the functions use outlive it.
+  // The client, and what the functions use, must outlive it.
   FakeKubelet(kube::Client& client, std::string namespace_name, Script script,
               Confirm confirm = {});
   ~FakeKubelet();
   FakeKubelet(const FakeKubelet&) = delete;
   FakeKubelet& operator=(const FakeKubelet&) = delete;
 
-  // Pods running that nobody has decided on end well from now on.
+  // From now on all running pods that the script leaves running succeed.
   void FinishAll();
 
  private:

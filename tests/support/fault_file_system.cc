@@ -143,7 +143,7 @@ absl::Status FaultFileSystem::RemoveRecursively(const std::string& path) {
   const NodePtr node = Find(path);
   if (node == nullptr) return absl::OkStatus();
   if (fault == Fault::kCrash) {
-    // Some of what is in the folder is gone already.
+    // Part of the folder's content is gone already.
     std::erase_if(node->now, [&](const auto&) { return Philox(0x52, choices_++, 0)[0] % 2 == 0; });
     return Crashed(path);
   }

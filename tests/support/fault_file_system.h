@@ -1,4 +1,4 @@
-// A file system in memory that can fail, fill up and lose power.
+// An in-memory file system that can fail, fill up and lose power.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@
 
 namespace lockstep::train {
 
-// Keeps apart what is there and what would survive a crash: names of files and folders that no
-// SyncDirectory has followed may be lost or, if removed or renamed, come back, each by itself
-// (POSIX promises no order between them). Thread-safe.
+// Distinguishes the present content from what would survive a crash. Names of files and folders
+// that no SyncDirectory has followed may be lost or, if removed or renamed, come back, each
+// independently (POSIX promises no order between them). CreateDirectories makes its folders durable
+// by itself. Thread-safe.
 class FaultFileSystem final : public FileSystem {
  public:
   FaultFileSystem();
@@ -30,25 +31,26 @@ class FaultFileSystem final : public FileSystem {
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override;
   absl::Status RemoveRecursively(const std::string& path) override;
 
-  // Changing operations so far: all but reading and listing.
+  // Returns the number of changing operations so far: all except reads and listings.
   int operations() const;
-  // Power is lost in the middle of operation `n` (from 1, counted from now): it has done part of
-  // its work, and it and everything after it fails, until Reboot.
+  // Loses power in the middle of operation `n` (counted from 1, starting now), which does part of
+  // its work. It and every later operation fail until Reboot.
   void CrashInOperation(int n);
-  // Operation `n` (from 1, counted from now) finds the disk full half-way, and only that one, or
-  // all writes from then on.
+  // The disk is full half-way through operation `n` (counted from 1, starting now). Fails that
+  // operation only, or also all later changes if `stays_full`.
   void FillDiskInOperation(int n, bool stays_full);
-  // Read or listing `n` (from 1, counted from now) fails as a bad disk does, and only that one.
+  // Fails read or listing `n` (counted from 1, starting now), and only that one, as a bad disk
+  // does.
   void FailInRead(int n);
-  // Reads and listings so far.
+  // Returns the number of reads and listings so far.
   int reads() const;
-  // What is found after the loss of power. `seed` decides which unsynced names have survived;
-  // kLoseAll: none has; kKeepAll: all have, as when only the process died. Clears all faults.
+  // Restarts after a loss of power. `seed` decides which unsynced names have survived; kLoseAll:
+  // none, kKeepAll: all, as if only the process had died. Clears all faults.
   static constexpr std::uint64_t kLoseAll = std::numeric_limits<std::uint64_t>::max();
   static constexpr std::uint64_t kKeepAll = kLoseAll - 1;
   void Reboot(std::uint64_t seed);
 
-  // The content of a file, to damage it.
+  // Returns the content of a file, for the test to damage.
   std::string& Content(const std::string& path);
   bool Exists(const std::string& path) const;
 
@@ -56,7 +58,7 @@ class FaultFileSystem final : public FileSystem {
   struct Node {
     bool is_folder = false;
     std::string content;
-    std::map<std::string, std::shared_ptr<Node>> now, durable;  // of a folder
+    std::map<std::string, std::shared_ptr<Node>> now, durable;  // if a folder
   };
   using NodePtr = std::shared_ptr<Node>;
   enum class Fault { kNone, kCrash, kFull };
@@ -73,7 +75,7 @@ class FaultFileSystem final : public FileSystem {
   int crash_at_ = 0, full_at_ = 0;  // 0: never
   int reads_ = 0, fail_read_at_ = 0;
   bool stays_full_ = false, crashed_ = false;
-  std::uint64_t choices_ = 0;  // made since the last Reboot
+  std::uint64_t choices_ = 0;  // random choices since the last Reboot
 };
 
 }  // namespace lockstep::train

@@ -13,7 +13,7 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr int kLookMilliseconds = 5;  // how soon a change of mode is seen by a quiet connection
+constexpr int kLookMilliseconds = 5;  // how soon an idle connection notices a change of mode
 
 }  // namespace
 
@@ -72,7 +72,7 @@ void FaultProxy::Pump(Pair& pair) {
   close(pair.server);
 }
 
-// False when the connection is over.
+// Returns false if the connection has ended.
 bool FaultProxy::Move(int from, int to, Pair& pair, bool from_server) {
   std::array<char, 16384> bytes{};
   std::size_t most = bytes.size();

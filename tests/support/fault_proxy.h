@@ -1,4 +1,4 @@
-// A TCP proxy on a loopback port that can be told to misbehave. Knows nothing of what it carries.
+// A TCP proxy on a loopback port that misbehaves on demand. Independent of the protocol.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@ class FaultProxy {
  public:
   enum class Mode {
     kForward,
-    kByteByByte,  // each byte from the server travels alone
-    kFrozen,      // connections stay open and nothing passes, as when a peer has lost its power
-    kRefuse,      // new connections are closed at once; old ones go on
+    kByteByByte,  // each byte from the server is sent by itself
+    kFrozen,      // connections stay open but pass nothing, as if a peer had lost power
+    kRefuse,      // new connections are closed at once; old ones continue
   };
 
   explicit FaultProxy(int upstream_port);
@@ -26,9 +26,9 @@ class FaultProxy {
 
   int port() const { return port_; }
   void SetMode(Mode mode) { mode_ = mode; }
-  // Cuts the connections there are, each after `bytes` more from the server.
+  // Closes each existing connection after `bytes` more from the server.
   void CutAfter(int bytes);
-  // Connections accepted so far.
+  // Returns the number of connections accepted so far.
   int connections() const { return accepted_; }
 
  private:

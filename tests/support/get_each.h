@@ -1,4 +1,4 @@
-// How stores of tests get many keys: one by one.
+// Implements GetAll for test stores: gets the keys one by one.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-// `get` waits for one key, up to a time limit.
+// `get` waits for one key, up to a timeout.
 template <typename Get>
 absl::StatusOr<std::vector<std::string>> GetEach(const std::vector<std::string>& keys,
                                                  const KeyValueStore::GetOptions& options,

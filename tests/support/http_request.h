@@ -1,4 +1,4 @@
-// HTTP as a test speaks it to a server on this machine.
+// A minimal HTTP client for tests, for servers on this machine.
 #pragma once
 
 #include <arpa/inet.h>
@@ -14,12 +14,12 @@
 
 namespace lockstep::testing {
 
-// A connection to a port of this machine.
+// A connection to a port of this machine. The constructor throws if it cannot connect.
 class TcpClient {
  public:
   struct Options {
-    bool ipv6 = false;               // to ::1 rather than 127.0.0.1
-    const char* from = "127.0.0.1";  // any of 127.0.0.0/8; of IPv4
+    bool ipv6 = false;               // connect to ::1 instead of 127.0.0.1
+    const char* from = "127.0.0.1";  // source address, in 127.0.0.0/8; IPv4 only
   };
   explicit TcpClient(int port) : TcpClient(port, Options{}) {}
   TcpClient(int port, const Options& options)
@@ -52,12 +52,12 @@ class TcpClient {
   TcpClient(const TcpClient&) = delete;
   TcpClient& operator=(const TcpClient&) = delete;
 
-  // False once the peer has closed the connection.
+  // Returns false once the peer has closed the connection.
   bool Send(const std::string& bytes) {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // Until the peer closes the connection, however.
+  // Reads until the connection ends, in whatever way.
   std::string ReadAll() {
     std::string text;
     std::array<char, 4096> buffer{};
@@ -72,7 +72,7 @@ class TcpClient {
   const int fd_;
 };
 
-// The whole answer of an HTTP request to a port of this machine.
+// Returns the whole answer to an HTTP request to a port of this machine.
 inline std::string Request(int port, const std::string& method, const std::string& path,
                            bool ipv6 = false) {
   TcpClient client(port, {.ipv6 = ipv6});

@@ -54,7 +54,7 @@ class InMemoryStore final : public KeyValueStore {
     const std::lock_guard lock(mutex_);
     return bytes_read_;
   }
-  // What the end of a generation does to a store: all waits end with Cancelled.
+  // Ends the generation: all waits end with Cancelled.
   void End() {
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -66,7 +66,7 @@ class InMemoryStore final : public KeyValueStore {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   bool ended_ = false;
-  std::size_t calls_ = 0, bytes_read_ = 0;  // of GetAll
+  std::size_t calls_ = 0, bytes_read_ = 0;  // by GetAll
 };
 
 }  // namespace lockstep::train

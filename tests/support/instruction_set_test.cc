@@ -1,5 +1,5 @@
-// Part of every test program that CTest repeats at each instruction set (lockstep_test_each_isa):
-// that the kernels, and not only oneDNN's, are held to the set of the repetition.
+// Part of every test program that CTest repeats for each instruction set (lockstep_test_each_isa):
+// checks that our kernels, and not only oneDNN's, use the set of the repetition.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-"""A job of the bundled trainer with its own volumes, as `lockstep run` and an API server take it."""
+"""A job of the bundled trainer with its own volumes, for `lockstep run` and for an API server."""
 import json
 
 
 def text(name, training, folders, workers=2, cpu=None, communication="Auto", **spec):
-    """As JSON, which is YAML too. Each folder is a volume, mounted under its name: "logs" at /logs."""
+    """Returns JSON, which is also YAML. Each folder is a volume with its own mount: "logs" at /logs."""
     container = {"name": "trainer",
                  "volumeMounts": [{"name": folder, "mountPath": f"/{folder}"} for folder in folders]}
     if cpu is not None:

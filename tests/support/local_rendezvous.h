@@ -1,4 +1,4 @@
-// A rendezvous between threads of one test, with generations that a test can end at will.
+// A rendezvous between the threads of one test, whose generations the test can end.
 #pragma once
 
 #include <condition_variable>
@@ -16,9 +16,9 @@ namespace lockstep::train {
 class LocalRendezvousHub {
  public:
   explicit LocalRendezvousHub(int world) : members_(static_cast<std::size_t>(world)) {}
-  // The client of one rank; a second client of the same rank is its restarted process.
+  // Returns a client for one rank. A second client for the same rank is its restarted process.
   std::unique_ptr<Rendezvous> Client(int rank);
-  // What a lost process does to everybody else.
+  // Ends the generation for everybody, as the loss of a process does.
   void EndGeneration(const std::string& reason);
   void RequestStop() {
     const std::lock_guard lock(mutex_);

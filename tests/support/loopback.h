@@ -1,4 +1,4 @@
-// TCP over loopback, as the servers of tests need it.
+// TCP over loopback, for the servers of tests.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ inline sockaddr_in LoopbackAddress(int port) {
   return address;
 }
 
-// A listening socket and the port it was given.
+// Returns a listening socket and its port.
 inline std::pair<int, int> ListenOnLoopback() {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = LoopbackAddress(0);
@@ -33,7 +33,7 @@ inline std::pair<int, int> ListenOnLoopback() {
   return {listener, ntohs(address.sin_port)};
 }
 
-// A connected socket, or -1.
+// Returns a connected socket, or -1 on failure.
 inline int ConnectToLoopback(int port) {
   const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = LoopbackAddress(port);
@@ -44,7 +44,7 @@ inline int ConnectToLoopback(int port) {
   return -1;
 }
 
-// False if the peer is gone.
+// Sends all bytes. Returns false if the peer is gone.
 inline bool SendAll(int to, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(to, bytes.data(), bytes.size(), MSG_NOSIGNAL);

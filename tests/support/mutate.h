@@ -1,4 +1,5 @@
-// Damaged copies of a text, the same ones every run: for parsers that must refuse, never crash.
+// Damaged copies of a text, the same in every run, for parsers that must reject them and never
+// crash.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace lockstep {
 
-// The `n`th: cut short, lengthened, or with one to four bytes or bits changed.
+// Returns the `n`th copy: cut short, lengthened, or with one to four bytes or bits changed.
 inline std::string Mutate(std::string text, std::uint64_t n) {
   const train::PhiloxBlock random = train::Philox(0x4D75, n, 0);
   if (n % 4 == 0) {

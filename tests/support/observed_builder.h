@@ -1,4 +1,4 @@
-// What a reconcile sees, said in one line:
+// Builds what a reconcile observes, in one line:
 // Seen(Job("mnist").Workers(2)).Worker(0, kReady).Worker(1, Exited(137)).Build().
 #pragma once
 
@@ -34,14 +34,14 @@ inline PodState Exited(int code, std::string reason = "", std::optional<Time> at
                        .finished_at = at};
   };
 }
-// And the operator has seen it for as long as it looks whether a peer was lost first.
+// Exited, and observed for Settings::settling, so the failure is judged at once.
 inline PodState ExitedBefore(int code, Duration ago = std::chrono::seconds(10)) {
   return [=](controller::ObservedPod& pod) {
     Exited(code)(pod);
-    pod.failed_since = Time(std::chrono::seconds(1'700'000'000)) - ago;  // now, of Seen
+    pod.failed_since = Time(std::chrono::seconds(1'700'000'000)) - ago;  // Seen's `now`
   };
 }
-// By a node that is short of memory.
+// Evicted by a node that is short of memory.
 inline PodState Evicted() {
   return [](controller::ObservedPod& pod) {
     pod.phase = controller::PodPhase::kFailed;
@@ -50,7 +50,8 @@ inline PodState Evicted() {
     pod.disruption_reason = "TerminationByKubelet";
   };
 }
-// By the kubelet of a node that lacks nothing: the pod has filled a volume above its limit.
+// Evicted by the kubelet although the node is short of nothing: the pod has filled a volume beyond
+// its limit.
 inline PodState EvictedForItsOwnLimit(int code = 137) {
   return [code](controller::ObservedPod& pod) {
     Exited(code, "Error")(pod);
@@ -71,7 +72,7 @@ class Seen {
     observed_.now = observed_.first_seen = Time(std::chrono::seconds(1'700'000'000));
   }
 
-  // A pod of the present attempt, with uid "<name>-uid".
+  // Adds a pod of the present attempt, with uid "<name>-uid".
   Seen& Pod(api::Role role, int index, const PodState& state) {
     controller::ObservedPod pod;
     pod.role = role;
@@ -90,7 +91,7 @@ class Seen {
     observed_.has_service = has;
     return *this;
   }
-  // All workers ready and the job Running, as plans make it.
+  // Makes the job Running, as a plan does with all workers ready. Removes the pods again.
   Seen& Running() {
     Service();
     observed_.pods.clear();
@@ -101,7 +102,7 @@ class Seen {
     observed_.pods.clear();
     return *this;
   }
-  // Writes the plan's status, as Apply would.
+  // Writes the plan's status, as StatusWriter would.
   Seen& Write() {
     observed_.job.status = Plan().status;
     return *this;

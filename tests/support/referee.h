@@ -1,4 +1,4 @@
-// What must hold of every version of every object, whatever fails and whenever.
+// Checks the invariants of every version of every object, whatever fails at whatever time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 
 namespace lockstep::testing {
 
-// Of one job and its pods; told of each version in the order of resource versions.
+// Checks one job and its pods. Must be given each version, in the order of resource versions.
 class Referee {
  public:
-  // `gang`: the job's restart scope. Only gangs are made anew at once, so only there the budget
-  // bounds what was charged to the last restart.
+  // `gang`: the job has restartScope Gang. Only a gang charges once per restart, so only for it the
+  // budget bounds the charges up to and including the last one.
   Referee(bool gang, int backoff_limit) : gang_(gang), backoff_limit_(backoff_limit) {}
 
   void CheckJob(const kube::Object& object) {

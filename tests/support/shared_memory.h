@@ -1,4 +1,4 @@
-// Memory that a test shares with the processes it forks.
+// Memory that a test shares with its forked processes.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@
 
 namespace lockstep::train {
 
-// A T made before the fork, in pages that stay shared after it. T must be fit for that: no pointers
-// to private memory.
+// A T that is created before the fork, in pages that stay shared after it. T must not contain
+// pointers to private memory.
 template <typename T>
 class Shared {
  public:
@@ -39,7 +39,7 @@ class Shared {
   T* value_;
 };
 
-// A KeyValueStore for ranks that are forked processes: make it before the fork.
+// A KeyValueStore for ranks that are forked processes. Must be created before the fork.
 class ForkedStore final : public KeyValueStore {
  public:
   ForkedStore() {

@@ -1,4 +1,4 @@
-// Runs the ranks of a group: as threads of the test, or as processes that it may kill.
+// Runs the ranks of a group as threads of the test, or as processes that it may kill.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,18 +23,18 @@
 
 namespace lockstep::train {
 
-// Calls body(rank) in `size` threads and waits for all.
+// Calls body(rank) in `size` threads and waits for all of them.
 inline void SpawnThreads(int size, const std::function<void(int rank)>& body) {
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&body, rank] { body(rank); });
 }
 
-// Calls body(rank) in `size` forked processes, which end with what it returns as their exit code.
-// The test's process must have no other threads. None outlives this object or the test.
+// Calls body(rank) in `size` forked processes, which use its return value as their exit code. The
+// test's process must have no other threads. No process outlives this object or the test.
 class ForkedRanks {
  public:
   ForkedRanks(int size, const std::function<int(int rank)>& body) {
-    std::fflush(nullptr);  // else a child would print it again
+    std::fflush(nullptr);  // otherwise a child would print it again
     const pid_t parent = getpid();
     for (int rank = 0; rank < size; ++rank) {
       const pid_t pid = fork();
@@ -65,7 +65,8 @@ class ForkedRanks {
   void Signal(int rank, int signal) {
     if (!at(rank).reaped) kill(at(rank).pid, signal);
   }
-  // Exit code, or 128 + signal, or -1 if the process still runs after `timeout`.
+  // Waits for the process. Returns its exit code, 128 + signal, or -1 if it still runs after
+  // `timeout`.
   int Wait(int rank, Duration timeout = std::chrono::seconds(60)) {
     Child& child = children_.at(static_cast<std::size_t>(rank));
     pollfd poll_fd{child.pidfd, POLLIN, 0};

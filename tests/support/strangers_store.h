@@ -1,4 +1,4 @@
-// A group's store that shows a stranger the ranks' ports.
+// A group's store that leaks the ranks' ports to a stranger.
 #pragma once
 
 #include <arpa/inet.h>
@@ -20,8 +20,8 @@
 
 namespace lockstep::train {
 
-// As soon as a rank has published its ports, a stranger tries each of them, with what Gloo takes
-// for a message for a buffer that nobody has.
+// As soon as a rank has published its ports, a stranger connects to each of them and sends what
+// Gloo reads as a message for a buffer that does not exist.
 class StrangersStore final : public KeyValueStore {
  public:
   StrangersStore(KeyValueStore& store, int ranks) : store_(store), ranks_(ranks) {}
@@ -34,7 +34,7 @@ class StrangersStore final : public KeyValueStore {
                                                   const GetOptions& options) override {
     return store_.GetAll(keys, options);
   }
-  std::size_t visits = 0;  // once all ranks are done
+  std::size_t visits = 0;  // read it after all ranks are done
 
  private:
   void Visit(std::string_view addresses) {
@@ -43,7 +43,7 @@ class StrangersStore final : public KeyValueStore {
     for (std::size_t at = 0; at < addresses.size(); at += length) {
       sockaddr_in to{};
       std::memcpy(&to, addresses.data() + at, sizeof to);
-      if (to.sin_port == 0) continue;  // the rank's own place
+      if (to.sin_port == 0) continue;  // the rank's own entry
       Socket stranger(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
       sockaddr_in from{};
       from.sin_family = AF_INET;

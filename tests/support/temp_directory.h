@@ -1,4 +1,4 @@
-// A folder of a test's own, gone when the test is.
+// A test's own folder, which is deleted with this object.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Promised times, as tests check them.
+// Time limits for tests.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace lockstep::testing {
 
-// The time that this machine and a sanitized build need for what takes `duration` where times are
-// chosen (CMake's LOCKSTEP_TIME_PERCENT, see tools/yardstick).
+// Returns the time that this machine and a sanitized build need for what takes `duration` on the
+// machine where times are chosen (CMake's LOCKSTEP_TIME_PERCENT, see tools/yardstick).
 inline Duration Slowed(Duration duration) {
 #if defined(__SANITIZE_ADDRESS__)
   duration *= 3;
@@ -20,8 +20,8 @@ inline Duration Slowed(Duration duration) {
   return percent == nullptr ? duration : duration * std::max(std::atoi(percent), 100) / 100;
 }
 
-// What the product promises. Sanitized builds, in which the mere start of a process takes seconds,
-// check only that it happens.
+// Returns the limit for a time that the product promises. Sanitized builds, in which starting a
+// process alone takes seconds, only check that it happens.
 inline Duration TimeLimit(Duration promised) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   promised *= 50;

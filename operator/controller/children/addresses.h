@@ -1,5 +1,5 @@
-// Where a job's replicas reach each other: the one thing that differs between a cluster and a
-// single machine in what pods are told.
+// Where a job's replicas reach each other. This is all that differs in what pods are told between a
+// cluster and a single machine.
 #pragma once
 
 #include <string>
@@ -15,20 +15,19 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
-// Pure and thread-safe: the same replica of the same job always has the same address, before its
-// pod exists and after it was replaced.
+// Pure and thread-safe. The same replica of the same job always has the same address, before its
+// pod exists and after the pod was replaced.
 class Addresses {
  public:
   virtual ~Addresses() = default;
   virtual Address Of(const api::TrainingJob& job, api::Role role, int index) const = 0;
 };
 
-// <pod>.<job>.<namespace>.svc[.<domain>], port ClusterPort(). The headless service makes these
-// names.
+// Addresses of the form <pod>.<job>.<namespace>.svc[.<domain>], port ClusterPort(). The headless
+// Service creates these names.
 class DnsAddresses final : public Addresses {
  public:
-  // `domain`, e.g. "cluster.local", is appended if not empty; resolvers of pods add it by
-  // themselves.
+  // A non-empty `domain`, e.g. "cluster.local", is appended; pods' resolvers add it by themselves.
   explicit DnsAddresses(std::string domain = "");
   Address Of(const api::TrainingJob& job, api::Role role, int index) const override;
 
@@ -36,10 +35,10 @@ class DnsAddresses final : public Addresses {
   std::string domain_;
 };
 
-// The port of the role's main container that is named `tfjob-port` or `cluster`, else 2222.
+// Returns the port of the role's main container that is named `tfjob-port` or `cluster`, else 2222.
 int ClusterPort(const api::TrainingJob& job, api::Role role);
 
-// "<job>-<role>-<index>".
+// Returns "<job>-<role>-<index>".
 std::string PodName(const api::TrainingJob& job, api::Role role, int index);
 
 }  // namespace lockstep::controller

@@ -15,7 +15,7 @@ namespace {
 
 using kube::Object;
 
-// Every namespace has this label with its own name, by the API server's hand.
+// The API server sets this label on every namespace, with the namespace's name.
 constexpr char kNamespaceLabel[] = "kubernetes.io/metadata.name";
 
 void LetNamespaceIn(const std::string& name, int port, Object& ingress) {

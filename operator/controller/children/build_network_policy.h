@@ -1,4 +1,4 @@
-// Who may connect to a job's pods.
+// The NetworkPolicy that decides who may connect to a job's pods.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace lockstep::controller {
 inline const kube::Kind kNetworkPolicyKind{"networking.k8s.io", "v1", "NetworkPolicy",
                                            "networkpolicies"};
 
-// Made of the job's uid, so that a job of the same name has another one.
+// Returns a name that contains the job's uid, so that it differs for a later job of the same name.
 std::string NetworkPolicyName(const api::TrainingJob& job);
 
-// Notes on a pod of the job's that its attempt was made with a policy.
+// Annotates a pod of the job to record that its attempt was created with a policy.
 void NoteNetworkPolicy(const api::TrainingJob& job, kube::Object& pod);
 
-// Lets in the job's own pods on all ports, the operator's namespace on the leading replica's
-// cluster port if the job uses the bundled trainer, and the scrapers' namespace on the metrics
-// port; an empty namespace is nobody. All of the job's pods are selected, so the ports are open on
-// each of them. Nothing is said of what the pods may connect to. Pure.
+// Builds a policy that admits the job's own pods on all ports, the operator's namespace on the
+// leading replica's cluster port if the job uses the bundled trainer, and the scrapers' namespace
+// on the metrics port. An empty namespace admits nobody. The policy selects all of the job's pods,
+// so these ports are open on each of them; it does not restrict egress. Pure.
 kube::Object BuildNetworkPolicy(const api::TrainingJob& job, const Settings& settings);
 
 }  // namespace lockstep::controller

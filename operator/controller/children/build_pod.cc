@@ -17,7 +17,7 @@ namespace {
 
 using kube::Object;
 
-// Only in scope Pod does the kubelet restart containers; ExitCode is ours to judge.
+// The kubelet restarts containers only with restartScope Pod; the operator decides about ExitCode.
 const char* PodRestartPolicy(const api::TrainingJob& job, api::Role role) {
   if (job.spec.restart_scope != api::RestartScope::kPod) return "Never";
   switch (job.spec.replica_specs.at(role).restart_policy.value_or(api::RestartPolicy::kExitCode)) {
@@ -46,7 +46,7 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   labels[api::kLabelAttempt] = std::to_string(attempt);
   Object& annotations = metadata["annotations"];
   annotations[api::kAnnotationSpecHash] = SpecHash(job, replica.role);
-  // What the operator notes is not for a template to say, which may be a copy of an earlier pod.
+  // Drops the operator's notes from the template, which may be a copy of an earlier pod.
   for (const char* note :
        {api::kAnnotationClusterShape, api::kAnnotationMainContainer, api::kAnnotationNetworkPolicy,
         api::kAnnotationTokenSecret, api::kAnnotationTrainerImage}) {
@@ -58,12 +58,12 @@ Object Metadata(const api::TrainingJob& job, const Replica& replica, int attempt
   return metadata;
 }
 
-// Kubernetes waits five minutes before it deletes the pods of a node that has gone silent, longer
-// than peers wait for each other. What the template says of these taints itself stays.
+// By default Kubernetes waits five minutes before it deletes the pods of a silent node, longer than
+// peers wait for each other. The template's own tolerations of these taints are kept.
 void AddNodeTolerations(std::int64_t seconds, Object& spec) {
   Object& tolerations = spec["tolerations"];
   if (tolerations.is_null()) tolerations = Object::array();
-  if (!tolerations.is_array()) return;  // the API server says so
+  if (!tolerations.is_array()) return;  // the API server rejects it
   for (const char* taint : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
     const bool has = std::ranges::any_of(tolerations, [taint](const Object& entry) {
       const std::string key = kube::TextMember(entry, "key");
@@ -85,7 +85,7 @@ std::set<std::string> EnvNames(const Object& container) {
   return names;
 }
 
-// Ours come first, so that a user's variables may refer to them by $(NAME).
+// Ours come first, so that the user's variables can refer to them by $(NAME).
 void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   const std::set<std::string> own = EnvNames(container);
   Object merged = Object::array();
@@ -102,7 +102,7 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (!merged.empty()) container["env"] = std::move(merged);
 }
 
-// The image that the template's main container names; empty if it names none.
+// Returns the image that the template's main container names; empty if it names none.
 std::string FindImage(const Object& pod_template) {
   const Object* main = FindMainContainer(pod_template);
   return main == nullptr ? "" : kube::TextMember(*main, "image");
@@ -116,7 +116,7 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(settings, ClusterPort(job, role), spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
-  // Of the bundled trainer a watched node's silence is known sooner.
+  // With watched nodes and the bundled trainer, the operator learns of a silent node sooner.
   if (!settings.watch_nodes || !api::UsesBundledTrainer(job)) {
     AddNodeTolerations(settings.node_toleration_seconds, spec);
   }
@@ -138,7 +138,7 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
   const Object* main =
       spec.contains("containers") ? MainContainerOf(spec.at("containers")) : nullptr;
   const std::string main_name = main == nullptr ? "" : kube::TextMember(*main, "name");
-  if (!main_name.empty() && !IsMainContainerName(main_name)) {  // those are found by themselves
+  if (!main_name.empty() && !IsMainContainerName(main_name)) {  // known names need no note
     metadata["annotations"][api::kAnnotationMainContainer] = main_name;
   }
   if (api::UsesBundledTrainer(job)) {

@@ -1,4 +1,4 @@
-// One replica's Pod, made from its role's template.
+// Builds one replica's Pod from its role's template.
 #pragma once
 
 #include <string>
@@ -11,17 +11,19 @@
 
 namespace lockstep::controller {
 
-// Name, labels, owner, DNS name, environment and restart policy; with `training`, also what the
-// bundled trainer's pods have by default. What the template sets itself stays as it is, except
+// Returns the template with name, labels, owner, DNS name, environment and restart policy added;
+// with `training`, also the defaults of the bundled trainer's pods. Keeps what the template sets,
+// except what identifies the pod (name, our labels and annotations, hostname, subdomain) and
 // restartPolicy (the job's restartScope and the role's restartPolicy decide it).
 kube::Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Replica& replica,
                       int attempt);
 
-// The role's pod spec alone, as all its pods have it: the template with what the bundled trainer,
+// Returns the pod spec that all pods of the role share: the template with what the bundled trainer,
 // restartScope and schedulingPolicy add, without name, environment or PodGroup.
 kube::Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role);
 
-// Names of our environment variables that a template of the job sets itself (they win), sorted.
+// Returns the sorted names of our environment variables that a template of the job sets itself. The
+// template's values win.
 std::vector<std::string> OverriddenEnv(const api::TrainingJob& job);
 
 }  // namespace lockstep::controller

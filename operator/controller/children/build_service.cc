@@ -8,7 +8,8 @@ namespace lockstep::controller {
 namespace {
 
 kube::Object OwnerReferenceTo(const api::TrainingJob& job) {
-  // No blockOwnerDeletion: it takes a right on finalizers, and background collection needs none.
+  // No blockOwnerDeletion: it requires permission on finalizers, and background deletion does not
+  // need it.
   return {{"apiVersion", api::kApiVersion},
           {"kind", api::kKind},
           {"name", job.metadata.name},

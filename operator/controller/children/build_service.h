@@ -1,5 +1,5 @@
-// The job's headless Service, which gives each pod its DNS name, and what it has in common with all
-// that is made for a job.
+// The job's headless Service, which gives each pod its DNS name, and the metadata that all of a
+// job's children share.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace lockstep::controller {
 
-// Named like the job. Publishes pods before they are ready: they find each other to become ready.
+// Has the job's name. Publishes pods before they are ready, since they must find each other to
+// become ready.
 kube::Object BuildService(const api::TrainingJob& job);
 
-// The metadata that every object made for the job has: the name, the job's namespace, the labels
-// job-name and job-uid, and the job as its controller.
+// Returns the metadata that every child has: the name, the job's namespace, the labels job-name and
+// job-uid, and the job as its controller.
 kube::Object ChildMetadata(const api::TrainingJob& job, const std::string& name);
 
 }  // namespace lockstep::controller

@@ -17,10 +17,10 @@ using kube::Object;
 constexpr char kTokenVolume[] = "lockstep-token";
 constexpr char kTokenFolder[] = "/var/run/secrets/training.lockstep.dev";
 constexpr char kTokenEntry[] = "token";
-// For its owner and, by the pod's fsGroup, the trainer that runs without root.
+// Readable for its owner and, through the pod's fsGroup, for a trainer that does not run as root.
 constexpr int kTokenMode = 0440;
 
-// A list of another type is left to the API server, which refuses it.
+// A member of another type is left alone; the API server rejects it.
 void Append(Object& object, const char* key, Object entry) {
   Object& list = object[key];
   if (list.is_null()) list = Object::array();

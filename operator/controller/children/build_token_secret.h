@@ -1,4 +1,4 @@
-// The Secret with a job's token, and how the job's pods come by it. Pure.
+// The Secret that holds a job's token, and how it gets into the job's pods. Pure.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace lockstep::controller {
 
-// Made of the job's uid, so that a job of the same name has another one.
+// Returns a name that contains the job's uid, so that it differs for a later job of the same name.
 std::string TokenSecretName(const api::TrainingJob& job);
 
-// Immutable, and collected with the job.
+// Returns an immutable Secret that is garbage-collected with the job.
 kube::Object BuildTokenSecret(const api::TrainingJob& job, const std::string& token);
 
-// Mounts the Secret into the main container of a pod of the job's, and names the file in its
-// environment unless the template does. The volume's name is one that the template does not use. A
-// template that mounts something at the Secret's place itself keeps that, and the file is looked
-// for in it. The annotation tells later that this pod has it.
+// Mounts the Secret into the main container of a pod of the job, under a volume name that the
+// template does not use, and sets the environment variable with the file's path unless the template
+// does. If the template mounts something at the same path, that mount is kept, and the file is
+// expected in it. An annotation records that the pod has the token.
 void MountToken(const api::TrainingJob& job, kube::Object& pod);
 
 }  // namespace lockstep::controller

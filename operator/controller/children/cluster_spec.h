@@ -9,18 +9,19 @@
 
 namespace lockstep::controller {
 
-// Who is in a job, and where. Thread-safe.
+// The members of a job and their addresses. Thread-safe.
 class ClusterSpec {
  public:
-  // Both arguments outlive it.
+  // Both arguments must outlive it.
   ClusterSpec(const api::TrainingJob& job, const Addresses& addresses);
 
-  // Compact JSON as `replica` sees it. The evaluator stands in its own view only (TensorFlow 2
-  // hangs otherwise). Workers and parameter servers of an elastic ParameterServer job get the
-  // sparse form: of the workers only themselves, so that the others may come and go.
+  // Returns TF_CONFIG for `replica` as compact JSON. Only evaluators see the evaluator (TensorFlow
+  // 2 hangs otherwise). Workers and parameter servers of an elastic ParameterServer job get the
+  // sparse form, in which a worker sees only itself among the workers, so that others may come and
+  // go.
   //
-  // What replicas share is written once, when the first of them asks for it: it is as long as the
-  // job is large (35 KB for 1,000 workers), and no replica of a very large job may want it.
+  // The shared part is serialized once, when a replica first asks for it: it grows with the job (35
+  // KB for 1,000 workers), and the replicas of a very large job may not need it.
   std::string TfConfig(const Replica& replica) const;
 
   const api::TrainingJob& job() const { return job_; }
@@ -36,7 +37,7 @@ class ClusterSpec {
 
   const api::TrainingJob& job_;
   const Addresses& addresses_;
-  mutable Text trainers_, evaluators_;  // the cluster as they see it
+  mutable Text trainers_, evaluators_;  // the cluster as each of them sees it
 };
 
 }  // namespace lockstep::controller

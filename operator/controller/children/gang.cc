@@ -42,7 +42,7 @@ void RaiseTo(const Resources& least, Resources& values) {
   for (const auto& [name, value] : least) values[name] = std::max(values[name], value);
 }
 
-// Requests, else limits.
+// Returns requests, and limits for resources without a request.
 Resources RequestsOf(const Json& container) {
   const Json& resources = kube::Member(container, "resources");
   Resources asked = ReadQuantities(kube::Member(resources, "requests"));
@@ -50,7 +50,7 @@ Resources RequestsOf(const Json& container) {
   return asked;
 }
 
-// Those that start together: the gang's members in the order of roles, at most minMember.
+// Returns the gang's members that start together, in the order of roles, at most minMember.
 std::vector<Replica> MembersThatStartTogether(const api::TrainingJob& job) {
   std::vector<Replica> members = WantedReplicas(job);
   std::erase_if(members, [&job](const Replica& replica) { return !IsRequired(job, replica); });
@@ -72,7 +72,7 @@ Json MinResources(const api::TrainingJob& job) {
   const auto& policy = job.spec.run_policy.scheduling_policy;
   if (policy && !policy->min_resources.empty()) return policy->min_resources;
   Resources sum;
-  std::map<api::Role, Resources> pods;  // one for each role: a template may be large
+  std::map<api::Role, Resources> pods;  // one per role, since a template may be large
   for (const Replica& member : MembersThatStartTogether(job)) {
     const auto [pod, is_new] = pods.try_emplace(member.role);
     if (is_new) {
@@ -140,7 +140,7 @@ void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Ro
   if (!spec.contains("schedulerName")) spec["schedulerName"] = SchedulerName(settings);
 }
 
-// component-helpers' PodRequests: what the schedulers count.
+// Follows PodRequests of k8s.io/component-helpers, which schedulers use.
 std::map<std::string, double> PodRequests(const Json& pod_spec) {
   Resources sum, sidecars, starting;
   for (const Json& container : kube::ListMember(pod_spec, "containers")) {
@@ -162,7 +162,7 @@ std::map<std::string, double> PodRequests(const Json& pod_spec) {
   for (const auto& [name, value] : ReadQuantities(kube::Member(whole, "requests"))) {
     sum[name] = value;
   }
-  sum.merge(ReadQuantities(kube::Member(whole, "limits")));  // of what no container asks for
+  sum.merge(ReadQuantities(kube::Member(whole, "limits")));  // limits of what nothing requests
   Add(ReadQuantities(kube::Member(pod_spec, "overhead")), sum);
   return sum;
 }

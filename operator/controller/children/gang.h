@@ -1,4 +1,4 @@
-// PodGroups: all of a gang's pods are placed at once, or none is. Pure.
+// PodGroups, which make a scheduler place all of a gang's pods at once, or none. Pure.
 #pragma once
 
 #include <map>
@@ -13,30 +13,34 @@ namespace lockstep::controller {
 
 enum class GangScheduler { kNone, kVolcano, kSchedulerPlugins };
 
-// "": none; "volcano"; anything else is the name under which a scheduler with scheduler-plugins'
-// Coscheduling runs ("scheduler-plugins" means its usual one, scheduler-plugins-scheduler).
+// Returns kNone for "" and kVolcano for "volcano". Anything else is the schedulerName of an
+// instance of scheduler-plugins' Coscheduling ("scheduler-plugins" means its usual name,
+// scheduler-plugins-scheduler).
 GangScheduler GangSchedulerOf(const Settings& settings);
 
-// scheduling.volcano.sh/v1beta1 or scheduling.x-k8s.io/v1alpha1. Expects a gang scheduler.
+// Returns scheduling.volcano.sh/v1beta1 or scheduling.x-k8s.io/v1alpha1. Requires: a gang
+// scheduler.
 const kube::Kind& PodGroupKind(const Settings& settings);
 
-// The job's PodGroup: named like the job, owned by it. minMember is schedulingPolicy.minAvailable,
-// else every replica that must be up for the job to run; minResources what those ask for.
+// Returns the job's PodGroup, which has the job's name and is owned by it. minMember is
+// schedulingPolicy.minAvailable, else the number of replicas that must be up for the job to run;
+// minResources is what those request. Requires: a gang scheduler.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
 
-// What a cache keeps of a PodGroup: all that is written back.
+// Returns the part of a PodGroup that a cache keeps: everything that is written back.
 kube::Object TrimmedPodGroup(kube::Object group);
 
-// Makes `pod` a member: group name, and schedulerName unless the template sets it. Nothing without
-// a gang scheduler.
+// Adds `pod` to the PodGroup: group name, and schedulerName unless the template sets it. Does
+// nothing without a gang scheduler.
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
                   kube::Object& pod);
 
-// What one pod of this spec asks for (requests, else limits), as schedulers count it: the sum over
-// its containers and sidecars (init containers that run on), or what the largest init container and
-// the sidecars before it need if that is more; `resources` of the pod itself instead, where they
-// are set; and `overhead`. Quantities that cannot be read count as nothing. A RuntimeClass's
-// overhead, which the API server adds when it creates the pod, is not in the spec, so not counted.
+// Returns what one pod of this spec requests (requests, else limits), as schedulers count it: the
+// sum over its containers and sidecars (init containers that keep running), or what the largest
+// init container and the sidecars before it need if that is more; the pod's own `resources`
+// instead, where they are set; plus `overhead`. Quantities that do not parse count as zero. A
+// RuntimeClass's overhead is not counted, since the API server adds it only when it creates the
+// pod.
 std::map<std::string, double> PodRequests(const api::Json& pod_spec);
 
 }  // namespace lockstep::controller

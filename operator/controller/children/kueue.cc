@@ -24,7 +24,7 @@ constexpr char kQueueLabel[] = "kueue.x-k8s.io/queue-name";
 constexpr char kPriorityLabel[] = "kueue.x-k8s.io/priority-class";
 constexpr char kJobUidLabel[] = "kueue.x-k8s.io/job-uid";
 
-// The member, made if it is not there or of another type.
+// Return the member, replaced by an empty one if it is absent or of another type.
 Object& ObjectAt(Object& object, const char* key) {
   Object& member = object[key];
   if (!member.is_object()) member = Object::object();
@@ -36,7 +36,7 @@ Object& ListAt(Object& object, const char* key) {
   return member;
 }
 
-// In the order in which Kueue's own integrations list roles.
+// The order in which Kueue's own integrations list roles.
 constexpr api::Role kPodSetOrder[] = {api::Role::kChief, api::Role::kParameterServer,
                                       api::Role::kWorker, api::Role::kEvaluator};
 
@@ -184,7 +184,7 @@ Object Released(Object workload, Time now) {
       WithWorkloadCondition(std::move(workload), "QuotaReserved", false, "Pending", message, now);
   workload = WithWorkloadCondition(std::move(workload), "Admitted", false, "NoReservation",
                                    "the workload has no reservation", now);
-  // Evicted for other reasons, it waits until Kueue says that it may queue again.
+  // After other evictions it waits until Kueue says that it may queue again.
   const bool preempted = reason == "Preempted";
   return WithWorkloadCondition(std::move(workload), "Requeued", preempted, reason, message, now);
 }

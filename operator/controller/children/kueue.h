@@ -1,4 +1,4 @@
-// Kueue's Workload (kueue.x-k8s.io/v1beta1) of a job: what it asks for, and what was granted. Pure.
+// A job's Kueue Workload (kueue.x-k8s.io/v1beta1): what it requests and what was granted. Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ inline const kube::Kind kWorkloadPriorityKind{"kueue.x-k8s.io", "v1beta1", "Work
 inline const kube::Kind kPriorityKind{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",
                                       /*namespaced=*/false};
 
-// The job's label kueue.x-k8s.io/queue-name; empty: Kueue has no part in it.
+// Returns the job's label kueue.x-k8s.io/queue-name; empty if Kueue does not manage the job.
 std::string QueueName(const api::TrainingJob& job);
 
-// True if Settings and the job both say that Kueue decides when it runs.
+// Returns true if Settings enables Kueue and the job names a queue.
 bool IsQueued(const api::TrainingJob& job, const Settings& settings);
 
-// A class's name and where to look its value up; nothing if the job names none.
+// A priority class and the kind that has its value.
 struct PriorityReference {
   kube::Kind kind;
   std::string name;
@@ -34,26 +34,30 @@ struct PriorityReference {
 std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);
-// Differs when a Workload made from the job would: its roles' counts and pods.
+// Returns a text that changes whenever a Workload created from the job would: its roles' counts and
+// pods.
 std::string WorkloadShape(const api::TrainingJob& job);
-// Differs when its roles' pod templates do, for any version of the operator.
+// Returns a hash that changes with the pod templates of the job's roles and is the same in every
+// version of the operator.
 std::string TemplatesHash(const api::TrainingJob& job);
-// A pod set for each role that has replicas; an elastic job's workers may be fewer, down to
-// minReplicas. `priority` is the class's value.
+// Returns a Workload with one pod set per role that has replicas. An elastic job's workers may be
+// reduced to minReplicas. `priority` is the class's value.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
 
-// What a cache keeps of a Workload: all that is written back to its status, and of the spec all but
-// the templates.
+// Returns the part of a Workload that a cache keeps: all that is written back with its status, and
+// the spec without its templates.
 kube::Object TrimmedWorkload(kube::Object workload);
 
-// What the template says itself stays; a node selector of Kueue's comes on top.
+// Applies the grant to `pod`. Its node selectors, labels and annotations override the template's
+// where the keys are equal; its tolerations are appended if missing.
 void ApplyGrant(const PodSetGrant& grant, kube::Object& pod);
 
-// With a condition set, as metav1.Condition.
+// Returns the workload with a condition set, as metav1.Condition.
 kube::Object WithWorkloadCondition(kube::Object workload, const std::string& type, bool value,
                                    const std::string& reason, const std::string& message, Time now);
-// An evicted Workload whose pods are gone gives its quota back and queues again.
+// Returns an evicted Workload, whose pods are gone, with its quota given back so that it queues
+// again.
 kube::Object Released(kube::Object workload, Time now);
 
 }  // namespace lockstep::controller

@@ -8,7 +8,7 @@ namespace lockstep::controller {
 
 namespace {
 
-// Workers of an elastic job that may come and go while the others run.
+// Returns true for an elastic job whose workers may come and go while the others run.
 bool TakesWorkersIn(const api::TrainingJob& job) {
   const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
   return job.spec.elastic && (sparse || job.spec.restart_scope == api::RestartScope::kPod);
@@ -21,7 +21,7 @@ std::string ClusterShape(const api::TrainingJob& job) {
   if (independent || TakesWorkersIn(job)) return "";
   std::string shape;
   for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (role == api::Role::kEvaluator) continue;  // nobody's peer
+    if (role == api::Role::kEvaluator) continue;  // no replica's peer
     shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas);
   }
   return shape;

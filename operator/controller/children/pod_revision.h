@@ -1,4 +1,4 @@
-// What pods are told when they are made, in short: a later edit of the job shows as a difference.
+// Digests of what pods are told when they are created, so that a later edit of the job is detected.
 // Pure.
 #pragma once
 
@@ -8,13 +8,15 @@
 
 namespace lockstep::controller {
 
-// "chief=1,worker=2": who stands in everybody's cluster spec. Also of jobs that are not elastic:
-// theirs changes while they are suspended, which the operator may not have seen. Empty for jobs
-// whose pods need not know when it changes: Independent, and elastic ones with ParameterServer (the
-// sparse form) or scope Pod (the program finds its peers by itself, as torchrun does).
+// Returns the replica counts that every replica's cluster spec reflects: "chief=1,worker=2". Jobs
+// that are not elastic have them too, since their size changes while they are suspended, which the
+// operator may not have seen. Empty for jobs whose pods need not know of a change: Independent, and
+// elastic jobs with ParameterServer (the sparse form) or restartScope Pod (the program finds its
+// peers by itself, as torchrun does).
 std::string ClusterShape(const api::TrainingJob& job);
 
-// Differs when the role's pods would be made otherwise: its template, `training`, `strategy`.
+// Returns a hash that changes with what the role's pods are created from: template, `training`,
+// `strategy`.
 std::string SpecHash(const api::TrainingJob& job, api::Role role);
 
 }  // namespace lockstep::controller

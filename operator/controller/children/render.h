@@ -1,4 +1,4 @@
-// What the operator would create for a job, without a cluster.
+// Renders what the operator would create for a job, without a cluster.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace lockstep::controller {
 
-// The job's Service, its PodGroup where a gang scheduler is used, then every Pod of its first
-// attempt, chief first. Expects a job that WithDefaults has completed and Validate has passed.
+// Returns the job's Service, its PodGroup with a gang scheduler, then every Pod of its first
+// attempt, chief first. Requires: a job completed by WithDefaults that has passed Validate.
 std::vector<kube::Object> RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
                                         const Settings& settings = {});
 

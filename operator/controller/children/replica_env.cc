@@ -15,7 +15,7 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr int kMostGpus = 256;  // of one pod
+constexpr int kMostGpus = 256;  // per pod
 
 int GpusOf(const api::Json& container) {
   static const api::Json::json_pointer kGpus("/resources/limits/nvidia.com~1gpu");
@@ -30,14 +30,14 @@ int GpusOf(const api::Json& container) {
   return gpus;
 }
 
-// Whose variables a program reads. All of them are over half of a small pod, which the API server
-// stores and compares, with the owner of each, at each of its changes; and a TF_CONFIG is as long
-// as its job is large.
+// The frameworks whose variables a program reads. All of them together are over half of a small
+// pod, which the API server stores and compares (with each variable's field owner) at every change;
+// and TF_CONFIG grows with the job.
 struct Dialects {
   bool lockstep = false, tensorflow = false, torch = false, jax = false;
 };
 
-// A name that says nothing of the framework: whoever it is finds what it reads.
+// A container name that does not tell the framework gets the variables of all frameworks.
 Dialects DialectsOf(const api::TrainingJob& job, api::Role role) {
   if (api::UsesBundledTrainer(job)) return {.lockstep = true, .tensorflow = true};
   const api::Json* main = FindMainContainer(*job.spec.replica_specs.at(role).tmpl);
@@ -57,7 +57,7 @@ void AddLockstep(const api::TrainingJob& job, const Replica& replica, int attemp
   env.push_back({api::kEnvAttempt, std::to_string(attempt)});
 }
 
-// Kubernetes' default, which the trainer takes as its own, needs no saying.
+// The trainer's default is the same as Kubernetes', so an unset value needs no variable.
 void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
   static const api::Json::json_pointer kGrace("/spec/terminationGracePeriodSeconds");
   if (!pod_template.contains(kGrace) || !pod_template.at(kGrace).is_number_integer()) return;
@@ -79,7 +79,7 @@ void AddTraining(const api::TrainingJob& job, const api::TrainingSpec& training,
   }
 }
 
-// torchrun reads PET_* only; a script started without it reads the others.
+// torchrun reads only PET_*; a script started without torchrun reads the others.
 void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int processes,
               std::vector<EnvVar>& env) {
   const std::string port = std::to_string(leader.port);
@@ -102,7 +102,7 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
   env.push_back({"PET_NODE_RANK", std::to_string(rank)});
 }
 
-// jax.distributed.initialize() reads JAX_*; Kubeflow's users know the others.
+// jax.distributed.initialize() reads JAX_*; the others are those that Kubeflow sets.
 void AddJax(const api::TrainingJob& job, const Address& leader, int rank,
             std::vector<EnvVar>& env) {
   const std::string count = std::to_string(NodeCount(job));

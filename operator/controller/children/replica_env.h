@@ -1,4 +1,4 @@
-// The environment that tells a replica who it is and where the others are.
+// The environment variables that tell a replica who it is and where the others are.
 #pragma once
 
 #include <string>
@@ -16,19 +16,21 @@ struct EnvVar {
   bool operator==(const EnvVar&) const = default;
 };
 
-// Of the replica's main container: TF_CONFIG, LOCKSTEP_*, and for those that train torchrun's and
-// JAX's variables. A main container called tensorflow, pytorch or jax gets what its framework reads
-// only, the bundled trainer TF_CONFIG.
+// Returns the variables of the replica's main container: TF_CONFIG, LOCKSTEP_*, and for replicas
+// that train those of torchrun and JAX. A main container named tensorflow, pytorch or jax gets only
+// what its framework reads; the bundled trainer gets LOCKSTEP_* and TF_CONFIG.
 std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
-// Of each container beside it: the same without TF_CONFIG and what only the bundled trainer reads.
-// Those grow with the job and with `training`, and a pod may have hundreds of containers.
+// Returns the variables of every other container: the same without TF_CONFIG and what only the
+// bundled trainer reads. Those grow with the job and with `training`, and a pod may have hundreds
+// of containers.
 std::vector<EnvVar> SidecarEnv(const ClusterSpec& cluster, const Replica& replica, int attempt);
 
-// False if it is too long and the role's program may well do without.
+// Returns false if TF_CONFIG is too long and the role's program may well do without it.
 bool HasTfConfig(const api::TrainingJob& job, api::Role role);
 
-// GPUs of the role's main container, if the job does not say otherwise; at least 1.
+// Returns the job's processesPerPod; if unset, the number of GPUs of the role's main container, at
+// least 1.
 int ProcessesPerPod(const api::TrainingJob& job, api::Role role);
 
 }  // namespace lockstep::controller

@@ -13,14 +13,14 @@ using kube::Object;
 
 constexpr char kShmPath[] = "/dev/shm";
 constexpr char kShmVolume[] = "lockstep-shm";
-constexpr int kVolumeGroup = 65532;  // of volumes, so that a trainer without root can write
+constexpr int kVolumeGroup = 65532;  // group of volumes, so that a non-root trainer can write
 
 void SetDefault(Object& object, const char* key, Object value) {
   if (!object.contains(key)) object[key] = std::move(value);
 }
 
-// The list at `key`, made if absent. A template whose list is of another type is left to the API
-// server, which refuses it.
+// Returns the list at `key`, created if absent. A member of another type is left alone; the API
+// server rejects it.
 Object& ListAt(Object& object, const char* key) {
   SetDefault(object, key, Object::array());
   return object.at(key);
@@ -72,7 +72,7 @@ void ApplyTrainerDefaults(const Settings& settings, int cluster_port, Object& sp
   Object& main = *const_cast<Object*>(MainContainerOf(containers));
   SetDefault(main, "image", settings.trainer_image);
   SetDefault(main, "command", Object::array({"lockstep-trainer"}));
-  // The last lines of the log reach status.failure without any right to read logs.
+  // Puts the last log lines into status.failure without any permission to read logs.
   SetDefault(main, "terminationMessagePolicy", "FallbackToLogsOnError");
   AddSharedMemory(spec, main);
   AddPorts(cluster_port, main);

@@ -7,7 +7,7 @@ namespace lockstep::controller {
 void CloseAttempt(const api::TrainingJob& job, api::TrainingJobStatus& status) {
   ++status.attempt;
   status.counted_pods.clear();
-  // As the next attempt has none; see HasCompleted.
+  // The next attempt has no completed replicas yet; see HasCompleted.
   for (auto& [role, counts] : status.replica_statuses) counts.succeeded = 0;
   if (!api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
     status.completed_indexes.clear();

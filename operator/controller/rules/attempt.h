@@ -1,4 +1,4 @@
-// An attempt: everything from the creation of a gang's pods to the loss of one of them. Pure.
+// An attempt: the time from the creation of a gang's pods to the loss of one of them. Pure.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace lockstep::controller {
 
-// Ends the present attempt: its pods can be told from the next one's, which has nothing of it but
-// what Independent replicas have completed. Charges nothing.
+// Ends the present attempt and increments the number, so that its pods can be told from the next
+// attempt's. The next attempt keeps only what Independent replicas have completed. Charges nothing.
 void CloseAttempt(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
-// All pods start again under the next number; those of the present one are to be deleted first.
-// `reason` and `message` stand in the conditions. Charges nothing.
+// Starts all pods again under the next number, once those of the present attempt are deleted.
+// Writes `reason` and `message` to the conditions. Charges nothing.
 void OpenNextAttempt(const Observed& observed, const std::string& reason,
                      const std::string& message, api::TrainingJobStatus& status);
 

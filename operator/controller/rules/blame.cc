@@ -7,8 +7,8 @@
 namespace lockstep::controller {
 namespace {
 
-// A replica that the bundled trainer's others wait for: without a pod that runs, or on a node that
-// is silent.
+// Returns true if the bundled trainer's replicas wait for a required one that has no running pod or
+// whose node is silent.
 bool LacksMember(const Observed& observed) {
   if (!api::UsesBundledTrainer(observed.job)) return false;
   return std::ranges::any_of(AllReplicas(observed.job), [&observed](const Replica& replica) {
@@ -19,13 +19,14 @@ bool LacksMember(const Observed& observed) {
   });
 }
 
-// A cause that was seen, and charged, a moment ago. A gang starts afresh after one.
+// Returns true if a cause was charged within Settings::settling. A gang restarts as a whole after a
+// cause, so for it this is always false.
 bool HasRecentCause(const Observed& observed) {
   return observed.job.spec.restart_scope != api::RestartScope::kGang && observed.last_cause &&
          observed.now - *observed.last_cause <= observed.settings.settling;
 }
 
-// Of those that are no consequence the disrupted come first, then the earliest.
+// Among failures that cannot be consequences, prefers disruptions, then the earliest.
 const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& losses) {
   const PodFailure* cause = nullptr;
   for (const PodFailure& loss : losses) {
@@ -45,7 +46,7 @@ Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& losses)
     const PodFailure* cause = FindCause(observed.job, losses);
     if (cause != nullptr) blame.first = cause;
     blame.has_cause = cause != nullptr || HasRecentCause(observed) || LacksMember(observed);
-    blame.is_incident = api::UsesBundledTrainer(observed.job);  // its supervisors give up together
+    blame.is_incident = api::UsesBundledTrainer(observed.job);  // its supervisors exit together
     blame.is_free = std::ranges::all_of(
         losses, [&blame](const PodFailure& loss) { return blame.Explains(loss); });
   }
@@ -62,7 +63,7 @@ std::optional<Duration> UntilSettled(const Observed& observed,
   const bool all_may = std::ranges::all_of(
       losses, [&job](const PodFailure& loss) { return MayBeConsequence(job, loss); });
   if (!all_may || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
-  // Who still runs may turn out to be the one that was lost first.
+  // A replica that still runs may turn out to be the one that was lost first.
   const bool may_learn = std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
     return IsMember(observed, pod) && pod.role != api::Role::kEvaluator && IsActive(pod);
   });

@@ -1,4 +1,4 @@
-// Who of those that were lost is the reason. Pure.
+// Finds the failure that caused the others. Pure.
 #pragma once
 
 #include <optional>
@@ -8,26 +8,26 @@
 
 namespace lockstep::controller {
 
-// Why replicas were lost.
+// Why replicas failed.
 struct Blame {
-  const PodFailure* first = nullptr;  // the loss that is named, and charged
+  const PodFailure* first = nullptr;  // the failure that is reported and charged
   bool first_may_be_consequence = false;
-  bool has_cause = false;    // one is known, so what may be a consequence is one
-  bool is_incident = false;  // what may be a consequence counts once
-  bool is_free = false;      // all are consequences of what was charged before, or is no failure
+  bool has_cause = false;    // the cause is known, so possible consequences are consequences
+  bool is_incident = false;  // all possible consequences are charged once
+  bool is_free = false;      // charge none: all follow from an earlier cause or a missing member
   const api::TrainingJob* job = nullptr;
 
   bool Explains(const PodFailure& loss) const { return has_cause && MayBeConsequence(*job, loss); }
 };
 
-// Expects at least one loss; points into `losses`.
+// Finds the failure to blame. The result points into `losses`. Requires: `losses` is not empty.
 Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& losses);
 
-// How long those that may be consequences are still looked at; nothing: they are judged now.
+// Returns how long to keep observing failures that may be consequences; nullopt to judge them now.
 std::optional<Duration> UntilSettled(const Observed& observed,
                                      const std::vector<PodFailure>& losses);
 
-// The loss that fails the job; null if there is none.
+// Returns the failure that fails the job; null if there is none.
 const PodFailure* FindPermanent(const std::vector<PodFailure>& losses, const Blame& blame);
 
 }  // namespace lockstep::controller

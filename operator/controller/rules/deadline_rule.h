@@ -11,7 +11,7 @@ namespace lockstep::controller {
 // Fails a job whose deadline has passed.
 std::optional<Plan> PlanDeadline(const Observed& observed);
 
-// What is left until then; nothing without a deadline.
+// Returns the time left until the deadline; nullopt without a deadline or while suspended.
 std::optional<Duration> UntilDeadline(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -13,16 +13,16 @@
 namespace lockstep::controller {
 namespace {
 
-// What a pod gets to end by itself. A kubelet says of a container that it has ended a moment before
-// it says so of the pod, and the bundled trainer's replicas all end by themselves once training is
-// done: whoever deleted them meanwhile would take their logs away.
+// How long a pod may take to end by itself. A kubelet reports the end of a container a moment
+// before that of the pod, and the bundled trainer's replicas all end by themselves once training is
+// done: deleting them meanwhile would destroy their logs.
 constexpr Duration kOwnEnd = std::chrono::seconds(10);
 
 bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
   return pod.termination.has_value() || (job.spec.training && IsTrue(job.status, kSucceeded));
 }
 
-// When a pod of a job that has ended is to go; nothing: it stays.
+// Returns when to delete a pod of an ended job; nullopt to keep it.
 std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
   const api::TrainingJob& job = observed.job;
   switch (job.spec.run_policy.clean_pod_policy) {
@@ -30,7 +30,7 @@ std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod
       return observed.now;
     case api::CleanPodPolicy::kRunning:
       if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) return std::nullopt;
-      // Not for ever: a sidecar may hold a pod up whose main container has ended.
+      // Bounded, since a sidecar may keep a pod running after its main container has ended.
       return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
                                     : observed.now;
     case api::CleanPodPolicy::kNone:
@@ -53,12 +53,12 @@ void AddCleanUp(const Observed& observed, Plan& plan) {
 }
 
 bool HasSucceeded(const Observed& observed, const Replica& replica) {
-  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone by now
+  if (HasCompleted(observed.job, replica)) return true;  // its pod may be gone
   const ObservedPod* pod = FindPod(observed, replica);
   return pod != nullptr && HasSucceeded(*pod);
 }
 
-// Replicas whose success is still needed.
+// Returns the replicas whose success decides the job's.
 std::vector<Replica> Deciding(const api::TrainingJob& job) {
   if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return {LeadingReplica(job)};
   std::vector<Replica> deciding = AllReplicas(job);
@@ -68,7 +68,7 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
   return deciding;
 }
 
-// When the last of those who decide ended, as far as their containers say.
+// Returns when the last deciding replica ended, as far as containers report it.
 Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   Time latest{};
   for (const Replica& replica : deciding) {
@@ -103,13 +103,13 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   if (left > Duration::zero()) {
     RequeueWithin(plan, left);
   } else {
-    plan.actions = {DeleteJob{}};  // its pods go with it
+    plan.actions = {DeleteJob{}};  // garbage collection deletes its pods
   }
   return plan;
 }
 
 std::optional<Plan> PlanSucceeded(const Observed& observed) {
-  if (NodeCount(observed.job) == 0) return std::nullopt;  // scaled to nothing is not trained
+  if (NodeCount(observed.job) == 0) return std::nullopt;  // a job scaled to zero is not trained
   const std::vector<Replica> deciding = Deciding(observed.job);
   const bool done = std::ranges::all_of(
       deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });

@@ -1,4 +1,4 @@
-// How a job ends well, and what is left to do once it has ended. Pure.
+// How a job succeeds, and what remains to do for a job that has ended. Pure.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,12 @@
 
 namespace lockstep::controller {
 
-// A job with a terminal condition: pods are cleaned up (cleanPodPolicy), the job is deleted when
-// its time to live has passed, and its status is never touched again.
+// Handles a job with a terminal condition: cleans up its pods (cleanPodPolicy), and deletes the job
+// when ttlSecondsAfterFinished has passed. Never changes its status again.
 std::optional<Plan> PlanFinished(const Observed& observed);
 
-// A job that has met its success policy. An active Evaluator gets Settings::evaluator_grace first.
+// Ends a job that has met its success policy. An active Evaluator first gets
+// Settings::evaluator_grace.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -5,7 +5,7 @@
 namespace lockstep::controller {
 namespace {
 
-// A scheduler may add fields of its own; only those that we set are compared.
+// Compares only the fields that we set, since a scheduler may add its own.
 bool Agrees(const kube::Object& spec, const kube::Object& wanted) {
   if (!spec.is_object()) return false;
   for (const auto& [key, value] : wanted.items()) {

@@ -1,4 +1,4 @@
-// The PodGroup of a job, where a gang scheduler is used: made before pods, gone at the end. Pure.
+// A job's PodGroup, with a gang scheduler: created before pods, deleted at the end. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -6,11 +6,11 @@
 
 namespace lockstep::controller {
 
-// Adds what brings the PodGroup to what the job needs. False: it is not there yet, so no pod may be
-// made. True without a gang scheduler.
+// Adds the actions that bring the PodGroup to the job's needs. Returns false if it does not exist
+// yet, so no pod may be created. Returns true without a gang scheduler.
 bool AddPodGroup(const Observed& observed, Plan& plan);
 
-// Adds its deletion, if there is one: of a job that has ended or is suspended.
+// Adds the deletion of the PodGroup, if it exists. For a job that has ended or is suspended.
 void AddPodGroupDeletion(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

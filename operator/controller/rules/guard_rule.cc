@@ -21,15 +21,15 @@ bool WantsToken(const api::TrainingJob& job) {
   return job.spec.job_token.value_or(otherwise) == api::TokenMount::kMounted;
 }
 
-// A pod of the present attempt, if there is one.
+// Returns a pod of the present attempt; null if there is none.
 const ObservedPod* PeerOf(const Observed& observed) {
   const auto peer = std::ranges::find(observed.pods, observed.job.status.attempt,
                                       [](const ObservedPod& pod) { return pod.attempt; });
   return peer == observed.pods.end() ? nullptr : &*peer;
 }
 
-// True of a pod that has tried to get its image in vain. ErrImagePull is not among the reasons: it
-// may be the first, transient, failure of many.
+// Returns true if the pod has failed to get its image. ErrImagePull does not count: it may be the
+// first of several tries.
 bool LacksItsImage(const ObservedPod& pod) {
   static const std::set<std::string> kReasons = {"ImagePullBackOff", "ErrImageNeverPull",
                                                  "InvalidImageName"};
@@ -61,7 +61,7 @@ std::string TrainerImage(const Observed& observed, api::Role role) {
   const std::string& current = observed.settings.trainer_image;
   std::set<std::string> waiting, lacked;
   for (const ObservedPod& pod : observed.pods) {
-    // Where nothing is noted, another role's image may be the job's own.
+    // Without a note, another role's image may be the job's own.
     const bool is_peer = pod.attempt == observed.job.status.attempt && !pod.trainer_image.empty() &&
                          (pod.image_is_noted || pod.role == role);
     if (!is_peer) continue;

@@ -1,8 +1,8 @@
-// What keeps strangers from a job's pods, and is there before them: the Secret with the job's token
-// and the NetworkPolicy. The operator may create them and not read them, so it does not know
-// whether somebody has deleted them: they are created again for each attempt, and when a pod that
-// never began is replaced. What an attempt began without is not added to it: its pods carry a note
-// of each.
+// The guards that keep strangers from a job's pods and exist before the pods do: the Secret with
+// the job's token and the NetworkPolicy. The operator may create but not read them, so it does not
+// know if somebody has deleted them: it creates them again for each attempt, and when a pod that
+// never began is replaced. An attempt that began without a guard does not get it later: its pods
+// carry a note of each guard.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -10,22 +10,23 @@
 
 namespace lockstep::controller {
 
-// True if the pods of the job's present attempt have its token, as spec.jobToken asks for. All have
-// it or none: one that has cannot join one that has not. So who is made later follows the pods that
-// are there, whatever the operator that made those was told.
+// Returns true if the pods of the present attempt have the job's token. All have it or none, since
+// one that has it cannot join one that has not: existing pods decide for later ones, whatever the
+// settings of the operator that created them. Without pods, Settings and spec.jobToken decide.
 bool HasToken(const Observed& observed);
 
-// True if the present attempt has a NetworkPolicy. One that began without it stays without: the
-// policy selects all pods of the job, and could cut connections that they have.
+// Returns true if the present attempt has a NetworkPolicy. An attempt that began without one stays
+// without: the policy selects all pods of the job, and could cut existing connections.
 bool HasNetworkPolicy(const Observed& observed);
 
-// The operator's trainer image that the present attempt's pods were created with, if the operator
-// has another one now: trainers of two versions may not understand each other. Empty if it has not,
-// or if no such pod has started and one of them cannot get that image: it must not be used again.
+// Returns the operator's trainer image that the present attempt's pods were created with, if this
+// operator has another one: trainers of two versions may not understand each other. Empty if the
+// images agree, or if no such pod has started and one of them cannot pull that image, which must not
+// be used again.
 std::string TrainerImage(const Observed& observed, api::Role role);
 
-// For a plan that makes pods. If the attempt has some, a refusal does not keep a pod from its peers
-// (CreateTokenSecret::is_repeat).
+// Adds the guards to a plan that creates pods. If the attempt has pods already, a rejected create
+// does not keep a new pod from its peers (CreateTokenSecret::is_repeat).
 void AddGuards(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -22,8 +22,8 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
-// An HPA or an edit asks for more than was granted, or for other pods: a grant is for what was
-// asked for, whoever sets spec.suspend to false.
+// Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
+// covers only what was requested, no matter who sets spec.suspend to false.
 bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
   if (!workload.templates.empty() && workload.templates != TemplatesHash(job)) return true;
   for (const auto& [role, spec] : job.spec.replica_specs) {
@@ -47,7 +47,7 @@ std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
   return counts;
 }
 
-// An eviction gives the workers back that a smaller grant had taken.
+// After an eviction the job asks again for the workers that a smaller grant had taken away.
 std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
                                      const ObservedWorkload& workload) {
   std::map<api::Role, int> counts;
@@ -73,7 +73,8 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   return std::nullopt;
 }
 
-// A refusal (a priority class that does not exist) stands in the condition that people look at.
+// Reports a rejected create (e.g. a priority class that does not exist) in the condition that
+// people look at.
 Plan PlanWorkload(const Observed& observed) {
   Plan plan = Do(observed, CreateWorkload{});
   const api::Condition* said = FindCondition(observed.job.status, kSuspended);
@@ -84,7 +85,7 @@ Plan PlanWorkload(const Observed& observed) {
   return plan;
 }
 
-// The queue and the priority are Kueue's to read, so an edit of theirs makes another Workload.
+// Kueue reads queue and priority from the Workload, so an edit of either needs a new one.
 bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
   const auto priority = PriorityOf(job);
   return workload.shape == WorkloadShape(job) && workload.queue == QueueName(job) &&
@@ -92,7 +93,7 @@ bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
 }
 
 std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
-  // PlanSuspended has not yet said so, or its pods are still going.
+  // Wait until PlanSuspended has set the condition and the pods are gone.
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   const auto& workload = observed.workload;
   if (!workload) {
@@ -109,7 +110,7 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   return plan;
 }
 
-// A job that cannot start holds no quota. Once its spec can be used, it queues again.
+// A job that cannot start holds no quota. It queues again once its spec is usable.
 std::optional<Plan> PlanWhileHeld(const Observed& observed) {
   const bool is_over = IsTrue(observed.job.status, kSuspended) && observed.pods.empty();
   if (!observed.workload || !is_over) return std::nullopt;

@@ -1,4 +1,4 @@
-// A job that Kueue admits: spec.suspend follows its Workload. Pure.
+// Jobs that Kueue admits: spec.suspend follows the Workload. Pure.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,18 @@
 
 namespace lockstep::controller {
 
-// Before admission and after an eviction the job is suspended; it is resumed with what was granted
-// (fewer workers, if it is elastic). A Workload that no longer fits the spec is created again.
-// Nothing if Kueue has no part in the job, or nothing but the job's own rules has to be followed
-// now. A job whose spec cannot be used loses its Workload once it is suspended and has no pods.
+// Suspends the job before admission and after an eviction; resumes it with what was granted (fewer
+// workers, if it is elastic). Recreates a Workload that no longer fits the spec. Returns nullopt if
+// Kueue does not manage the job, or if only the other rules apply now. A job whose spec is unusable
+// loses its Workload once it is suspended and has no pods.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
-// True of a job whose spec cannot be used if Kueue has not granted, or has taken back, what it runs
-// on. Nobody can write spec.suspend into an object that cannot be read, so it is stopped without.
+// Returns true if the job's spec is unusable and Kueue has not granted, or has taken back, its
+// quota. Such a job is stopped without spec.suspend, since an object that cannot be read cannot be
+// updated.
 bool IsStoppedByKueue(const Observed& observed);
 
-// Adds what Kueue wants to know of a job that runs or has ended.
+// Adds the Workload conditions that Kueue expects of a job that runs or has ended.
 void AddWorkloadConditions(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -8,8 +8,8 @@
 namespace lockstep::controller {
 namespace {
 
-// How soon a job whose pod's node has gone silent is looked at again, until its group has said
-// whether it misses the pod.
+// The interval between looks at a job with a pod on a silent node, until its group reports whether
+// it misses the pod.
 constexpr Duration kGroupLook = std::chrono::seconds(2);
 
 bool IsMissed(const Observed& observed, const ObservedPod& pod) {
@@ -37,9 +37,9 @@ bool IsUnreachable(const Observed& observed, const ObservedPod& pod) {
 void AddForcedDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
     ComeBackForSilentNode(observed, pod, plan);
-    // A grace of 0 means that it was forced already: what holds it now is a finalizer.
+    // A grace of 0 means that deletion was forced already; only a finalizer can hold the pod now.
     if (!pod.deletion || pod.deletion->grace_seconds == 0) continue;
-    // Of a silent node nobody will confirm the end, so it gets its grace period and no more.
+    // Nobody will confirm the end on a silent node, so the pod gets no more than its grace period.
     const Duration extra =
         pod.node_silent_since ? Duration::zero() : observed.settings.stuck_deletion;
     const Time since = pod.deleting_since.value_or(observed.now);

@@ -1,4 +1,4 @@
-// Pods whose node is gone: nobody confirms their end, so it is not waited for. Pure.
+// Pods whose node is gone: no kubelet confirms their end, so the rules do not wait for it. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -6,12 +6,13 @@
 
 namespace lockstep::controller {
 
-// True if the pod's node has been silent for Settings::node_lost_after, or is silent and the job's
-// training group misses the pod's replica.
+// Returns true if the pod's node has been silent for Settings::node_lost_after, or is silent and
+// the job's training group misses the pod's replica.
 bool IsUnreachable(const Observed& observed, const ObservedPod& pod);
 
-// Adds a forced deletion for each pod, of whatever attempt, that is still there
-// Settings::stuck_deletion after its grace period, and a requeue for the next that may be.
+// Adds a forced deletion for each pod, of any attempt, that still exists Settings::stuck_deletion
+// after its grace period (at once after it, if its node is silent), and a requeue for the next such
+// pod.
 void AddForcedDeletes(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -16,10 +16,10 @@
 namespace lockstep::controller {
 namespace {
 
-// spec.managedBy of jobs that are ours, beside an empty one.
+// spec.managedBy of our jobs, if it is not empty.
 constexpr char kManagedBy[] = "training.lockstep.dev/operator";
 
-// Somebody else's job, or one on its way out: hands off.
+// Leaves alone a job of another manager, and one that is being deleted.
 std::optional<Plan> PlanNothing(const Observed& observed) {
   const std::string& managed_by = observed.job.spec.managed_by;
   const bool foreign = !managed_by.empty() && managed_by != kManagedBy;
@@ -29,7 +29,7 @@ std::optional<Plan> PlanNothing(const Observed& observed) {
   return plan;
 }
 
-// As far as this process or the job's status knows.
+// Returns true if the job has had pods, as far as this process or its status knows.
 bool HasHadPods(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   return !observed.pods.empty() || status.attempt > 0 || IsTrue(status, kRunning) ||
@@ -41,9 +41,9 @@ std::optional<Plan> PlanInvalid(const Observed& observed) {
   return TerminalPlan(observed, kFailed, "InvalidSpec", *observed.invalid);
 }
 
-// A spec that was good and now is not has met another version of the schema or of this program.
-// Until they agree again nothing is created and no loss is judged, which needs a spec. What ends a
-// job or stops it has come before: that needs none.
+// A spec that was valid and no longer is has met another version of the schema or of this program.
+// Until they agree again, no pod is created and no failure is judged, since both need a spec. The
+// rules that end or suspend a job run before this one, since they do not.
 std::optional<Plan> PlanHeld(const Observed& observed) {
   if (!observed.invalid) return std::nullopt;
   Plan plan;
@@ -62,16 +62,16 @@ void AddHeld(const Observed& observed, Plan& plan) {
   }
 }
 
-// Counts and progress change all the time; what they say may be a little old.
+// Defers counts and progress, which change all the time and may be a little old.
 void HoldBackCounts(const Observed& observed, Plan& plan) {
-  // What came with a warning is what people look for.
+  // People look for what came with a warning.
   if (!observed.last_status_write || !plan.status_can_wait || !plan.events.empty()) return;
   const Duration left =
       *observed.last_status_write + observed.settings.status_interval - observed.now;
   if (left > Duration::zero()) PutOffStatus(observed, left, plan);
 }
 
-// True if there is nothing to tell of a new job but that it was seen.
+// Returns true if there is nothing to report about a new job except its first sight.
 bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) {
   if (FindCondition(written, kCreated) != nullptr) return false;
   if (plan.status.state != kPending || !plan.events.empty()) return false;
@@ -89,8 +89,7 @@ bool CanWait(const Plan& plan, const api::TrainingJobStatus& written) {
   return DiffersOnlyInCounts(plan.status, written) || IsPlainFirstSight(plan, written);
 }
 
-// True if a condition, or why it is what it is, is another one than was written. Its words may
-// differ.
+// Returns true if the status or reason of a condition has changed. Messages may differ.
 bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus& written) {
   return !std::ranges::equal(
       status.conditions, written.conditions, [](const auto& a, const auto& b) {
@@ -101,7 +100,8 @@ bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus
 Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(observed.job.status)) return plan;
   if (observed.invalid && !IsTerminal(plan.status)) AddHeld(observed, plan);
-  // A rule that has nothing to say yet of a new job must not write a status for its state alone.
+  // A rule that has nothing to report yet about a new job must not cause a write for its state
+  // alone.
   const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
   if (!is_new) plan.status.state = StateOf(plan.status);
   plan.status_can_wait = CanWait(plan, observed.job.status);
@@ -111,7 +111,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   if (IsTerminal(plan.status)) return plan;
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
   if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
-  // Nothing in the cluster changes when training makes progress, so it is asked for.
+  // Progress changes nothing in the cluster, so it has to be polled.
   const bool reports = observed.job.spec.training && IsTrue(plan.status, kRunning);
   if (reports) RequeueWithin(plan, observed.settings.status_interval);
   return plan;

@@ -1,4 +1,4 @@
-// The rules in their order.
+// Applies the rules in their order.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -6,7 +6,7 @@
 
 namespace lockstep::controller {
 
-// What to do about the job. Pure: the same Observed gives the same Plan.
+// Returns what to do about the job. Pure: the same Observed gives the same Plan.
 Plan MakePlan(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -12,7 +12,7 @@
 namespace lockstep::controller {
 namespace {
 
-// A kubelet that tries and one that waits to try again say it differently.
+// A kubelet alternates between these two reasons while it retries.
 std::string StableReason(const std::string& reason) {
   return reason == "ErrImagePull" ? "ImagePullBackOff" : reason;
 }

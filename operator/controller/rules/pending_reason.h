@@ -1,4 +1,4 @@
-// What keeps a job's pods from being up, in words for people. Pure.
+// Explains to people why a job's pods are not up. Pure.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 namespace lockstep::controller {
 
 struct PendingReason {
-  std::string reason;   // "PodWaiting": of the condition, and of an event if it is a warning
+  std::string reason;   // "PodWaiting": of the condition, and of the event if it is a warning
   std::string message;  // "j-worker-1 is waiting: ImagePullBackOff: …"
   bool is_warning = true;
   bool operator==(const PendingReason&) const = default;
 };
 
-// The weightiest one; nothing if pods only need time. The message stays the same while the cause
-// does, though a kubelet words it differently at each try.
+// Returns the most important reason; nullopt if pods only need time. The message stays the same as
+// long as the cause does, although a kubelet words it differently at each try.
 std::optional<PendingReason> FindPendingReason(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -1,5 +1,5 @@
-// What to do about a job: actions, a status and events, as values. The rules make them
-// (make_plan.h).
+// What to do about a job: actions, a status and events, as values. MakePlan (make_plan.h) makes
+// them.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ struct CreateService {
   bool operator==(const CreateService&) const = default;
 };
 struct CreateTokenSecret {
-  bool is_repeat = false;  // it was created for pods that are there
+  bool is_repeat = false;  // existing pods already had it
   bool operator==(const CreateTokenSecret&) const = default;
 };
 struct CreateNetworkPolicy {
-  bool is_repeat = false;  // it was created for pods that are there
+  bool is_repeat = false;  // existing pods already had it
   bool operator==(const CreateNetworkPolicy&) const = default;
 };
 struct CreatePod {
@@ -35,22 +35,22 @@ struct CreatePod {
 };
 struct DeletePod {
   std::string name, uid;
-  bool force = false;  // without a kubelet's word that it has ended
+  bool force = false;  // without waiting for the kubelet's confirmation
   bool operator==(const DeletePod&) const = default;
 };
-struct DeleteJob {  // its time to live has passed
+struct DeleteJob {  // ttlSecondsAfterFinished has passed
   bool operator==(const DeleteJob&) const = default;
 };
 struct CreatePodGroup {
   bool operator==(const CreatePodGroup&) const = default;
 };
-struct UpdatePodGroup {  // its spec; what others have added stays
+struct UpdatePodGroup {  // its spec; fields added by others are kept
   bool operator==(const UpdatePodGroup&) const = default;
 };
 struct DeletePodGroup {
   bool operator==(const DeletePodGroup&) const = default;
 };
-struct SetSuspend {  // spec.suspend, and the counts of roles that it comes with
+struct SetSuspend {  // spec.suspend, and the replica counts written with it
   bool suspend = true;
   std::map<api::Role, int> counts;
   bool operator==(const SetSuspend&) const = default;
@@ -58,13 +58,13 @@ struct SetSuspend {  // spec.suspend, and the counts of roles that it comes with
 struct CreateWorkload {
   bool operator==(const CreateWorkload&) const = default;
 };
-struct DeleteWorkload {  // made from another spec
+struct DeleteWorkload {  // it was created from another spec
   bool operator==(const DeleteWorkload&) const = default;
 };
-struct ReleaseWorkload {  // evicted, and its pods are gone
+struct ReleaseWorkload {  // it is evicted and its pods are gone
   bool operator==(const ReleaseWorkload&) const = default;
 };
-struct SetWorkloadCondition {  // a condition: PodsReady, Finished
+struct SetWorkloadCondition {  // PodsReady or Finished
   std::string type;
   bool value = true;
   std::string reason, message;
@@ -83,26 +83,28 @@ struct PlannedEvent {
   bool operator==(const PlannedEvent&) const = default;
 };
 
-// Actions come first, then one status write if it differs, then events. A plan that charges a
-// budget or opens a new attempt has no actions: the next reconcile acts on what was written.
+// Execution order: actions, then one status write if the status differs, then events. A plan that
+// charges a budget or opens a new attempt has no actions: the next reconcile acts on what was
+// written.
 struct Plan {
   std::vector<Action> actions;
   api::TrainingJobStatus status;
-  // It says nothing that anybody acts on: counts, progress, that a new job was seen.
+  // True if no consumer depends on this update (counts, progress, the first sight of a job), so the
+  // write may be deferred.
   bool status_can_wait = false;
-  // Of those, only counts and progress: what people look for first goes ahead of them.
+  // True if only counts and progress differ, so that updates which people look for go first.
   bool only_counts = false;
   std::vector<PlannedEvent> events;
-  bool restarts = false;     // replicas start again
-  bool names_cause = false;  // and status.failure says why: nobody's consequence
+  bool restarts = false;     // replicas restart
+  bool names_cause = false;  // status.failure is the cause, not a consequence of another failure
   std::optional<Duration> requeue_after;
 };
 
 bool MakesPods(const Plan& plan);
 
 bool IsCreate(const Action& action);
-// In which order a plan's actions come: 0, those that create nothing; 1, what must be there before
-// a pod is; 2, pods and what they can wait for.
+// Returns the stage in which a plan's action is executed: 0 if it creates nothing; 1 if pods need
+// it; 2 for pods and what need not precede them.
 int StageOf(const Action& action);
 
 }  // namespace lockstep::controller

@@ -16,15 +16,15 @@
 namespace lockstep::controller {
 namespace {
 
-// What a kubelet or a node controller calls an end that is not the program's doing. "Evicted" is
-// not among them: a kubelet also evicts a pod that has used more storage than its own limits allow,
-// and sets the condition DisruptionTarget only where the node was short of something.
+// The reasons that a kubelet or node controller gives for ends that the program did not cause.
+// "Evicted" is not among them: a kubelet also evicts a pod that exceeds its own storage limits, and
+// sets the condition DisruptionTarget only if the node was short of a resource.
 constexpr std::string_view kDisruptionReasons[] = {
     "Preempting",           "Preempted", "Shutdown",     "NodeShutdown",
     "Terminated",           "NodeLost",  "NodeAffinity", "UnexpectedAdmissionError",
     "TopologyAffinityError"};
 
-// A kubelet's word for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
+// The kubelet's prefix for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";
 
 bool IsCounted(const Observed& observed, const ObservedPod& pod) {
@@ -38,14 +38,14 @@ bool IsNewPodFailure(const Observed& observed, const ObservedPod& pod) {
   return !IsCounted(observed, pod);
 }
 
-// How many workers had a pod when the status last counted them, had not finished, and have none
-// now: all that a process knows that has just started. A count may be a little old, but none is of
-// a pod that never was.
+// Returns how many workers had a pod when the status last counted them, have not finished, and have
+// none now. A process that has just started knows no more. The count may be a little old, but never
+// includes a pod that did not exist.
 int CountGoneWorkers(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   const auto known = status.replica_statuses.find(api::Role::kWorker);
   if (known == status.replica_statuses.end()) return 0;
-  // Those that were scaled away have not vanished.
+  // Workers that were scaled away have not vanished.
   if (known->second.desired != ReplicaCount(observed.job, api::Role::kWorker)) return 0;
   const auto there = std::ranges::count_if(observed.pods, [&observed](const ObservedPod& pod) {
     return pod.role == api::Role::kWorker && IsMember(observed, pod) &&
@@ -54,8 +54,8 @@ int CountGoneWorkers(const Observed& observed) {
   return known->second.active + known->second.failed - static_cast<int>(there);
 }
 
-// A gang that has run cannot take a new member in place of one whose pod is gone without a trace.
-// Of an elastic one's workers some may never have been there, whatever its minimum is by now.
+// A gang that has run cannot take in a replacement for a member whose pod is gone without a trace.
+// Some workers of an elastic gang may never have existed, whatever its minimum is by now.
 void AddVanished(const Observed& observed, std::vector<PodFailure>& losses) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
   if (!IsTrue(observed.job.status, kRunning)) return;
@@ -74,15 +74,15 @@ void AddVanished(const Observed& observed, std::vector<PodFailure>& losses) {
   }
 }
 
-// What a leading replica gets to end after its peers, who leave when all have finished: it waits
-// for their goodbyes for 10 s at most. One that waits for a peer that has finished says so when it
-// is next asked; of one that is not asked, the time must allow for a kubelet that is slow to tell.
+// How long a leading replica may take to end after its peers, who leave when all have finished: it
+// waits for their goodbyes for at most 10 s. If it waits for a finished peer, it reports so at the
+// next poll; without polls, the time must allow for a slow kubelet.
 constexpr Duration kLeadersEnd = std::chrono::seconds(15);
 constexpr Duration kUnaskedLeadersEnd = std::chrono::minutes(1);
 
-// Peers of the leading replica that have finished, and how long this process has known.
+// The leading replica's peers that have finished, and how long this process has known.
 struct Finished {
-  bool any = false, awaited = false;  // awaited: the leading replica says that it waits for one
+  bool any = false, awaited = false;  // awaited: the leading replica reports that it waits for one
   Duration known = Duration::zero();
 };
 
@@ -94,7 +94,7 @@ Finished FinishedPeers(const Observed& observed) {
     if (replica == LeadingReplica(job) || replica.role == api::Role::kEvaluator) continue;
     const ObservedPod* pod = FindPod(observed, replica);
     const bool succeeded = pod != nullptr && HasSucceeded(*pod);
-    if (!succeeded && !HasCompleted(job, replica)) continue;  // its pod may be gone by now
+    if (!succeeded && !HasCompleted(job, replica)) continue;  // its pod may be gone
     finished.any = true;
     const std::vector<std::string>& awaited = observed.group.awaited;
     if (std::ranges::find(awaited, Describe(replica)) != awaited.end()) finished.awaited = true;
@@ -105,16 +105,16 @@ Finished FinishedPeers(const Observed& observed) {
   return finished;
 }
 
-// The leading replica's pod, if it should end and does not.
+// Returns the leading replica's pod if it should have ended but still runs; else null.
 const ObservedPod* OutlivingLeader(const Observed& observed) {
   const ObservedPod* pod = FindPod(observed, LeadingReplica(observed.job));
   if (pod == nullptr || !IsActive(*pod) || IsNewPodFailure(observed, *pod)) return nullptr;
-  // Of one on a silent node nobody knows whether it has ended: see IsUnreachable.
+  // Whether a pod on a silent node has ended is unknown: see IsUnreachable.
   return IsCounted(observed, *pod) || pod->node_silent_since ? nullptr : pod;
 }
 
-// One whose container was started again, or that was lost before its peers were seen to finish.
-// What it was lost for has been charged.
+// Adds a leading replica whose container was restarted, or that was lost before its peers were seen
+// to finish. The original loss has been charged, so this one is free.
 void AddStranded(const Observed& observed, std::vector<PodFailure>& losses) {
   const ObservedPod* pod = OutlivingLeader(observed);
   if (pod == nullptr || observed.until_stranded != Duration::zero()) return;
@@ -126,7 +126,7 @@ Time EndOf(const Observed& observed, const PodFailure& loss) {
   return known ? loss.pod->termination->finished_at.value_or(observed.now) : observed.now;
 }
 
-// What ends by itself while a peer's node is silent has lost that peer.
+// A replica that ends by itself while a peer's node is silent has lost that peer.
 void AddSilent(const Observed& observed, std::vector<PodFailure>& losses) {
   const bool may_be_why = std::ranges::any_of(
       losses, [&observed](const PodFailure& loss) { return MayBeConsequence(observed.job, loss); });
@@ -139,14 +139,14 @@ void AddSilent(const Observed& observed, std::vector<PodFailure>& losses) {
   }
 }
 
-// A failure is charged whoever deletes the pod afterwards. Times are whole seconds: in doubt the
-// deletion came first.
+// A failure before the deletion is still charged. Times are whole seconds, so if they are equal the
+// deletion counts as first.
 bool EndedBeforeItsDeletion(const ObservedPod& pod) {
   return pod.deletion && pod.termination && pod.termination->finished_at &&
          *pod.termination->finished_at < pod.deletion->RequestedAt();
 }
 
-// Bytes; the CRD takes as many characters at least.
+// Bytes; the CRD allows at least as many characters.
 constexpr std::size_t kLongestFailureReason = 512, kLongestFailureMessage = 16'384,
                       kLongestFailureNode = 253;
 
@@ -191,7 +191,7 @@ std::vector<PodFailure> NewPodFailures(const Observed& observed) {
   AddVanished(observed, losses);
   AddStranded(observed, losses);
   AddSilent(observed, losses);
-  // The earliest end comes first: what follows is often its consequence.
+  // Earliest first: later ends are often its consequence.
   std::ranges::stable_sort(losses, {},
                            [&observed](const PodFailure& loss) { return EndOf(observed, loss); });
   return losses;
@@ -225,8 +225,8 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
     case api::RestartPolicy::kExitCode:
       break;
   }
-  // A pod that failed without its main container's exit code deserves another try, and what a
-  // program exits with because it was told to end is not the program's verdict.
+  // A pod that failed without its main container's exit code deserves another try. So does a
+  // program whose exit code says that it was told to end.
   const bool retryable = !pod.termination || WasEndedByNode(pod) ||
                          api::IsRetryableExitCode(pod.termination->exit_code);
   return retryable ? PodFailureCause::kApplication : PodFailureCause::kPermanent;
@@ -264,7 +264,7 @@ api::Failure FailureOf(const PodFailure& loss) {
   failure.reason = loss.pod->reason.empty() ? loss.pod->disruption_reason : loss.pod->reason;
   if (failure.reason.empty()) failure.reason = loss.pod->node_silent_since ? "NodeLost" : "PodLost";
   failure.message = loss.pod->message;
-  // An end that the kubelet has made good by a restart says most of a pod that restarts for ever.
+  // The end before the kubelet's last restart explains most about a pod that keeps restarting.
   const auto& end = loss.pod->termination ? loss.pod->termination : loss.pod->last_end;
   if (end) failure.exit_code = end->exit_code;
   if (end && !WasEndedByNode(*loss.pod)) {

@@ -1,4 +1,4 @@
-// What a job has lost since it was last charged for. Pure.
+// The pod failures of a job that have not been charged yet. Pure.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace lockstep::controller {
 
 enum class PodFailureCause {
-  kPermanent,    // will fail again: the job fails
+  kPermanent,    // would fail again, so the job fails
   kApplication,  // charged to backoffLimit
   kDisruption,   // preempted, drained, evicted, node lost, deleted: free
 };
@@ -22,35 +22,35 @@ struct PodFailure {
   PodFailureCause cause = PodFailureCause::kApplication;
 };
 
-// Why a pod that has failed, or is being deleted by somebody, was lost. One that had failed before
-// it was deleted has failed.
+// Returns the cause of a pod that has failed or is being deleted. A pod that failed before it was
+// deleted counts as failed.
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
-// Pods that have failed, are being deleted or cannot be reached, of a gang that has run those that
-// have vanished, and a leading replica that waits for peers that have finished; none of them
-// charged before. The earliest end comes first. They point into `observed`.
+// Returns the failures that are not charged yet, earliest end first: pods that have failed, are
+// being deleted or cannot be reached; vanished pods of a gang that has run; and a leading replica
+// that waits for peers that have finished. The result points into `observed`.
 std::vector<PodFailure> NewPodFailures(const Observed& observed);
 
-// True if `replica` leads a group of the bundled trainer of which somebody has finished. Members
-// finish together, and the leading one ends last. If it starts again after that, it needs all of
-// them: the others know nothing of the run any more, and those that have finished do not come back.
+// Returns true if `replica` leads a group of the bundled trainer in which a peer has finished.
+// Members finish together, and the leading one last. If it restarts after that, it needs all of
+// them again: the others have forgotten the run, and finished ones do not return.
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica);
-// How long a leading replica that still runs, after others have finished, is given to end; nothing:
-// there is no such one. Looks through all replicas: rules read Observed::until_stranded.
+// Returns how much longer a leading replica may still run after peers have finished; nullopt if
+// there is none. Scans all replicas: rules read Observed::until_stranded instead.
 std::optional<Duration> UntilStranded(const Observed& observed);
 
-// True if replicas cannot go on without each other.
+// Returns true if the replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);
-// False of an Evaluator, whom nobody waits for.
+// Returns false for an Evaluator, which no replica waits for.
 bool IsPeer(const PodFailure& loss);
-// True if its program ended by itself, and may have done so because it lost a peer. The bundled
-// trainer says so by its code; other programs know 1 to 127 for everything. A signal, too much
-// memory and an end without a code are never a peer's doing.
+// Returns true if the program ended by itself, possibly because it lost a peer. The bundled
+// trainer's exit code says so; other programs use 1 to 127 for everything. A signal, an OOM kill or
+// an end without an exit code is never a consequence.
 bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& loss);
 
 // "worker-1 on node n exited with code 137 (OOMKilled)"
 std::string Describe(const PodFailure& loss);
-// For status.failure; no text in it is longer than the schema takes.
+// Returns the entry for status.failure, with texts cut to what the schema allows.
 api::Failure FailureOf(const PodFailure& loss);
 
 }  // namespace lockstep::controller

@@ -1,4 +1,4 @@
-// A pod that the API server finds invalid, for what its template says. Pure.
+// Pods that the API server rejects as invalid because of their template. Pure.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace lockstep::controller {
 
-// Fails a job whose pods can never be created. Refusals that may pass (a quota, admission, a
-// missing service account) are reported by PlanRunning, and the create is tried again. So is one of
-// a pod like those that the server has accepted before: the template is not at fault, and the job's
-// work is not thrown away for what has changed around it.
+// Fails a job whose pods can never be created. Rejections that may pass (a quota, admission, a
+// missing service account) are reported by PlanRunning, and the create is retried. So is the create
+// of a pod whose like the server has accepted before: the template is not at fault, and the job's
+// work must not be lost to a change around it.
 std::optional<Plan> PlanRejected(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -1,5 +1,5 @@
-// A job whose number of replicas has changed: an elastic one's by a spec edit or the scale
-// subresource, any other's while it was suspended. Pure.
+// Jobs whose replica count has changed: an elastic job's by a spec edit or the scale subresource,
+// any other's while it was suspended. Pure.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace lockstep::controller {
 
-// Where every member's cluster spec names all others (ClusterShape), all replicas start again as
-// the next attempt, free of every budget. Elsewhere, and while all pods know the present size,
-// nothing: PlanRunning adds and removes pods. A pod without the note of its size (an older operator
-// made it) counts as one that knows.
+// Restarts all replicas as the next attempt, free of every budget, if every member's cluster spec
+// names all others (ClusterShape) and a pod has another size. Otherwise returns nullopt, and
+// PlanRunning adds and removes pods. A pod without a note of its size (an older operator created
+// it) counts as up to date.
 std::optional<Plan> PlanRescaled(const Observed& observed);
 
 }  // namespace lockstep::controller

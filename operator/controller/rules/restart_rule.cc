@@ -14,7 +14,7 @@
 namespace lockstep::controller {
 namespace {
 
-// A job without progress reports that ran this long was healthy.
+// A job without progress reports counts as healthy after running this long.
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
 bool IsGangFailure(const Observed& observed, const PodFailure& loss) {
@@ -31,8 +31,8 @@ Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
   return plan;
 }
 
-// However much progress is reported meanwhile: whoever can report it must not have pods made all
-// the time.
+// Applies restart_backoff regardless of progress: a job that can report progress must not be able
+// to have pods created continuously.
 Duration DelayOf(const Observed& observed, int restarts) {
   Duration delay = RestartDelay(observed.settings, restarts);
   if (observed.last_restart) {
@@ -42,7 +42,7 @@ Duration DelayOf(const Observed& observed, int restarts) {
   return delay;
 }
 
-// A gang restarts once for all that it lost.
+// Charges one restart for everything that a gang lost.
 void ChargeGang(const Blame& blame, api::TrainingJobStatus& status) {
   if (blame.is_free) return;
   const bool disrupted = blame.first->cause == PodFailureCause::kDisruption;
@@ -59,12 +59,12 @@ void ChargePods(const std::vector<PodFailure>& losses, const Blame& blame,
       const bool disrupted = loss.cause == PodFailureCause::kDisruption;
       ++(disrupted ? status.restarts.disruption : status.restarts.application);
     }
-    status.restarts.application += loss.pod->restart_count;  // they go with the pod
+    status.restarts.application += loss.pod->restart_count;  // they are lost with the pod
     status.counted_pods.push_back(loss.pod->uid);
   }
 }
 
-// In scope Pod the kubelet starts containers again by itself; those count too.
+// With restartScope Pod the kubelet restarts containers by itself; those restarts count too.
 std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
   int restarts = observed.job.status.restarts.application;
   const ObservedPod* worst = nullptr;
@@ -84,7 +84,7 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
 }
 
 bool WasHealthy(const Observed& observed) {
-  if (observed.job.spec.training) return false;  // progress says it better
+  if (observed.job.spec.training) return false;  // progress is the better measure
   const api::Condition* running = FindCondition(observed.job.status, kRunning);
   return IsTrue(observed.job.status, kRunning) &&
          observed.now - running->last_transition_time >= kHealthyRun;

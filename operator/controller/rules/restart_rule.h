@@ -1,4 +1,4 @@
-// What a lost replica costs and who starts again. Pure.
+// What a pod failure costs and which replicas restart. Pure.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,20 @@
 
 namespace lockstep::controller {
 
-// Finds what was lost first, and charges that, once: a peer that ends by itself while another was
-// disrupted, killed by a signal or for its memory, or is on a silent node, ends because of that. So
-// that this is known, members of other images that end by themselves wait for Settings::settling.
-// The bundled trainer says by its code that it lost a peer; that costs nothing while a replica that
-// it waits for is not there. All of a gang's pods start again as the next attempt, and so do
-// those of the bundled trainer if its leading replica is lost after others have finished; in the
-// other scopes, and always for an Evaluator, only the pod that was lost. The plan only writes that
-// down; when it is written, PlanRunning deletes and creates. Fails the job for a permanent loss or
-// when backoffLimit is spent. Nothing if no replica was lost.
+// Finds the cause and charges it once. A peer that ends by itself while another was disrupted,
+// killed by a signal or for its memory, or is on a silent node, is a consequence. To learn of such
+// causes, failures that may be consequences wait for Settings::settling. The bundled trainer's exit
+// code says that it lost a peer; that is free while a replica that it waits for is not there.
+//
+// A gang's pods all restart as the next attempt; so do the bundled trainer's if its leading replica
+// fails after others have finished. In the other scopes, and always for an Evaluator, only the
+// failed pod restarts. The plan only records that; once it is written, PlanRunning deletes and
+// creates. Fails the job for a permanent failure or when backoffLimit is spent. Returns nullopt if
+// no replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
 
-// Before the n-th restart (>= 1) in a row without progress; the first is immediate.
+// Returns the delay before the n-th restart (>= 1) in a row without progress; the first is
+// immediate.
 Duration RestartDelay(const Settings& settings, int restarts);
 
 }  // namespace lockstep::controller

@@ -30,7 +30,7 @@ bool Contains(const std::vector<T>& values, const T& value) {
   return std::ranges::find(values, value) != values.end();
 }
 
-// True if the pod must go before its replica can be made anew.
+// Returns true if the pod must be deleted before its replica can be recreated.
 bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
   return !IsMember(observed, pod) || Contains(observed.job.status.counted_pods, pod.uid);
 }
@@ -44,7 +44,7 @@ void AddDeletes(const Observed& observed, Plan& plan) {
   AddForcedDeletes(observed, plan);
 }
 
-// A name is free when no pod of ours has it, whatever its attempt.
+// A name is taken while any pod of ours has it, whatever its attempt.
 bool IsNameTaken(const Observed& observed, const Replica& replica) {
   const std::string name = PodName(observed.job, replica.role, replica.index);
   return Contains(observed.name_conflicts, name) ||
@@ -52,7 +52,7 @@ bool IsNameTaken(const Observed& observed, const Replica& replica) {
                              [&name](const ObservedPod& pod) { return pod.name == name; });
 }
 
-// A gang starts together: nobody is made while a member of an earlier attempt is still there.
+// A gang starts together: no member is created while a pod of an earlier attempt exists.
 bool MustWaitForOldMembers(const Observed& observed) {
   return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
     return pod.attempt != observed.job.status.attempt;
@@ -79,7 +79,7 @@ bool AddCreates(const Observed& observed, Plan& plan) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
-    // More are not created before the job is looked at again, so more are not planned either.
+    // No more can be created before the job is observed again.
     if (pods.size() > observed.settings.most_actions) break;
     const auto [image, is_new] = images.try_emplace(replica.role);
     if (is_new) image->second = TrainerImage(observed, replica.role);
@@ -105,7 +105,7 @@ void AddRunning(const Observed& observed, Plan& plan) {
   if (!before) plan.events.push_back({PlannedEvent::Type::kNormal, "Running", message});
 }
 
-// Running stays True within an attempt; a pod that was replaced and cannot start is told of.
+// Running stays True within an attempt, but a replaced pod that cannot start is reported.
 void AddPendingReason(const Observed& observed, const PendingReason& obstacle, Plan& plan) {
   const api::Condition* before = FindCondition(observed.job.status, kRunning);
   const bool is_new = before == nullptr || before->reason != obstacle.reason;
@@ -118,7 +118,7 @@ void AddPendingReason(const Observed& observed, const PendingReason& obstacle, P
 
 struct Readiness {
   bool required = false;  // every replica that the job requires is up
-  bool all = false;       // and every other one
+  bool all = false;       // every other replica is up too
 };
 
 Readiness ReadinessOf(const Observed& observed) {
@@ -137,7 +137,7 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
   const std::optional<PendingReason> obstacle = FindPendingReason(observed);
-  // What keeps replicas from starting that the job can do without is told of, too, once it runs.
+  // Once the job runs, what keeps optional replicas from starting is reported too.
   const bool is_told = ready.required ? running && !ready.all : true;
   if (obstacle && is_told && (obstacle->is_warning || !running)) {
     AddPendingReason(observed, *obstacle, plan);
@@ -150,7 +150,7 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   }
 }
 
-// Said once: when the job is seen for the first time.
+// Emitted once, when the job is first seen.
 void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
   if (FindCondition(observed.job.status, kCreated) != nullptr) return;
   const std::vector<std::string> names = OverriddenEnv(observed.job);
@@ -160,7 +160,7 @@ void WarnOfOverriddenEnv(const Observed& observed, Plan& plan) {
                                      fmt::join(names, ", "))});
 }
 
-// Said once, too.
+// Also emitted once.
 void WarnOfNoTfConfig(const Observed& observed, Plan& plan) {
   const api::TrainingJob& job = observed.job;
   if (FindCondition(job.status, kCreated) != nullptr) return;
@@ -173,7 +173,7 @@ void WarnOfNoTfConfig(const Observed& observed, Plan& plan) {
   }
 }
 
-// Said once, too: what only a gang scheduler reads.
+// Also emitted once, for settings that only a gang scheduler reads.
 void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
   const auto& policy = observed.job.spec.run_policy.scheduling_policy;
   if (!policy || FindCondition(observed.job.status, kCreated) != nullptr) return;
@@ -185,7 +185,8 @@ void WarnOfIgnoredScheduling(const Observed& observed, Plan& plan) {
                          "runPolicy.schedulingPolicy only priorityClass has an effect"});
 }
 
-// The CRD refuses such edits; where it cannot (its rules have a budget), they are told of, once.
+// The CRD rejects such edits. Those that it cannot (its rules have a cost budget) are reported
+// once.
 void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   const auto known = observed.job.status.observed_generation;
   if (known == 0 || known == observed.job.metadata.generation) return;
@@ -205,7 +206,7 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
                    stale.front(), stale.size() - 1)});
 }
 
-// Said before pods are made: a job that says it is suspended has none.
+// Written before pods are created: a job whose status says Suspended has no pods.
 Plan PlanResumed(const Observed& observed) {
   const std::string message = "spec.suspend is false";
   Plan plan;

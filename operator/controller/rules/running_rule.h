@@ -1,4 +1,4 @@
-// A job that should run: wanted pods minus seen pods. Pure.
+// Jobs that should run: creates the wanted pods that are missing. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -6,8 +6,8 @@
 
 namespace lockstep::controller {
 
-// Deletes pods of other attempts, beyond the replica count, or already charged as lost; creates
-// what is missing once old members are gone and the back-off is over. Running is True when every
+// Deletes pods of other attempts, beyond the replica count, or already charged as failed; creates
+// missing pods once old members are gone and the back-off is over. Running is True when every
 // required replica is Ready or has succeeded, and stays so within an attempt.
 Plan PlanRunning(const Observed& observed);
 

@@ -9,7 +9,7 @@ namespace lockstep::controller {
 
 std::vector<int> SeenWorkers::Note(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
-  // A pod that goes before the job runs is simply created again.
+  // A pod that is deleted before the job runs is simply recreated.
   if (attempt_ != status.attempt || !IsTrue(status, kRunning)) seen_.clear();
   attempt_ = status.attempt;
   const int count = observed.job.spec.elastic ? ReplicaCount(observed.job, api::Role::kWorker) : 0;

@@ -1,4 +1,4 @@
-// Which workers of an elastic job have been there. Pure but for what it has noted.
+// Remembers which workers of an elastic job have existed. Deterministic, but not stateless.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace lockstep::controller {
 
-// A job runs with its minimum, which may be raised meanwhile. So that it runs is no sign that the
-// other workers have been there: a quota may never have let them in. Not thread-safe.
+// An elastic job runs with its minimum, which may change, so a running job is no evidence that the
+// other workers ever existed: a quota may have kept them out. Not thread-safe.
 class SeenWorkers {
  public:
-  // Notes the workers whose pods `observed` has. Returns, in order, the indexes of those whose pods
-  // an earlier call has seen in the present attempt, since or just before the job ran, that have
-  // not finished and are not there now.
+  // Records the workers whose pods `observed` has. Returns, in order, the indexes of workers that
+  // are missing and have not finished, but whose pods an earlier call saw in the present attempt,
+  // since or just before the job ran.
   std::vector<int> Note(const Observed& observed);
 
  private:

@@ -15,12 +15,12 @@
 namespace lockstep::controller {
 namespace {
 
-// Bytes. The CRD takes 32,768 characters; a status that it refuses would never be written.
+// Bytes. The CRD allows 32,768 characters; it would reject any status that exceeds them.
 constexpr std::size_t kLongestMessage = 16'384;
 
 void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
   int wanted = 0, ready = 0, kubelet_restarts = 0;
-  // A chief that has finished stays so, like a completed index, when its pod is gone.
+  // Like a completed index, a finished chief stays finished when its pod is gone.
   const bool chief_done = HasCompleted(observed.job, {api::Role::kChief, 0});
   status.replica_statuses.clear();
   for (const auto& [role, spec] : observed.job.spec.replica_specs) {
@@ -53,7 +53,7 @@ bool HasSucceededChief(const api::TrainingJobStatus& status) {
   return chief != status.replica_statuses.end() && chief->second.succeeded > 0;
 }
 
-// JSON has no NaN: such a value is left out.
+// JSON has no NaN, so non-finite values are dropped.
 void DropNonFinite(std::optional<double>& value) {
   if (value && !std::isfinite(*value)) value.reset();
 }
@@ -73,7 +73,7 @@ void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
   if (!std::isfinite(progress.epoch)) progress.epoch = 0;
 }
 
-// Why a condition is what it is may be a little old, whether it is may not.
+// A condition's reason and message may be a little old; its status may not.
 void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condition>& conditions) {
   if (from.size() != conditions.size()) return;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -142,7 +142,7 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   });
   NoteCompletedIndexes(observed, status);
   NoteProgress(observed, status);
-  // Of a spec that cannot be read there may be no roles: then what was counted stays.
+  // An unreadable spec may have no roles; the old counts are kept then.
   if (!job.spec.replica_specs.empty()) CountPods(observed, status);
   return status;
 }
@@ -158,7 +158,7 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   plan.status.completion_time = WholeSeconds(observed.now);
   plan.status.next_retry_time.reset();
   if (succeeded) plan.status.failure.reset();
-  // Clean-up ends what is active, and nobody counts again after this write.
+  // Clean-up deletes active pods, and pods are not counted again after this write.
   if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
     for (auto& [role, counts] : plan.status.replica_statuses) {
       if (succeeded) counts.succeeded += counts.active;
@@ -194,7 +194,8 @@ bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
   masked.restarts.since_progress = written.restarts.since_progress;
   masked.progress = written.progress;
   MaskReasons(written.conditions, masked.conditions);
-  // Forgetting can wait: a retry time that has passed, a lost pod that is gone. Noting cannot.
+  // Removals may wait (a retry time that has passed, the uid of a pod that is gone); additions may
+  // not.
   if (!status.next_retry_time) masked.next_retry_time = written.next_retry_time;
   const bool only_forgets =
       std::ranges::all_of(status.counted_pods, [&written](const std::string& uid) {

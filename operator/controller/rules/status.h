@@ -1,4 +1,4 @@
-// The parts of a status that every rule writes the same way. Pure.
+// The parts of a status that all rules write the same way. Pure.
 #pragma once
 
 #include <cstdint>
@@ -23,49 +23,49 @@ using api::kSuspended;
 
 bool IsTerminal(const api::TrainingJobStatus& status);
 
-// Adds or changes a condition; its transition time changes only with its status.
+// Adds or changes a condition. Its transition time changes only with its status.
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                   bool value, std::string reason, std::string message);
-// The same for one that must be False, but is left out while it has never been True.
+// Sets a condition to False if it is True; does nothing otherwise.
 void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                     std::string reason, std::string message);
 
-// When the job became active, or, now, does: of a job whose first status is still to be written,
-// when it was seen.
+// Returns when the job became active. Without a start time yet, returns now; or, if the job's first
+// status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);
 
-// Adds the workers of the present attempt that have succeeded: their pods may be gone tomorrow.
+// Adds the workers of the present attempt that have succeeded, since their pods may be deleted
+// later.
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status);
 
-// What is true whatever the decision: the old status with today's generation, counts and progress,
-// Created, and the start time of a job that is not suspended.
+// Returns what holds whatever the decision: the old status with the current generation, counts and
+// progress, Created, and the start time of a job that is not suspended.
 api::TrainingJobStatus BaseStatus(const Observed& observed);
 
-// The end of a job: `type` is kSucceeded or kFailed; everything else turns False.
+// Ends a job: `type` is kSucceeded or kFailed; Running and Restarting turn False.
 Plan TerminalPlan(const Observed& observed, std::string_view type, const std::string& reason,
                   const std::string& message);
 
-// Leaves the status, and the events that tell of it, to a reconcile after `delay`.
+// Defers the status, and the events about it, to a reconcile after `delay`.
 void PutOffStatus(const Observed& observed, Duration delay, Plan& plan);
 
-// The state of a job of which no condition says more.
+// The state of a job without a condition that says more.
 inline constexpr char kPending[] = "Pending";
 
-// "Running": what the printer column says.
+// Returns the state for the printer column, e.g. "Running".
 std::string StateOf(const api::TrainingJobStatus& status);
 
-// True if only counts, progress and their like differ: what may wait for a write.
+// Returns true if only counts, progress, reasons and other deferrable fields differ.
 bool DiffersOnlyInCounts(const api::TrainingJobStatus& status,
                          const api::TrainingJobStatus& written);
 
-// Whole seconds after a time; a number of them that is too large for a time stands for the largest
-// that the schema takes.
+// Returns `time` plus `seconds`, capped at the schema's maximum so that the result fits a Time.
 Time SecondsAfter(Time time, std::int64_t seconds);
 
-// API objects carry whole seconds.
+// Truncates to whole seconds, as API objects carry them.
 Time WholeSeconds(Time time);
 
-// Makes requeue_after `delay`, or leaves it if it is earlier.
+// Lowers requeue_after to `delay`, unless it is earlier already.
 void RequeueWithin(Plan& plan, Duration delay);
 
 }  // namespace lockstep::controller

@@ -1,4 +1,4 @@
-// spec.suspend: no pods, but everything that was counted is kept. Pure.
+// spec.suspend: the job has no pods, but keeps all its counts. Pure.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace lockstep::controller {
 
-// A suspended job, or one that Kueue stops: first says so and closes the attempt, then deletes its
-// pods.
+// Handles a suspended job, or one that Kueue stops: first sets the condition and closes the
+// attempt, then deletes the pods.
 std::optional<Plan> PlanSuspended(const Observed& observed);
 
 }  // namespace lockstep::controller

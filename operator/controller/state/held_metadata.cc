@@ -14,7 +14,7 @@ kube::Object OwnedMetadata(kube::Object metadata) {
   if (!metadata.is_object()) return owned;
   for (const char* key : {"labels", "annotations", "ownerReferences", "finalizers"}) {
     const auto found = metadata.find(key);
-    // What is no object and no list stands for more than was read.
+    // A member that is neither object nor list is a placeholder for content that was not kept.
     if (found != metadata.end() && found->is_structured()) owned[key] = std::move(*found);
   }
   return owned;

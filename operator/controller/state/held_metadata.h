@@ -1,8 +1,8 @@
-// What of an object's metadata a write of its status has to repeat.
+// The part of an object's metadata that a write of its status must repeat.
 //
-// The API server takes nothing but the status from such a write. Labels, annotations and the like
-// that it leaves out stay in the object, but no longer count as those of whoever applied them
-// (managedFields), so that a later server-side apply without them would not remove them.
+// The API server takes only the status from such a write. Labels, annotations and the like that the
+// write omits stay in the object, but lose their owner in managedFields, so that a later
+// server-side apply without them would not remove them.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace lockstep::controller {
 
-// Labels, annotations, owner references and finalizers. Also kubectl's copy of the whole object: by
-// who owns that annotation `kubectl apply --server-side` tells whose fields it takes over.
+// Returns labels, annotations, owner references and finalizers. Includes kubectl's last-applied
+// annotation: its owner tells `kubectl apply --server-side` whose fields to take over.
 kube::Object OwnedMetadata(kube::Object metadata);
 
-// OwnedMetadata of an object as JSON, or nothing above 4 KiB: a tenant decides how large it is, and
-// it would be held for each object.
+// Returns an object's OwnedMetadata as JSON; nullopt if it is over 4 KiB, since a tenant decides
+// its size and one is held for each object.
 std::optional<std::string> HeldMetadata(const kube::Object& object);
 
 }  // namespace lockstep::controller

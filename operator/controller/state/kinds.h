@@ -1,4 +1,4 @@
-// The kinds of objects that are the controller's own business, beside pods and Services.
+// The kinds that only the controller uses, beside pods and Services.
 #pragma once
 
 #include "operator/kube/field_mask.h"
@@ -10,7 +10,7 @@ inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "Trainin
                                          "trainingjobs"};
 
 inline const kube::Kind kNodeKind{"", "v1", "Node", "nodes", /*namespaced=*/false};
-// A node's condition Ready, and the members of a Node that it reads.
+// IsReadyNode reads a node's Ready condition; NodeFields lists the members of a Node that it reads.
 bool IsReadyNode(const kube::Object& node);
 kube::FieldMask NodeFields();
 

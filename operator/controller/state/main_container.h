@@ -1,4 +1,4 @@
-// The container whose exit is the pod's outcome.
+// The main container: its exit is the pod's outcome.
 #pragma once
 
 #include <string>
@@ -8,19 +8,20 @@
 
 namespace lockstep::controller {
 
-// One of api::kMainContainerNames: who is called so is found whatever is put beside it.
+// Returns true for one of api::kMainContainerNames. A container with such a name is found wherever
+// it is in the list.
 bool IsMainContainerName(std::string_view name);
 
-// Of `containers`, the one with a name of api::kMainContainerNames, else the first; null if there
-// is none. `containers` is a pod spec's list.
+// Returns the container with a name of api::kMainContainerNames, else the first; null if
+// `containers` is not a list or is empty. `containers` is a pod spec's list.
 const api::Json* MainContainerOf(const api::Json& containers);
 
-// The same of a pod template ({"spec": {"containers": […]}}) that may be partial.
+// The same for a pod template ({"spec": {"containers": […]}}), which may be partial.
 const api::Json* FindMainContainer(const api::Json& pod_template);
 
-// Of a Pod that is there: the name that the operator has noted, since a mutating webhook may have
-// put a container before the main one. Pods of older operators have no note, and a pod without
-// containers has no name.
+// Returns the main container's name of an existing Pod: the one that the operator noted, since a
+// mutating webhook may have inserted a container before the main one. Pods of older operators have
+// no note, so MainContainerOf decides. Empty if the pod has no containers.
 std::string MainContainerName(const api::Json& pod);
 
 }  // namespace lockstep::controller

@@ -17,8 +17,7 @@ using kube::Member;
 using kube::Object;
 using kube::TextMember;
 
-// Bytes; whoever can write a pod's status decides on its texts, and conditions take no more of
-// them.
+// Bytes. Anyone who can write a pod's status controls these texts, and conditions allow no more.
 constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
 
 std::string ReasonOf(const Object& state) {
@@ -46,7 +45,7 @@ PodPhase PhaseOf(const Object& status) {
   return PodPhase::kPending;
 }
 
-// An end after which the kubelet starts the container again is none.
+// A termination is final only if the kubelet will not restart the container.
 bool IsFinal(const std::string& restart_policy, int exit_code) {
   return restart_policy == "Never" || (restart_policy == "OnFailure" && exit_code == 0);
 }
@@ -59,7 +58,7 @@ Termination ReadTermination(const Object& terminated) {
                   .progress = std::nullopt,
                   .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
   end.progress = api::ProgressFromMessage(end.message);
-  if (end.progress) end.message.clear();  // says nothing to people
+  if (end.progress) end.message.clear();  // not readable for people
   return end;
 }
 

@@ -1,4 +1,5 @@
-// Everything a decision about a job may look at. Plain values: rules are pure functions of them.
+// Everything that a decision about a job may depend on. Plain values: rules are pure functions of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,18 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 // How the main container ended.
 struct Termination {
   int exit_code = 0;
-  int signal = 0;                         // 0: none, or the runtime did not say
+  int signal = 0;                         // 0: none, or not reported by the runtime
   std::string reason;                     // "Error", "OOMKilled"
   std::string message;                    // the last log lines
-  std::optional<api::Progress> progress;  // the trainer's last word, if that is what it left
+  std::optional<api::Progress> progress;  // the trainer's last report, if the message is one
   std::optional<Time> finished_at;
   bool operator==(const Termination&) const = default;
 };
 
 // metadata.deletionTimestamp and deletionGracePeriodSeconds.
 struct Deletion {
-  Time deadline;                   // by then the kubelet should have confirmed it
-  std::int64_t grace_seconds = 0;  // 0: forced; the API server waits for no kubelet
+  Time deadline;                   // the kubelet should have confirmed the end by then
+  std::int64_t grace_seconds = 0;  // 0: forced; the API server does not wait for a kubelet
   Time RequestedAt() const { return deadline - std::chrono::seconds(grace_seconds); }
   bool operator==(const Deletion&) const = default;
 };
@@ -45,25 +46,26 @@ struct ObservedPod {
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
   std::optional<Termination> termination;  // of the main container; absent while it runs
-  std::optional<Termination> last_end;     // before the kubelet started it again
-  int restart_count = 0;                   // of the main container, by the kubelet
+  std::optional<Termination> last_end;     // of the container's previous run
+  int restart_count = 0;                   // of the main container by the kubelet
   std::string node, ip;
   std::string reason, message;  // status.reason: "Evicted"
   std::string waiting_reason;   // of the main container: "ImagePullBackOff"
   std::string waiting_message;  // "Back-off pulling image …"
-  std::string unschedulable;    // the scheduler's word while it finds no place
+  std::string unschedulable;    // the scheduler's message while no node fits
   bool being_deleted = false;
   std::optional<Deletion> deletion;
-  // Since when this process sees it so, by its own clock: those of the API server, the kubelets and
-  // this machine differ.
+  // Since when this process has seen each state, by its own clock: the clocks of the API server,
+  // the kubelets and this machine differ.
   std::optional<Time> failed_since, succeeded_since, deleting_since, node_silent_since;
-  bool disruption_target = false;        // the condition: preempted, drained, node gone
+  bool disruption_target = false;        // the pod's condition: preempted, drained, node gone
   std::string disruption_reason;         // "PreemptionByScheduler"
-  std::string cluster_shape, spec_hash;  // what it was made from; see made_from.h
+  std::string cluster_shape, spec_hash;  // what it was created from; see pod_revision.h
   bool has_token = false;                // its job's token is mounted into it
-  bool has_network_policy = false;       // one was made before its attempt's pods
-  // The operator's trainer image that it was created with; empty where the job names its own. If
-  // its operator did not note one, the main container's image, which may be the job's own.
+  bool has_network_policy = false;       // one was created before its attempt's pods
+  // The operator's trainer image that the pod was created with; empty if the job names its own
+  // image. Pods of operators that noted none have the main container's image, which may be the
+  // job's own.
   std::string trainer_image;
   bool image_is_noted = false;
   bool operator==(const ObservedPod&) const = default;
@@ -74,55 +76,56 @@ inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
   return {pod.role, pod.index, pod.attempt};
 }
 
-// Why the API server makes no child of the job.
+// Why the API server does not create a child of the job.
 struct CreateFault {
   std::string message;
-  bool is_refusal = false;               // the server has understood what it was asked for
-  std::optional<api::Role> invalid_pod;  // validation refuses the pods of this role
+  bool is_refusal = false;               // the server understood the request and rejected it
+  std::optional<api::Role> invalid_pod;  // validation rejects the pods of this role
   bool operator==(const CreateFault&) const = default;
 };
 
 struct ObservedJob {
   api::TrainingJob job;                // with defaults
-  std::optional<std::string> invalid;  // why the spec cannot be used
-  // HeldMetadata of the object; nothing: too large to be held.
+  std::optional<std::string> invalid;  // why the spec is unusable
+  // HeldMetadata of the object; nullopt if too large to hold.
   std::optional<std::string> owned_metadata = std::nullopt;
 };
 
 struct Observed : ObservedJob {
   std::vector<ObservedPod> pods;  // owned by this job, sorted by PlaceOf
   bool has_service = false;
-  // This process has made them for the present attempt; see guard_rule.h.
+  // True if this process created them for the present attempt; see guard_rule.h.
   bool has_token_secret = false, has_network_policy = false;
-  std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if there is one
-  std::optional<ObservedWorkload> workload;    // of the job, if Kueue decides when it runs
-  std::vector<std::string> name_conflicts;     // wanted names that another owner has
-  std::optional<CreateFault> create_fault;     // of the last try
-  std::optional<api::Progress> progress;       // newer than status.progress, if anything is
-  GroupReport group;                           // what the job's leading pod says of its peers
-  std::optional<Duration> until_stranded;      // see losses.h
+  std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if it exists
+  std::optional<ObservedWorkload> workload;    // if Kueue decides when the job runs
+  std::vector<std::string> name_conflicts;     // names we need that another owner has
+  std::optional<CreateFault> create_fault;     // of the latest try
+  std::optional<api::Progress> progress;       // newer than status.progress, if known
+  GroupReport group;                           // what the leading pod says about its peers
+  std::optional<Duration> until_stranded;      // see UntilStranded
   std::vector<int> gone_workers;               // see seen_workers.h
   std::optional<Time> last_status_write;       // by this process
-  std::optional<Time> last_cause;    // when it last saw what explains why peers end, as below
-  std::optional<Time> last_restart;  // when it last had a replica, or all, start again
+  std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
+  std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;
 };
 
-// Reads what rules need out of a Pod; nothing if its labels are not ones that we set.
+// Reads what the rules need from a Pod; nullopt if its labels are not ones that we set.
 std::optional<ObservedPod> ObservePod(const kube::Object& pod);
-// The members of a Pod that it and a store read, so that nobody parses the rest.
+// The members of a Pod that ObservePod and a store read, so that the rest is not parsed.
 kube::FieldMask PodFields();
 
-// True if the replica has done its work: the main container ended with 0, whatever sidecars do.
+// Returns true if the replica has succeeded: its main container exited with 0, whatever its
+// sidecars do. Without a termination of the main container, the pod's phase decides.
 bool HasSucceeded(const ObservedPod& pod);
-// True if the replica will do no more work, and has not succeeded.
+// Returns true if the replica will do no more work and has not succeeded.
 bool HasFailed(const ObservedPod& pod);
-// True if it is neither.
+// Returns true if the pod has neither succeeded nor failed.
 bool IsActive(const ObservedPod& pod);
-// True if the kubelet or a node controller has ended the pod and says why in its `reason`: evicted,
-// preempted, past its own deadline. How its containers ended is a consequence of that.
+// Returns true if the kubelet or a node controller ended the pod and gave a `reason`: evicted,
+// preempted, past its own deadline. The exits of its containers are a consequence of that.
 bool WasEndedByNode(const ObservedPod& pod);
 
 }  // namespace lockstep::controller

@@ -1,4 +1,4 @@
-// Kueue's Workload (kueue.x-k8s.io/v1beta1) of a job, as it was seen: what was asked for, and what
+// A job's Kueue Workload (kueue.x-k8s.io/v1beta1) as the cache has it: what was requested and what
 // was granted. Pure.
 #pragma once
 
@@ -11,11 +11,10 @@
 
 namespace lockstep::controller {
 
-// What a role's pods were granted. The members are those of a pod's spec and metadata.
+// What Kueue granted a role's pods. The members are those of a pod's spec and metadata.
 struct PodSetGrant {
   int count = 0;
-  std::set<std::string> flavors;  // ResourceFlavors; node_selector and tolerations hold theirs once
-                                  // they have been read
+  std::set<std::string> flavors;  // names of ResourceFlavors; AddFlavor merges their content
   kube::Object node_selector = kube::Object::object();
   kube::Object tolerations = kube::Object::array();
   kube::Object labels = kube::Object::object(), annotations = kube::Object::object();
@@ -24,22 +23,22 @@ struct PodSetGrant {
 
 struct ObservedWorkload {
   std::string name, uid;
-  std::string shape;      // of the job it was made from; WorkloadShape in children/kueue.h
-  std::string templates;  // and TemplatesHash; empty of an older operator's
+  std::string shape;      // WorkloadShape of the job it was created from; see children/kueue.h
+  std::string templates;  // and its TemplatesHash; empty if an older operator created it
   std::string queue, priority_class;
-  std::map<api::Role, int> counts;           // that were asked for
-  std::map<api::Role, PodSetGrant> granted;  // with `admitted`
+  std::map<api::Role, int> counts;           // requested
+  std::map<api::Role, PodSetGrant> granted;  // only if `admitted`
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;
   bool pods_ready = false;
-  std::string eviction;  // why
+  std::string eviction;  // reason and message of the eviction
   bool operator==(const ObservedWorkload&) const = default;
 };
 
-// What is absent or of another type is left as it is in a new ObservedWorkload.
+// Members that are absent or of another type keep their default.
 ObservedWorkload ReadWorkload(const kube::Object& workload);
 
-// Adds a ResourceFlavor's node labels and tolerations.
+// Adds a ResourceFlavor's node labels and tolerations to `grant`.
 void AddFlavor(const kube::Object& flavor, PodSetGrant& grant);
 
 }  // namespace lockstep::controller

@@ -1,4 +1,4 @@
-// Where reconciles learn how training goes. operator/progress asks trainers over gRPC.
+// Where reconciles get training progress. operator/progress polls trainers over gRPC.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ struct ProgressTarget {
   bool operator==(const ProgressTarget&) const = default;
 };
 
-// What a job's leading pod says of the others.
+// What a job's leading pod says about the other replicas.
 struct GroupReport {
-  std::vector<std::string> missing;  // "worker-1": had joined, and no longer answers its peers
-  std::vector<std::string> awaited;  // "worker-1": whoever the next generation still lacks
-  // The leading pod has answered at its present address, and now does not.
+  std::vector<std::string> missing;  // "worker-1": has joined, but no longer answers its peers
+  std::vector<std::string> awaited;  // "worker-1": the next generation still lacks it
+  // The leading pod has answered at its present address, but no longer does.
   bool leader_is_silent = false;
   bool operator==(const GroupReport&) const = default;
 };
@@ -30,19 +30,20 @@ struct GroupReport {
 class ProgressSource {
  public:
   virtual ~ProgressSource() = default;
-  // What the leading pod said last; nothing before its first answer. A source may start to ask at
-  // the first call for a job, and must notice a new host (the leading pod was replaced).
+  // Returns the leading pod's latest report; nullopt before its first answer. An implementation may
+  // start polling at the first call for a job, and must notice a new host (the leading pod was
+  // replaced).
   virtual std::optional<api::Progress> Latest(const ProgressTarget& target) = 0;
-  // The job has no leading pod to ask: its address may be another's by now. Stops asking until the
-  // next Latest(), and returns what was said last; nothing of a job that was not asked for.
+  // Stops polling until the next Latest(), because the job has no leading pod: another pod may have
+  // its address by now. Returns the latest report; nullopt for a job that is not polled.
   virtual std::optional<api::Progress> Pause(const std::string& job_uid) = 0;
-  // As of the last question; empty of a job that is not asked for.
+  // Returns the group's state as of the latest poll; empty for a job that is not polled.
   virtual GroupReport Group(const std::string& job_uid) = 0;
-  // The job is over or gone: stop asking.
+  // Stops polling: the job has ended or is gone.
   virtual void Forget(const std::string& job_uid) = 0;
 };
 
-// For those who do not poll.
+// A source without progress, for programs that do not poll.
 class NoProgress final : public ProgressSource {
  public:
   std::optional<api::Progress> Latest(const ProgressTarget&) override { return std::nullopt; }

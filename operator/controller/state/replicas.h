@@ -1,4 +1,4 @@
-// Who belongs to a job: roles, indexes, ranks.
+// The replicas of a job: roles, indexes, ranks.
 #pragma once
 
 #include <optional>
@@ -16,27 +16,29 @@ struct Replica {
   auto operator<=>(const Replica&) const = default;
 };
 
-int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 without the role
-// Every replica of the spec: chief, workers, parameter servers, evaluator.
+int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 if the job lacks the role
+// Returns every replica of the spec in the order chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);
-// True if the replica has done its work in the present attempt, by the job's status: its pod may be
-// gone. Of workers status.completedIndexes says so, of the chief its count in replicaStatuses.
+// Returns true if the replica has succeeded in the present attempt according to the job's status,
+// since its pod may be gone. status.completedIndexes records it for workers, replicaStatuses for
+// the chief.
 bool HasCompleted(const api::TrainingJob& job, const Replica& replica);
-// Those that still need a pod.
+// Returns the replicas that have not completed, and so need a pod.
 std::vector<Replica> WantedReplicas(const api::TrainingJob& job);
-// The chief, else worker 0: rank 0, the rendezvous' address, the one whose success counts.
+// Returns the chief, else worker 0. It has rank 0, serves the rendezvous, and its success counts.
 Replica LeadingReplica(const api::TrainingJob& job);
-// True if the job cannot run without it: an elastic job runs with its minimum, an Evaluator is
-// nobody's peer.
+// Returns true if the job cannot run without the replica. An elastic job runs with its minimum, and
+// an Evaluator is not part of the group.
 bool IsRequired(const api::TrainingJob& job, const Replica& replica);
-// Position among those that train (chief first, then workers); nothing for PS and Evaluator.
+// Returns the replica's position among those that train (chief first, then workers); nullopt for
+// parameter servers and evaluators.
 std::optional<int> NodeRank(const api::TrainingJob& job, const Replica& replica);
-// How many train.
+// Returns the number of replicas that train.
 int NodeCount(const api::TrainingJob& job);
 
-// The pod that is this replica in the job's present attempt; null if there is none.
+// Returns this replica's pod in the job's present attempt; null if there is none.
 const ObservedPod* FindPod(const Observed& observed, const Replica& replica);
-// True if the pod is of the present attempt and its index is one of the spec's.
+// Returns true if the pod belongs to the present attempt and the spec has its index.
 bool IsMember(const Observed& observed, const ObservedPod& pod);
 std::string Describe(const Replica& replica);  // "worker-1"
 

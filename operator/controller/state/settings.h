@@ -1,4 +1,4 @@
-// What an operator is told once, at its start.
+// An operator's settings, fixed at its start.
 #pragma once
 
 #include <chrono>
@@ -10,49 +10,51 @@
 namespace lockstep::controller {
 
 struct Settings {
-  std::string trainer_image = "lockstep-trainer:latest";  // of pods that name no image
-  // --gang-scheduler-name: "", "volcano", "scheduler-plugins" or the name its scheduler runs under.
+  std::string trainer_image = "lockstep-trainer:latest";  // for pods that name no image
+  // --gang-scheduler-name: "", "volcano", "scheduler-plugins" or the schedulerName of a
+  // scheduler-plugins instance.
   std::string gang_scheduler_name;
   // Jobs with a kueue.x-k8s.io/queue-name label wait for Kueue's admission.
   bool kueue = false;
-  // Pods of jobs with `training`, or that ask for it, get their job's token.
+  // Pods of jobs with `training`, or of jobs that ask for it, get their job's token.
   bool job_tokens = false;
-  // Jobs that are to be isolated get a NetworkPolicy, which lets in progress polls from the first
-  // of these namespaces, where the operator's pods are, and scrapes of metrics from the second;
-  // empty: from nowhere.
+  // Isolated jobs get a NetworkPolicy. It admits progress polls from operator_namespace, where the
+  // operator's pods run, and metrics scrapes from scraper_namespace; empty: from nowhere.
   bool network_policies = false;
   std::string operator_namespace, scraper_namespace;
-  // Creates and deletes of one reconcile: whoever makes 10,000 pods looks at the job in between.
+  // Limits the creates and deletes of one reconcile, so that the job is observed in between while
+  // 10,000 pods are created.
   std::size_t most_actions = 512;
-  // After a create that failed none is tried for this long, then twice as long, and so on.
+  // After a failed create no other is tried for this long; doubles with each failure.
   Duration create_backoff = std::chrono::milliseconds(100);
   Duration create_backoff_limit = std::chrono::seconds(30);
-  int parallel_calls = 8;  // creates and deletes of one reconcile that are under way at a time
-  // Progress and replica counts are written at most this often; conditions at once.
+  int parallel_calls = 8;  // concurrent creates and deletes of one reconcile
+  // The minimum interval between writes of progress and replica counts. Conditions are written at
+  // once.
   Duration status_interval = std::chrono::seconds(10);
-  // Of all jobs together so many statuses that can wait are written a second (0: no limit), and so
-  // many at once after a rest. While a write takes longer than its share, one at a time, but not
-  // fewer than ten a second.
+  // Limits the deferrable status writes of all jobs together: writes per second (0: unlimited), and
+  // how many at once after idling. While a write takes longer than its share of the rate, writes
+  // happen one at a time, but at least ten per second.
   double status_rate = 50;
   int status_burst = 50;
-  // Between restarts without progress: the first is immediate, the second waits this long, and so
-  // on.
+  // The delay between restarts without progress: the first is immediate, the second waits this
+  // long, and each further one doubles it.
   Duration restart_backoff = std::chrono::seconds(10);
   Duration restart_backoff_limit = std::chrono::minutes(5);
-  // How long the members of a gang that end by themselves are looked at before one of them is
-  // blamed: what took their peer away may show later than they do.
+  // How long peers that end by themselves are observed before one of them is blamed: the loss that
+  // caused their end may show later than they do.
   Duration settling = std::chrono::seconds(10);
-  // Nodes are watched, so that a silent one is known. Otherwise, and for pods of other images,
-  // whose groups tell nothing, Kubernetes is asked to give a node up sooner.
+  // Watches nodes, so that a silent one is known. Without this, and for pods of other images, whose
+  // groups do not report losses, pods tolerate a silent node for only node_toleration_seconds.
   bool watch_nodes = false;
   std::int64_t node_toleration_seconds = 30;
-  // A pod whose node has been silent this long is lost, though the program in it may still run. One
-  // that its training group misses too is lost at once.
+  // A pod whose node has been silent for this long is lost, though its program may still run. It is
+  // lost at once if its training group misses it too.
   Duration node_lost_after = std::chrono::minutes(2);
-  // A pod that is still there this long after its grace period has no kubelet to confirm its end;
+  // A pod that still exists this long after its grace period has no kubelet to confirm its end, so
   // it is deleted by force.
   Duration stuck_deletion = std::chrono::minutes(1);
-  // What an Evaluator gets to finish the last checkpoint once training is done.
+  // How long an Evaluator may take to finish the last checkpoint after training.
   Duration evaluator_grace = std::chrono::minutes(5);
 };
 
