@@ -28,8 +28,8 @@ struct RunState {
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
-// DataLoss names the field that is missing or has the wrong type. Without test loss and accuracy
-// the step counts as not evaluated.
+// DataLoss names the field that is missing or has the wrong type. InvalidArgument: the ledger has a
+// negative count. Without test loss and accuracy the step counts as not evaluated.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train
