@@ -8,9 +8,8 @@
 namespace lockstep::train {
 
 // One thread at a time may call Set and one may call Get; the caller must order different threads.
-// A triple buffer: writer and reader each own a slot and swap it for the slot of the newest value.
-// So a value is always read whole, and of several values set between two reads, the reader gets the
-// last.
+// A triple buffer: writer and reader each own a slot and swap it for the slot of the newest value,
+// so values are read whole. Of several values set between two reads, the reader gets the last.
 template <typename T>
 class LatestValue {
  public:

@@ -1,5 +1,4 @@
-// Describes tensors. The model plans their memory (see arena.h) and binds ops to it by plain
-// pointers.
+// Describes tensors. The model plans their memory (see arena.h) and gives ops plain pointers to it.
 #pragma once
 
 #include <cstddef>

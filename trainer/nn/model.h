@@ -53,9 +53,8 @@ class Model {
                                                       Backend& backend);
   virtual ~Model() = default;
 
-  // Flat ranges, layer by layer in forward order. The model owns the parameters and states. The
-  // gradients are in the memory set by BindGradients (such as shared memory), before that in the
-  // model's own.
+  // Flat ranges, layer by layer in forward order. The model owns the parameters and states, and the
+  // gradients until BindGradients moves them (to shared memory, for example).
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
   virtual std::span<float> states() = 0;

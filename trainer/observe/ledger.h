@@ -23,8 +23,7 @@ class Ledger {
     bool exact() const { return lost == 0 && duplicated == 0; }
     bool operator==(const Verdict&) const = default;
   };
-  // Checks an epoch over `n` samples at its end. Adds the verdict to the totals and starts a new
-  // epoch.
+  // Checks an epoch over `n` samples at its end. Adds the verdict to the totals, then resets.
   Verdict Check(std::int64_t n);
 
   std::int64_t count() const { return count_; }  // since the start of the epoch
