@@ -17,8 +17,7 @@ class FileBytes {
   // Detects gzip by the file's first two bytes, not by its name. `size_of` gets the first
   // `header_bytes` (fewer if the file is shorter) and returns the expected size of the content; at
   // most one byte beyond that is inflated. NotFound: there is no such file. PermissionDenied: it
-  // cannot be opened. DataLoss: damaged gzip data or any other fault. Also returns `size_of`'s
-  // error.
+  // cannot be opened. DataLoss: damaged gzip data or any other fault. Passes on `size_of`'s error.
   using SizeOf = absl::StatusOr<std::uint64_t> (*)(std::span<const std::uint8_t> header,
                                                    const std::string& path);
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,

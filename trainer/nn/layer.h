@@ -26,7 +26,7 @@ struct Layer {
   LayerSpec spec;
 };
 
-// Types and fields are Keras', the fields in camelCase:
+// Parses a list of layers. Types and fields are as in Keras, with fields in camelCase:
 //   Dense                   units, useBias, activation
 //   Conv2D                  filters, kernelSize, strides, padding, useBias, activation
 //   MaxPooling2D (MaxPool2D), AveragePooling2D      poolSize, strides, padding

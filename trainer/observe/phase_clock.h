@@ -59,8 +59,7 @@ class PhaseClock {
   const Clock& clock_;
   const SteadyTime began_;
   // A sequence lock: the version is odd while the rest is written. Parts are stored with release
-  // and loaded with acquire, so a reader that sees part of a newer state also sees the newer
-  // version.
+  // and loaded with acquire, so a reader that sees part of a newer state sees its version, too.
   std::atomic<std::uint64_t> version_{0};
   std::array<std::atomic<Duration>, PhaseTimes::kPhases> ended_{};
   std::atomic<Phase> phase_{Phase::kIdle};

@@ -16,7 +16,7 @@ namespace lockstep::train {
 // that a resumed epoch ends with the mean of the whole epoch.
 struct EpochSums {
   std::int64_t examples = 0;
-  double loss = 0;     // sum of the samples' losses
+  double loss = 0;     // sum over samples
   double correct = 0;  // samples classified correctly
   bool operator==(const EpochSums&) const = default;
 };

@@ -47,7 +47,7 @@ struct CollectiveOptions {
   std::string bind_address;                // this pod's own IP; empty: all
   bool allow_shm = true;                   // ranks of one host may share memory
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
-  std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see MakeCollectiveStrategy)
+  std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see collective.cc)
   // The rendezvous's heartbeats detect dead members within seconds. These timeouts only end a
   // generation in which a live rank does not arrive, because its batch is slow or it waits for a
   // disk. A collective's timeout is kStepsPerTimeout times the longest recent step, but at least

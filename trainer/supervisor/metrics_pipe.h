@@ -16,8 +16,7 @@ class MetricsPipeWriter {
  public:
   explicit MetricsPipeWriter(const GetEnv& env);
   // Writes the line and a newline. Never blocks: if the supervisor does not read, lines are lost.
-  // A line may have up to 4095 bytes, so that the kernel writes it atomically. No-op without a
-  // supervisor.
+  // A line must not exceed 4095 bytes: the kernel writes it atomically. No-op without a supervisor.
   void Write(const std::string& line);
 
  private:

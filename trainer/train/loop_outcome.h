@@ -10,7 +10,7 @@ namespace lockstep::train {
 
 enum class LoopEnd {
   kDone,            // all steps done, evaluated and saved
-  kStopped,         // a pod was asked to end; saved at the same step on every rank
+  kStopped,         // a pod was asked to stop; saved at the same step on every rank
   kDiverged,        // loss, gradients, parameters or evaluation are not finite; nothing was saved
   kGenerationOver,  // a peer was lost, was too slow or never came: join the next generation
   kStorage,         // a checkpoint cannot be read or written at present: join and retry

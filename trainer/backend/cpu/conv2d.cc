@@ -229,7 +229,7 @@ class Conv2d final : public BoundOp {
   Convolution c_;
   Execution forward_, weights_, data_;
   std::optional<FewChannelGradient> few_channels_;            // instead of weights_
-  std::optional<WinogradGradient> own_weights_;               // likewise
+  std::optional<WinogradGradient> own_weights_;               // instead of weights_
   std::optional<Winograd> own_forward_, own_data_;            // instead of forward_ and data_
   Reorder order_x_, order_weight_;                            // forward
   Reorder order_x_back_, order_dy_weights_, order_gradient_;  // backward weights

@@ -24,7 +24,7 @@ struct Convolution {
   dnnl::memory::desc result() const { return forward.dst_desc(); }
 };
 
-// The shapes of one convolution, as oneDNN takes them.
+// The shapes of one convolution in oneDNN's form.
 struct ConvolutionExtents {
   dnnl::memory::dims x, weight, bias, y, strides, pad_begin, pad_end;
 };

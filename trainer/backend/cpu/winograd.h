@@ -76,9 +76,8 @@ class WinogradGradient {
                    const ImageView& y);
 
   std::size_t ScratchBytes() const;
-  // Computes the gradients `weight` (K,C,R,S row-major) and, unless it is null, `bias` (K) from x
-  // and dy. The result's bits depend only on the inputs, the number of threads and the instruction
-  // set.
+  // Computes the gradients `weight` (K,C,R,S row-major) and, unless null, `bias` (K) from x and dy.
+  // The result's bits depend only on the inputs, the number of threads and the instruction set.
   void Run(const float* x, const float* dy, float* weight, float* bias, void* scratch) const;
 
  private:
