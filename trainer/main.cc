@@ -1,4 +1,4 @@
-// lockstep-trainer: without a subcommand a pod's entry point, the supervisor of its replicas.
+// lockstep-trainer. Without a subcommand it is a pod's entry point: the supervisor of its replicas.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -37,13 +37,13 @@ int Supervise(const Clock& clock) {
   options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
-  // A port may be free again when the pod is started anew.
+  // Retryable: the port may be free when the pod is restarted.
   return exit_code.ok() ? *exit_code : Failed(exit_code.status(), api::kExitPeerLost);
 }
 
 int Replica(const Clock& clock) {
   InstallStopSignal();
-  RaiseDescriptorLimit();  // a rank has a socket for each other one
+  RaiseDescriptorLimit();  // a rank has one socket per peer
   const absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   return RunReplica(*identity, clock);
@@ -60,7 +60,8 @@ int Bench(const BenchOptions& options) {
   return api::kExitDone;
 }
 
-// Of `bench`: as many as cpu_set_t has room for. At 100,000 OpenMP dies of a signal.
+// The limit of `bench --threads`: the CPUs that cpu_set_t can hold. With 100,000 threads, a signal
+// kills OpenMP.
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxCount = 1'000'000'000;
 
@@ -100,8 +101,8 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return lockstep::train::Main(argc, argv);
-  } catch (const std::exception& error) {  // a broken invariant or a refusing device
+  } catch (const std::exception& error) {  // a failed check or a device error
     lockstep::LogError(error.what(), {{"exitCode", 134}});
-    return 134;  // as if aborted: worth another try
+    return 134;  // what SIGABRT would give: retryable
   }
 }

@@ -1,6 +1,6 @@
-// What a device must offer. Ops are made once for fixed shapes, bound once to fixed memory, then
-// run every step without allocating. A back end's ops run in order on one stream; Synchronize()
-// waits for it. Ops are used by one thread. A device that refuses throws DeviceError.
+// The interface of a compute device. Ops are created for fixed shapes, bound to fixed memory, and
+// then run every step without allocating. A backend's ops run in order on one stream; Synchronize()
+// waits for it. Not thread-safe. Device failures throw DeviceError.
 #pragma once
 
 #include <cstddef>
@@ -19,46 +19,46 @@ class DeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Padding { kValid, kSame };  // Keras' meaning: same = ceil(in / stride), extra at the end
+enum class Padding { kValid, kSame };  // as in Keras: same = ceil(in / stride), extra at the end
 enum class Activation { kNone, kRelu };
 
-// How a parameter starts. Fans are those of Keras: receptive field x channels.
+// A parameter's initial values. Fans are as in Keras: receptive field x channels.
 enum class Init { kZeros, kOnes, kGlorotUniform };
 
 struct ParameterDesc {
-  std::string name;      // "weight", "bias", "gamma", "beta"; the layer's name is put before it
+  std::string name;      // "weight", "bias", "gamma", "beta"; the layer's name precedes it
   TensorDesc desc = {};  // conv weight: K,C,R,S   dense weight: out,in   bias: K
   Init init = Init::kZeros;
   std::int64_t fan_in = 1, fan_out = 1;
 };
 
-// What changes from step to step.
+// The values that change from step to step.
 struct StepContext {
   bool training = true;
-  std::int64_t valid = 0;  // leading rows of the batch that are real; the rest is padding
+  std::int64_t valid = 0;  // leading rows of the batch with real samples; the rest is padding
   std::uint64_t step = 0;
   std::uint64_t seed = 0;
   std::uint64_t first_position = 0;  // global position of row 0, for dropout's counters
 };
 
-// Where an op's data lives, fixed for its life. Pointers are aligned to kArenaAlignment; parameters
-// and gradients are in the order of Parameters(), states in the order of States(). All of these are
-// dense, so that replicas on different processors hold the same floats in the same places.
+// An op's memory, which the owner provides. Pointers are aligned to kArenaAlignment. Parameters and
+// gradients are in the order of Parameters(), states in the order of States(). All three are dense,
+// so that replicas on different processors have the same floats at the same offsets.
 struct OpMemory {
   const void* x = nullptr;
   void* y = nullptr;
   void* dy = nullptr;  // may be overwritten by Backward
-  void* dx = nullptr;  // null: not wanted
+  void* dx = nullptr;  // null: not needed
   std::vector<float*> parameters, gradients, states;
-  void* workspace = nullptr;  // kept from Forward to Backward
-  void* scratch = nullptr;    // shared by all ops, not kept between calls
+  void* workspace = nullptr;  // preserved from Forward to Backward
+  void* scratch = nullptr;    // shared by all ops; not preserved between calls
 };
 
-// How one pass of an op is done, for people and tests: {"backward data", "jit:avx2", "nhwc >
-// nhwc"}.
+// The implementation of one pass of an op, for people and tests: {"backward data", "jit:avx2",
+// "nhwc > nhwc"}.
 struct OpChoice {
   std::string pass;            // "forward", "backward", "backward data", "backward weights"
-  std::string implementation;  // oneDNN's name for it, or "lockstep:avx2" for kernels of our own
+  std::string implementation;  // oneDNN's name, or "lockstep:avx2" for our own kernels
   std::string layout;          // of x and y
 };
 
@@ -66,25 +66,24 @@ struct OpChoice {
 class Op {
  public:
   virtual ~Op() = default;
-  virtual const TensorDesc& input() const = 0;   // as handed to Make…
-  virtual const TensorDesc& output() const = 0;  // the layout is the back end's choice
+  virtual const TensorDesc& input() const = 0;   // as passed to Make…
+  virtual const TensorDesc& output() const = 0;  // the backend chooses the layout
   virtual std::vector<ParameterDesc> Parameters() const { return {}; }
-  // Not trained but saved: running mean and variance.
+  // Tensors that are saved but not trained: running mean and variance.
   virtual std::vector<ParameterDesc> States() const { return {}; }
   virtual std::size_t WorkspaceBytes() const { return 0; }
   virtual std::size_t ScratchBytes() const { return 0; }
-  // True if y may be the memory of x and dx that of dy.
+  // True if y may share x's memory and dx may share dy's.
   virtual bool InPlace() const { return false; }
-  // How each pass is done, as was chosen when the op was made. Empty where the back end does not
-  // say.
+  // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
   virtual void Forward(const StepContext& step) = 0;
-  // Writes (not adds to) dx and gradients. Called only after Forward with training = true.
+  // Overwrites dx and the gradients. Requires: Forward was called with training = true.
   virtual void Backward(const StepContext& step) = 0;
 };
 
-// Softmax cross-entropy over the last axis with a weight per row, loss and gradient in one pass.
+// Softmax cross-entropy over the last axis with a weight per row; loss and gradient in one pass.
 //   loss   = sum_i weight_i * CE(logits_i, label_i)   (a sum, not a mean)
 //   dlogits_i = scale * weight_i * (softmax(logits_i) - onehot(label_i))
 class LossOp {
@@ -105,21 +104,22 @@ class LossOp {
   virtual Result Run(float scale) = 0;
 };
 
-// Elementwise update of flat parameters; all ranges have the same length and order.
+// The flat ranges of an elementwise update, all of the same length and order.
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
   std::vector<float*> slots;  // SGD: momentum (if any); Adam: m, v
   std::int64_t size = 0;
 };
-struct SgdSpec {  // Keras' form: v = momentum * v - lr * g; w += v (nesterov: momentum * v - lr *
-                  // g)
+// As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
+struct SgdSpec {
   float momentum = 0;  // 0: no slot
   bool nesterov = false;
   float weight_decay = 0;  // decoupled, before the update: w -= lr * decay * w
 };
-struct AdamSpec {  // Kingma & Ba 2015, Keras' form: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t),
-                   // epsilon outside
+// Kingma & Ba 2015, as in Keras: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t); epsilon is added to
+// sqrt(v) without bias correction.
+struct AdamSpec {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
   float weight_decay = 0;  // decoupled (AdamW), before the update, as in SGD
 };
@@ -138,27 +138,27 @@ struct Conv2dSpec {
   Padding padding = Padding::kValid;
   bool bias = true;
   Activation activation = Activation::kNone;
-  bool input_gradient = true;  // false for the first layer: dx is not computed
+  bool input_gradient = true;  // if false, dx is not computed, as in the first layer
 };
 struct DenseSpec {
-  TensorDesc x = {};  // N,… : all but N are flattened in logical (C,H,W) order
+  TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
   std::int64_t units = 0;
   bool bias = true;
   Activation activation = Activation::kNone;
   bool input_gradient = true;
 };
 enum class PoolKind { kMax, kAverage };
-struct Pool2dSpec {   // average leaves padding out of its count, as Keras does
+struct Pool2dSpec {   // the average does not count padding, as in Keras
   TensorDesc x = {};  // N,C,H,W
   PoolKind kind = PoolKind::kMax;
   std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
   Padding padding = Padding::kValid;
   Activation activation = Activation::kNone;  // max pool only: relu before (= after) the pool
 };
-// Over the valid rows' N,H,W (or N): biased variance in the step and in the moving averages
-// (moving = momentum * moving + (1 - momentum) * step's), as Keras has it. Padding rows of y are
-// finite but mean nothing, those of dx are 0. Without valid rows, or in evaluation, the moving
-// averages serve and stay as they are. Parameters: gamma, beta (C); states: mean, variance (C).
+// Normalizes over N,H,W (or N) of the valid rows. As in Keras, the variance is biased, in the step
+// and in the moving averages (moving = momentum * moving + (1 - momentum) * step's). Padding rows
+// of y are finite but meaningless; those of dx are 0. Without valid rows, or in evaluation, uses
+// the moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
 struct BatchNormSpec {
   TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
@@ -176,7 +176,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string Name() const = 0;  // "reference", "cpu"
-  // What it runs on, for logs: "reference", "cpu:avx2".
+  // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
   virtual std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) = 0;
   virtual std::unique_ptr<Op> MakeDense(const DenseSpec& spec) = 0;
@@ -189,11 +189,11 @@ class Backend {
                                                           std::int64_t classes) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) = 0;
-  // y[i] = scale * x[i]: raw bytes of a batch to the model's float input.
+  // Converts a batch's bytes to the model's float input: y[i] = scale * x[i].
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
-  // Of device memory: as SquaredNorm (trainer/core), on any number of threads.
+  // The same result as SquaredNorm in trainer/core, of device memory and on any number of threads.
   virtual double SquaredNorm(const float* values, std::int64_t size) = 0;
-  // Between a layout and dense row-major order, for checkpoints and tests.
+  // Convert between a layout and dense row-major order, for checkpoints and tests.
   virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
   virtual void Synchronize() {}
@@ -203,7 +203,7 @@ struct BackendOptions {
   std::string name = "cpu";  // reference | cpu
   int threads = 1;
 };
-// InvalidArgument names are refused by validation before; an unknown one throws CheckFailure.
+// Throws CheckFailure if the name is unknown or threads < 1.
 std::unique_ptr<Backend> MakeBackend(const BackendOptions& options);
 
 }  // namespace lockstep::train

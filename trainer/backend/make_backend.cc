@@ -1,4 +1,4 @@
-// The one place that knows which back ends exist.
+// The only place that knows all backends.
 #include "base/check.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/cpu.h"

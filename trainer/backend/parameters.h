@@ -1,4 +1,4 @@
-// What parameters an op has: the same on every back end, since checkpoints go from one to another.
+// The parameters of an op: the same on every backend, so that checkpoints are portable.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace lockstep::train {
 
-// weight (K,C,R,S), and bias (K) if there is one.
+// weight (K,C,R,S), and bias (K) if spec.bias.
 std::vector<ParameterDesc> ParametersOf(const Conv2dSpec& spec);
-// weight (units, features of x), and bias (units) if there is one.
+// weight (units, features of x), and bias (units) if spec.bias.
 std::vector<ParameterDesc> ParametersOf(const DenseSpec& spec);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// Where a sliding window falls along one axis of an image: shared by convolution and pooling.
+// The positions of a sliding window along one axis of an image, for convolution and pooling.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ struct WindowAxis {
   std::int64_t pad_begin = 0;  // the window at `o` covers [o * stride - pad_begin, … + size)
   std::int64_t pad_end = 0;
 
-  // The part of the window at `o` that lies inside the image, as offsets into the window.
+  // The window at `o` lies inside the image from offset First(o) to Last(o), exclusive.
   std::int64_t First(std::int64_t o) const {
     return std::max<std::int64_t>(0, pad_begin - o * stride);
   }
   std::int64_t Last(std::int64_t o) const { return std::min(size, in + pad_begin - o * stride); }
 };
 
-// Keras' rule: valid leaves out what does not fit, same gives ceil(in / stride) and puts the odd
-// element of padding at the end.
+// As in Keras: `valid` omits windows that do not fit; `same` gives ceil(in / stride) outputs and
+// puts an odd element of padding at the end.
 inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t stride,
                               Padding padding) {
   WindowAxis axis{.in = in, .size = size, .stride = stride};
@@ -40,7 +40,7 @@ inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t s
 struct Windows {
   WindowAxis rows, columns;
 };
-// Throw CheckFailure if x is not N,C,H,W or the window does not fit it.
+// Both throw CheckFailure if x is not N,C,H,W or the window does not fit it.
 Windows WindowsOf(const Conv2dSpec& spec);
 Windows WindowsOf(const Pool2dSpec& spec);
 

@@ -53,7 +53,7 @@ void AsyncSaver::Run() {
   while (true) {
     changed_.wait(lock, [this] { return pending_ || stopping_; });
     if (!pending_) return;
-    // Nobody touches pending_ while it is set, so the save needs no lock.
+    // No other thread accesses pending_ while it is set, so the save needs no lock.
     lock.unlock();
     const auto begin = std::chrono::steady_clock::now();
     const absl::StatusOr<std::string> folder = store_.Save(*pending_);

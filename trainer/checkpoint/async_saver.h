@@ -1,4 +1,4 @@
-// Saves checkpoints while training goes on.
+// Saves checkpoints in the background while training continues.
 #pragma once
 
 #include <condition_variable>
@@ -13,30 +13,30 @@
 
 namespace lockstep::train {
 
-// One save is under way at most, and none is skipped: a checkpoint that was asked for is written,
-// whatever the disk's speed. Used by one thread; the store belongs to this while it lives.
+// Runs one save at a time and skips none, however slow the disk is. Not thread-safe. Uses the store
+// exclusively while it exists.
 class AsyncSaver {
  public:
   explicit AsyncSaver(CheckpointStore& store);
-  // Waits for the save under way.
+  // Waits for the current save.
   ~AsyncSaver();
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
 
-  // Returns at once, unless the save before is unfinished: then when that is done.
+  // Starts a save. Returns at once, unless the previous save is still running; then waits for that.
   void Save(Snapshot snapshot);
-  // Until nothing is under way. Returns the outcome of the latest save; Ok before the first.
+  // Waits until no save is running. Returns the latest save's status; OK before the first.
   absl::Status Wait();
 
   struct Outcome {
     absl::Status status;                // of the latest finished save
-    std::int64_t last_saved_step = -1;  // of the latest good one; -1: none yet
+    std::int64_t last_saved_step = -1;  // of the latest successful save; -1: none yet
     std::string last_saved_folder;
     std::int64_t failures = 0;
-    DurationHistogram durations;        // of the good ones
-    std::int64_t last_saved_bytes = 0;  // tensors of the latest good one
+    DurationHistogram durations;        // of successful saves
+    std::int64_t last_saved_bytes = 0;  // tensor bytes of the latest successful save
   };
-  // Never blocks for a save.
+  // Never waits for a save.
   Outcome outcome() const;
 
  private:
@@ -45,10 +45,10 @@ class AsyncSaver {
   CheckpointStore& store_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Snapshot> pending_;  // until its save is done
+  std::optional<Snapshot> pending_;  // set until its save is done
   Outcome outcome_;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all of the above
 };
 
 }  // namespace lockstep::train

@@ -37,7 +37,7 @@ absl::Status SystemError(int error, const char* action, const std::string& path)
   }
 }
 
-// Repeats a call that a signal has interrupted.
+// Repeats a system call that a signal interrupts.
 template <typename Call>
 auto Retry(Call call) {
   decltype(call()) result;
@@ -58,7 +58,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
 
-  // Network file systems report failed writes here. Linux closes even when interrupted.
+  // Network file systems report failed writes here. Linux closes the file even on EINTR.
   int Close() {
     const int result = ::close(std::exchange(fd_, -1));
     return result < 0 && errno != EINTR ? errno : 0;
@@ -143,7 +143,7 @@ class PosixFileSystem final : public FileSystem {
     const Descriptor folder(path, O_RDONLY | O_DIRECTORY);
     if (folder.get() < 0) return SystemError(errno, "open the folder", path);
     if (Retry([&] { return ::fsync(folder.get()); }) == 0) return absl::OkStatus();
-    // Object-store mounts know no folders that could be synced.
+    // Mounts of object stores cannot sync folders.
     if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return absl::OkStatus();
     return SystemError(errno, "sync the folder", path);
   }

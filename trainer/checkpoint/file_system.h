@@ -1,4 +1,4 @@
-// The only road of checkpoints to the disk, so that tests can drop writes, fill the disk and crash.
+// All of checkpoints' access to the disk, so that tests can drop writes, fill the disk and crash.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,28 @@
 
 namespace lockstep::train {
 
-// Thread-safe. Errors name the path and the system's reason; NotFound: there is no such file;
-// ResourceExhausted: the disk is full; PermissionDenied: it is read-only or somebody else's;
-// Unavailable: anything else that the system reports, such as an input or output error.
+// Thread-safe. Errors name the path and the system's reason. NotFound: there is no such file.
+// FailedPrecondition: the path is of another kind, such as a file where a folder is expected.
+// ResourceExhausted: the disk is full. PermissionDenied: the disk is read-only or access is denied.
+// Unavailable: any other error of the system, such as an I/O error.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Missing parents too. What it made is durable when it returns.
+  // Creates the folder and its missing parents. They are durable when it returns.
   virtual absl::Status CreateDirectories(const std::string& path) = 0;
-  // One folder, which nobody else has made: AlreadyExists. Durable after SyncDirectory of its
-  // parent.
+  // Creates one folder. AlreadyExists: it exists. Durable after SyncDirectory of its parent.
   virtual absl::Status CreateDirectory(const std::string& path) = 0;
-  // Creates or truncates, writes, fsyncs, closes. The name is durable after SyncDirectory.
+  // Creates or truncates the file, writes, fsyncs and closes it. Its name is durable after
+  // SyncDirectory.
   virtual absl::Status WriteFile(const std::string& path,
                                  const std::vector<std::span<const std::byte>>& pieces) = 0;
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path) = 0;
-  // Replaces `to` if it is there. Durable after SyncDirectory of both folders.
+  // Replaces `to` if it exists. Durable after SyncDirectory of both folders.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
-  // Names, not paths, in no order.
+  // Returns names, not paths, in no particular order.
   virtual absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) = 0;
-  // Of a file or a folder; Ok if there is none.
+  // Removes a file or a folder with its content. OK if there is none.
   virtual absl::Status RemoveRecursively(const std::string& path) = 0;
 };
 

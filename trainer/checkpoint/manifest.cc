@@ -19,12 +19,12 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kLatestSavedTime =
     std::chrono::floor<std::chrono::seconds>(Time::max().time_since_epoch()).count();
 
-// The one text of a JSON value: keys sorted, no white space, foreign bytes replaced.
+// Returns the canonical text of a JSON value: sorted keys, no white space, invalid UTF-8 replaced.
 std::string Canonical(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-// Values nested deeper than any state's are dropped, so that printing one cannot end the stack.
+// Drops values nested deeper than any state, so that printing one cannot overflow the stack.
 bool IsShallow(int depth, Json::parse_event_t, Json&) {
   return depth < 64;
 }
@@ -46,13 +46,13 @@ absl::Status Damaged(const std::string& path, const std::string& message) {
   return absl::DataLossError(fmt::format("{}: {}", path, message));
 }
 
-// The field if it is there and `is` holds, else null.
+// Returns the field, or null if it is absent or `is` is false for it.
 const Json* Field(const Json& object, const char* key, bool (Json::*is)() const noexcept) {
   const auto found = object.find(key);
   return found != object.end() && ((*found).*is)() ? &*found : nullptr;
 }
 
-// Earlier programs wrote none. Beyond what Time holds it is no date.
+// Returns the epoch if the field is absent, as in older checkpoints, or beyond the range of Time.
 Time SavedTime(const Json& json) {
   const Json* seconds = Field(json, "savedTime", &Json::is_number_unsigned);
   if (seconds == nullptr || seconds->get<std::uint64_t>() > kLatestSavedTime) return Time();
@@ -85,7 +85,7 @@ std::string EncodeManifest(const Manifest& manifest) {
     json["files"].push_back(
         {{"name", file.name}, {"bytes", file.bytes}, {"crc32c", Hex(file.crc32c)}});
   }
-  // Through text once, so that the checksum is of what a reader will see (a NaN becomes null).
+  // Round-trip through text, so that the checksum covers what a reader sees (NaN becomes null).
   json = Json::parse(Canonical(json));
   json["checksum"] = Hex(Crc32c(Canonical(json)));
   return json.dump(2) + "\n";

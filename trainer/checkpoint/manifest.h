@@ -1,4 +1,4 @@
-// manifest.json: the list of a checkpoint's files, and its commit.
+// manifest.json lists a checkpoint's files; its presence commits the checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ struct Manifest {
   nlohmann::json state;
   std::string model_hash;
   std::vector<ManifestFile> files;
-  Time saved;  // to the second; the epoch: not written down
+  Time saved;  // to the second; the epoch: unknown
   bool operator==(const Manifest&) const = default;
 };
 
-// JSON text with a checksum of its own.
+// Returns JSON text that includes its own checksum.
 std::string EncodeManifest(const Manifest& manifest);
 
-// FailedPrecondition: of a newer format, naming both. DataLoss: anything else that is wrong.
+// FailedPrecondition: a newer format; names both versions. DataLoss: any other fault.
 absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::string& path);
 
 }  // namespace lockstep::train

@@ -18,7 +18,7 @@ constexpr char kOwnerDraft[] = "owner.json.tmp";
 }  // namespace
 
 bool CheckpointOwner::Supersedes(const CheckpointOwner& other) const {
-  // Attempts of two jobs have nothing to do with each other.
+  // Attempts of different jobs cannot be compared.
   const bool same_job = job_uid == other.job_uid;
   return std::tuple(same_job ? attempt : 0, pod_started, process_number) >=
          std::tuple(same_job ? other.attempt : 0, other.pod_started, other.process_number);
@@ -44,7 +44,7 @@ absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::
     json.at("jobUid").get_to(owner.job_uid);
     json.at("attempt").get_to(owner.attempt);
     json.at("podStarted").get_to(owner.pod_started);
-    // Which pod it was is what counts between versions that write different members.
+    // Absent in files of older versions; the pod's start time is then decisive.
     owner.process_number = json.value("processNumber", std::int64_t{0});
     return owner;
   } catch (const nlohmann::json::exception& error) {
@@ -71,7 +71,7 @@ absl::Status FolderClaim::Check() {
   return *now == owner_ ? absl::OkStatus() : Superseded(*now);
 }
 
-// Nothing if the folder was never claimed, or if what it says of its owner is damaged.
+// Returns nullopt if the folder was never claimed or its owner's file is damaged.
 absl::StatusOr<std::optional<CheckpointOwner>> FolderClaim::Read() const {
   const std::string path = directory_ + "/" + kOwner;
   const absl::StatusOr<std::string> text = files_.ReadFile(path);

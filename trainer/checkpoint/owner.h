@@ -1,6 +1,6 @@
-// Who may write to a checkpoint folder: the newest process that has claimed it. A process that was
-// given up for lost may still live behind a partition, on the same volume; what it saves then must
-// not mix with what its successor saves.
+// Decides which process may write to a checkpoint folder: the newest that has claimed it. A process
+// that was given up as lost may live on behind a network partition with the same volume mounted.
+// Its saves must not mix with those of its successor.
 #pragma once
 
 #include <compare>
@@ -17,32 +17,32 @@ namespace lockstep::train {
 struct CheckpointOwner {
   std::string job_uid;
   int attempt = 0;
-  // When the pod's supervisor started, in Unix nanoseconds, and which of the processes it is that
-  // the pod has had in this place: a pod that takes another's place is made later, and a replica
-  // that is started again in an old pod is still of that pod.
+  // As in Incarnation: when the pod's supervisor started, in Unix nanoseconds, and how many
+  // processes the pod has had in this place. Pods are compared first, because a process restarted
+  // in an old pod still belongs to that pod.
   std::int64_t pod_started = 0, process_number = 0;
 
   bool operator==(const CheckpointOwner&) const = default;
-  // Whether this one may take the folder over from `other`.
+  // True if this process may take over the folder from `other`.
   bool Supersedes(const CheckpointOwner& other) const;
   std::string ToString() const;
 };
 
 std::string EncodeOwner(const CheckpointOwner& owner);  // JSON
-// DataLoss: it is not what EncodeOwner writes.
+// DataLoss: `text` is not what EncodeOwner writes.
 absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::string& path);
 
-// One process's hold on a folder. Not thread-safe.
+// One process's claim to a folder. Not thread-safe.
 class FolderClaim {
  public:
   FolderClaim(FileSystem& files, std::string directory, CheckpointOwner owner)
       : files_(files), directory_(std::move(directory)), owner_(std::move(owner)) {}
 
-  // Takes the folder over from whoever had it before. Aborted: that one is later. Others: the
-  // owner's file could not be read or written.
+  // Takes over the folder from its previous owner, if any. Aborted: the owner is a newer process.
+  // Other errors: the owner's file could not be read or written.
   absl::Status Take();
-  // That the folder is still this process's, or can be taken by now. Aborted: somebody has taken
-  // it.
+  // Checks that this process still owns the folder; takes it if it does not own it yet or the
+  // owner's file is gone. Aborted: another process has taken it.
   absl::Status Check();
 
  private:

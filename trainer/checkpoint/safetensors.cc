@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // the bound of the Python package
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the Python package's limit
 constexpr char kMetadata[] = "__metadata__";
 
 absl::Status DamagedFile(const std::string& file, const std::string& message) {
@@ -31,7 +31,7 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;  // within the data
 };
 
-// Values nested deeper than any header's are dropped, so that printing one cannot end the stack.
+// Drops values nested deeper than any header, so that printing one cannot overflow the stack.
 bool IsShallowHeader(int depth, Json::parse_event_t, Json&) {
   return depth < 8;
 }
@@ -40,7 +40,8 @@ bool IsIndex(const Json& value) {
   return value.is_number_unsigned();
 }
 
-// [128, 10] as a shape and its size in bytes; false if it is not one or is beyond `limit` bytes.
+// Parses a shape such as [128, 10] and its size in bytes. Returns false if `value` is not a shape
+// or exceeds `limit` bytes.
 bool ReadShape(const Json& value, std::uint64_t limit, Shape& shape, std::uint64_t& bytes) {
   if (!value.is_array() || value.size() > 16) return false;
   std::vector<std::int64_t> dims;
@@ -65,7 +66,7 @@ absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& value,
   const auto damaged = [&](const std::string& message) {
     return DamagedFile(file, fmt::format("tensor {}: {}", name, message));
   };
-  // Foreign text is shown with bytes that are not UTF-8 replaced.
+  // Invalid UTF-8 in untrusted text is replaced.
   const auto show = [](const Json& json) {
     return json.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80);
   };

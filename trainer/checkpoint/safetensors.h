@@ -1,6 +1,6 @@
-// Float32 tensors in the safetensors format (github.com/huggingface/safetensors, "Format"): a
-// little-endian u64 with the length of a JSON header, the header, the data without holes. Python's
-// `safetensors` package reads these files.
+// Reads and writes float32 tensors in the safetensors format (github.com/huggingface/safetensors,
+// "Format"): a little-endian u64 with the length of a JSON header, the header, then the data
+// without gaps. Python's `safetensors` package can read these files.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,19 @@ struct NamedTensor {
   bool operator==(const NamedTensor&) const = default;
 };
 
-// Everything that comes before the data: length and JSON, padded so that the data is aligned to 8
-// bytes. InvalidArgument: two tensors of one name, the reserved name __metadata__, a name that is
-// not UTF-8, or data that does not fill its shape.
+// Returns the bytes before the data: length and JSON, padded to align the data to 8 bytes.
+// InvalidArgument: two tensors with the same name, the reserved name __metadata__, a name that is
+// not UTF-8, or data that does not match its shape.
 absl::StatusOr<std::string> SafetensorsHeader(const std::vector<NamedTensor>& tensors);
 
-// The pieces of a file, in order, without copying any data. `header` is SafetensorsHeader's.
+// Returns a file's pieces in order, without copying data. `header` is SafetensorsHeader's result.
+// Requires: `header` and `tensors` outlive the result.
 std::vector<std::span<const std::byte>> SafetensorsPieces(const std::string& header,
                                                           const std::vector<NamedTensor>& tensors);
 
-// Strict: every byte of the data belongs to exactly one tensor. In the order of the data. DataLoss
-// names `file`, what was found and what is expected; no input makes it allocate more than the
-// input's own size, a few times over.
+// Returns the tensors in the order of their data. Strict: every byte of the data must belong to
+// exactly one tensor. DataLoss names `file`, what was found and what is expected. On any input,
+// allocates at most a small multiple of the input's size.
 absl::StatusOr<std::vector<NamedTensor>> ParseSafetensors(std::string_view bytes,
                                                           const std::string& file);
 

@@ -25,7 +25,7 @@ constexpr char kManifestDraft[] = "manifest.json.tmp";
 constexpr char kModel[] = "model.safetensors";
 constexpr char kOptimizer[] = "optimizer.safetensors";
 
-// step-00000200, and step-00000200.1 if that step is saved again while the first is there.
+// step-00000200, or step-00000200.1 if that step is saved again while the first folder exists.
 struct FolderName {
   std::int64_t step = 0, copy = 0;
   auto operator<=>(const FolderName&) const = default;
@@ -44,7 +44,7 @@ struct FolderName {
         return std::pair(result.ptr, result.ec);
       }();
     }
-    // A name that this program would not have written is somebody else's.
+    // Ignore names that this program would not have written.
     if (error != std::errc() || rest != end || parsed.ToString() != name) return std::nullopt;
     return parsed;
   }
@@ -52,7 +52,7 @@ struct FolderName {
 
 class FolderStore final : public CheckpointStore {
  public:
-  // Without a claim: for reading.
+  // Without a claim the store is read-only.
   FolderStore(FileSystem& files, std::string directory, int keep, std::optional<FolderClaim> claim)
       : files_(files), directory_(std::move(directory)), keep_(keep), claim_(std::move(claim)) {}
 
@@ -62,7 +62,7 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
     if (absl::Status status = Write(snapshot, folder); !status.ok()) {
-      // The first error is the one to tell; what cannot be removed now is a leftover of later.
+      // Return the first error; if the removal fails too, RemoveLeftovers retries it later.
       files_.RemoveRecursively(folder).IgnoreError();
       return status;
     }
@@ -80,7 +80,7 @@ class FolderStore final : public CheckpointStore {
       if (snapshot.ok() && !snapshot->has_value()) continue;
       if (snapshot.ok() || absl::IsFailedPrecondition(snapshot.status())) return snapshot;
       damages.emplace_back(snapshot.status().message());
-      // What only could not be read is kept: the disk may recover.
+      // Prune removes damaged checkpoints, but not unreadable ones: the disk may recover.
       if (absl::IsDataLoss(snapshot.status())) damaged_.insert(name);
       may_pass = may_pass || !absl::IsDataLoss(snapshot.status());
       LogWarning("a damaged checkpoint is passed over",
@@ -102,12 +102,12 @@ class FolderStore final : public CheckpointStore {
     return std::nullopt;
   }
 
-  // Folders without a manifest: of saves that never ended. Only the folder's owner may commit one,
-  // so nobody loses anything; but who lost the folder may not know yet and still be writing there,
-  // hence their names are not used again.
+  // Removes folders without a manifest, which unfinished saves left behind. Only the folder's owner
+  // may commit a checkpoint, so no data is lost. A previous owner may not know yet that it lost the
+  // folder and may still write there, so these names are not reused.
   void RemoveLeftovers() {
     const absl::StatusOr<std::vector<FolderName>> folders = Folders();
-    if (!folders.ok()) return;  // whoever needs the list will report it
+    if (!folders.ok()) return;  // the next call that needs the list reports it
     for (const FolderName& name : *folders) {
       const absl::StatusOr<bool> committed = IsCommitted(name);
       if (!committed.ok() || *committed) continue;
@@ -141,7 +141,7 @@ class FolderStore final : public CheckpointStore {
         fmt::format("{}: opened for reading, so nothing can be saved there", directory_));
   }
 
-  // A folder of that step's that nobody else writes to.
+  // Creates a folder for that step that no other process writes to.
   absl::StatusOr<FolderName> MakeFolder(std::int64_t step) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> present, Folders());
     FolderName name{step, 0};
@@ -153,7 +153,7 @@ class FolderStore final : public CheckpointStore {
     absl::Status made = files_.CreateDirectory(PathOf(name));
     for (; absl::IsAlreadyExists(made); made = files_.CreateDirectory(PathOf(name))) ++name.copy;
     LOCKSTEP_RETURN_IF_ERROR(made);
-    // Durable before anything in it is.
+    // The folder must be durable before its content is.
     absl::Status durable = files_.SyncDirectory(directory_);
     if (!durable.ok()) files_.RemoveRecursively(PathOf(name)).IgnoreError();
     LOCKSTEP_RETURN_IF_ERROR(durable);
@@ -177,10 +177,10 @@ class FolderStore final : public CheckpointStore {
     const std::string text = EncodeManifest(manifest);
     const std::string draft = folder + "/" + kManifestDraft;
     LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
-    // The names of all files are durable before the manifest has its own: whoever finds it finds
-    // everything it lists.
+    // All files must be durable before the manifest gets its name, so that a reader that finds it
+    // finds everything it lists.
     LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
-    // Long may have passed since the last look.
+    // Much time may have passed since the last check.
     LOCKSTEP_RETURN_IF_ERROR(CheckClaim());
     LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + kManifest));
     return files_.SyncDirectory(folder);
@@ -238,8 +238,8 @@ class FolderStore final : public CheckpointStore {
     return ParseSafetensors(*bytes, path);
   }
 
-  // Called when `saved` is durable. Removes what is older than the newest `keep`, and what is known
-  // to be damaged. A failure costs only room on the disk.
+  // Called once `saved` is durable. Removes checkpoints beyond the newest `keep` and those known to
+  // be damaged. A failure only costs disk space.
   void Prune(const FolderName& saved) {
     absl::StatusOr<std::vector<FolderName>> folders = Folders();
     if (!folders.ok()) return;
@@ -248,7 +248,7 @@ class FolderStore final : public CheckpointStore {
     std::optional<std::int64_t> last_step;
     for (const FolderName& name : *folders) {
       const bool superseded = last_step == name.step || damaged_.contains(name);
-      if (name > saved && !superseded) continue;  // not this run's, so not its to remove
+      if (name > saved && !superseded) continue;  // not saved by this run
       if (superseded || kept == keep_) {
         WarnIfError(Remove(name), "an old checkpoint stays");
         continue;
@@ -258,7 +258,7 @@ class FolderStore final : public CheckpointStore {
     }
   }
 
-  // The manifest first: a removal that is cut short leaves leftovers, not a damaged checkpoint.
+  // Removes the manifest first: an interrupted removal then leaves no damaged checkpoint behind.
   absl::Status Remove(const FolderName& name) {
     const std::string folder = PathOf(name);
     LOCKSTEP_RETURN_IF_ERROR(files_.RemoveRecursively(folder + "/" + kManifest));
@@ -276,8 +276,8 @@ class FolderStore final : public CheckpointStore {
   const std::string directory_;
   const int keep_;
   std::optional<FolderClaim> claim_;
-  std::set<FolderName> damaged_;    // as LoadLatest found them
-  std::set<FolderName> left_over_;  // as RemoveLeftovers found them
+  std::set<FolderName> damaged_;    // found by LoadLatest
+  std::set<FolderName> left_over_;  // found by RemoveLeftovers
 };
 
 }  // namespace
@@ -293,7 +293,7 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
   if (claimed.ok()) {
     store->RemoveLeftovers();
   } else {
-    // A disk that is full now can still be read, and may have room when the first save is due.
+    // A full disk can still be read, and may have room when the first save is due.
     LogWarning("the checkpoint folder cannot be claimed yet",
                {{"error", std::string(claimed.message())}});
   }

@@ -1,5 +1,5 @@
-// Saved training states in one folder; format.md describes the files. The manifest is written last
-// and is the commit: whatever dies before, the folder's newest complete checkpoint is untouched.
+// Saves and loads training states in one folder; format.md describes the files. Writing the
+// manifest last commits a checkpoint: a crash before that leaves earlier checkpoints intact.
 #pragma once
 
 #include <cstdint>
@@ -20,43 +20,45 @@ namespace lockstep::train {
 
 struct Snapshot {
   std::int64_t step = 0;               // steps done
-  nlohmann::json state;                // sampler, ledger, optimizer step, seed, …
+  nlohmann::json state;                // run state and settings: see format.md
   std::vector<NamedTensor> model;      // parameters and states: model.safetensors
   std::vector<NamedTensor> optimizer;  // slots: optimizer.safetensors
   std::string model_hash;  // of names and shapes; a checkpoint of another model is refused
-  Time saved;              // to the second; the epoch: of a program that did not write it down
+  Time saved;              // to the second; the epoch: unknown
 };
 
 struct CheckpointAge {
   std::int64_t step = 0;
-  Time saved;  // as Snapshot's
+  Time saved;  // as in Snapshot
 };
 
-// One thread at a time.
+// Not thread-safe.
 class CheckpointStore {
  public:
-  // For the one process that saves: creates the folder if need be and claims it for `owner`. `keep`
-  // newest checkpoints are kept, at least one. Aborted: a newer process has claimed the folder.
+  // For the one process that saves: creates the folder if necessary and claims it for `owner`.
+  // Keeps the newest `keep` >= 1 checkpoints. If the claim fails for another reason than Aborted,
+  // logs a warning; Save claims it again. Aborted: a newer process has claimed the folder. Other
+  // errors: the folder cannot be created.
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files,
                                                                const std::string& directory,
                                                                int keep,
                                                                const CheckpointOwner& owner);
-  // For everybody else: it loads, and changes nothing.
+  // For all other processes: only loads, never changes the folder.
   static std::unique_ptr<CheckpointStore> OpenReadOnly(FileSystem& files,
                                                        const std::string& directory);
   virtual ~CheckpointStore() = default;
-  // Returns the checkpoint's folder. ResourceExhausted (disk full) and others leave earlier
-  // checkpoints as they were and no half-written one behind. Aborted: a newer process has claimed
-  // the folder, and nothing was saved. FailedPrecondition: the store was opened for reading.
+  // Saves a checkpoint and returns its folder. Then removes old checkpoints. On failure, such as
+  // ResourceExhausted for a full disk, earlier checkpoints are unchanged and no incomplete one is
+  // visible. Aborted: a newer process has claimed the folder; nothing was saved.
+  // FailedPrecondition: the store is read-only.
   virtual absl::StatusOr<std::string> Save(const Snapshot& snapshot) = 0;
-  // The newest complete checkpoint: one that is damaged or cannot be read is passed over with a
-  // warning that names the file and the reason. nullopt if there is none at all.
-  // FailedPrecondition: of another model or of a newer format. DataLoss: there are checkpoints, and
-  // every one is damaged. Unavailable: as DataLoss, but of some only the reading failed, which may
-  // pass.
+  // Returns the newest complete checkpoint, or nullopt if there is none at all. Skips one that is
+  // damaged or cannot be read, with a warning that names the file and the reason.
+  // FailedPrecondition: it is of another model or a newer format. DataLoss: all checkpoints are
+  // damaged. Unavailable: none can be loaded, some because of errors that may be transient.
   virtual absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) = 0;
-  // Of the newest checkpoint with a manifest that can be read, whether or not its tensors can.
-  // nullopt if there is none. Errors: the folder cannot be read.
+  // Returns the age of the newest checkpoint with a readable manifest, even if its tensors are
+  // damaged. Returns nullopt if there is none. On failure, the folder cannot be read.
   virtual absl::StatusOr<std::optional<CheckpointAge>> Newest() = 0;
 };
 

@@ -19,7 +19,7 @@ std::uint64_t OfMachine() {
   return kUnknown;
 }
 
-// Page cache counts as used here although it would be given back: the answer errs on the low side.
+// Errs on the low side: counts page cache as used although the kernel could reclaim it.
 std::uint64_t OfContainer() {
   std::uint64_t limit = 0, used = 0;
   std::ifstream limit_file("/sys/fs/cgroup/memory.max");  // "max": no limit

@@ -1,13 +1,13 @@
-// How much memory there is to be had. Linux gives out what it has not got and kills processes
-// later, so whoever needs much asks first.
+// The memory that can still be allocated. Linux overcommits and kills processes later, so callers
+// check before a large allocation.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::train {
 
-// Bytes, of this machine or of this container, whichever is less. The largest value: cannot be
-// told.
+// Returns the bytes available to this machine or this container, whichever is less. Returns the
+// largest value if unknown.
 std::uint64_t AvailableMemory();
 
 }  // namespace lockstep::train

@@ -11,28 +11,29 @@
 
 namespace lockstep::train {
 
-// Collectives are called by one thread at a time; Abort() by any. The loss of a peer, a peer's
-// Abort() or a peer that is late by more than the group's timeout fails the collective with
-// Unavailable (the message names what is known of the peer); ranks that call different collectives
-// get FailedPrecondition where that can be seen (local, shm). After a failure every collective
-// fails. A group of one is valid: every collective is the identity.
+// One thread at a time may call collectives; any thread may call Abort. A collective fails with
+// Unavailable if a peer is lost, aborts or is later than the group's timeout; the message says what
+// is known of the peer. If ranks call different collectives, it fails with FailedPrecondition where
+// that can be detected (local, shm). After a failure every collective fails. In a group of one,
+// every collective is the identity.
 //
-// A lost peer is seen at once, with one exception: Gloo tells nobody of a connection that breaks
-// with a message half sent, so that only the timeout ends such a wait. Whoever learns of a loss by
-// another road (the rendezvous does, within its heartbeat) calls Abort().
+// A lost peer is detected at once, with one exception: Gloo does not report a connection that
+// breaks in the middle of a message, so only the timeout ends such a wait. A caller that learns of
+// the loss in another way (the rendezvous does, by its heartbeats) calls Abort.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string Name() const = 0;  // "local", "shm", "gloo", "single"
-  // In place: the sum over ranks. local and shm add in rank order; gloo adds in its ring's order,
-  // which depends on the element's position only, so that runs are reproducible.
+  // Replaces `data` by its sum over ranks. local and shm add in rank order. gloo adds in its ring's
+  // order, which depends only on the element's position, so runs are reproducible.
   virtual absl::Status AllReduceSum(std::span<float> data) = 0;
+  // Overwrites `data` on every rank with the data of rank `root`.
   virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
   virtual absl::Status Barrier() = 0;
-  // Wakes the waiting collective of this rank, which returns Cancelled, as do all later ones; the
-  // peers' collectives fail. Thread-safe, idempotent.
+  // Makes this rank's current and later collectives return Cancelled; the peers' collectives fail.
+  // Thread-safe. Idempotent.
   virtual void Abort() = 0;
 };
 

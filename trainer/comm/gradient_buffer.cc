@@ -25,13 +25,13 @@ class SharedBuffer final : public GradientBuffer {
   std::size_t size() const override { return floats_; }
   std::string name() const override { return segment_->locator().ToString(); }
   absl::Status Renew() override {
-    if (!std::exchange(seen_, true)) return absl::OkStatus();  // nobody can have it yet
+    if (!std::exchange(seen_, true)) return absl::OkStatus();  // no peer has mapped it yet
     return segment_->Replace();
   }
   SharedSegment* segment() override { return segment_.get(); }
 
  private:
-  bool seen_ = false;  // by a generation of peers
+  bool seen_ = false;  // offered to a generation
   std::unique_ptr<SharedSegment> segment_;
   std::size_t floats_;
 };

@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-// Nothing to do, and no thread to do it.
+// For a group of one.
 class IdleReducer final : public GradientReducer {
  public:
   void Ready(std::int64_t) override {}
@@ -36,7 +36,7 @@ class ThreadedReducer final : public GradientReducer {
       stopping_ = true;
       busy = started_ && done_ < buckets_.size() && failure_.ok();
     }
-    if (busy) communicator_.Abort();  // its peers may never come
+    if (busy) communicator_.Abort();  // peers may never arrive
     work_.notify_one();
     thread_.join();
   }
@@ -47,7 +47,7 @@ class ThreadedReducer final : public GradientReducer {
       LOCKSTEP_CHECK(begin >= 0 && begin <= ready_begin_,
                      "gradient reducer: ready from {}, expected 0 to {}", begin, ready_begin_);
       ready_begin_ = begin;
-      // A wake-up costs the training thread, so there is none before a bucket is full.
+      // A wake-up costs the training thread time, so it is deferred until a bucket is full.
       if (!BucketReady()) return;
       started_ = true;
     }
@@ -105,9 +105,9 @@ class ThreadedReducer final : public GradientReducer {
   std::int64_t ready_begin_;  // gradients from here on are complete
   std::size_t done_ = 0;      // buckets of this step that are summed
   bool started_ = false, stopping_ = false;
-  absl::Status failure_;  // for good: the communicator is broken
+  absl::Status failure_;  // permanent: the communicator is broken
   std::chrono::steady_clock::duration exposed_{};
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all of the above
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Sums gradients over all ranks while backward still runs. Buckets are contiguous pieces of the
-// gradient buffer, filled from its end to its start; a bucket's all-reduce starts when its last
-// piece is ready, on the reducer's own thread.
+// Sums gradients over all ranks while the backward pass is still running. Buckets are contiguous
+// ranges of the gradient buffer, filled from its end to its start. The reducer's thread starts a
+// bucket's all-reduce as soon as all of it is ready.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace lockstep::train {
 
-// Used by one thread, the training thread. Allocates nothing after its creation (Gloo does).
+// Not thread-safe; used by the training thread. Does not allocate after creation (Gloo does).
 class GradientReducer {
  public:
   struct Bucket {
     std::int64_t begin = 0, end = 0;  // floats
     bool operator==(const Bucket&) const = default;
   };
-  // Pure: cuts [0, size) at layer starts (ascending), from the end, into buckets of at least
-  // `bucket_floats`; what is left before the first of them is a bucket of its own, however small,
-  // since joining it to its neighbour would hold that one up until backward ends.
+  // Cuts [0, size) from its end into buckets of at least `bucket_floats`, at layer starts
+  // (ascending). The rest at the front is a bucket of its own, however small: merging it with its
+  // neighbour would delay that one until the backward pass ends. Pure.
   static std::vector<Bucket> PlanBuckets(std::span<const std::int64_t> layer_starts,
                                          std::int64_t size, std::int64_t bucket_floats);
 
-  // `communicator` and `buffer` outlive the reducer, and nothing else uses the communicator between
-  // the first Ready() of a step and its Wait(). A communicator of size one makes every call a
-  // no-op. Destroyed in the middle of a step, the reducer aborts the communicator.
+  // Requires: `communicator` and `buffer` outlive the reducer, and nothing else uses the
+  // communicator between a step's first Ready() and its Wait(). With a communicator of size 1 every
+  // call is a no-op. If destroyed in the middle of a step, the reducer aborts the communicator.
   static std::unique_ptr<GradientReducer> Create(Communicator& communicator,
                                                  std::span<float> buffer,
                                                  std::vector<Bucket> buckets);
   virtual ~GradientReducer() = default;
-  // [begin, buffer.size()) is complete. Called by the training thread, descending.
+  // Declares [begin, buffer.size()) complete. `begin` descends within a step.
   virtual void Ready(std::int64_t begin) = 0;
-  // Says that all gradients are complete, and waits for all buckets of this step. Unavailable or
-  // Cancelled: the step's sums are worthless, and the reducer is, too.
+  // Declares all gradients complete and blocks until this step's buckets are summed. On failure,
+  // returns the collective's error; the step's sums and the reducer are then unusable.
   virtual absl::Status Wait() = 0;
-  // Seconds that Wait() has blocked since the start: communication that backward did not hide.
+  // Seconds that Wait() has blocked so far: communication that the backward pass did not hide.
   virtual double ExposedSeconds() const = 0;
 };
 

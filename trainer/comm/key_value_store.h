@@ -1,4 +1,4 @@
-// What a communicator needs to find its peers: a store shared by the members of one generation.
+// A store shared by the members of one generation, by which communicators find their peers.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ namespace lockstep::train {
 class KeyValueStore {
  public:
   struct GetOptions {
-    Duration timeout{};                // of the whole call
+    Duration timeout{};                // for the whole call
     std::stop_token stop = {};         // ends the call early
     std::size_t offset = 0, size = 0;  // which bytes of each value; size 0: all of it
   };
 
   virtual ~KeyValueStore() = default;
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // Waits until all keys are there, and returns their values in the order of the keys. Takes many
-  // keys at once because each of n members asks for a value of each other one.
-  // DeadlineExceeded names the keys; Cancelled: the generation ended, or `stop` was requested.
+  // Blocks until all keys are set, then returns their values in the order of the keys. Takes many
+  // keys at once because each of n members needs a value of every other. DeadlineExceeded names the
+  // keys. Cancelled: the generation ended or `stop` was requested.
   virtual absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
                                                           const GetOptions& options) = 0;
 

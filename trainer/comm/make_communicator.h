@@ -1,5 +1,5 @@
-// Picks the fastest communicator that all members can use: single, shm (every rank sees every
-// other's gradient buffer), else gloo over TCP.
+// Selects the fastest communicator that all members can use: single, shm (if every rank can map all
+// gradient buffers), else gloo over TCP.
 #pragma once
 
 #include <functional>
@@ -19,24 +19,24 @@ namespace lockstep::train {
 struct CommunicatorOptions {
   int rank = 0, size = 1;
   std::string bind_address;  // this pod's own IP, for gloo
-  // The IP addresses that members connect from, for gloo: nobody else can. Empty: anybody can.
+  // The only IP addresses that may connect, for gloo. Empty: any address may.
   std::vector<std::string> callers;
-  // Called by gloo once its connections are there, or failed, with the time that they took.
+  // Called by gloo once its connections are made or have failed, with the time that they took.
   std::function<void(const absl::Status& connected, Duration took)> on_connected;
-  Duration connect_timeout = std::chrono::seconds(30);  // of every wait while the group is formed
-  Duration timeout = std::chrono::seconds(30);          // of every wait for a peer afterwards
+  Duration connect_timeout = std::chrono::seconds(30);  // for each wait while the group is formed
+  Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
   bool allow_shm = true;
-  // 32 bytes that show that this rank knows the job's token, for a nonce and a text; empty: ranks
-  // believe who connects. (Shared memory cannot be reached by name: the kernel guards it.)
+  // Returns 32 bytes that prove, for a nonce and a text, that this rank knows the job's token.
+  // Empty: ranks do not authenticate. (Shared memory has no name by which others could reach it;
+  // the kernel protects it.)
   std::function<std::string(const std::string& nonce, const std::string& text)> prove;
-  // Stopping it is Abort(), also while the communicator is still being made.
+  // A stop request acts as Abort(), even while the communicator is being created.
   std::stop_token cancel;
 };
 
-// Collective: every member calls it, after it has destroyed the communicator of the generation
-// before. `buffer` is the memory later given to AllReduceSum (any other memory works too, with a
-// copy) and outlives the result. Cancelled: the generation ended; Unavailable or DeadlineExceeded:
-// a peer did not take part.
+// Every member calls it, after destroying the previous generation's communicator. AllReduceSum on
+// `buffer` needs no copy; on other memory it may. Requires: `buffer` outlives the result.
+// Cancelled: the generation ended. Unavailable or DeadlineExceeded: a peer did not take part.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions& options,
                                                                KeyValueStore& store,
                                                                GradientBuffer& buffer);

@@ -1,4 +1,4 @@
-// The group of one: every collective is the identity.
+// A group of one: every collective is the identity.
 #pragma once
 
 #include <atomic>

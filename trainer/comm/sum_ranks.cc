@@ -20,7 +20,7 @@ void SumScalar(std::span<float* const> ranks, std::size_t begin, std::size_t end
 }
 
 #if defined(__x86_64__)
-// Four vectors at a time: enough loads in flight to keep the memory busy. Returns where it stopped.
+// Adds four vectors per iteration, to keep enough loads in flight. Returns where it stopped.
 __attribute__((target("avx"))) std::size_t SumAvx(std::span<float* const> ranks, std::size_t begin,
                                                   std::size_t end) {
   constexpr std::size_t kWidth = 8, kStep = 4 * kWidth;

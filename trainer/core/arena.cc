@@ -26,7 +26,7 @@ void Arena::Allocate() {
   void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   LOCKSTEP_CHECK(memory != MAP_FAILED, "arena: cannot map {} bytes: {}", size_,
                  std::strerror(errno));
-  ::madvise(memory, size_, MADV_HUGEPAGE);  // a hint; refusal costs speed only
+  ::madvise(memory, size_, MADV_HUGEPAGE);  // a hint: refusal only costs speed
   memory_ = static_cast<std::byte*>(memory);
 }
 

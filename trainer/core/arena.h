@@ -1,4 +1,4 @@
-// One block of memory, planned first and allocated once: nothing is allocated in a step.
+// One block of memory, planned first and allocated once, so that a step does not allocate.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace lockstep::train {
 
 inline constexpr std::size_t kArenaAlignment = 64;
 
-// Not thread-safe. Reserve() any number of times, Allocate() once, then At().
+// Call Reserve() any number of times, Allocate() once, then At(). Not thread-safe.
 class Arena {
  public:
   Arena() = default;
@@ -17,9 +17,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Returns the offset of `bytes` bytes, aligned to kArenaAlignment.
+  // Reserves `bytes` and returns their offset, aligned to kArenaAlignment.
   std::size_t Reserve(std::size_t bytes);
-  // Zeroed memory, huge pages where the kernel grants them.
+  // Allocates zeroed memory, in huge pages if the kernel grants them.
   void Allocate();
   std::byte* At(std::size_t offset) const;
   template <typename T>

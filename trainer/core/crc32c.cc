@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78;
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// tables[k][b]: what byte b contributes when k bytes follow it (Kounavis & Berry, "A systematic
+// tables[k][b] is the contribution of byte b if k bytes follow it (Kounavis & Berry, "A systematic
 // approach to building high performance software-based CRC generators", ISCC 2005).
 constexpr Tables MakeTables() {
   Tables tables{};

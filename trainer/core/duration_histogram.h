@@ -1,4 +1,4 @@
-// How often a duration fell into each of a fixed set of ranges: what a Prometheus histogram shows.
+// A histogram of durations with fixed buckets, as Prometheus shows it.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 namespace lockstep::train {
 
 struct DurationHistogram {
-  // Upper bounds in seconds, from steps of small models on a GPU to checkpoints of large ones on a
-  // slow disk; above is one more.
+  // Upper bounds in seconds, from steps of small models on a GPU to checkpoints of large models on
+  // a slow disk. One more bucket holds longer durations.
   static constexpr std::array<double, 16> kBounds = {
       0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
 

@@ -1,4 +1,4 @@
-// Hands the newest of a thread's values to another thread, without either ever waiting.
+// Passes a thread's newest value to another thread without locks or waiting.
 #pragma once
 
 #include <array>
@@ -7,9 +7,9 @@
 
 namespace lockstep::train {
 
-// One thread calls Set, one calls Get; others may take their places if something else orders them.
-// A triple buffer: the writer's slot, the reader's, and the newest, which they swap theirs for. So
-// a value is read whole, and of several set between two reads the reader sees the last.
+// One thread at a time may call Set and one may call Get; the caller must order different threads.
+// A triple buffer: writer and reader each own a slot and swap it for the slot of the newest value,
+// so values are read whole. Of several values set between two reads, the reader gets the last.
 template <typename T>
 class LatestValue {
  public:
@@ -20,7 +20,7 @@ class LatestValue {
     writers_ = newest_.exchange(writers_ | kUnread, std::memory_order_acq_rel) & kSlot;
   }
 
-  // Valid until the next Get.
+  // The result is valid until the next Get.
   const T& Get() {
     if ((newest_.load(std::memory_order_relaxed) & kUnread) != 0) {
       readers_ = newest_.exchange(readers_, std::memory_order_acq_rel) & kSlot;

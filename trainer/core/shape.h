@@ -1,4 +1,4 @@
-// Extents of a tensor, outermost first: images are N,C,H,W, matrices N,K.
+// A tensor's extents, outermost first: N,C,H,W for images, N,K for matrices.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 namespace lockstep::train {
 namespace {
 
-// Independent sums, so that the compiler may use vectors: it must not reorder float additions.
+// Independent partial sums, so that the compiler can vectorize without reordering float additions.
 constexpr std::size_t kLanes = 16;
-// Floats that are added before doubles take over: keeps the rounding small.
+// Values summed in float before the sum moves to double, to limit rounding errors.
 constexpr std::size_t kBlock = 4096;
 
 template <typename Number>
@@ -38,7 +38,7 @@ double SquaredNormOfPart(std::span<const float> values, std::size_t part) {
   for (std::size_t begin = blocks * part / kNormParts * kBlock; begin < last; begin += kBlock) {
     const auto block = values.subspan(begin, std::min(kBlock, last - begin));
     double squares = SumOfSquares<float>(block);
-    // The square of a finite float may be too large for a float, but never for a double.
+    // The square of a finite float may overflow a float, but never a double.
     if (!std::isfinite(squares)) squares = SumOfSquares<double>(block);
     sum += squares;
   }

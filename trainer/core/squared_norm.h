@@ -1,4 +1,4 @@
-// The sum of squares, in parts that threads can take. Pure.
+// The sum of squares, in parts that threads can compute. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,11 @@ namespace lockstep::train {
 
 inline constexpr std::size_t kNormParts = 64;
 
-// Of part `part` below kNormParts: not finite exactly if one of its values is not. The parts are a
-// function of the size alone.
+// Returns the sum of squares of part `part` < kNormParts. It is finite if and only if all of the
+// part's values are. The partition depends only on the size.
 double SquaredNormOfPart(std::span<const float> values, std::size_t part);
 
-// The sum of the parts, in their order: bitwise equal wherever the values are, whoever adds up the
-// parts.
+// Returns the sum of the parts in order. Bitwise equal to the sum of parts that threads computed.
 double SquaredNorm(std::span<const float> values);
 
 }  // namespace lockstep::train

@@ -1,5 +1,4 @@
-// What a tensor looks like. The memory behind it is planned by the model (see arena.h) and handed
-// to ops as plain pointers when they are bound.
+// Describes tensors. The model plans their memory (see arena.h) and gives ops plain pointers to it.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +10,13 @@
 
 namespace lockstep::train {
 
-// A back end's private order of elements in memory (a blocked layout, say). Immutable.
+// A backend's private order of elements in memory, such as a blocked layout. Immutable.
 class Layout {
  public:
   virtual ~Layout() = default;
   // Bytes of memory, padding included.
   virtual std::size_t Bytes() const = 0;
-  // Equal texts mean equal layouts, across processes and machines.
+  // Equal for equal layouts, across processes and machines.
   virtual std::string Fingerprint() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Samples by index. Implementations are immutable after opening and thread-safe.
+// A data set: samples by index. Implementations are immutable after opening and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual const Shape& sample_shape() const = 0;  // C,H,W; one byte an element, 0-255
+  virtual const Shape& sample_shape() const = 0;  // C,H,W; one byte per element, 0-255
   virtual std::int64_t classes() const = 0;
-  // Copies sample `index` (< size()) into `pixels` and returns its label. DataLoss names file and
-  // sample if it cannot be read.
+  // Copies sample `index` into `pixels` and returns its label. Requires: 0 <= index < size().
+  // DataLoss names the file and the sample that cannot be read.
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> pixels) const = 0;
-  // True if Read costs no more than a copy: then a loader needs no thread.
+  // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };
 
 enum class Split { kTrain, kTest };
 
-// spec.cache = false: samples are read (or made) when needed, ahead by a thread if spec.prefetch >
-// 0. NotFound / DataLoss name the file, what was found and what is expected; InvalidArgument the
-// field.
+// Opens the data set. With spec.cache = false, samples are read (or generated) on demand; a loader
+// does so ahead of time on a thread if spec.prefetch > 0. NotFound and DataLoss name the file, what
+// was found and what is expected. InvalidArgument names the field.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
                                                      std::uint64_t seed);
 

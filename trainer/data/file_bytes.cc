@@ -19,7 +19,7 @@
 namespace lockstep::train {
 namespace {
 
-// No deflate stream is more than this many times longer when inflated (zlib's "technical details").
+// The highest compression ratio of deflate (zlib's "technical details").
 constexpr std::uint64_t kMaxInflation = 1032;
 
 class Descriptor {
@@ -44,7 +44,7 @@ absl::Status SystemError(const std::string& path, const char* action) {
   return absl::DataLossError(message);
 }
 
-// Appends up to `count` inflated bytes; fewer at the end of the stream.
+// Appends up to `count` inflated bytes, fewer at the end of the stream.
 absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& path,
                           std::vector<std::uint8_t>& out) {
   while (count > 0) {
@@ -114,7 +114,7 @@ absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint6
         fmt::format("{}: {} bytes of gzip data cannot hold the {} bytes that its header announces",
                     path, file_size, expected));
   }
-  // One byte more than expected shows that there is more, and reaching the end checks gzip's CRC.
+  // Read one byte more than expected, to detect surplus data and to make zlib check the CRC.
   const std::size_t rest = static_cast<std::size_t>(expected) + 1 -
                            std::min(result.inflated_.size(), static_cast<std::size_t>(expected));
   result.inflated_.reserve(static_cast<std::size_t>(expected) + 1);
@@ -140,7 +140,7 @@ FileBytes::~FileBytes() {
 }
 
 void FileBytes::Prefetch() const {
-  // Advice only: if it is refused, pages are read as they are touched.
+  // Only a hint: if refused, pages are read on access.
   if (mapping_ != nullptr) ::madvise(mapping_, bytes_.size(), MADV_WILLNEED);
 }
 

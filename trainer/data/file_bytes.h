@@ -1,4 +1,4 @@
-// The bytes of a file, mapped if it is plain and inflated if it is gzip.
+// A file's content: memory-mapped, or inflated if the file is gzip.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace lockstep::train {
 
-// Immutable, movable.
+// Immutable and movable.
 class FileBytes {
  public:
-  // gzip is known by its first two bytes, not by the name. `size_of` is given the first
-  // `header_bytes` (fewer if the file is shorter) and says how long the content should be; of a
-  // gzip file no more than one byte beyond that is inflated. NotFound; DataLoss: damaged gzip.
+  // Detects gzip by the file's first two bytes, not by its name. `size_of` gets the first
+  // `header_bytes` (fewer if the file is shorter) and returns the expected size of the content; at
+  // most one byte beyond that is inflated. NotFound: there is no such file. PermissionDenied: it
+  // cannot be opened. DataLoss: damaged gzip data or any other fault. Passes on `size_of`'s error.
   using SizeOf = absl::StatusOr<std::uint64_t> (*)(std::span<const std::uint8_t> header,
                                                    const std::string& path);
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,
@@ -29,7 +30,7 @@ class FileBytes {
   ~FileBytes();
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
-  // Asks the kernel to read the file ahead; returns at once.
+  // Asks the kernel to read ahead a mapped file. Does not block.
   void Prefetch() const;
 
  private:

@@ -1,4 +1,4 @@
-// Fills one rank's batch of one step from a data set.
+// Fills one rank's batch for one step from a data set.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace lockstep::train {
 
-// A batch with room for every row, so that Gather allocates nothing.
+// Returns a batch with room for every row, so that Gather does not allocate.
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan);
 
-// Overwrites all of `batch` with the rows of `step`. Pure: the same arguments, the same batch.
-// DataLoss if a sample cannot be read or its label is not one of the data set's classes.
+// Overwrites all of `batch` with the rows of `step`; the same arguments give the same batch.
+// DataLoss: a sample cannot be read or its label is not one of the data set's classes.
 absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::int64_t step,
                     Batch& batch);
 

@@ -30,7 +30,7 @@ std::uint32_t BigEndian32(Bytes bytes, std::size_t offset) {
          (std::uint32_t{bytes[offset + 2]} << 8) | std::uint32_t{bytes[offset + 3]};
 }
 
-// Checks a header of `header.size()` >= `length` bytes and returns what the whole file should hold.
+// Checks a header, which must have at least `length` bytes. Returns the file's expected size.
 absl::StatusOr<std::uint64_t> CheckHeader(Bytes header, std::size_t length, std::uint32_t magic,
                                           const std::string& path) {
   if (header.size() < length) {
@@ -109,7 +109,7 @@ absl::StatusOr<IdxFile> OpenFile(const std::string& folder, Split split, const s
   LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected,
                             size_of(file.bytes().first(header), *path));
   if (file.bytes().size() != expected) {
-    // Of a gzip file that is too long no more than one byte too many has been inflated.
+    // At most one surplus byte of a gzip file was inflated.
     return absl::DataLossError(
         fmt::format("{}: {}: found {} bytes, expected {} ({} samples by its header)", *path,
                     file.bytes().size() < expected ? "cut short" : "bytes after the end",
@@ -118,7 +118,7 @@ absl::StatusOr<IdxFile> OpenFile(const std::string& folder, Split split, const s
   return IdxFile{*path, std::move(file)};
 }
 
-// The label of the first sample that is not one of `classes`, as an error.
+// DataLoss names the first sample whose label is not below `classes`.
 absl::Status CheckLabels(Bytes labels, int classes, const std::string& path) {
   const auto bad = std::find_if(labels.begin(), labels.end(),
                                 [&](std::uint8_t label) { return label >= classes; });

@@ -1,4 +1,4 @@
-// Batches in the order of the sampler, read ahead by a thread where reading costs anything.
+// Returns batches in the sampler's order. Reads ahead on a thread if reading takes time.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace lockstep::train {
 struct Batch {
   std::int64_t step = 0;
   std::int64_t valid = 0;            // leading rows that are real samples
-  std::int64_t first_position = 0;   // of row 0 in the epoch
+  std::int64_t first_position = 0;   // row 0's position in the epoch
   std::vector<std::uint8_t> pixels;  // LocalBatch() * C*H*W
   std::vector<std::int32_t> labels;  // LocalBatch()
   std::vector<float> weights;        // 1 for real rows, 0 for padding
-  // Sum of SampleHash(index) over the real rows, modulo 2^64: the ledger's proof.
+  // Sum of SampleHash(index) over the real rows, modulo 2^64, for the ledger.
   std::uint64_t hash_sum = 0;
 };
 
@@ -28,17 +28,17 @@ struct LoaderOptions {
   int rank = 0;
   std::uint64_t seed = 1;
   bool shuffle = true;
-  int prefetch = 2;  // batches ahead; 0, or data in memory: no thread
+  int prefetch = 2;  // batches to read ahead; no thread if 0 or if the data is in memory
 };
 
-// Used by one thread. Seek() after every change of membership.
+// Not thread-safe. Call Seek() after every change of membership.
 class Loader {
  public:
   static std::unique_ptr<Loader> Create(const Dataset& dataset, const LoaderOptions& options);
   virtual ~Loader() = default;
-  // The next batch is that of `step`.
+  // Makes Next() return the batch of `step`.
   virtual void Seek(std::int64_t step) = 0;
-  // Valid until the next call. DataLoss if a sample cannot be read.
+  // Returns the next batch, which is valid until the next call. DataLoss: a sample cannot be read.
   virtual absl::StatusOr<const Batch*> Next() = 0;
 };
 

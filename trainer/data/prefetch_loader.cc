@@ -27,7 +27,7 @@ PrefetchLoader::~PrefetchLoader() {
 void PrefetchLoader::Seek(std::int64_t step) {
   {
     const std::lock_guard lock(mutex_);
-    ++course_;  // what is being filled right now is thrown away when it is done
+    ++course_;  // a batch that is being filled will be discarded
     fill_step_ = next_step_ = step;
     failed_ = false;
     Release(SlotState::kReady);

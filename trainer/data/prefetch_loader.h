@@ -1,4 +1,4 @@
-// A loader whose thread fills a few batches ahead, for data that takes time to read.
+// A loader whose thread reads a few batches ahead, for data that takes time to read.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@ namespace lockstep::train {
 
 class PrefetchLoader final : public Loader {
  public:
-  // `dataset` outlives this. options.prefetch >= 1.
+  // Requires: `dataset` outlives this, and options.prefetch >= 1.
   PrefetchLoader(const Dataset& dataset, const LoaderOptions& options);
   ~PrefetchLoader() override;
 
@@ -23,7 +23,7 @@ class PrefetchLoader final : public Loader {
   enum class SlotState { kFree, kFilling, kReady, kHeld };
   struct Slot {
     SlotState state = SlotState::kFree;
-    std::uint64_t course = 0;  // of the Seek that it was filled for
+    std::uint64_t course = 0;  // course_ when filling started
     absl::Status status;
     Batch batch;
   };
@@ -38,13 +38,13 @@ class PrefetchLoader final : public Loader {
 
   std::mutex mutex_;
   std::condition_variable slot_freed_, slot_ready_;
-  std::vector<Slot> slots_;  // `prefetch` ahead and one held by the caller
-  std::uint64_t course_ = 0;
-  std::int64_t fill_step_ = 0;  // of the batch filled next
-  std::int64_t next_step_ = 0;  // of the batch handed out next
-  bool failed_ = false;         // nothing more is filled until a Seek
+  std::vector<Slot> slots_;     // `prefetch` batches ahead and one held by the caller
+  std::uint64_t course_ = 0;    // number of calls of Seek
+  std::int64_t fill_step_ = 0;  // the next step to fill
+  std::int64_t next_step_ = 0;  // the next step to return
+  bool failed_ = false;         // stops filling until a Seek
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all of the above
 };
 
 }  // namespace lockstep::train

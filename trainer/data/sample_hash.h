@@ -1,15 +1,15 @@
-// Proof by sums: which samples were counted, in one integer that ranks can add up.
+// Identifies the set of counted samples by one integer that ranks can sum.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::train {
 
-// A hash of a sample's index (SplitMix64). The sum over an epoch is a function of n alone if and
-// (but for a 2^-64 chance) only if every sample was counted exactly once.
+// Hashes a sample's index (SplitMix64). An epoch's sum equals ExpectedHashSum(n) if and (but for a
+// chance of 2^-64) only if every sample was counted exactly once.
 std::uint64_t SampleHash(std::int64_t index);
 
-// The sum of SampleHash over [0, n), modulo 2^64.
+// Returns the sum of SampleHash over [0, n), modulo 2^64.
 std::uint64_t ExpectedHashSum(std::int64_t n);
 
 }  // namespace lockstep::train

@@ -8,7 +8,7 @@
 namespace lockstep::train {
 namespace {
 
-// A round of the Feistel network: SplitMix64's finisher, which spreads every bit over all.
+// The Feistel network's round function: SplitMix64's finalizer, in which each bit affects all.
 std::uint64_t Mix(std::uint64_t value, std::uint64_t key) {
   std::uint64_t z = value + key;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -31,8 +31,8 @@ std::int64_t Permutation::operator()(std::int64_t position) const {
   if (!shuffle_) return position;
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   auto value = static_cast<std::uint64_t>(position);
-  // Values at or above n are sent round again: fewer than four times on average, since the
-  // network's domain is less than four times n (but for n < 4, where it is no more than 16).
+  // Values at or above n pass through the network again: at most four passes on average, because
+  // its domain is at most four times n.
   do {
     std::uint64_t left = value >> half_bits_, right = value & mask;
     for (const std::uint64_t key : keys_) {
@@ -69,7 +69,7 @@ Slice RankSlice(const StepPlan& plan, std::int64_t step, int rank) {
   LOCKSTEP_CHECK(rank >= 0 && rank < plan.world, "rank {} of {}", rank, plan.world);
   const std::int64_t first = plan.StepInEpoch(step) * plan.global_batch;
   const std::int64_t count = plan.GlobalExamples(step);
-  // Even shares, so that a short step leaves no rank without samples while others have several.
+  // Equal shares, so that in a short step no rank is without samples while others have several.
   return {first + count * rank / plan.world, first + count * (rank + 1) / plan.world};
 }
 

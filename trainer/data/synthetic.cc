@@ -18,10 +18,10 @@ namespace {
 constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 26;
 constexpr std::int64_t kMaxCachedBytes = std::int64_t{1} << 26;
 constexpr std::int64_t kMaxPatternBytes = std::int64_t{1} << 28;
-// Streams of DeriveKey, so that patterns and the noise of either split are independent.
+// Streams of DeriveKey: patterns and both splits' noise are independent.
 constexpr std::uint64_t kPatternStream = 0x5061, kTrainStream = 0x5472, kTestStream = 0x5465;
 
-// Random bytes of row `row` under `key`, sixteen a Philox block.
+// Fills `bytes` with the random bytes of row `row` under `key`, sixteen per Philox block.
 void FillRandom(std::uint64_t key, std::uint64_t row, std::span<std::uint8_t> bytes) {
   std::uint64_t block = 0;
   for (std::size_t begin = 0; begin < bytes.size(); begin += sizeof(PhiloxBlock), ++block) {
@@ -78,7 +78,7 @@ class SyntheticDataset final : public Dataset {
     return static_cast<std::int32_t>(index % classes_);
   }
 
-  // Half pattern, half noise: single pixels say little, all of them together enough.
+  // Half pattern, half noise: a single pixel hardly identifies the class, but all together do.
   void Make(std::int64_t index, std::span<std::uint8_t> pixels) const {
     FillRandom(noise_key_, static_cast<std::uint64_t>(index), pixels);
     const std::uint8_t* pattern =
@@ -93,7 +93,7 @@ class SyntheticDataset final : public Dataset {
   const std::int64_t classes_, size_;
   const std::uint64_t noise_key_;
   std::vector<std::uint8_t> patterns_;  // classes,C,H,W
-  std::vector<std::uint8_t> samples_;   // size,C,H,W; empty: made when read
+  std::vector<std::uint8_t> samples_;   // size,C,H,W; empty: generated in Read
 };
 
 absl::Status Validate(const api::SyntheticSpec& spec) {
@@ -102,7 +102,7 @@ absl::Status Validate(const api::SyntheticSpec& spec) {
         fmt::format("dataset.synthetic.{}: found {}, expected {}", field, found, expected));
   };
   const std::vector<std::int64_t>& shape = spec.shape;
-  // Each extent is bounded first, so that the product cannot overflow.
+  // Bound each extent first, so that the product cannot overflow.
   if (shape.size() != 3 ||
       std::any_of(shape.begin(), shape.end(), [](auto d) { return d < 1 || d > (1 << 20); }) ||
       Shape(shape).elements() > kMaxSampleBytes) {

@@ -1,4 +1,4 @@
-// Made-up images whose classes a small model tells apart after a few hundred steps.
+// Generates images whose classes a small model learns within a few hundred steps.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace lockstep::train {
 
-// Sample i has label i % classes and the pixels of its class' pattern plus noise: a pure function
-// of (seed, split, i). Both splits share the patterns. `cache`: samples are made once and kept, up
-// to 64 MiB. InvalidArgument names the field of `spec` that is out of range.
+// Sample i has label i % classes, and its pixels are its class's pattern plus noise: a pure
+// function of (seed, split, i). Both splits share the patterns. With `cache`, samples are generated
+// once and kept if they fit into 64 MiB. InvalidArgument names the field that is out of range.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const api::SyntheticSpec& spec, Split split,
                                                        std::uint64_t seed, bool cache);
 

@@ -18,9 +18,9 @@ using nlohmann::json;
 
 constexpr int kMaxProcessesPerPod = 1024;
 
-// The version of the rendezvous, of its store and of what the store's values mean. Raise it with
-// every change that an older trainer would not understand: the leader then refuses such a member by
-// name, instead of starting generations that fail.
+// The version of the rendezvous protocol, its store and the meaning of the store's values.
+// Increment it with every change that an older trainer would not understand: the leader then
+// refuses such a member by name instead of starting generations that fail.
 constexpr int kProtocol = 2;
 constexpr int kMostGraceSeconds = 1'000'000'000;
 
@@ -77,7 +77,7 @@ absl::Status ReadSections(const GetEnv& env, Identity& id) {
   return absl::OkStatus();
 }
 
-// The role and index of LOCKSTEP_* and those of TF_CONFIG must say the same.
+// Checks that LOCKSTEP_ROLE and LOCKSTEP_INDEX agree with TF_CONFIG.
 absl::Status ReadTask(const GetEnv& env, Identity& id) {
   const auto role = env(api::kEnvRole);
   const auto index = env(api::kEnvIndex);
@@ -107,7 +107,7 @@ absl::Status ReadTask(const GetEnv& env, Identity& id) {
   return absl::OkStatus();
 }
 
-// Collectives need every peer's place, so TF_CONFIG must not be sparse for those who take part.
+// Collectives need every peer's address, so TF_CONFIG's workers must not be sparse.
 absl::Status CheckPeers(const Identity& id) {
   if (id.Pods() == 0) return Invalid("TF_CONFIG: cluster has neither a chief nor a worker");
   if (id.strategy.type == api::StrategyType::kParameterServer) return absl::OkStatus();
@@ -120,8 +120,8 @@ absl::Status CheckPeers(const Identity& id) {
   return absl::OkStatus();
 }
 
-// Without the folders: where a pod has mounted its data is its own business, and only the leading
-// pod needs a place for checkpoints and summaries.
+// Clears the folders: pods may mount their data in different places, and only the leading pod needs
+// folders for checkpoints and summaries.
 api::TrainingSpec WithoutFolders(api::TrainingSpec training) {
   training.dataset.path.clear();
   training.checkpoint.directory.clear();

@@ -35,7 +35,7 @@ std::optional<std::int64_t> ParseInt64(std::string_view text) {
 absl::StatusOr<json> ParseJson(const std::string& name, const std::string& text) {
   try {
     return json::parse(text);
-  } catch (const json::exception& error) {  // a number that is too large is no parse_error
+  } catch (const json::exception& error) {  // a number that is too large is not a parse_error
     return Invalid(fmt::format("{} is not JSON: {}", name, error.what()));
   }
 }

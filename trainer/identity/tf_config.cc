@@ -1,4 +1,4 @@
-// TF_CONFIG, as TensorFlow's TFConfigClusterResolver reads it, but strictly. See identity.h.
+// Parses TF_CONFIG as TensorFlow's TFConfigClusterResolver does, but strictly. See identity.h.
 #include <fmt/format.h>
 
 #include <map>
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> ParseAddress(const std::string& field, const json& v
   return address;
 }
 
-// One role's addresses: a list, or a sparse map from index to address.
+// Parses one role's addresses: a list, or a sparse map from index to address.
 absl::StatusOr<std::vector<std::string>> ParseAddresses(const std::string& field,
                                                         const json& value) {
   std::vector<std::string> addresses;
@@ -113,7 +113,7 @@ absl::Status ParseCluster(const json& config, ClusterSpec& spec) {
     }
     LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, ParseAddresses(field, value));
     for (std::size_t i = 0; i < addresses.size(); ++i) {
-      if (addresses[i].empty()) continue;  // left out of a sparse map
+      if (addresses[i].empty()) continue;  // omitted from a sparse map
       const auto [at, fresh] = seen.emplace(addresses[i], fmt::format("{}[{}]", field, i));
       if (!fresh) {
         return Invalid(fmt::format("TF_CONFIG: {}[{}] and {} are both {}; addresses must differ",

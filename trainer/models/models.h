@@ -9,8 +9,9 @@
 
 namespace lockstep::train {
 
-// mlp (784-128-10), simple-cnn (conv 3x3x32 valid, pool, dense 10), core-cnn (conv 5x5x32 same,
-// pool, conv 5x5x64 same, pool, dense 1024, dense 10). InvalidArgument lists the known names.
+// Returns the layers of a model, with `classes` units in the last one. For MNIST: mlp (784-128-10),
+// simple-cnn (conv 3x3x32 valid, pool, dense 10), core-cnn (conv 5x5x32 same, pool, conv 5x5x64
+// same, pool, dense 1024, dense 10). InvalidArgument lists the known names.
 absl::StatusOr<std::vector<nlohmann::json>> BundledModel(const std::string& name,
                                                          std::int64_t classes);
 std::vector<std::string> BundledModelNames();

@@ -12,9 +12,9 @@
 namespace lockstep::train {
 namespace {
 
-// Of one activation or parameter. Beyond it the offsets of 32-bit libraries overflow.
+// The limit of one activation or parameter. Above it, libraries with 32-bit offsets overflow.
 constexpr double kMaxElements = 2147483647.0;
-// Dropout's random streams; InitialValues has others.
+// The base of Dropout's random streams, distinct from those of InitialValues.
 constexpr std::uint64_t kDropoutStreams = std::uint64_t{2} << 32;
 
 using MadeOp = absl::StatusOr<std::unique_ptr<Op>>;
@@ -102,7 +102,7 @@ class Compiler {
     return backend_.MakeGlobalAveragePool2d(desc_);
   }
 
-  // Unlike an elementwise op it must know whether its channels are C or C*H*W.
+  // Unlike an elementwise op, BatchNorm must know whether its channels are C or C*H*W.
   MadeOp Make(BatchNormSpec spec) {
     if (flat_ && desc_.shape.rank() != 2) Push("flatten", MakeFlattenOp(desc_, backend_));
     spec.x = desc_;
@@ -154,7 +154,7 @@ class Compiler {
                              kMaxElements));
   }
 
-  // "[32,14,14]"; flat: "[6272]".
+  // "[32,14,14]", or "[6272]" if flat.
   std::string SampleText() const {
     if (flat_) return fmt::format("[{}]", desc_.shape.elements() / options_.batch);
     const auto& dims = desc_.shape.dims();
@@ -164,7 +164,7 @@ class Compiler {
   const ModelOptions& options_;
   Backend& backend_;
   std::vector<NamedOp> ops_;
-  TensorDesc desc_;    // what the next layer gets
+  TensorDesc desc_;    // input of the next layer
   bool flat_ = false;  // logically N,F, though desc_ may still be an image in some layout
   bool trainable_before_ = false;
   std::string path_ = "layers";

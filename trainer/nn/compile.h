@@ -1,4 +1,4 @@
-// From layers to a back end's ops: shapes are followed through the list and checked on the way.
+// Compiles layers to a backend's ops, inferring and checking shapes along the way.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 namespace lockstep::train {
 
 struct NamedOp {
-  std::string name;  // the layer's
+  std::string name;  // the layer's name
   std::unique_ptr<Op> op;
-  bool input_gradient = false;  // dx is wanted: a parameter lies before this op
+  bool input_gradient = false;  // dx is needed: an earlier op has parameters
 };
 
-// The first op takes batch,C,H,W dense, the last gives batch,classes dense. InvalidArgument names
-// the first layer that does not fit its input.
+// The first op's input is batch,C,H,W dense; the last op's output is batch,classes dense.
+// InvalidArgument names the first layer that does not fit its input.
 absl::StatusOr<std::vector<NamedOp>> CompileLayers(const std::vector<Layer>& layers,
                                                    const ModelOptions& options, Backend& backend);
 

@@ -1,5 +1,5 @@
-// Brings a back end's layout to dense N,F. Most flattening needs no op: dense memory is already
-// right, and Dense, Dropout and ReLU take any layout.
+// Converts a backend's layout to dense N,F. Flattening usually needs no op: dense memory is already
+// in order, and Dense, Dropout and ReLU accept any layout.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace lockstep::train {
 
-// `backend` outlives the op.
+// Requires: `backend` outlives the op.
 std::unique_ptr<Op> MakeFlattenOp(const TensorDesc& x, Backend& backend);
 
 }  // namespace lockstep::train

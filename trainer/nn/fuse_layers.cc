@@ -10,7 +10,7 @@ Pool2dSpec* AsMaxPool(Layer& layer) {
   return pool != nullptr && pool->kind == PoolKind::kMax ? pool : nullptr;
 }
 
-// The activation that `layer` can take a relu into; null if it cannot.
+// Returns the activation of `layer` into which a relu can be fused, or null if there is none.
 Activation* FusedActivation(Layer& layer) {
   if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->activation;
   if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->activation;

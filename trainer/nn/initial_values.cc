@@ -7,7 +7,7 @@
 namespace lockstep::train {
 namespace {
 
-// Keeps these numbers apart from dropout's and the sampler's, which use small streams.
+// Keeps these random streams distinct from Dropout's (see compile.cc) and the sampler's.
 constexpr std::uint64_t kInitialValueStreams = std::uint64_t{1} << 32;
 
 void FillGlorotUniform(std::vector<float>& values, const ParameterDesc& parameter,

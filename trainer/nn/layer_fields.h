@@ -1,5 +1,5 @@
-// Reads one JSON object of `layers` field by field: every fault becomes a line in `errors`, and
-// what was not asked for is a fault too.
+// Reads one JSON object of `layers` field by field. Appends a line to `errors` for each fault,
+// including unknown fields.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct Extent2d {
   std::int64_t h = 0, w = 0;
 };
 
-// A value for a message: bytes that are no UTF-8 are replaced, long values cut.
+// Formats a value for a message: replaces invalid UTF-8 and truncates long values.
 std::string JsonText(const nlohmann::json& value);
 
 class LayerFields {
  public:
-  // `json` must be an object. `json` and `errors` outlive this.
+  // Requires: `json` is an object; `json` and `errors` outlive this.
   LayerFields(const nlohmann::json& json, std::string path, std::vector<std::string>& errors)
       : json_(json), path_(std::move(path)), errors_(errors) {}
 
@@ -33,14 +33,14 @@ class LayerFields {
   Extent2d Extent(const std::string& field, Extent2d fallback);
   double Number(const std::string& field, double fallback, double low, double below);
   bool Flag(const std::string& field, bool fallback);
-  // `choices` in the order of the message; returns the index of the one found.
+  // Returns the index of the value found in `choices`, which the message lists in this order.
   std::size_t Choice(const std::string& field, const std::vector<std::string>& choices,
                      std::size_t fallback);
   std::string Text(const std::string& field);  // "" if absent
   Padding PaddingField();
   Activation ActivationField();
 
-  // After the last field: everything else is unknown.
+  // Reports all fields not read so far as unknown. Call it last.
   void RefuseOthers();
   void Fault(const std::string& field, const std::string& expected);
 

@@ -20,7 +20,7 @@ struct Block {
   std::size_t begin = 0, end = 0;
 };
 
-// `taken` is sorted by begin.
+// Requires: `taken` is sorted by begin.
 std::size_t LowestFree(const std::vector<Block>& taken, std::size_t bytes) {
   std::size_t offset = 0;
   for (const Block& block : taken) {

@@ -1,4 +1,4 @@
-// Where buffers that are not all needed at once lie in one block. Pure.
+// Places buffers with different lifetimes in one block of memory. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace lockstep::train {
 
 struct Lifetime {
   std::size_t bytes = 0;
-  int first = 0, last = 0;  // moments of first and last use, both included
+  int first = 0, last = 0;  // times of first and last use, inclusive
 };
 
 struct MemoryPlan {
@@ -17,8 +17,8 @@ struct MemoryPlan {
   std::size_t bytes = 0;
 };
 
-// Two buffers share bytes only if their lifetimes are apart. Largest first, each at the lowest
-// place that is free throughout its life: not optimal, but near it for chains of layers.
+// Buffers share bytes only if their lifetimes do not overlap. Places the largest first, each at the
+// lowest offset that is free throughout its lifetime: not optimal, but close for chains of layers.
 MemoryPlan PlanMemory(std::span<const Lifetime> buffers);
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// A Keras-Sequential model on one back end: layers become ops, memory is planned, and a step runs
-// without allocating. Not thread-safe.
+// A Keras Sequential model on one backend: layers become ops, memory is planned once, and a step
+// does not allocate. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,52 +20,55 @@ struct ModelOptions {
   std::int64_t batch = 0;    // rows of every step, padding included
   Shape input;               // C,H,W of one sample
   std::int64_t classes = 0;  // the last layer must give N,classes
-  std::uint64_t seed = 1;    // of the initial parameters and of dropout: the model
-                             // puts it into every StepContext that it hands on
+  std::uint64_t seed = 1;    // for the initial parameters and dropout; the model
+                             // sets it in every StepContext that it passes on
 };
 
-// A named tensor inside one of the model's flat ranges. Ranges are aligned to kArenaAlignment, so
-// there may be unused floats between two tensors; they stay zero.
+// A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so
+// there may be unused floats between two of them, which stay zero.
 struct TensorSlot {
   std::string name;  // "conv2d_1/weight"
   TensorDesc desc;
   std::int64_t offset = 0, size = 0;  // floats, within the flat range
 };
 
-// What one op of the model does and takes, for people.
+// Describes one op of the model and its time, for people.
 struct OpReport {
-  std::string name;  // the layer's
+  std::string name;  // the layer's name
   Shape x, y;
   std::vector<OpChoice> choices;
-  // The shortest since Watch(); infinite if the pass has not run since. On devices with a queue,
-  // the time to enqueue it.
+  // The shortest time since Watch(); infinite if the pass has not run since. On devices with a
+  // queue, the time to enqueue it.
   double forward_seconds, backward_seconds;
 };
 
 class Model {
  public:
-  // `layers`: [{"type": "Conv2D", "filters": 32, "kernelSize": 5, "padding": "same",
-  // "activation": "relu"}, …]. InvalidArgument names the layer, the field, what was found and what
-  // is expected, as "layers[2].units: …".
+  // Builds the model and initializes its parameters. `layers`: [{"type": "Conv2D", "filters": 32,
+  // "kernelSize": 5, "padding": "same", "activation": "relu"}, …]. InvalidArgument names the layer,
+  // the field, what was found and what is expected, as "layers[2].units: …". Requires: `backend`
+  // outlives the model.
   static absl::StatusOr<std::unique_ptr<Model>> Build(const std::vector<nlohmann::json>& layers,
                                                       const ModelOptions& options,
                                                       Backend& backend);
   virtual ~Model() = default;
 
-  // Flat ranges, layer by layer in forward order. Values and states are the model's own;
-  // gradients live where BindGradients put them (shared memory, say), until then in own memory.
+  // Flat ranges, layer by layer in forward order. The model owns the parameters and states, and the
+  // gradients until BindGradients moves them (to shared memory, for example).
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
   virtual std::span<float> states() = 0;
   virtual const std::vector<TensorSlot>& parameter_slots() const = 0;
   virtual const std::vector<TensorSlot>& state_slots() const = 0;
-  // `memory` holds parameters().size() floats, aligned to kArenaAlignment; it is zeroed. What was
-  // bound to gradients() before (an optimizer) must be bound again.
+  // Moves the gradients to `memory` and zeroes it. Objects bound to the previous gradients() (an
+  // optimizer) must be bound again. Requires: `memory` holds parameters().size() floats and is
+  // aligned to kArenaAlignment.
   virtual void BindGradients(float* memory) = 0;
 
-  // Same seed, same values, whatever the back end and its layouts.
+  // Sets parameters and states to their initial values, which depend only on the seed, not on the
+  // backend or its layouts.
   virtual void InitializeParameters() = 0;
-  // Equal on ranks whose flat ranges mean the same: names, shapes and layouts.
+  // Equal on ranks whose flat ranges have the same names, shapes, offsets and layouts.
   virtual std::string LayoutFingerprint() const = 0;
 
   virtual float* input() = 0;  // batch,C,H,W dense; written by the caller before Forward
@@ -73,15 +76,15 @@ class Model {
   virtual float* logits_gradient() = 0;     // written by the loss before Backward
 
   virtual void Forward(const StepContext& step) = 0;
-  // Calls `on_ready(offset, size)` as the gradients of a layer are complete: last layer first,
-  // ranges contiguous and descending, together exactly all of gradients().
+  // Calls `on_ready(offset, size)` when a layer's gradients are complete: last layer first. The
+  // ranges are contiguous, descend, and together cover exactly gradients().
   virtual void Backward(const StepContext& step,
                         const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
   virtual std::size_t MemoryBytes() const = 0;
 
-  // From now on each op's passes are timed, which costs two looks at the clock each.
+  // Starts to time each op's passes, which costs two clock reads per pass.
   virtual void Watch() = 0;
-  // One entry for each op, in forward order.
+  // Returns one entry per op, in forward order.
   virtual std::vector<OpReport> Report() const = 0;
 };
 

@@ -91,7 +91,7 @@ const LayerType* FindType(LayerFields& fields) {
   return nullptr;
 }
 
-// "conv2d", "conv2d_1", …; a name that a user gave elsewhere is passed over.
+// Returns "conv2d", "conv2d_1", …, skipping names that the user has given.
 std::string DefaultName(const std::string& base, const std::set<std::string>& given,
                         std::map<std::string, int>& used) {
   while (true) {
@@ -101,7 +101,8 @@ std::string DefaultName(const std::string& base, const std::set<std::string>& gi
   }
 }
 
-// Reports names that are taken or that would not do in a checkpoint's "<name>/weight".
+// Returns the given names. Reports duplicates and names that contain a slash, which checkpoints use
+// as in "<name>/weight".
 std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
                                  std::vector<std::string>& errors) {
   std::set<std::string> given;

@@ -44,7 +44,7 @@ void Fill(const FlatRange& range, std::uint64_t seed, Backend& backend, float* m
   backend.Synchronize();
 }
 
-// Lowers `shortest` to its own life time, in seconds; does nothing for null.
+// Lowers `*shortest` to this object's lifetime in seconds. No-op for null.
 class ShortestTime {
  public:
   explicit ShortestTime(double* shortest) : shortest_(shortest) {
@@ -110,10 +110,10 @@ bool SequentialModel::NeedsBackward(const NamedOp& op) const {
   return op.input_gradient || !op.op->Parameters().empty();
 }
 
-// Moments: 0 the caller writes the input, i + 1 op i runs forward, the loss follows, then op i runs
-// backward at 2 * ops + 1 - i. An op may look at its input and output in its backward, so both are
-// kept till then; activations are never shared in place, for the op before may still need its
-// output as it was. The gradient of an activation lives from one op's backward to the next.
+// Times: at 0 the caller writes the input; at i + 1 op i runs forward; at ops + 1 the loss runs; at
+// 2 * ops + 1 - i op i runs backward. An op's backward pass may read its input and output, so both
+// live until then. Activations are never reused in place, because the op before may still need its
+// unchanged output. An activation's gradient lives from one op's backward pass to the next one's.
 void SequentialModel::PlanActivations() {
   const int ops = static_cast<int>(ops_.size());
   const int loss = ops + 1, end = 2 * ops + 1;
@@ -128,7 +128,7 @@ void SequentialModel::PlanActivations() {
   activations.push_back(add(ops_[0].op->input().bytes(), 0, backward(0)));
   for (int i = 0; i < ops; ++i) {
     const Op& op = *ops_[static_cast<std::size_t>(i)].op;
-    const int last = i + 1 == ops ? end : backward(i);  // logits are read after the step, too
+    const int last = i + 1 == ops ? end : backward(i);  // logits are also read after the step
     activations.push_back(add(op.output().bytes(), i + 1, last));
     workspaces.push_back(add(op.WorkspaceBytes(), i + 1, backward(i)));
   }
@@ -239,7 +239,7 @@ void SequentialModel::Backward(const StepContext& step,
   const StepContext seeded = Seeded(step);
   std::int64_t end = parameters_.size();
   for (std::size_t i = ops_.size(); i-- > 0;) {
-    if (!NeedsBackward(ops_[i])) break;  // nothing before has parameters either
+    if (!NeedsBackward(ops_[i])) break;  // no earlier op has parameters
     {
       const ShortestTime timer(times_.empty() ? nullptr : &times_[i].backward);
       ops_[i].op->Backward(seeded);
@@ -247,7 +247,7 @@ void SequentialModel::Backward(const StepContext& step,
     const std::size_t first = op_slots_[i].first_parameter;
     if (first == parameters_.slots().size()) continue;
     const std::int64_t begin = parameters_.slots()[first].offset;
-    if (begin == end) continue;  // an op without parameters starts where the next one does
+    if (begin == end) continue;  // an op without parameters has the next op's offset
     on_ready(begin, end - begin);
     end = begin;
   }

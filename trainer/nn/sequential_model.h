@@ -1,4 +1,4 @@
-// The one kind of model there is: ops in a row over planned memory.
+// The only implementation of Model: a sequence of ops over planned memory.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace lockstep::train {
 
-// Tensors of one kind (parameters, states) one after the other, aligned, in forward order.
+// Aligned tensors of one kind (parameters or states) in forward order.
 class FlatRange {
  public:
-  // Appends a tensor of `op` and says where it lies.
+  // Appends a tensor of the op named `op_name`; adds its slot.
   void Append(const std::string& op_name, const ParameterDesc& parameter);
   const std::vector<TensorSlot>& slots() const { return slots_; }
   const std::vector<ParameterDesc>& descs() const { return descs_; }
@@ -51,7 +51,7 @@ class SequentialModel final : public Model {
   std::vector<OpReport> Report() const override;
 
  private:
-  struct OpSlots {  // where an op's tensors begin in the lists of slots
+  struct OpSlots {  // indices of an op's first tensors in the lists of slots
     std::size_t first_parameter = 0, first_state = 0;
   };
 
@@ -74,11 +74,11 @@ class SequentialModel final : public Model {
   Arena values_, own_gradients_, state_values_, buffers_;
   float* gradients_ = nullptr;
 
-  // Offsets in buffers_: activation i is the input of op i and the output of op i - 1; likewise
-  // their gradients, of which some are not wanted.
+  // Offsets in buffers_. Activation i is the input of op i and the output of op i - 1; likewise for
+  // the gradients, some of which are not needed.
   std::vector<std::size_t> activations_, activation_gradients_, workspaces_;
   std::size_t scratch_ = 0;
-  std::vector<OpTimes> times_;  // empty: not watched
+  std::vector<OpTimes> times_;  // empty before Watch()
 };
 
 }  // namespace lockstep::train

@@ -41,7 +41,7 @@ void AppendFloat(std::string& out, std::uint64_t field, float value) {
   AppendLittleEndian(out, std::bit_cast<std::uint32_t>(value));
 }
 
-// A checksum of data that holds checksums is weak, so TFRecord rotates it and adds a constant.
+// A CRC over data that contains CRCs is weak, so TFRecord rotates it and adds a constant.
 std::uint32_t MaskedCrc32c(std::string_view data) {
   return std::rotr(Crc32c(data), 15) + 0xA282EAD8u;
 }

@@ -1,8 +1,8 @@
-// The bytes of a TensorBoard event file. Records are framed as TFRecord: u64 length, masked CRC-32C
-// of the length, data, masked CRC-32C of the data, all little-endian (tensorflow/core/lib/io/
-// record_writer.h). Data is an Event protobuf (tensorflow/core/util/event.proto), of which only
-// these fields are written: wall_time = 1, step = 2, file_version = 3, summary = 5; in the summary
-// value = 1 with tag = 1 and simple_value = 2.
+// Encodes TensorBoard event files. Records are framed as TFRecord: u64 length, masked CRC-32C of
+// the length, data, masked CRC-32C of the data, all little-endian (tensorflow/core/lib/io/
+// record_writer.h). Data is an Event protobuf (tensorflow/core/util/event.proto) with only these
+// fields: wall_time = 1, step = 2, file_version = 3, summary = 5; in the summary, value = 1 with
+// tag = 1 and simple_value = 2.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-// What a file begins with. `wall_time`: Unix seconds.
+// Returns a file's first event. `wall_time`: Unix seconds.
 std::string EncodeVersionEvent(double wall_time);
 std::string EncodeScalarEvent(double wall_time, std::int64_t step, std::string_view tag,
                               float value);

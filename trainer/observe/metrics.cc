@@ -92,7 +92,7 @@ class MetricsTable {
   }
 
  private:
-  // Before its first report a replica's rank is not known.
+  // A replica's rank is unknown before its first report.
   template <typename MakeSample>
   void AddSamples(MetricFamily& family, const MakeSample& make_sample) const {
     for (const auto& [local_rank, replica] : replicas_) {
@@ -100,8 +100,8 @@ class MetricsTable {
     }
   }
 
-  // Rank 0's from its first report on: of a histogram that begins with its first count, rate()
-  // misses that. Who has led before goes on.
+  // Rank 0 has its histograms from its first report on, because rate() misses the first count of a
+  // series that starts with it. Other ranks have those that are not empty.
   void AddHistograms(std::vector<MetricFamily>& families) const {
     for (std::size_t i = 0; i < HistogramRows().size(); ++i) {
       const HistogramRow& row = HistogramRows()[i];
@@ -126,7 +126,7 @@ class MetricsTable {
 
   mutable std::mutex mutex_;
   std::map<int, ReplicaSeries> replicas_;   // by local rank
-  std::function<std::int64_t()> refusals_;  // empty: this pod does not lead
+  std::function<std::int64_t()> refusals_;  // empty: not the leading pod
 };
 
 class PageMetricsServer final : public MetricsServer {
@@ -153,7 +153,7 @@ class PageMetricsServer final : public MetricsServer {
 
  private:
   MetricsTable table_;
-  std::unique_ptr<HttpServer> server_;  // last: its thread asks the table
+  std::unique_ptr<HttpServer> server_;  // last: its threads read table_
 };
 
 }  // namespace

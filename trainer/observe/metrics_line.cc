@@ -1,4 +1,4 @@
-// The line that a replica sends to its supervisor.
+// Encodes the line that a replica sends to its supervisor.
 #include <fmt/format.h>
 
 #include <array>
@@ -59,7 +59,7 @@ constexpr std::array kFields = {
     Field{"checkpointDurations", &ReplicaMetrics::checkpoint_durations},
 };
 
-// JSON has no NaN and no infinity: a diverged loss travels as null and arrives as NaN.
+// JSON has neither NaN nor infinity, so both are sent as null and decoded as NaN.
 Json ToJson(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
@@ -69,7 +69,7 @@ Json ToJson(std::int64_t value) {
 Json ToJson(int value) {
   return value;
 }
-// The counts, then the sum: a flat list of numbers.
+// A flat list: the counts, then the sum.
 Json ToJson(const DurationHistogram& histogram) {
   Json list = histogram.counts;
   list.push_back(ToJson(histogram.sum));
@@ -84,7 +84,7 @@ bool FromJson(const Json& json, double& value) {
 
 bool FromJson(const Json& json, std::int64_t& value) {
   if (!json.is_number_integer()) return false;
-  // A number beyond int64's range is kept as unsigned by the parser.
+  // The parser keeps integers beyond int64's range as unsigned.
   if (json.is_number_unsigned() &&
       json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
     return false;

@@ -20,7 +20,7 @@ PhaseClock::PhaseClock(const Clock& clock)
     : clock_(clock), began_(clock.SteadyNow()), since_(began_) {}
 
 Phase PhaseClock::Switch(Phase to) {
-  constexpr auto kOwn = std::memory_order_relaxed;  // nobody else writes
+  constexpr auto kOwn = std::memory_order_relaxed;  // only this thread writes
   const SteadyTime now = clock_.SteadyNow();
   const Phase from = phase_.load(kOwn);
   std::atomic<Duration>& ended = ended_[static_cast<std::size_t>(from)];
@@ -56,14 +56,13 @@ PhaseClock::State PhaseClock::Load() const {
 }
 
 PhaseTimes PhaseClock::Read() {
-  // Before the state: a phase that ended later is then booked up to its own end.
+  // Read the clock before the state, so that a phase that ends in between counts up to its own end.
   const SteadyTime now = clock_.SteadyNow();
   const State state = Load();
   PhaseTimes times = state.ended;
   times[state.phase] += std::max(now - state.since, SteadyTime::duration::zero());
-  // A switch that had looked at the clock before `now` and was not seen yet leaves some nanoseconds
-  // with the wrong phase. They are not taken back: a counter that goes back reads as one that began
-  // again.
+  // A switch that read the clock before `now` but is not visible yet leaves some nanoseconds in the
+  // wrong phase. They are not taken back: Prometheus reads a decrease as a counter reset.
   for (std::size_t i = 0; i < PhaseTimes::kPhases; ++i) {
     read_.by_phase[i] = std::max(read_.by_phase[i], times.by_phase[i]);
   }

@@ -1,4 +1,4 @@
-// What a replica spends its time on.
+// Measures what a replica spends its time on.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace lockstep::train {
 
-// docs/metrics.md says what belongs to which; kForward and kBackward are `compute` there.
+// docs/metrics.md defines the phases; kForward and kBackward are `compute` there.
 enum class Phase : std::size_t {
   kIdle,
   kInput,
@@ -29,23 +29,23 @@ struct PhaseTimes {
 
   Duration& operator[](Phase phase) { return by_phase[static_cast<std::size_t>(phase)]; }
   double Seconds(Phase phase) const;
-  double Life() const;  // seconds, of all phases
+  double Life() const;  // seconds of all phases together
 };
 
-// At any moment the replica is in exactly one phase, so the times of the phases add up to the time
-// since construction. One thread switches, which costs it little more than a look at the clock; one
-// thread reads at a time.
+// The replica is always in exactly one phase, so the phases' times add up to the time since
+// construction. One thread switches, which costs little more than reading the clock. One other
+// thread at a time may read.
 class PhaseClock {
  public:
-  // In kIdle from now on.
+  // Starts in kIdle.
   explicit PhaseClock(const Clock& clock);
 
-  // Returns the phase that ends.
+  // Starts phase `to` and returns the phase that ends.
   Phase Switch(Phase to);
-  // What has ended of the phases that steps are made of. For the thread that switches.
+  // The time of completed phases that belong to steps. Call it on the thread that switches.
   Duration TrainingTime() const;
   SteadyTime began() const { return began_; }
-  // Up to now: the phase under way counts, however long it lasts. No time ever goes back.
+  // Returns the times up to now, including the current phase. No time ever decreases.
   PhaseTimes Read();
 
  private:
@@ -58,16 +58,16 @@ class PhaseClock {
 
   const Clock& clock_;
   const SteadyTime began_;
-  // A sequence lock: the version is odd while the rest is written. Whoever reads a part of a newer
-  // state (acquire) also sees that the version has moved on (each part is stored with release).
+  // A sequence lock: the version is odd while the rest is written. Parts are stored with release
+  // and loaded with acquire, so a reader that sees part of a newer state sees its version, too.
   std::atomic<std::uint64_t> version_{0};
   std::array<std::atomic<Duration>, PhaseTimes::kPhases> ended_{};
   std::atomic<Phase> phase_{Phase::kIdle};
   std::atomic<SteadyTime> since_;
-  PhaseTimes read_;  // the reader's
+  PhaseTimes read_;  // used by the reader only
 };
 
-// Spends the time until its destruction in `phase`, then goes back to the phase before.
+// Switches to `phase` until its destruction, then back to the phase before.
 class PhaseTimer {
  public:
   PhaseTimer(PhaseClock& clock, Phase phase) : clock_(clock), before_(clock.Switch(phase)) {}

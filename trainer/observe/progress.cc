@@ -94,7 +94,7 @@ api::Progress ProgressMeter::Get() const {
   progress.last_checkpoint_step = last_checkpoint_step_;
   progress.update_time = clock_.Now();
   if (now_.steps > 0) {
-    // In steps rather than samples: an epoch's last step is short and takes as long.
+    // Counted in steps, not samples: an epoch's short last step takes as long as the others.
     const Mark begin = RecentBegin();
     const double each =
         Seconds(now_.time - begin.time) / static_cast<double>(now_.steps - begin.steps);

@@ -1,4 +1,4 @@
-// How far training is and how fast it goes, from what the train loop tells after every step.
+// Measures the progress and the speed of training from the results of each step.
 #pragma once
 
 #include <array>
@@ -12,50 +12,50 @@
 
 namespace lockstep::train {
 
-// Over the real samples of all ranks since the epoch's start. Belongs into a checkpoint, so that a
-// resumed epoch ends with the mean of all of it.
+// Sums over the real samples of all ranks since the epoch's start. Checkpoints contain them, so
+// that a resumed epoch ends with the mean of the whole epoch.
 struct EpochSums {
   std::int64_t examples = 0;
-  double loss = 0;     // sum of the samples' losses
-  double correct = 0;  // samples classified rightly
+  double loss = 0;     // sum over samples
+  double correct = 0;  // samples classified correctly
   bool operator==(const EpochSums&) const = default;
 };
 
-// Used by one thread. Allocates nothing after construction.
+// Not thread-safe. Does not allocate after construction.
 class ProgressMeter {
  public:
-  // Counts time from now. Steps begin at `first_step` (0, or that of a checkpoint).
+  // Measures time from now. Steps begin at `first_step` (0, or a checkpoint's step).
   ProgressMeter(const Clock& clock, std::int64_t total_steps, std::int64_t steps_per_epoch,
                 std::int64_t first_step = 0);
 
-  // A step is done: sums over all ranks' samples of that step. A new epoch starts new sums.
+  // Adds a step that is done: sums over all ranks' samples. A new epoch starts new sums.
   void AddStep(const EpochSums& step_sums);
-  // Training goes on at `step` with these sums of its epoch: after a resume or a regrouping.
+  // Continues at `step` with these sums of its epoch, after a resume or a new generation.
   void Restore(std::int64_t step, const EpochSums& sums);
-  // Time since the last step, or the last call, was not spent on training (evaluation, waiting for
-  // peers): it does not count for speed.
+  // Excludes the time since the last step or call from the speed: it was not spent on training
+  // (evaluation, waiting for peers).
   void ExcludeTimeSinceLastMark();
   void SetCheckpoint(std::int64_t step) { last_checkpoint_step_ = step; }
   void SetEvaluation(double loss, double accuracy);
 
   const EpochSums& epoch_sums() const { return sums_; }
   std::int64_t step() const { return step_; }
-  // Over recent steps: those of the last kRecent, but kFewest at least, and not the process's
-  // first, which also warms up, unless there is no other.
+  // The speed over recent steps: those of the last kRecent, but at least kFewest. Omits the
+  // process's first step, which includes warm-up, unless it is the only one.
   double RecentExamplesPerSecond() const;
-  // All but goodput; see PhaseClock.
+  // Returns all fields except goodput; see PhaseClock.
   api::Progress Get() const;
 
  private:
   struct Mark {
-    Duration time{};         // SteppingTime() when the last of `steps` was done
-    std::int64_t steps = 0;  // by this process
+    Duration time{};         // SteppingTime() after the last of `steps`
+    std::int64_t steps = 0;  // done by this process
     std::int64_t examples = 0;
   };
 
-  // Up to the last step, without what was excluded.
+  // Time up to the last step, without what was excluded.
   Duration SteppingTime() const { return last_mark_ - start_ - excluded_; }
-  // Where the recent steps begin.
+  // The mark at which the recent steps begin.
   Mark RecentBegin() const;
 
   static constexpr Duration kRecent = std::chrono::seconds(10);
@@ -71,8 +71,8 @@ class ProgressMeter {
   std::int64_t step_ = 0;
   Mark now_;
   EpochSums sums_;
-  std::array<Mark, kMarks> marks_{};  // a ring
-  std::size_t marked_ = 0;            // how many there have been
+  std::array<Mark, kMarks> marks_{};  // a ring buffer
+  std::size_t marked_ = 0;            // marks made so far
   std::int64_t last_checkpoint_step_ = -1;
   std::optional<double> test_loss_, test_accuracy_;
 };

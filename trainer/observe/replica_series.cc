@@ -86,7 +86,7 @@ constexpr HistogramRow kHistograms[] = {
      "Time to write a checkpoint, during which training goes on.", &M::checkpoint_durations},
 };
 
-// Phases of a step, which are for nothing if the step had been done before.
+// True for the phases of a step, whose time is wasted if the step had been done before.
 bool IsOfStep(const SeriesRow& row) {
   if (row.phase == nullptr) return false;
   const std::string_view phase = row.phase;
@@ -115,8 +115,8 @@ double ReplicaSeries::TakeDelta(double total, double& process_total) const {
   return delta;
 }
 
-// Which part of the steps since the last update had been done before; if none was completed,
-// whether the one under way had been.
+// Returns the share of the steps since the last update that had been done before. If no step was
+// completed, returns 1 if the current one had been done before, else 0.
 double ReplicaSeries::RedoneShare(const ReplicaMetrics& metrics) {
   const std::int64_t steps = metrics.steps_total >= process_steps_
                                  ? metrics.steps_total - process_steps_
@@ -141,8 +141,8 @@ void ReplicaSeries::AddHistogram(std::size_t row, const DurationHistogram& of_pr
 
 void ReplicaSeries::Update(const ReplicaMetrics& metrics) {
   rank_ = std::to_string(metrics.rank);
-  // A new process knows nothing of the run before it has joined the others: what the last one said
-  // stays until then.
+  // A new process knows nothing about the run before it has joined a generation; until then the
+  // gauges keep the previous process's values.
   const bool knows_run = restarts_ == 0 || metrics.generations > 0;
   const double redone = RedoneShare(metrics);
   double rework = 0;

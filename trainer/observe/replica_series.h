@@ -1,4 +1,4 @@
-// The numbers of one replica over all of its processes, as its pod serves them.
+// The metrics of one replica, accumulated over all of its processes, as its pod serves them.
 #pragma once
 
 #include <array>
@@ -12,17 +12,18 @@
 
 namespace lockstep::train {
 
-// One time series: rows of the same name stand together and make one family.
+// One time series. Rows with the same name are adjacent and form one family.
 struct SeriesRow {
   const char* name;
   const char* help;
-  bool is_counter;    // else a gauge
-  const char* phase;  // of lockstep_trainer_time_seconds_total; else null
+  bool is_counter;    // otherwise a gauge
+  const char* phase;  // label of lockstep_trainer_time_seconds_total; null for other rows
   double (*value)(const ReplicaMetrics&);
 };
 std::span<const SeriesRow> SeriesRows();
 
-// Of the leading rank, which has what all ranks share: 18 series of each rank would be too many.
+// Histograms of the leading rank: all ranks step together, and it alone saves. 19 series for every
+// rank would be too many.
 struct HistogramRow {
   const char* name;
   const char* help;
@@ -34,11 +35,11 @@ std::span<const HistogramRow> HistogramRows();
 class ReplicaSeries {
  public:
   ReplicaSeries();
-  // A process counts from 0, so a total that went back is that of a new one; its counts are added.
-  // Time for steps that an earlier process of this replica had done already (a checkpoint is behind
-  // the failure) counts as the phase `rework`, not as what it was spent on.
+  // Adds a process's totals. Each process counts from 0, so a total that decreased is from a new
+  // process. Time for steps that an earlier process of this replica had done already (training
+  // resumes from an older checkpoint) counts as phase `rework` instead of the phases of a step.
   void Update(const ReplicaMetrics& metrics);
-  // What follows is of a new process.
+  // Declares that later updates are from a new process.
   void CountRestart();
 
   const std::string& rank() const { return rank_; }

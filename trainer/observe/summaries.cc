@@ -44,7 +44,7 @@ class EventFile final : public SummaryWriter {
     buffer_ = FrameRecord(EncodeVersionEvent(WallTime()));
   }
   ~EventFile() override {
-    Flush().IgnoreError();  // the caller who cares has flushed
+    Flush().IgnoreError();  // callers that need the status call Flush
     ::close(fd_);
   }
   EventFile(const EventFile&) = delete;
@@ -68,7 +68,7 @@ class EventFile final : public SummaryWriter {
   }
 
  private:
-  // Takes back a record that was written in part: a reader would stop there for good.
+  // Truncates a partially written record: a reader would never get past it.
   absl::Status Drop(int error) {
     buffer_.clear();
     if (::ftruncate(fd_, size_) != 0) return SystemError(errno, "truncate", path_);
@@ -80,7 +80,7 @@ class EventFile final : public SummaryWriter {
   const int fd_;
   const std::string path_;
   std::string buffer_;
-  off_t size_ = 0;  // of the file, whole records only
+  off_t size_ = 0;  // of the file's whole records
 };
 
 }  // namespace
@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Open(const std::st
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return SystemError(error.value(), "create the folder", directory);
-  // TensorBoard knows event files by "tfevents"; the rest keeps writers of one second apart.
+  // TensorBoard recognizes event files by "tfevents"; the rest makes the name unique.
   const std::string path =
       fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", directory,
                   static_cast<std::int64_t>(WallTime()), HostName(), ::getpid(), sequence++);

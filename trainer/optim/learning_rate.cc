@@ -11,7 +11,7 @@ double LearningRateAt(const api::LearningRateScheduleSpec& schedule, double base
   const std::int64_t warmup = schedule.warmup_steps;
   if (step < warmup) return base * static_cast<double>(step + 1) / static_cast<double>(warmup);
   if (schedule.type == api::ScheduleType::kConstant) return base;
-  // The first update after the warm-up has `base`, the last one the final rate.
+  // The first update after the warm-up uses `base`, the last one the final rate.
   const double span = static_cast<double>(std::max<std::int64_t>(1, total_steps - 1 - warmup));
   const double progress = std::min(1.0, static_cast<double>(step - warmup) / span);
   const double cosine = (1 + std::cos(std::numbers::pi * progress)) / 2;

@@ -7,11 +7,11 @@
 
 namespace lockstep::train {
 
-// The rate of the update from `step` done steps to `step` + 1, of `total_steps`:
+// Returns the rate of the update from `step` to `step` + 1 steps done, of `total_steps`:
 //   warm-up   base * (step + 1) / warmup_steps for the first warmup_steps updates (never 0)
 //   constant  base afterwards
 //   cosine    from base to base * final_fraction at the last update (Loshchilov and Hutter, "SGDR",
-//             2017, one cycle); beyond total_steps the last rate stays.
+//             2017, one cycle); beyond total_steps the rate stays at its last value.
 double LearningRateAt(const api::LearningRateScheduleSpec& schedule, double base, std::int64_t step,
                       std::int64_t total_steps);
 

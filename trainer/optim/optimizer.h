@@ -1,4 +1,4 @@
-// A model's optimizer: the update rule of the back end over the model's flat ranges, and its slots.
+// A model's optimizer: the backend's update rule over the model's flat ranges, and its slots.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ namespace lockstep::train {
 // Not thread-safe. Bound to the model's memory: call Rebind() after Model::BindGradients.
 class Optimizer {
  public:
-  // InvalidArgument: an unknown name or a value out of its range, by field path. `model` and
+  // InvalidArgument names the field that is unknown or out of range. Requires: `model` and
   // `backend` outlive the optimizer.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const api::OptimizerSpec& spec,
                                                            Model& model, Backend& backend);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // values <- update(values, gradients). `step` counts from 1 over the whole training.
+  // Updates the parameters from the gradients. `step` counts from 1 over the whole training.
   void Step(double learning_rate, std::int64_t step);
   void Rebind();
 
-  // Slots lie parallel to model.parameters(): same length, same offsets, same layouts, so a slot's
-  // tensors are those of model.parameter_slots(). Zero at the start.
+  // A slot has the size, offsets and layouts of model.parameters(), so model.parameter_slots() also
+  // describes its tensors. Initially zero.
   int slots() const { return static_cast<int>(slot_names_.size()); }
   std::span<float> slot(int index);
-  // "momentum" (SGD with momentum), "m" and "v" (Adam): before "/<parameter>" in a checkpoint.
+  // "momentum" (SGD with momentum), "m" and "v" (Adam). Checkpoints append "/<parameter>".
   const std::vector<std::string>& slot_names() const { return slot_names_; }
   std::size_t MemoryBytes() const { return arena_.bytes(); }
 

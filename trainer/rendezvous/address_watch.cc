@@ -19,7 +19,7 @@ bool HasAddress(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found);
   if (error == 0) freeaddrinfo(found);
-  // A resolver that does not answer tells nothing of the name.
+  // Other errors say nothing about the name.
   return error != EAI_NONAME && error != EAI_NODATA;
 }
 

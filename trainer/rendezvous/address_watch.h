@@ -1,5 +1,5 @@
-// Which hosts have an address, looked up in the background. A pod's name has one from the moment
-// that the pod does until it is deleted: whoever has none cannot come.
+// Looks up in the background which hosts have an address. A pod's DNS name has one from when the
+// pod gets its IP until it is deleted, so a member without an address cannot join yet.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,8 @@
 
 namespace lockstep::train {
 
-// Asks the resolver. Takes as long as it does: seconds, where there is no answer.
+// Returns false if the resolver says that `host` has no address. Returns true if the lookup fails
+// for another reason. Blocks for seconds if the resolver does not answer.
 bool HasAddress(const std::string& host);
 
 // Thread-safe.
@@ -23,9 +24,9 @@ class AddressWatch {
 
   explicit AddressWatch(Lookup lookup = &HasAddress, Duration every = std::chrono::seconds(2));
 
-  // In the place of those watched before. Nothing is looked up while there are none.
+  // Replaces the watched hosts. Without hosts, the thread makes no lookups.
   void Watch(std::set<std::string> hosts);
-  // Of those watched; one that has not been looked up yet is not among them.
+  // Returns the watched hosts known to have no address. Hosts not yet looked up are not included.
   std::set<std::string> WithoutAddress() const;
 
  private:
@@ -36,7 +37,7 @@ class AddressWatch {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::set<std::string> hosts_, without_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last: uses all of the above
 };
 
 }  // namespace lockstep::train

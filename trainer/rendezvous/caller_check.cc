@@ -13,7 +13,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::size_t kNonceBytes = 32;
-constexpr std::int64_t kNonceSeconds = 60;  // how long a nonce of GetStatus is good for
+constexpr std::int64_t kNonceSeconds = 60;  // how long a nonce of GetStatus is valid
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
 
 }  // namespace
@@ -65,7 +65,7 @@ std::int64_t CallerCheck::Second() const {
   return std::chrono::duration_cast<std::chrono::seconds>(since).count();
 }
 
-// "<second> <HMAC of it>": only this process can have made it.
+// Returns "<second> <HMAC of it>", which only this process can produce.
 std::string CallerCheck::StatusNonceOf(std::int64_t second) const {
   const std::string text = fmt::format("{} ", second);
   return text + HmacSha256(status_secret_, text);

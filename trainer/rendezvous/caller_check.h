@@ -1,4 +1,4 @@
-// Whether a caller of the rendezvous knows the job's token, and how many did not.
+// Authenticates callers of the rendezvous by the job's token, and counts those it refuses.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class CallerCheck {
  public:
   CallerCheck(api::JobToken token, const Clock& clock);
 
-  // The nonce that a new stream's proofs, and those of Put and Get beside it, are made for.
+  // Returns the nonce of a new stream: its Join, Put and Get must carry proofs for it.
   const std::string& Challenge(std::uint64_t session);
   void Forget(std::uint64_t session) { nonces_.erase(session); }
 
   bool AcceptsJoin(std::uint64_t session, const proto::Join& join);
-  // `content`: of api::PutProofContent or api::GetProofContent.
+  // `content`: the result of api::PutProofContent or api::GetProofContent.
   bool AcceptsStoreCall(std::uint64_t session, const std::string& content,
                         const std::string& proof);
-  // A request without proof is the ordinary way to ask for a nonce, and no refusal.
+  // Returns false for a request without a proof but does not count it: it only asks for a nonce.
   bool AcceptsStatusCall(const proto::GetStatusRequest& request);
   std::string StatusNonce() const;  // empty without a token
 
@@ -37,7 +37,7 @@ class CallerCheck {
   std::string StatusNonceOf(std::int64_t second) const;
 
   const api::JobToken token_;
-  const std::string status_secret_;  // nonces of GetStatus are made with it: none is stored
+  const std::string status_secret_;  // key of GetStatus nonces, which are not stored
   const Clock& clock_;
   std::map<std::uint64_t, std::string> nonces_;  // by session
   std::int64_t refusals_ = 0;

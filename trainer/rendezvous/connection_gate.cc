@@ -22,19 +22,19 @@ namespace lockstep::train {
 namespace {
 
 constexpr int kBacklog = 4096;
-// Before those that are in are looked at again.
+// The most connections to accept before existing ones are handled again.
 constexpr int kAcceptedInATurn = 64;
-// Whoever is turned away comes again soon: 12,800 in a second are enough.
+// The pause after a refusal. Refused callers retry soon; 64 per pause, 12,800 per second, suffice.
 constexpr Duration kPause = std::chrono::milliseconds(5);
 constexpr Duration kTick = std::chrono::milliseconds(100);
-// How long a guest's place is taken at least: of closed connections, too, gRPC has to free memory.
+// The least time that a guest occupies a place: gRPC frees a closed connection's memory later.
 constexpr Duration kShortestStay = std::chrono::milliseconds(500);
-// For the last words to one who does not take them.
+// How long to keep trying to send the last bytes to a caller that does not read them.
 constexpr Duration kLinger = std::chrono::seconds(5);
 
-constexpr std::uint64_t kListenerKey = 0, kWakeKey = 1;  // else a relay's, whose ids begin with 1
+constexpr std::uint64_t kListenerKey = 0, kWakeKey = 1;  // a relay's are above: ids start at 1
 
-constexpr char kPeerScheme[] = "unix-abstract:";  // gRPC's for what MakePair makes
+constexpr char kPeerScheme[] = "unix-abstract:";  // gRPC's prefix for MakePair's names
 
 std::string RandomName() {
   std::string name = "lockstep-gate-";
@@ -48,15 +48,15 @@ struct Pair {
   Socket ours, theirs;
 };
 
-// Connected sockets; the peer of `theirs` is `name`. Nobody can connect to it, since it does not
-// listen.
+// Returns connected sockets; the peer of `theirs` has the address `name`. Nothing can connect to
+// that address, because its socket does not listen.
 std::optional<Pair> MakePair(const std::string& name) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return {};
   Pair pair{Socket(ends[0]), Socket(ends[1])};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // after the 0 of abstract names
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // abstract names start with a 0
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(pair.ours.fd(), generic, length) != 0) return {};
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const std
                                                                        std::size_t members,
                                                                        const Clock& clock) {
   LOCKSTEP_ASSIGN_OR_RETURN(Listener listener, ListenAt(address, kBacklog));
-  RaiseDescriptorLimit();  // a caller takes three
+  RaiseDescriptorLimit();  // a caller takes three descriptors
   return std::unique_ptr<ConnectionGate>(new ConnectionGate(std::move(listener), members, clock));
 }
 
@@ -133,7 +133,7 @@ void ConnectionGate::Run(const std::stop_token& stop) {
       if (event.data.u64 != kListenerKey) Handle(event);
     }
     const SteadyTime now = clock_.SteadyNow();
-    Introduce();  // after looking at the clock: who was proven by now is not late
+    Introduce();  // after reading the clock: a guest proven by `now` is not late
     EndLate(now);
     if (someone_waits) AcceptSome(now);
   }
@@ -152,7 +152,7 @@ void ConnectionGate::Handle(const epoll_event& event) {
     return;
   }
   const auto at = connections_.find(Relay::IdOf(event.data.u64));
-  if (at == connections_.end()) return;  // dropped in this turn
+  if (at == connections_.end()) return;  // erased earlier in this loop
   at->second.relay.Handle(Relay::SideOf(event.data.u64), event.events);
   Settle(at);
 }
@@ -168,7 +168,7 @@ bool ConnectionGate::MaySend(GuestList::Id id, FrameCounter& sent, std::string_v
   return !guests_.contains(id);
 }
 
-// All places of those that leave are taken, and this host has its share of them.
+// True if the places of leaving guests are used up and this host has its share of them.
 bool ConnectionGate::IsCrowded(const std::string& host) const {
   const auto from = leaving_from_.find(host);
   return leaving_.size() >= most_guests_ && from != leaving_from_.end() &&
@@ -188,7 +188,7 @@ void ConnectionGate::Dismiss(GuestList::Id id) {
   Settle(at);
 }
 
-// After anything that may have closed one of its ends.
+// Updates the bookkeeping after anything that may have closed one of the relay's ends.
 void ConnectionGate::Settle(Connections::iterator at) {
   const GuestList::Id id = at->first;
   const Relay& relay = at->second.relay;
@@ -217,7 +217,7 @@ void ConnectionGate::AcceptSome(SteadyTime now) {
       Admit(std::move(caller), now);
       continue;
     }
-    // Out of descriptors, for example: whoever waits is there in a moment too.
+    // Out of descriptors, for example: pause and retry; waiting callers stay in the backlog.
     if (errno != EAGAIN && errno != ECONNABORTED) accept_at_ = now + kPause;
     return;
   }
@@ -250,10 +250,10 @@ void ConnectionGate::Admit(Caller caller, SteadyTime now) {
       connections_.emplace(id, Connection{std::move(relay), now, std::move(caller.host)}).first;
   at->second.relay.Watch(epoll_.fd(), id);
   const std::lock_guard lock(serve_mutex_);
-  if (serve_) serve_(std::move(pair->theirs));  // else closed here, and so is the caller's
+  if (serve_) serve_(std::move(pair->theirs));  // otherwise closes both ends
 }
 
-// Those that were proven are guests no more.
+// Removes the connections that were proven from the guests.
 void ConnectionGate::Introduce() {
   std::vector<GuestList::Id> proven;
   {

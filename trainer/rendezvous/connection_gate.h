@@ -1,7 +1,7 @@
-// The leader's front door. Its gRPC, 1.51, bounds neither how many connect nor what one of them may
-// make it hold: a message's size is looked at when all of it has come, and a ResourceQuota that is
-// used up refuses newcomers and cancels calls of members, the longest connected first. So callers
-// come through here, and have to show in a few bytes that they belong to the job.
+// Limits the connections to the leader's gRPC server. gRPC 1.51 bounds neither their number nor the
+// memory that one can take: it checks a message's size only once all of it has arrived, and an
+// exhausted ResourceQuota refuses newcomers and cancels members' calls, the longest connected
+// first. So callers connect here and must prove within a few bytes that they belong to the job.
 #pragma once
 
 #include <sys/epoll.h>
@@ -25,34 +25,34 @@
 
 namespace lockstep::train {
 
-// Accepts connections, and relays each to a socket that the server gets. Until Prove, a connection
-// is a guest, for at most ten seconds, 16 KiB and a few streams. There are places for all members,
-// which may come at once, and for some strangers. As many guests again may have left while the
-// server is not yet done with them; beyond that, whoever has more of those than others is turned
-// away, so that others come in. What strangers can make the server hold is bounded by that,
-// whatever they send; members are not limited. Thread-safe.
+// Accepts connections and relays each to a socket pair whose other end the server gets. Until
+// Prove, a connection is a guest, limited to 10 s, 16 KiB and a few streams. There are places for
+// all members, which may connect at once, and for kPlacesForStrangers more. As many guests again
+// may have closed while the server still frees their memory; beyond that, the gate turns away hosts
+// with more than their share of those, so that others get in. This bounds what strangers can make
+// the server hold, whatever they send. Proven members are not limited. Thread-safe.
 class ConnectionGate {
  public:
   static constexpr std::size_t kPlacesForStrangers = 128;
   static constexpr std::size_t kMostGuestBytes = std::size_t{16} << 10;
-  // gRPC bounds how many are open at a time. One that is opened and reset costs it as much.
+  // gRPC limits only open streams, but one that is opened and reset costs it as much.
   static constexpr std::size_t kMostGuestStreams = 8;
   static constexpr std::size_t kMostGuestFrames = 64;
 
-  // Listens, but accepts nobody yet; an address as for ListenAt. Unavailable says why not. Raises
-  // the process's limit of open files to the highest that it may have.
+  // Listens at `address` (see ListenAt) without accepting connections yet. Raises the process's
+  // limit of open files to its hard limit. Unavailable says why it cannot listen.
   static absl::StatusOr<std::unique_ptr<ConnectionGate>> Listen(const std::string& address,
                                                                 std::size_t members,
                                                                 const Clock& clock);
   ~ConnectionGate();
   int port() const { return listener_.port; }
-  // Begins to accept. `serve` gets a socket for each caller, of which getpeername says a name that
-  // no other connection has. It is called on the gate's thread.
+  // Starts to accept connections. The gate's thread calls `serve` with a socket for each;
+  // getpeername returns a unique name for it.
   void Open(std::function<void(Socket)> serve);
-  // Serves nobody more: `serve` is not called again. What is connected stays.
+  // Stops serving new connections: `serve` is not called after it returns. Existing ones stay.
   void Close();
-  // The caller behind the socket with this peer, as gRPC writes it, belongs to the job. Called
-  // before the caller is answered, it holds for all that it sends from then on.
+  // Declares that the connection with this peer name, as gRPC formats it, belongs to the job. Call
+  // it before the caller is answered, so that it covers all that the caller sends after the answer.
   void Prove(const std::string& peer);
 
  private:
@@ -80,27 +80,27 @@ class ConnectionGate {
   const Listener listener_;
   const std::size_t most_guests_;
   const Clock& clock_;
-  const std::string names_;  // of this gate's sockets, each followed by the connection's number
+  const std::string names_;  // prefix of this gate's socket names; the connection's id follows
   const Socket epoll_, wake_;
   std::mutex serve_mutex_;
   std::function<void(Socket)> serve_;  // guarded by serve_mutex_; empty: closed
   std::mutex proven_mutex_;
   std::vector<GuestList::Id> proven_;  // guarded by proven_mutex_
 
-  // Of the thread.
+  // Used only by the gate's thread.
   GuestList guests_;
   Connections connections_;
   struct Leaver {
-    SteadyTime until;  // its place is free then, if the server has closed its end
+    SteadyTime until;  // frees its place from then on, once the server has closed its end
     std::string host;
   };
-  std::map<GuestList::Id, Leaver> leaving_;          // guests until their callers were gone
-  std::map<std::string, std::size_t> leaving_from_;  // how many, by host
-  std::map<GuestList::Id, SteadyTime> lingering_;  // the server is done; by when the caller must be
+  std::map<GuestList::Id, Leaver> leaving_;          // were guests when their callers left
+  std::map<std::string, std::size_t> leaving_from_;  // counts of leaving_, by host
+  std::map<GuestList::Id, SteadyTime> lingering_;    // server end closed: the caller's deadline
   GuestList::Id next_id_ = 1;
-  SteadyTime accept_at_{};  // not before
+  SteadyTime accept_at_{};  // accepts no earlier
   bool listening_ = false;  // epoll watches the listener
-  std::jthread thread_;     // last: it uses all of the above
+  std::jthread thread_;     // last: uses all of the above
 };
 
 }  // namespace lockstep::train

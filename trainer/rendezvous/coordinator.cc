@@ -11,7 +11,7 @@
 namespace lockstep::train {
 namespace {
 
-// What may be stored. A communicator needs two or three keys a rank, of some bytes for each peer.
+// Limits of the store. A communicator needs two or three keys per rank, with some bytes per peer.
 constexpr std::size_t kLongestKey = 256;
 constexpr std::size_t kLargestValue = std::size_t{1} << 20;
 constexpr std::size_t kMostStored = std::size_t{64} << 20;
@@ -20,7 +20,7 @@ constexpr std::size_t kLargestAnswer = std::size_t{2} << 20;
 constexpr auto kLogPeriod = std::chrono::seconds(10);
 constexpr int kLinesPerPeriod = 20;
 
-// Whoever has not shown that it belongs to the job learns nothing.
+// An unauthenticated caller learns nothing.
 grpc::Status Refused() {
   return {grpc::StatusCode::UNAUTHENTICATED, ""};
 }
@@ -48,7 +48,7 @@ void SessionStream::Written(bool ok) {
   Next();
 }
 
-// After Finish() another thread may delete this object: nothing of it is touched any more.
+// Touches no member after Finish(): another thread may delete this object then.
 void SessionStream::Next() {
   if (!outgoing_.empty()) {
     writing_ = true;
@@ -80,7 +80,7 @@ std::string_view PendingGet::Wanted(std::string_view value) const {
   return value.substr(std::min<std::size_t>(request_.offset(), value.size()), request_.size());
 }
 
-// Values are copied when all are there: those who wait hold none.
+// Copies the values only when all are there, so that waiting calls hold none.
 const std::string* PendingGet::Take(const std::map<std::string, std::string>& store) {
   for (; found_ < request_.keys_size(); ++found_) {
     if (!store.contains(request_.keys(found_))) return &request_.keys(found_);
@@ -169,7 +169,7 @@ void Coordinator::Tick() {
   Deliver(roster_.Tick(clock_.SteadyNow()));
 }
 
-// Whoever is refused may call again at once, so what it makes the leader log has a limit.
+// A refused caller may retry at once, so the log lines that it causes are limited.
 void Coordinator::LogWithinLimit(const std::string& line) {
   const SteadyTime now = clock_.SteadyNow();
   if (now - lines_from_ >= kLogPeriod) {
@@ -194,7 +194,7 @@ void Coordinator::Deliver(const Outbox& outbox) {
   changed_.notify_all();
 }
 
-// The store lives exactly as long as its generation.
+// Clears the store when its generation ends.
 void Coordinator::SyncStore() {
   const std::uint64_t current = roster_.active() ? roster_.generation() : 0;
   if (current == store_generation_) return;

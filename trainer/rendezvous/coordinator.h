@@ -1,4 +1,5 @@
-// The roster with its streams and its store: what the gRPC handlers call. See rendezvous_service.h.
+// The roster with its streams and key-value store, as the gRPC handlers call them. See
+// rendezvous_service.h.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -22,15 +23,15 @@ namespace lockstep::train {
 
 class Coordinator;
 
-// One replica's stream. Deletes itself when gRPC is done with it. Its write state is guarded by the
-// coordinator's mutex, since that outlives it.
+// One process's stream. Deletes itself in OnDone. The coordinator's mutex guards its write state,
+// because the coordinator outlives it.
 class SessionStream final
     : public grpc::ServerBidiReactor<proto::ReplicaMessage, proto::CoordinatorMessage> {
  public:
   SessionStream(Coordinator& coordinator, SessionId id, std::string peer);
-  // Call these three with the coordinator's mutex held.
+  // Send, End and Written require the coordinator's mutex.
   void Send(const proto::CoordinatorMessage& message);
-  void End();  // after what was sent
+  void End();  // ends the stream once the pending messages are written
   void Written(bool ok);
 
   const std::string& peer() const { return peer_; }
@@ -44,21 +45,21 @@ class SessionStream final
 
   Coordinator& coordinator_;
   const SessionId id_;
-  const std::string peer_;  // of its connection, as gRPC writes it
+  const std::string peer_;  // the connection's peer, as gRPC formats it
   proto::ReplicaMessage incoming_;
   std::deque<proto::CoordinatorMessage> outgoing_;
   bool writing_ = false, ending_ = false, finished_ = false;
 };
 
-// A Get that waits for its keys. Deletes itself as above.
+// A Get that waits for its keys. Deletes itself in OnDone.
 class PendingGet final : public grpc::ServerUnaryReactor {
  public:
   PendingGet(Coordinator& coordinator, const proto::GetRequest& request,
              proto::GetResponse& response)
       : coordinator_(coordinator), request_(request), response_(response) {}
   // Returns the first key that the store lacks. If it lacks none, finishes the call, with the
-  // values or because they are too large, and returns null. Requires the coordinator's mutex, and a
-  // store that has lost no key since the last call.
+  // values or with RESOURCE_EXHAUSTED if they are too large, and returns null. Requires the
+  // coordinator's mutex, and that the store has lost no key since the last call.
   const std::string* Take(const std::map<std::string, std::string>& store);
   void OnCancel() override;
   void OnDone() override;
@@ -69,18 +70,17 @@ class PendingGet final : public grpc::ServerUnaryReactor {
   Coordinator& coordinator_;
   const proto::GetRequest& request_;  // gRPC keeps both until OnDone
   proto::GetResponse& response_;
-  int found_ = 0;  // of the keys
+  int found_ = 0;  // keys found so far
 };
 
 // Thread-safe.
 class Coordinator {
  public:
-  // `proven` is told of each connection that turns out to be one of the job's, before it is
-  // answered.
+  // Calls `proven` for each connection that proves to belong to the job, before it is answered.
   Coordinator(RosterConfig config, const Clock& clock,
               std::function<void(const std::string& peer)> proven);
 
-  // Sends the challenge.
+  // Registers a new stream and sends its challenge.
   SessionStream* Open(const std::string& peer);
   grpc::Status Put(const proto::PutRequest& request);
   PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
@@ -89,11 +89,11 @@ class Coordinator {
   void Tick();
   std::set<std::string> MissingHosts() const;
   void SetHostsWithoutAddress(std::set<std::string> hosts);
-  std::int64_t refusals() const;  // callers that gave no proof, or a wrong one
+  std::int64_t refusals() const;  // callers without a proof, or with a wrong one
   bool WaitUntilDrained(Duration timeout);
-  void WaitUntilIdle();  // no stream and no Get is left
+  void WaitUntilIdle();  // blocks until no stream and no Get is left
 
-  // For the reactors.
+  // Called by the reactors.
   void Received(SessionId id, const proto::ReplicaMessage& message);
   void HungUp(SessionId id, SessionStream& stream);
   void WriteDone(SessionStream& stream, bool ok);
@@ -117,12 +117,12 @@ class Coordinator {
   int lines_ = 0;  // logged since lines_from_
   SteadyTime lines_from_{};
   Roster roster_;
-  std::map<SessionId, SessionStream*> streams_;  // those that may still be written to
+  std::map<SessionId, SessionStream*> streams_;  // streams that may still be written to
   SessionId next_session_ = 1;
-  std::uint64_t store_generation_ = 0;  // 0: closed
+  std::uint64_t store_generation_ = 0;  // 0: no active generation
   std::map<std::string, std::string> store_;
   std::size_t store_bytes_ = 0;
-  std::multimap<std::string, PendingGet*> gets_;  // by the first key that is not there
+  std::multimap<std::string, PendingGet*> gets_;  // by the first missing key
   int reactors_ = 0;
 };
 

@@ -22,7 +22,7 @@ absl::Status FromGrpc(const grpc::Status& status, const char* what, const std::s
         fmt::format("rendezvous store: {} \"{}\": not done after {:.3g} s", what, key,
                     std::chrono::duration<double>(timeout).count()));
   }
-  // A store that cannot be reached is gone with its generation: the stream beside it breaks too.
+  // The stream uses the same connection and breaks too, which ends the generation.
   return absl::CancelledError(
       fmt::format("rendezvous store: {} \"{}\": {}", what, key, status.error_message()));
 }

@@ -1,4 +1,4 @@
-// The key-value store of a generation, on the rendezvous's connection.
+// The key-value store of a generation. It uses the rendezvous's connection.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace lockstep::train {
 
-inline constexpr std::size_t kMostKeysOfAGet = 256;  // of one call: see rendezvous.proto
+inline constexpr std::size_t kMostKeysOfAGet = 256;  // per call: see rendezvous.proto
 
 class GenerationStore final : public KeyValueStore {
  public:
   struct Target {  // stream is null if there is no generation
     std::shared_ptr<RendezvousStream> stream;
     std::uint64_t generation = 0;
-    proto::Challenge challenge;  // of the stream
+    proto::Challenge challenge;  // the stream's
   };
   GenerationStore(api::JobToken token, std::function<Target()> current);
 
@@ -31,7 +31,7 @@ class GenerationStore final : public KeyValueStore {
 
  private:
   std::string Prove(const Target& target, const std::string& content) const;
-  // The keys from `first` on, at most kMostKeysOfAGet. `options.timeout`: what is left of it.
+  // Appends the values of up to kMostKeysOfAGet keys, from `first` on, within `options.timeout`.
   absl::Status GetSome(const std::vector<std::string>& keys, std::size_t first,
                        const GetOptions& options, std::vector<std::string>& values) const;
 

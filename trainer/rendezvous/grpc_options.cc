@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-// Together under 5 s: the longest that a peer may be gone unnoticed.
+// Their sum must be below 5 s, the longest that a lost peer may go undetected.
 constexpr int kKeepaliveTimeMs = 2000;
 constexpr int kKeepaliveTimeoutMs = 2500;
 constexpr int kConnectTimeoutMs = 2000;  // a loaded host may need more than one second
@@ -25,7 +25,7 @@ void LogFromGrpc(gpr_log_func_args* args) {
 grpc::ChannelArguments ChannelOptions() {
   grpc::ChannelArguments options;
   options.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  options.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);  // is the connect timeout
+  options.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);  // also the connect timeout
   options.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   options.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   options.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 100);
@@ -34,8 +34,7 @@ grpc::ChannelArguments ChannelOptions() {
   options.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   options.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   options.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Peers are in the cluster: neither a proxy of the environment nor service configs from DNS
-  // apply.
+  // Peers are in the cluster: ignore proxies in the environment and service configs in DNS.
   options.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   options.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   return options;

@@ -1,17 +1,17 @@
-// How gRPC is set up on both ends: a lost peer is seen within 5 s, a new one found at once.
+// gRPC options for both ends: a lost peer is detected within 5 s, a new one found at once.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 namespace lockstep::train {
 
-// For one connection attempt: shares nothing with earlier channels, so neither their back-off
-// (gRPC's reaches 120 s) nor their resolved addresses (kept for 30 s) outlive them.
+// Returns options for a channel that shares nothing with earlier ones, so that neither their
+// back-off (up to 120 s in gRPC) nor their resolved addresses (kept for 30 s) affect it.
 grpc::ChannelArguments ChannelOptions();
 
 void SetServerOptions(grpc::ServerBuilder& builder);
 
-// gRPC's own lines become debug records of ours. Idempotent.
+// Routes gRPC's log lines to our log, at debug level. Idempotent.
 void RouteGrpcLog();
 
 }  // namespace lockstep::train

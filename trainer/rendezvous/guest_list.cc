@@ -5,15 +5,15 @@
 namespace lockstep::train {
 namespace {
 
-// A pod has a process for each of its devices.
+// The most processes of a pod: one per device.
 constexpr std::size_t kFairShare = 16;
-// With room for 128: 256 newcomers per second get as long as this, whatever strangers do.
+// With room for 128, 256 newcomers per second get at least this long, whatever strangers do.
 constexpr Duration kLeastPatience = std::chrono::milliseconds(500);
 constexpr Duration kLongestStay = std::chrono::seconds(10);
-// A crowd is served later and later, so the next need longer than the last.
+// In a crowd each member is served later than the one before, so it needs longer.
 constexpr int kPatienceFactor = 4;
-// Who needs longer was asleep, or came to ask for a nonce: it says nothing of how busy the leader
-// is.
+// Longer times are not counted: such a caller slept, or came to ask for a nonce, which says nothing
+// about the leader's load.
 constexpr Duration kMostNeeded = std::chrono::seconds(1);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Which callers of the rendezvous may stay before they have shown that they belong to the job.
-// Pure: no sockets, no clock.
+// Decides which callers of the rendezvous may stay connected before they have proven that they
+// belong to the job. Pure: no sockets, no clock.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace lockstep::train {
 
-// Members of an honest gang come in crowds: tens of thousands at once after a restart, perhaps all
-// from one address, behind a NAT. Strangers come in crowds too, but prove nothing. So there is no
-// cap for each address. While there is room everybody is let in. Where there is none, who has had
-// several times as long as the latest members needed goes for a newcomer; and of an address with
-// more guests than a pod has processes, its oldest goes at once for a newcomer of another address.
-// A member that finds no room calls again, at most half a second later, which costs it more than
-// waiting: give a gang as many places as it has members.
+// Tens of thousands of members may connect at once after a restart, perhaps all from one address
+// behind a NAT, so there is no limit per address. Strangers may be as many, but prove nothing.
+// While there is room, everyone is admitted. When full, a newcomer evicts a guest that has had
+// several times as long as recent members needed. If an address has more guests than a pod has
+// processes, its oldest guest is evicted at once for a newcomer from another address. A member that
+// finds no room retries within half a second, which costs it more than waiting: allow at least as
+// many guests as the gang has members. Not thread-safe.
 class GuestList {
  public:
   using Id = std::uint64_t;
@@ -30,15 +30,15 @@ class GuestList {
 
   struct Verdict {
     bool admitted = false;
-    std::optional<Id> evicted = std::nullopt;  // goes for the one that is admitted
+    std::optional<Id> evicted = std::nullopt;  // removed to make room
   };
-  // `id` is above every earlier one.
+  // Requires: `id` is greater than every earlier one.
   Verdict Admit(Id id, const std::string& address, SteadyTime now);
-  // It has shown that it belongs to the job. Nothing if it is no guest.
+  // Removes a guest that has proven that it belongs to the job. No-op if `id` is not a guest.
   void Prove(Id id, SteadyTime now);
-  // It is gone. Nothing if it is no guest.
+  // Removes a guest that has left. No-op if `id` is not a guest.
   void Remove(Id id);
-  // Those that have had the longest time that anybody is given, room or not.
+  // Returns the guests whose time is up (10 s), whether or not there is room.
   std::vector<Id> Overdue(SteadyTime now) const;
 
   bool contains(Id id) const { return guests_.contains(id); }
@@ -54,8 +54,9 @@ class GuestList {
   const std::size_t most_;
   std::map<Id, Guest> guests_;  // oldest first
   std::map<std::string, std::set<Id>> by_address_;
-  std::set<std::pair<std::size_t, std::string>> by_count_;  // addresses, the busiest last
-  Duration needed_{};                                       // by the latest members; falls slowly
+  std::set<std::pair<std::size_t, std::string>>
+      by_count_;       // (guests, address): the busiest is last
+  Duration needed_{};  // time that recent members needed; decays
 };
 
 }  // namespace lockstep::train

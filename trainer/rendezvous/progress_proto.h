@@ -1,4 +1,4 @@
-// Progress as TrainerStatus carries it, and back.
+// Converts Progress to and from TrainerStatus's message.
 #pragma once
 
 #include "api/proto/trainer_status.pb.h"

@@ -25,7 +25,7 @@
 namespace lockstep::train {
 namespace {
 
-// A signal handler cannot notify a condition variable: waits look at the stop flag this often.
+// Waits poll the stop flag at this period: a signal handler cannot notify a condition variable.
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
 Membership FromProto(const proto::Membership& message) {
@@ -74,27 +74,27 @@ class RendezvousClient final : public Rendezvous {
   const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
-  proto::Join join_;  // what does not change, and the latest of the rest
+  proto::Join join_;  // constant fields, and the latest values of the others
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
-  int connection_ = 0;                        // its number: late words of older ones are dropped
-  bool broken_ = false;                       // stream_ is
-  bool answered_ = false;                     // it has brought a message
-  std::optional<SteadyTime> leader_gone_;     // since it was there and no longer answers
-  proto::Challenge challenge_;                // of stream_; empty: has not come yet
+  int connection_ = 0;                        // stream_'s number: older streams' events are dropped
+  bool broken_ = false;                       // stream_ is broken
+  bool answered_ = false;                     // stream_ has received a message
+  std::optional<SteadyTime> leader_gone_;     // since when an answering leader is silent
+  proto::Challenge challenge_;                // of stream_; empty: not received yet
   std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
   Membership membership_;
   std::string ended_reason_;
   std::optional<proto::Rejected> rejected_;
   proto::Waiting waiting_;     // the leader's latest
-  SteadyTime counting_since_;  // of the Join under way: see Rendezvous::Join
+  SteadyTime counting_since_;  // start of the current Join's timeout: see Rendezvous::Join
   std::optional<proto::TrainerProgress> progress_;
   std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // not guarded
   EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
-  bool telling_end_ = false;  // on_generation_end_ is being called
+  bool telling_end_ = false;  // on_generation_end_ is running
   SteadyTime last_log_;
 
   GenerationStore store_;
@@ -130,10 +130,10 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
 }
 
 RendezvousClient::~RendezvousClient() {
-  heart_ = {};  // asks it to stop and joins
+  heart_ = {};  // stops and joins the thread
   {
     const std::lock_guard lock(mutex_);
-    phase_ = Phase::kIdle;  // nobody is told of an end that we make ourselves
+    phase_ = Phase::kIdle;  // no callback for an end that this destructor causes
   }
   Disconnect();
 }
@@ -145,7 +145,7 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
   join_.set_step(step);
   join_.set_layout(layout);
   while (true) {
-    // The end of the last generation must not be taken for that of the next.
+    // Wait for the callback, so that it cannot be mistaken for the next generation's end.
     while (telling_end_) changed_.wait(lock);
     if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
     if (auto answer = Answer()) return *std::move(answer);
@@ -154,9 +154,9 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
     LOCKSTEP_RETURN_IF_ERROR(SendJoin(lock));
     while (true) {
       if (auto answer = Answer()) return *std::move(answer);
-      // A generation may end before this thread has seen that there was one: ask for the next.
+      // A generation may start and end before this thread wakes up: then ask for the next.
       if (broken_ || phase_ == Phase::kIdle) break;
-      retry = options_.first_retry;  // it is there: should it go away, look again at once
+      retry = options_.first_retry;  // the leader answers: if it goes away, retry at once
       LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
     }
     if (!broken_) continue;
@@ -166,8 +166,8 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
   }
 }
 
-// With a token not before the challenge that the proof is for has come. A stream that breaks says
-// so itself.
+// Connects if necessary and sends the Join. With a token, first waits for the challenge that the
+// proof needs. Returns OK if the stream breaks: the caller sees broken_.
 absl::Status RendezvousClient::SendJoin(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const std::shared_ptr<RendezvousStream> stream = Connected();
@@ -185,7 +185,7 @@ absl::Status RendezvousClient::SendJoin(std::unique_lock<std::mutex>& lock) {
   return absl::OkStatus();
 }
 
-// What has been decided about the Join under way, if anything has.
+// Returns the current Join's result, or nullopt while it is undecided.
 std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
   if (phase_ == Phase::kMember) return membership_;
   if (phase_ == Phase::kReleased) {
@@ -198,7 +198,8 @@ std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
   return absl::FailedPreconditionError(reason);
 }
 
-// Waits for a message, a break or `until`; not Ok at the deadline or on a stop.
+// Waits for a message, a broken stream or `until`, but at most kStopPoll. DeadlineExceeded: the
+// timeout has expired. Cancelled: this pod was asked to stop.
 absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until) {
   const SteadyTime now = clock_.SteadyNow();
   if (SomebodyIsYetToCome(now)) counting_since_ = now;
@@ -216,9 +217,9 @@ absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock,
   return absl::OkStatus();
 }
 
-// Whether a pod is missing that is still to be made. A leader that was there once is replaced like
-// any other; of one that never answered, or should be gone by now, only its name's address can
-// tell.
+// True if a pod is missing that has yet to be created. A leader that answered before counts as
+// being replaced for given_up_within. For one that never answered, or is silent for longer, only
+// DNS can tell.
 bool RendezvousClient::SomebodyIsYetToCome(SteadyTime now) const {
   if (!options_.successors_come) return false;
   if (answered_) return waiting_.absent_size() > 0;
@@ -240,7 +241,7 @@ void RendezvousClient::LogWaiting() {
   LogInfo(fmt::format("in the rendezvous: {}", WaitingFor()), {{"leader", address_}});
 }
 
-// The stream, a new one if there is none or it broke.
+// Returns the stream; opens a new one if there is none or it broke.
 std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
   {
     const std::lock_guard lock(mutex_);
@@ -273,7 +274,7 @@ void RendezvousClient::Disconnect() {
     challenge_.Clear();
     waiting_.Clear();
   }
-  // Without the lock: the last owner waits for the stream's thread, which may want it.
+  // Destroys `old` without the lock: its destructor joins a thread that may need the lock.
 }
 
 void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
@@ -325,7 +326,7 @@ void RendezvousClient::NoteSilence() {
   if (std::exchange(answered_, false)) leader_gone_ = clock_.SteadyNow();
 }
 
-// Tells the owner, without the lock, if there was a generation to end.
+// If there is a generation, ends it and calls the callback with the lock released.
 void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
                                      const std::string& reason) {
   if (phase_ != Phase::kMember) return;

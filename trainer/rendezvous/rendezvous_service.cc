@@ -20,8 +20,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int kLargestMessage = 2 << 20;  // a value of the store is the largest
-// Of a connection. A process has its session, and a call or two to the store.
+constexpr int kLargestMessage = 2 << 20;  // the largest is a Put of a store value
+// Concurrent calls per connection. A process has its session and one or two store calls.
 constexpr int kMostCalls = 8;
 
 class GrpcRendezvousService final : public RendezvousService {
@@ -48,7 +48,7 @@ class GrpcRendezvousService final : public RendezvousService {
     SetServerOptions(builder);
     builder.SetMaxReceiveMessageSize(kLargestMessage);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
-    // Nobody of ours compresses, and 16 KiB of a stranger's could become 16 MiB.
+    // Members do not compress, and 16 KiB from a stranger could decompress to 16 MiB.
     builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -69,10 +69,10 @@ class GrpcRendezvousService final : public RendezvousService {
   }
 
   ~GrpcRendezvousService() override {
-    ticker_ = {};  // asks it to stop and joins
+    ticker_ = {};  // stops and joins the thread
     if (gate_) gate_->Close();
     if (server_) {
-      server_->Shutdown(std::chrono::system_clock::now());  // cancels what is still open
+      server_->Shutdown(std::chrono::system_clock::now());  // cancels the calls that are still open
       server_->Wait();
     }
     coordinator_.WaitUntilIdle();

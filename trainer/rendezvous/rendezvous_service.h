@@ -1,5 +1,5 @@
-// The rendezvous's server: sessions, the generation's key-value store and TrainerStatus, on one
-// port. Run by the leading pod's supervisor.
+// The rendezvous's server, run by the leading pod's supervisor. Serves sessions, the generation's
+// key-value store and TrainerStatus on one port.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace lockstep::train {
 
-// Thread-safe. Its destructor ends all sessions.
+// Thread-safe. The destructor ends all sessions.
 class RendezvousService {
  public:
-  // `address` is host:port, port 0 picks one. Unavailable: names the address and why it cannot be
-  // listened at.
+  // Starts to serve at `address`, which is host:port; port 0 picks a free one. Unavailable names
+  // the address and the reason.
   static absl::StatusOr<std::unique_ptr<RendezvousService>> Start(RosterConfig config,
                                                                   const std::string& address,
                                                                   const Clock& clock);
   virtual ~RendezvousService() = default;
   virtual int port() const = 0;
-  // Callers that gave no proof that they know the job's token, or a wrong one.
+  // The number of callers without a proof that they know the job's token, or with a wrong one.
   virtual std::int64_t refusals() const = 0;
-  // True as soon as every member has been released and has hung up; false after `timeout`.
+  // Blocks until every member has been released and has hung up. Returns false after `timeout`.
   virtual bool WaitUntilDrained(Duration timeout) = 0;
 };
 
-// The members of the identity's world, chief first, then workers, each with its processes.
+// Returns the roster of the identity's world: chief first, then workers, each with its processes.
 RosterConfig RosterFor(const Identity& identity);
 
-// Where the leader listens: the port of its cluster address on the pod's own address if that is
-// known, on loopback if the cluster address is, else on all.
+// Returns where the leader listens: the port of its cluster address, on the pod's own IP if that is
+// known, else on loopback if the cluster address is, else on all addresses.
 std::string ListenAddress(const Identity& identity);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// One connection of a replica to the rendezvous: a channel of its own, the session's stream and the
+// One connection of a process to the rendezvous: its own channel, the session's stream and the
 // thread that reads it.
 #pragma once
 
@@ -12,25 +12,26 @@
 
 namespace lockstep::train {
 
-// Thread-safe, but destroy it on another thread than its own.
+// Thread-safe, but must not be destroyed on its own thread.
 class RendezvousStream {
  public:
-  struct Events {  // both are called on the stream's own thread
+  struct Events {  // called on the stream's own thread
     std::function<void(const proto::CoordinatorMessage&)> received;
-    std::function<void(const std::string& reason)> broken;  // once, last
+    std::function<void(const std::string& reason)> broken;  // called once, as the last event
   };
 
-  // Connects; returns at once if that is refused, after two seconds if nobody answers.
+  // Connects without waiting for the result: `broken` follows at once if the connection is refused,
+  // after 2 s if there is no answer.
   RendezvousStream(const std::string& address, Events events);
   ~RendezvousStream();
   RendezvousStream(const RendezvousStream&) = delete;
   RendezvousStream& operator=(const RendezvousStream&) = delete;
 
-  // False if the stream is broken.
+  // Returns false if the stream is broken.
   bool Send(const proto::ReplicaMessage& message);
-  // Says goodbye: the server ends the stream, then `broken` is called.
+  // Half-closes the stream. The server then ends it, which calls `broken`.
   void HangUp();
-  // For Put and Get; on the same connection, so they fail with it.
+  // For Put and Get. They use the same connection, so they fail with it.
   proto::Rendezvous::Stub& stub() { return *stub_; }
 
  private:

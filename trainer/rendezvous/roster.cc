@@ -22,9 +22,9 @@ Outgoing Release(SessionId id, std::uint64_t generation) {
   return out;
 }
 
-// Every member is sent everybody's, so what is too long to be one is not kept.
+// Drops values too long to be an IP address, because every member is sent all of them.
 std::string AddressOf(const proto::Join& join) {
-  constexpr std::size_t kLongest = 45;  // of IPv6
+  constexpr std::size_t kLongest = 45;  // the longest IPv6 text
   return join.address().size() <= kLongest ? join.address() : "";
 }
 
@@ -57,7 +57,7 @@ void Roster::SetState(Session& session, State state) {
   }
 }
 
-// The session has this rank and waits.
+// Gives the session this rank and sets it waiting.
 void Roster::Take(SessionId id, Session& session, int rank) {
   if (session.rank >= 0 && session.rank != rank) {
     holders_[static_cast<std::size_t>(session.rank)].reset();
@@ -93,7 +93,7 @@ void Roster::Connect(SessionId id, SteadyTime now) {
 Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now) {
   now_ = now;
   const auto at = sessions_.find(id);
-  if (at == sessions_.end()) return {};  // replaced or declared dead, its last words on the way
+  if (at == sessions_.end()) return {};  // already replaced or declared dead
   at->second.last_heard = now;
   switch (message.message_case()) {
     case proto::ReplicaMessage::kJoin:
@@ -106,7 +106,7 @@ Outbox Roster::Receive(SessionId id, const proto::ReplicaMessage& message, Stead
     case proto::ReplicaMessage::MESSAGE_NOT_SET:
       break;
   }
-  return {};  // of a newer protocol: the cluster hash is there to refuse those
+  return {};  // a newer protocol's message; the cluster hash refuses such members
 }
 
 Outbox Roster::Join(SessionId id, const proto::Join& join) {
@@ -119,7 +119,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   }
   const std::optional<SessionId> holder = Holder(rank);
   if (holder && *holder != id && IsOutdated(join, sessions_.at(*holder))) {
-    // Closed without a word: should the later one go, the next attempt is welcome.
+    // Closes without Rejected, so that it may retry in case the later process goes away.
     Erase(sessions_.find(id));
     const std::string who = ToString(config_.slots[static_cast<std::size_t>(rank)]);
     return {{.to = id,
@@ -152,7 +152,8 @@ int Roster::RankOf(const proto::Join& join) const {
   return at == ranks_.end() ? -1 : at->second;
 }
 
-// A newcomer with a token proves it before it gets here; that does not say which of two is later.
+// True if the newcomer is older than the process that holds its rank. The token, checked before,
+// does not say which of two is later.
 bool Roster::IsOutdated(const proto::Join& join, const Session& holder) const {
   return holder.incarnation_id != join.incarnation() &&
          Incarnation{join.pod_started(), join.process_number()} < holder.incarnation;
@@ -166,8 +167,8 @@ bool Roster::InGeneration(const Session& session) const {
   return session.state == State::kActive || session.state == State::kFinished;
 }
 
-// A process that lives on although a newer one has its place is told so; a new stream of the same
-// process only means that the old one broke.
+// Rejects the old process as superseded if a newer one takes its place. A new stream of the same
+// process only means that the old stream broke.
 void Roster::Replace(SessionId old_id, const proto::Join& join, Outbox& out) {
   const Session old = sessions_.at(old_id);
   const std::string slot = ToString(config_.slots[static_cast<std::size_t>(old.rank)]);
@@ -269,7 +270,7 @@ Outbox Roster::Disconnect(SessionId id, const std::string& reason) {
 
 Outbox Roster::Tick(SteadyTime now) {
   now_ = now;
-  // Heartbeats may lie unread after a pause of this process itself: that proves nobody dead.
+  // If this process itself was paused, heartbeats may lie unread; silence then proves nothing.
   const bool was_away = now - last_tick_ > config_.dead_after / 2;
   last_tick_ = now;
   std::vector<SessionId> dead;
@@ -282,7 +283,7 @@ Outbox Roster::Tick(SteadyTime now) {
       dead.push_back(id);
     } else if (session.state == State::kConnected &&
                now - session.connected >= 2 * config_.dead_after) {
-      strangers.push_back(id);  // who belongs here says so at once
+      strangers.push_back(id);  // a member would have joined at once
     }
   }
   Outbox out;

@@ -1,5 +1,5 @@
-// Who is in: the rendezvous's rules as a pure state machine. No threads, sockets or clock; each
-// call returns what is to be sent. The service around it owns the streams.
+// The rules of membership as a pure state machine: no threads, sockets or clock. Each call returns
+// the messages to send; the coordinator owns the streams.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@
 
 namespace lockstep::train {
 
-// One open stream. Never used twice.
+// Identifies one stream. Never reused.
 using SessionId = std::uint64_t;
 
-// A place in the world, held by one process at a time.
+// A place in the group, held by one process at a time.
 struct Slot {
   std::string role;
   int index = 0, local_rank = 0;
@@ -34,60 +34,60 @@ std::string PodOf(const Slot& slot);     // "worker-1"
 struct RosterConfig {
   std::string job, job_uid, cluster_hash;
   std::vector<Slot> slots;         // by rank
-  std::vector<std::string> hosts;  // of the slots' pods, by rank; empty: not known
+  std::vector<std::string> hosts;  // of the slots' pods, by rank; empty: unknown
   api::JobToken token;
   std::function<bool(const std::string& host)> has_address = &HasAddress;
   Duration dead_after = std::chrono::seconds(5);
   Duration waiting_every = std::chrono::seconds(1);
-  Duration given_up_within = kGivenUpWithin;  // a member that is lost
+  Duration given_up_within = kGivenUpWithin;  // how long a lost member counts as being replaced
 };
 
 struct Outgoing {
   SessionId to = 0;
   std::optional<proto::CoordinatorMessage> message;
-  bool close = false;    // end the stream after the message
-  std::string log = {};  // for the leader's own log: a caller is not told what others are like
+  bool close = false;    // ends the stream after the message
+  std::string log = {};  // for the leader's log only: must not reveal other members to the caller
 };
 using Outbox = std::vector<Outgoing>;
 
-// A generation starts when every slot's process has asked for it, and ends when one of them is
-// lost, asks again or is replaced. Numbers only rise, above every number that any member has seen,
-// so that no message of an ended generation can be taken for one of the current.
+// A generation starts when every slot's process has joined, and ends when one of them is lost,
+// joins again or is replaced. Each number is greater than any that a member has seen, so a message
+// of an ended generation cannot be mistaken for one of the current. Not thread-safe.
 class Roster {
  public:
   explicit Roster(RosterConfig config);
 
   void Connect(SessionId id, SteadyTime now);
   Outbox Receive(SessionId id, const proto::ReplicaMessage& message, SteadyTime now);
-  // As of now these hosts have no address: their pods are not there.
+  // Replaces the set of hosts without an address, whose pods do not exist.
   void SetHostsWithoutAddress(std::set<std::string> hosts) {
     without_address_ = std::move(hosts);
     UpdateAbsent();
   }
-  // The stream is gone. A loss, unless training is done or the process was only waiting.
+  // Removes a session whose stream is gone. Ends the generation if the process was in it.
   Outbox Disconnect(SessionId id, const std::string& reason);
-  // Drops sessions that have been silent for dead_after; tells those who wait who is missing. Call
-  // it at least every dead_after / 2.
+  // Drops sessions that have been silent for dead_after, and sends Waiting to waiting processes.
+  // Call it at least every dead_after / 2.
   Outbox Tick(SteadyTime now);
 
   std::uint64_t generation() const { return generation_; }  // the latest; 0: none yet
   bool active() const { return active_; }
   bool done() const { return done_; }  // every member was released
-  bool drained() const;                // nobody is connected who has joined
-  // Slots that a new generation waits for, the first 256; empty while one is active or training is
-  // done.
+  bool drained() const;                // no session that has joined is left
+  // Returns the slots that a new generation waits for, at most 256. Empty while a generation is
+  // active or training is done.
   std::vector<std::string> Missing() const;
   std::set<std::string> MissingHosts() const;
-  // Pods, as "worker-1", that the group has had and of which no process is here any more. At most
-  // 256; empty once training is done.
+  // Returns the pods, as "worker-1", that have been members but have no process left, at most 256.
+  // Empty once training is done.
   std::vector<std::string> LostPods() const;
   // Rank 0's latest report.
   const std::optional<proto::TrainerProgress>& progress() const { return progress_; }
-  // What rank 0 is doing; unknown while no generation is active.
+  // Rank 0's activity; unknown while no generation is active.
   proto::Activity activity() const { return active_ ? activity_ : proto::ACTIVITY_UNKNOWN; }
 
  private:
-  static constexpr std::size_t kMostNamed = 8;  // in each list of Waiting: see rendezvous.proto
+  static constexpr std::size_t kMostNamed = 8;  // per list of Waiting: see rendezvous.proto
   enum class State { kConnected, kWaiting, kActive, kFinished, kLapsed, kReleased };
   struct Session {
     State state = State::kConnected;
@@ -120,19 +120,19 @@ class Roster {
   void StartIfComplete(Outbox& out);
   proto::CoordinatorMessage Waiting() const;
 
-  // A group has ten thousand members, which all come at once: what a call costs must not grow with
-  // their number. Tick alone may look at each.
+  // Ten thousand members may join at once, so the cost of a call must not grow with their number.
+  // Only Tick may visit every session.
   RosterConfig config_;
   std::map<SessionId, Session> sessions_;
   std::map<Slot, int> ranks_;
   std::vector<std::optional<SessionId>> holders_;  // by rank
-  std::set<int> awaited_;                          // ranks of which no session is waiting
-  std::set<int> absent_;  // the first few of these that cannot have come yet, as of the last Tick
+  std::set<int> awaited_;                          // ranks without a waiting session
+  std::set<int> absent_;  // the first few awaited ranks whose pod is absent or being replaced
   std::uint64_t generation_ = 0;
   bool active_ = false, done_ = false;
-  std::map<int, SteadyTime> lost_;  // ranks whose last process is gone, since when; none has come
+  std::map<int, SteadyTime> lost_;  // ranks without a process since it was lost, and when
   std::set<std::string> without_address_;
-  SteadyTime now_{};  // of the latest call that told it
+  SteadyTime now_{};  // the latest call's `now`
   SteadyTime last_waiting_{}, last_tick_{};
   std::optional<proto::TrainerProgress> progress_;
   proto::Activity activity_ = proto::ACTIVITY_UNKNOWN;

@@ -1,4 +1,4 @@
-// What the roster says of its members: who does not belong, who is missing, who is lost.
+// The roster's reports on its members: which are refused, missing or lost.
 #include <fmt/format.h>
 
 #include "trainer/rendezvous/roster.h"
@@ -6,10 +6,10 @@
 namespace lockstep::train {
 namespace {
 
-// Above it, numbers would come to their end within a job's life.
+// The highest number accepted from a member: above it, numbers could overflow within a job's life.
 constexpr std::uint64_t kHighestGeneration = std::uint64_t{1} << 62;
 
-constexpr std::size_t kMostNames = 256;  // in each list of TrainerStatus: see trainer_status.proto
+constexpr std::size_t kMostNames = 256;  // per list of TrainerStatus: see trainer_status.proto
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) 
                                join.last_generation(), kHighestGeneration),
                    ""};
   }
-  // All that have joined have the same one, so any of them will do.
+  // All joined processes have the same layout, so comparing with any one suffices.
   for (std::size_t at = 0; at < holders_.size(); ++at) {
     if (!holders_[at] || static_cast<int>(at) == rank) continue;
     const Session& session = sessions_.at(*holders_[at]);
@@ -91,7 +91,7 @@ std::vector<std::string> Roster::LostPods() const {
     present.insert(PodOf(config_.slots[static_cast<std::size_t>(session.rank)]));
   }
   std::vector<std::string> lost;
-  for (const auto& [rank, since] : lost_) {  // ascending, so a pod's processes are neighbours
+  for (const auto& [rank, since] : lost_) {  // ascending, so a pod's processes are adjacent
     const std::string pod = PodOf(config_.slots[static_cast<std::size_t>(rank)]);
     if (done_ || lost.size() == kMostNames) break;
     if (!present.contains(pod) && (lost.empty() || lost.back() != pod)) lost.push_back(pod);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kService = "svc.";
 
-// Of the last line that has a search list: it replaces those before it (resolv.conf(5)).
+// Uses the last search line, which replaces earlier ones (resolv.conf(5)).
 std::string ClusterDomain(std::string_view resolv_conf) {
   std::string found;
   std::istringstream text{std::string(resolv_conf)};

@@ -1,4 +1,4 @@
-// The names of pods behind a Service ("mnist-worker-0.mnist.default.svc"), made absolute.
+// Makes the DNS names of pods behind a Service ("mnist-worker-0.mnist.default.svc") absolute.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace lockstep::train {
 
-// `host` with the cluster's domain and the root's dot, if it ends in ".svc" and the search list of
-// `resolv_conf` (the text of an /etc/resolv.conf as a kubelet writes it) has "svc.DOMAIN"; else
-// `host` as it is. An absolute name is one question to the cluster's own name server. A relative
-// one with fewer than five dots is tried with every domain of the list, and while the pod has no
-// address yet the last try goes to servers outside the cluster, which may take seconds to answer
-// or never do.
+// Returns `host` with the cluster's domain and a trailing dot if it ends in ".svc" and the search
+// list of `resolv_conf` (the text of an /etc/resolv.conf as a kubelet writes it) has "svc.DOMAIN";
+// otherwise returns `host` unchanged. An absolute name takes one query to the cluster's own DNS
+// server. A relative one with fewer than five dots is tried with every search domain, and while the
+// pod has no address, the last query goes to servers outside the cluster, which may take seconds to
+// answer or never do.
 std::string AbsoluteServiceName(const std::string& host, std::string_view resolv_conf);
 
-// The same by this machine's /etc/resolv.conf. A file that cannot be read leaves `host` as it is.
+// The same, using this machine's /etc/resolv.conf. If it cannot be read, returns `host` unchanged.
 std::string AbsoluteServiceName(const std::string& host);
 
 }  // namespace lockstep::train

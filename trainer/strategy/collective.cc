@@ -1,6 +1,6 @@
-// Synchronous data parallelism. Bucket size: a collective over Gloo costs about 1 ms however small
-// it is, and one over shared memory some tens of microseconds, so buckets are a few megabytes; the
-// first to be ready (the last layers, and the step's totals) goes out while backward still runs.
+// Synchronous data parallelism. Buckets are a few megabytes, because even a tiny collective costs
+// about 1 ms over Gloo and some tens of microseconds over shared memory. The first bucket (the last
+// layers and the step's totals) is sent while the backward pass is still running.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -18,10 +18,10 @@
 namespace lockstep::train {
 namespace {
 
-// A signal handler cannot notify a condition variable: Connect looks at the stop flag this often.
+// Connect polls the stop flag at this period: a signal handler cannot notify a condition variable.
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
-// Calls `act` once `asked` is true, until destroyed.
+// Polls `asked` until it is true, then calls `act` once. Destroying the thread stops it.
 std::jthread When(std::function<bool()> asked, std::function<void()> act) {
   return std::jthread([asked = std::move(asked), act = std::move(act)](std::stop_token stop) {
     std::mutex mutex;
@@ -34,7 +34,7 @@ std::jthread When(std::function<bool()> asked, std::function<void()> act) {
   });
 }
 
-// How long this rank is patient with living peers; see CollectiveOptions.
+// How long this rank waits for live peers; see CollectiveOptions.
 class Patience {
  public:
   explicit Patience(Duration least) : least_(least) {}
@@ -57,8 +57,8 @@ class Patience {
 
  private:
   Duration least_;
-  Duration longest_{};   // between two collectives, of late: older ones fade
-  Duration in_force_{};  // in this generation
+  Duration longest_{};   // recent time between two collectives; decays
+  Duration in_force_{};  // this generation's timeout
   SteadyTime last_;
 };
 
@@ -124,8 +124,8 @@ class CollectiveStrategy final : public Strategy {
   }
 
  private:
-  // What ends the generation's communicator, also while it is being made: the rendezvous' thread
-  // may call Abort() at any time.
+  // Returns the token that cancels this generation's communicator, even while it is being created:
+  // the rendezvous's thread may call Abort at any time.
   std::stop_token Begin(std::uint64_t generation) {
     const std::lock_guard lock(mutex_);
     generation_ = generation;

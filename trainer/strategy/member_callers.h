@@ -1,4 +1,4 @@
-// Which addresses the kernel lets connect to a group's ports.
+// Decides which addresses the kernel lets connect to a group's ports.
 #pragma once
 
 #include <string>
@@ -10,20 +10,21 @@
 
 namespace lockstep::train {
 
-// Members connect from their pods' addresses: that is Kubernetes' network model. Where the way
-// between them translates addresses, or a host has several, they do not, and connections are
-// dropped without a word. So after a group that could not connect for twenty seconds anybody may.
+// By Kubernetes' network model, members connect from their pods' addresses. With address
+// translation between pods, or several addresses on a host, they do not, and the filter silently
+// drops their connections. So once a group has failed to connect for 20 s, any address is allowed.
 // Not thread-safe.
 class MemberCallers {
  public:
-  // Long after a member that has died would have been missed.
+  // Much longer than the heartbeats take to detect a dead member.
   static constexpr Duration kPatience = std::chrono::seconds(20);
 
-  // The members' addresses; empty, so that anybody may connect, if one of them is none, if they are
-  // not of one family, or after a group that could not connect. Says why in the log, once.
+  // Returns the members' addresses. Returns an empty list, which allows any address, if a member's
+  // address is unknown or invalid, if they are not of one family, or after a group failed to
+  // connect. Logs the reason once.
   std::vector<std::string> Of(const Membership& membership);
-  // Whether connections came about with what Of returned last. If they do not without the filter
-  // either, the filter was not the reason, and is used again.
+  // Records whether the connections that used Of's last result were made, and how long that took. If
+  // they fail without the filter too, the filter was not the reason, and is used again.
   void Note(const absl::Status& connected, Duration took);
 
  private:

@@ -31,11 +31,11 @@ std::vector<std::string> MergedEnvironment(const std::map<std::string, std::stri
   return merged;
 }
 
-// Only async-signal-safe calls from here on: other threads may have held any lock at the fork.
+// Makes only async-signal-safe calls: other threads may have held any lock at the fork.
 [[noreturn]] void BecomeChild(const ChildSpec& spec, char* const* argv, char* const* envp,
                               pid_t parent, int error_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(128 + SIGKILL);  // it died before the line above
+  if (getppid() != parent) _exit(128 + SIGKILL);  // the parent died before prctl
   for (const int fd : spec.fds) fcntl(fd, F_SETFD, 0);
   sigprocmask(SIG_SETMASK, &spec.signal_mask, nullptr);
   execve(argv[0], argv, envp);
@@ -54,7 +54,7 @@ absl::StatusOr<pid_t> StartChild(const ChildSpec& spec) {
   std::vector<std::string> arguments = spec.argv;
   std::vector<std::string> environment = MergedEnvironment(spec.env);
   const std::vector<char*> argv = Pointers(arguments), envp = Pointers(environment);
-  int errors[2];  // closed by a successful exec; else carries errno
+  int errors[2];  // closed by a successful exec; otherwise carries errno
   if (pipe2(errors, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "no pipe for a child process");
   }

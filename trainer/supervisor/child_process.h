@@ -1,4 +1,4 @@
-// Starting a process that does not outlive us, and saying how one ended.
+// Starts child processes that do not outlive this one, and describes how they ended.
 #pragma once
 
 #include <signal.h>
@@ -14,16 +14,17 @@ namespace lockstep::train {
 
 struct ChildSpec {
   std::vector<std::string> argv;           // argv[0] is a path
-  std::map<std::string, std::string> env;  // on top of our own
-  std::vector<int> fds;                    // kept open in the child, beside 0, 1 and 2
+  std::map<std::string, std::string> env;  // overrides this process's environment
+  std::vector<int> fds;                    // inherited by the child, in addition to 0, 1 and 2
   sigset_t signal_mask;                    // the child's
 };
 
-// The kernel kills the child with SIGKILL when the calling thread ends: call it on the main thread.
-// NotFound, PermissionDenied, …: names the program and why it cannot be executed.
+// Starts a child and returns once it has executed the program. The kernel sends the child SIGKILL
+// when the calling thread ends. Requires: called on the main thread. NotFound, PermissionDenied, …:
+// names the program and why it cannot be executed.
 absl::StatusOr<pid_t> StartChild(const ChildSpec& spec);
 
-// The shell's convention: the exit code, or 128 + the signal's number.
+// Returns the exit code, or 128 + the signal's number, as shells do.
 int ExitCodeOf(int wait_status);
 std::string DescribeExit(int wait_status);  // "exit code 11", "signal 9 (Killed)"
 

@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;  // beyond it the writer is not one of ours
+constexpr std::size_t kLongestLine = 64 * 1024;  // a longer one is not from MetricsPipeWriter
 
 }  // namespace
 

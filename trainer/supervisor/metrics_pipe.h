@@ -1,5 +1,5 @@
-// The way of a replica's numbers to its supervisor: EncodeMetrics lines, one per second at least,
-// on an inherited pipe whose number is in LOCKSTEP_METRICS_FD.
+// Carries a replica's metrics to its supervisor: EncodeMetrics lines, at least one per second, on
+// an inherited pipe whose descriptor is in LOCKSTEP_METRICS_FD.
 #pragma once
 
 #include <string>
@@ -15,9 +15,8 @@ inline constexpr char kEnvMetricsFd[] = "LOCKSTEP_METRICS_FD";
 class MetricsPipeWriter {
  public:
   explicit MetricsPipeWriter(const GetEnv& env);
-  // Adds the newline. Never blocks: a supervisor that does not read loses lines, training goes on.
-  // A line may have up to 4095 bytes (what the kernel writes whole). Nothing happens without a
-  // supervisor.
+  // Writes the line and a newline. Never blocks: if the supervisor does not read, lines are lost.
+  // A line must not exceed 4095 bytes: the kernel writes it atomically. No-op without a supervisor.
   void Write(const std::string& line);
 
  private:
@@ -27,14 +26,14 @@ class MetricsPipeWriter {
 // The supervisor's end.
 class MetricsPipeReader {
  public:
-  explicit MetricsPipeReader(int fd) : fd_(fd) {}  // takes it; it must not block
+  explicit MetricsPipeReader(int fd) : fd_(fd) {}  // takes ownership; must not block
   ~MetricsPipeReader();
   MetricsPipeReader(const MetricsPipeReader&) = delete;
   MetricsPipeReader& operator=(const MetricsPipeReader&) = delete;
 
   int fd() const { return fd_; }
   bool open() const { return open_; }  // false once the writer is gone
-  std::vector<std::string> Lines();    // complete ones that have come since
+  std::vector<std::string> Lines();    // complete lines since the last call
  private:
   const int fd_;
   bool open_ = true;

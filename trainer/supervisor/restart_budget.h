@@ -1,4 +1,4 @@
-// How often a pod's crashed replicas are started again in place. Pure.
+// Limits how often a pod's crashed replicas are restarted in place. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,21 @@
 namespace lockstep::train {
 
 struct RestartBudgetOptions {
-  int restarts = 10;                               // without a step of progress between them
-  Duration first_delay = std::chrono::seconds(1);  // of the second restart; doubles each time
+  int restarts = 10;                               // without a step of progress in between
+  Duration first_delay = std::chrono::seconds(1);  // before the second restart; then doubles
   Duration longest_delay = std::chrono::seconds(30);
 };
 
+// Not thread-safe.
 class RestartBudget {
  public:
   explicit RestartBudget(const RestartBudgetOptions& options) : options_(options) {}
 
-  // How long to wait before starting again: nothing the first time. Absent: the budget is spent.
+  // Takes one restart and returns the delay before it, zero for the first. Returns nullopt if the
+  // budget is spent.
   std::optional<Duration> Charge();
-  // A step beyond all earlier ones makes the budget whole again. A replica that goes back to a
-  // checkpoint and dies at the same place every time thus runs out of it.
+  // Restores the full budget if `step` is beyond all earlier ones. So a replica that restores a
+  // checkpoint and always dies at the same step exhausts it.
   void Progress(std::int64_t step);
   int used() const { return used_; }
 

@@ -23,7 +23,8 @@
 namespace lockstep::train {
 namespace {
 
-// When a replica has failed for good, the others have nobody to agree with: they need not long.
+// The grace period of the other replicas after a permanent failure: they cannot finish a step
+// without their peer, so they need little time.
 constexpr Duration kFailureGrace = std::chrono::seconds(10);
 
 struct Replica {
@@ -32,10 +33,10 @@ struct Replica {
   std::unique_ptr<MetricsPipeReader> metrics;
   std::optional<SteadyTime> restart_at;
   std::int64_t starts = 0;
-  int exit_code = 0;  // the last
+  int exit_code = 0;  // of the last process
 };
 
-// Blocks the signals that are read from a descriptor, for this thread and those it starts.
+// Reads SIGTERM, SIGINT and SIGCHLD from a descriptor; blocks them for this and later threads.
 class SignalFd {
  public:
   SignalFd() {
@@ -96,12 +97,12 @@ class Supervisor {
   const Clock& clock_;
   const SupervisorOptions& options_;
   const Time started_;
-  SignalFd signals_;  // first: before any thread
+  SignalFd signals_;  // blocks the signals before the members below start threads
   RestartBudget budget_;
   std::unique_ptr<RendezvousService> rendezvous_;
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
-  std::optional<int> failure_;         // the first permanent one
+  std::optional<int> failure_;         // exit code of the first permanent failure
   std::optional<SteadyTime> kill_at_;  // set: stopping
 };
 
@@ -139,14 +140,14 @@ absl::Status Supervisor::StartServers() {
   }
   if (options_.start_metrics) {
     LOCKSTEP_ASSIGN_OR_RETURN(metrics_, options_.start_metrics());
-    if (rendezvous_) {  // which outlives the metrics' server
+    if (rendezvous_) {  // rendezvous_ outlives the metrics server
       metrics_->ShowRefusals([this] { return rendezvous_->refusals(); });
     }
   }
   return absl::OkStatus();
 }
 
-// A replica that dies before it can say anything has been there all the same.
+// Publishes initial metrics, so that a replica that dies before its first line still shows up.
 void Supervisor::ShowReplica(int local_rank) {
   const int rank = identity_.RankOf(local_rank);
   if (!metrics_ || rank < 0) return;
@@ -181,7 +182,7 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   return absl::OkStatus();
 }
 
-// Until a signal, a line of metrics, or the next restart or kill is due.
+// Waits for a signal, for metrics, or until the next restart or kill is due.
 void Supervisor::Wait() {
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
   std::optional<SteadyTime> due = kill_at_;
@@ -217,7 +218,7 @@ void Supervisor::HandleSignals() {
   }
 }
 
-// All children that have ended: one SIGCHLD may stand for several, and PID 1 inherits orphans.
+// Reaps all children that have ended: one SIGCHLD may cover several, and PID 1 inherits orphans.
 void Supervisor::Reap() {
   int wait_status = 0;
   while (const pid_t pid = waitpid(-1, &wait_status, WNOHANG)) {
@@ -240,7 +241,7 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
     return;
   }
   LogError(fmt::format("replica failed: {}", DescribeExit(wait_status)), fields);
-  // A deadline has been waited for in full: another process would wait as long for the same peers.
+  // A new process would only wait out the rendezvous deadline again for the same peers.
   if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
       replica.exit_code != api::kExitRendezvousDeadline) {
     if (const std::optional<Duration> delay = budget_.Charge()) {
@@ -257,7 +258,7 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
 void Supervisor::ReadMetrics(Replica& replica) {
   if (!replica.metrics) return;
   for (const std::string& line : replica.metrics->Lines()) {
-    if (!options_.decode_metrics) continue;  // read all the same, or poll() would not rest
+    if (!options_.decode_metrics) continue;  // still read, or poll() would return at once
     const auto metrics = options_.decode_metrics(line);
     if (!metrics.ok()) {
       LogWarning(fmt::format("metrics of replica {}: {}", replica.local_rank,
@@ -295,7 +296,7 @@ bool Supervisor::AllEnded() const {
   });
 }
 
-// Stopped replicas should all have left with kExitPreempted (or 0): another code says more.
+// Stopped replicas normally exit with kExitPreempted or 0, so any other code takes precedence.
 int Supervisor::PodExitCode() const {
   if (failure_) return *failure_;
   int code = api::kExitDone;
@@ -306,7 +307,7 @@ int Supervisor::PodExitCode() const {
   return code;
 }
 
-// Whoever has not heard that all have finished must be able to.
+// Keeps the rendezvous up until all members have learned that training is done.
 void Supervisor::Drain() {
   if (!rendezvous_ || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
   LogWarning("some members did not say goodbye before the leader's end");

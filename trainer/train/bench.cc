@@ -95,14 +95,14 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
 
 using ExplainRow = std::array<std::string, 6>;
 
-// Characters, of which UTF-8 has several bytes in some.
+// Counts UTF-8 characters, not bytes.
 std::size_t WidthOf(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
-// Columns as wide as what is in them, a blank between two, no blanks at the end of a line; the last
-// column, of numbers, is aligned on the right.
+// Pads each column to its widest cell, with one space between columns and no trailing spaces. The
+// last column holds numbers and is right-aligned.
 std::string AsTable(const std::vector<ExplainRow>& rows) {
   std::array<std::size_t, std::tuple_size_v<ExplainRow>> widths{};
   for (const ExplainRow& row : rows) {
@@ -162,14 +162,14 @@ std::string ExplainTable(const nlohmann::ordered_json& report) {
   for (const auto& op : report.at("ops")) {
     std::string name = op.at("name"), shape = op.at("x").get<std::string>() + " > ";
     shape += op.at("y").get<std::string>();
-    // Two products of one pass are timed together: the first line has the time.
+    // The products of one pass are timed together; the first line shows the time.
     std::string forward, backward;
     if (op.at("forward_us").is_number())
       forward = fmt::format("{:.1f}", op.at("forward_us").get<double>());
     if (op.at("backward_us").is_number())
       backward = fmt::format("{:.1f}", op.at("backward_us").get<double>());
     auto choices = op.at("choices");
-    if (choices.empty()) {  // the back end does not say
+    if (choices.empty()) {  // the backend does not report choices
       for (const char* pass : {"forward", "backward"}) {
         choices.push_back({{"pass", pass}, {"implementation", ""}, {"layout", ""}});
       }

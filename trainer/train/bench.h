@@ -1,4 +1,4 @@
-// `lockstep-trainer bench`: the training step of one process, timed.
+// `lockstep-trainer bench` times the training step of one process.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,20 +11,23 @@ namespace lockstep::train {
 struct BenchOptions {
   std::string model = "core-cnn";
   std::int64_t batch = 128;
-  int threads = 0;  // 0: as a replica would choose
+  int threads = 0;  // 0: ReplicaThreads(1)
   std::int64_t steps = 300, warmup = 30;
   std::string data;  // IDX folder; empty: synthetic
   std::string backend = "cpu";
   bool explain = false;  // adds "ops" to the report
 };
 
-// {"model":…, "data":"mnist folder"|"synthetic", "batch":…, "threads":…, "steps":…,
-//  "images_per_second":…, "steps_per_second":…, "loss":…, "seconds":{"input":…, "forward":…, …},
+// Runs the warm-up steps, then the timed ones, and returns this report:
+// {"model":…, "data":"mnist folder"|"synthetic", "backend":…, "batch":…, "threads":…, "steps":…,
+//  "images_per_second":…, "steps_per_second":…, "loss":…,
+//  "seconds":{"total":…, "input":…, "forward":…, …},
 //  "ops":[{"name":…, "x":…, "y":…, "choices":[{"pass":…, "implementation":…, "layout":…}, …],
-//          "forward_us":…, "backward_us":…}, …]}      the shortest of the timed steps
+//          "forward_us":…, "backward_us":…}, …]}
+// An op's times are its shortest over the timed steps; null if it does not run that pass.
 absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options);
 
-// The "ops" of a report as a table, a line for each choice and a newline after each.
+// Formats the report's "ops" as a table: one line per choice, each ending in a newline.
 std::string ExplainTable(const nlohmann::ordered_json& report);
 
 }  // namespace lockstep::train

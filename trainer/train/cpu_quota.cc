@@ -14,7 +14,7 @@ std::optional<double> Cores(double quota, double period) {
 }  // namespace
 
 std::optional<double> CpuQuota(const std::string& root) {
-  // "max 100000" is no limit: atof makes it 0.
+  // "max 100000" means no limit; atof parses "max" as 0.
   std::string quota;
   double period = 0;
   if (std::ifstream file(root + "/cpu.max"); file >> quota >> period) {

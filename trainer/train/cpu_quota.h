@@ -1,4 +1,4 @@
-// How much CPU time a container may use: what resources.limits.cpu becomes.
+// The container's CPU limit (resources.limits.cpu), as the kernel enforces it.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace lockstep::train {
 
-// In cores, from the control group file system at `root` (version 2, else version 1 with its `cpu`
-// controller). Nothing without a limit.
+// Returns the quota in cores, read from the cgroup file system at `root`: version 2, else the `cpu`
+// controller of version 1. Returns nullopt if there is no limit.
 std::optional<double> CpuQuota(const std::string& root);
 
 }  // namespace lockstep::train

@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-// The test set in its own order; the training plan's batch, so that the same model serves.
+// Uses the training plan's batch size, so that the same compiled model can run it.
 StepPlan EvaluationPlan(const Session& session) {
   StepPlan plan = session.plan();
   plan.examples = session.test_data()->size();
@@ -29,7 +29,7 @@ void AddBatch(Session& session, const Batch& batch, Sums& sums) {
   sums.examples += static_cast<double>(batch.valid);
 }
 
-// Counts travel in two halves: floats hold integers only up to 2^24.
+// Counts are sent in two parts: a float is exact only for integers up to 2^24.
 constexpr double kHalf = 4096;
 
 std::array<float, 5> ToFloats(const Sums& sums) {

@@ -1,4 +1,4 @@
-// Loss and accuracy over the test set, shared between the ranks: every sample counts once.
+// Computes loss and accuracy over the test set. The ranks share the work; every sample counts once.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,10 @@ struct Evaluation {
   std::int64_t examples = 0;
 };
 
-// Every rank calls it and gets the same answer. Nothing: a pod was asked to stop; the ranks agree
-// on that after each batch, since a test set may take longer than a pod's grace period. An outcome
-// is kGenerationOver, or kFailed if a sample cannot be read. `batch_done` is called after each.
+// Collective: every rank calls it, and all get the same result. Returns nullopt if a pod was asked
+// to stop; the ranks agree on that after each batch, because a test set may take longer than a
+// pod's grace period. Calls `batch_done` after each batch. On failure, returns EndOfStrategy's
+// outcome, or kFailed if a sample cannot be read.
 std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
     Session& session, Strategy& strategy, const Rendezvous& rendezvous, int rank,
     const std::function<void()>& batch_done);

@@ -1,4 +1,4 @@
-// Whether numbers are still numbers. Pure.
+// Detects infinities and NaNs. Pure.
 #pragma once
 
 #include <span>

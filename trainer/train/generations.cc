@@ -15,7 +15,7 @@
 namespace lockstep::train {
 namespace {
 
-// A signal handler cannot notify a condition variable: a pause looks at the stop flag this often.
+// Pause polls the stop flag at this period: a signal handler cannot notify a condition variable.
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
 int ExitCodeOf(const absl::Status& status) {
@@ -57,8 +57,8 @@ int Preempted(const absl::Status& status) {
   return api::kExitPreempted;
 }
 
-// What a replica does that could not join: it leaves. The others keep what is in their memories;
-// what is in this one's is saved where that is its task, since they may be asked to stop as well.
+// Returns the exit code after a failed Join. If this pod was asked to stop, the rank that saves
+// checkpoints saves its state first: the peers still hold theirs, but may be asked to stop as well.
 int LeaveWithoutGroup(TrainLoop& loop, const absl::Status& status) {
   if (status.code() == absl::StatusCode::kAlreadyExists) return api::kExitDone;
   if (status.code() != absl::StatusCode::kCancelled) return FailWith(status);
@@ -69,15 +69,15 @@ int LeaveWithoutGroup(TrainLoop& loop, const absl::Status& status) {
              : FailWith(saved.reason);
 }
 
-// What follows from a generation's end: an exit code; nothing: join the next one.
+// Returns the exit code after a generation, or nullopt to join the next one.
 std::optional<int> LeaveWith(const LoopOutcome& outcome, const Rendezvous& rendezvous) {
   const std::string reason(outcome.reason.message());
   switch (outcome.end) {
     case LoopEnd::kDone:
       return api::kExitDone;
     case LoopEnd::kStopped:
-      // Saved at a step that all ranks agree on. Who was asked to stop leaves; the others keep
-      // their memory and wait for a successor.
+      // The state is saved at a step that all ranks agree on. Replicas that were asked to stop
+      // exit; the others keep their state in memory and wait for replacements.
       if (rendezvous.StopRequested()) return api::kExitPreempted;
       return std::nullopt;
     case LoopEnd::kDiverged:

@@ -1,4 +1,4 @@
-// A replica's life in the group: generation after generation, until the run has ended.
+// Runs one generation after another until the run ends.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,20 +7,20 @@
 
 namespace lockstep::train {
 
-// Generations in a row without a step of progress: the first again at once, as after any loss, the
-// later ones after a pause that grows. More than these, and something is wrong that forming the
-// group once more does not mend (ports that a policy blocks, a disk that only returns errors).
+// How many consecutive generations may fail without a step of progress. The first retry is
+// immediate, as after any loss; later ones wait for a growing delay. A longer series means a fault
+// that a new group does not fix (a policy that blocks ports, a disk that only returns errors).
 inline constexpr RestartBudgetOptions kGenerationBudget = {
     .restarts = 20,
     .first_delay = std::chrono::milliseconds(250),
     .longest_delay = std::chrono::seconds(10)};
 
-// Joins and trains until the run has ended on all ranks, or this one cannot take part any more.
-// Memory is kept: only the group of processes changes. Returns the process's exit code
-// (api/v1/names.h); the reason is in the log.
+// Joins and trains until the run has ended on all ranks or this rank can no longer take part.
+// State in memory survives from one generation to the next. Returns the process's exit code
+// (api/v1/names.h) and logs the reason.
 int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& budget = kGenerationBudget);
 
-// Logs the error and returns the exit code for it: of a replica that cannot begin.
+// Logs the error and returns the exit code for it.
 int FailWith(const absl::Status& status);
 
 }  // namespace lockstep::train

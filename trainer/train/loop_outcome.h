@@ -1,5 +1,5 @@
-// How a generation of training ended on this rank. What failed is told by its kind, never guessed
-// from a status code: a disk and a peer may fail with the same one.
+// How a generation of training ended on this rank. LoopEnd names what failed; a status code cannot,
+// because a disk and a peer may fail with the same one.
 #pragma once
 
 #include <utility>
@@ -10,11 +10,11 @@ namespace lockstep::train {
 
 enum class LoopEnd {
   kDone,            // all steps done, evaluated and saved
-  kStopped,         // a pod was asked to end; saved at the same step on every rank
-  kDiverged,        // not finite: gradients, loss or evaluation; none of it was saved
-  kGenerationOver,  // a peer is lost, late or never came: join the next generation
-  kStorage,         // a checkpoint can be neither read nor written just now: join and try again
-  kFailed,          // for good: the data, the configuration, a disk that is full or read-only
+  kStopped,         // a pod was asked to stop; saved at the same step on every rank
+  kDiverged,        // loss, gradients, parameters or evaluation are not finite; nothing was saved
+  kGenerationOver,  // a peer was lost, was too slow or never came: join the next generation
+  kStorage,         // a checkpoint cannot be read or written at present: join and retry
+  kFailed,          // permanent: bad data or configuration, a disk that is full or read-only
 };
 
 struct LoopOutcome {
@@ -22,15 +22,15 @@ struct LoopOutcome {
   absl::Status reason;  // Ok for kDone and kStopped
 };
 
-// Of a strategy's error. Ranks that call different collectives will do so again; any other error
-// is a peer's, whatever its code.
+// Classifies an error of a Strategy. FailedPrecondition is permanent: ranks that call different
+// collectives would do so again. Any other code means that a peer failed.
 inline LoopOutcome EndOfStrategy(absl::Status status) {
   const bool for_good = absl::IsFailedPrecondition(status);
   return {for_good ? LoopEnd::kFailed : LoopEnd::kGenerationOver, std::move(status)};
 }
 
-// Of a checkpoint store's error. An input or output error may pass (a server that restarts); what
-// the store says of the checkpoints themselves, or of room and rights, does not.
+// Classifies an error of a CheckpointStore. I/O errors may be transient (a file server restarts);
+// errors in the checkpoints themselves, lack of space and lack of permission are permanent.
 inline LoopOutcome EndOfStore(absl::Status status) {
   const bool may_pass = absl::IsUnavailable(status) || absl::IsNotFound(status);
   return {may_pass ? LoopEnd::kStorage : LoopEnd::kFailed, std::move(status)};

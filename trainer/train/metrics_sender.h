@@ -1,5 +1,5 @@
-// Sends a replica's numbers to its supervisor: every second from the beginning of the process to
-// its end, whatever the training thread waits for.
+// Sends a replica's metrics to its supervisor every second for the life of the process, even while
+// the training thread is blocked.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ namespace lockstep::train {
 
 class MetricsSender {
  public:
-  // Sends the first line at once. `env` names the pipe, if there is a supervisor. A rank below 0
-  // takes no part in training, and nothing is sent until Publish brings another.
+  // Sends the first line immediately. `env` names the pipe if there is a supervisor. A rank below 0
+  // takes no part in training: nothing is sent until Publish sets another rank.
   MetricsSender(const Clock& clock, const GetEnv& env, int rank, int world,
                 Duration period = std::chrono::seconds(1));
   // Sends the last line.
@@ -26,15 +26,15 @@ class MetricsSender {
   MetricsSender(const MetricsSender&) = delete;
   MetricsSender& operator=(const MetricsSender&) = delete;
 
-  // What the first line has.
+  // The metrics of the first line.
   const ReplicaMetrics& initial() const { return initial_; }
-  // The training thread switches.
+  // Only the training thread may switch phases.
   PhaseClock& phases() { return phases_; }
-  // What the next line has, but for the seconds of the phases and goodput, which are those of the
-  // moment it is sent. `training_time`: of goodput. For the training thread, after every step: no
-  // lock, no allocation.
+  // Sets the metrics of the next line. Phase seconds and goodput are computed when the line is
+  // sent; `training_time` is goodput's numerator. Called by the training thread after every step:
+  // takes no lock and does not allocate.
   void Publish(const ReplicaMetrics& metrics, Duration training_time);
-  // Sends a line at once. Thread-safe, never blocks for the supervisor.
+  // Sends a line immediately. Thread-safe; never waits for the supervisor.
   void SendNow();
 
  private:
@@ -44,17 +44,17 @@ class MetricsSender {
   };
 
   void Run();
-  void Send();  // with mutex_ held
+  void Send();  // Requires mutex_.
 
   const ReplicaMetrics initial_;
   const Duration period_;
   PhaseClock phases_;
   LatestValue<Published> published_;
-  std::mutex mutex_;  // of whoever sends
+  std::mutex mutex_;  // serializes senders; guards stopping_
   std::condition_variable changed_;
   bool stopping_ = false;
   MetricsPipeWriter pipe_;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all of the above
 };
 
 }  // namespace lockstep::train

@@ -42,8 +42,8 @@ CheckpointOwner OwnerFor(const Identity& identity) {
           .process_number = identity.incarnation.process_number};
 }
 
-// A leader that takes the state from its peers' memory restores no checkpoint, and is to know all
-// the same how old the newest is.
+// A leader that takes its state from its peers restores no checkpoint, but still reports the age of
+// the newest one.
 void ReportNewest(CheckpointStore& store, Reporter& reporter) {
   const auto newest = store.Newest();
   if (!newest.ok()) {
@@ -57,7 +57,8 @@ void ReportNewest(CheckpointStore& store, Reporter& reporter) {
 }  // namespace
 
 int RunReplica(const Identity& identity, const Clock& clock) {
-  // First, and so last: what hangs before the first step or after the last one shows as well.
+  // Declared first so that it outlives the rest: metrics also cover hangs before the first step and
+  // after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
   const auto session = Session::Create({.training = identity.training,
                                         .world = identity.World(),

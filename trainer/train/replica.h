@@ -1,4 +1,4 @@
-// A replica process: one device, one rank, from start to exit code.
+// A replica process: one device and one rank, from start to exit.
 #pragma once
 
 #include "base/clock.h"
@@ -6,11 +6,11 @@
 
 namespace lockstep::train {
 
-// Returns the exit code (api/v1/names.h); what went wrong is in the log.
+// Runs the replica to its end. Returns the exit code (api/v1/names.h) and logs any error.
 int RunReplica(const Identity& identity, const Clock& clock);
 
-// Threads a replica may keep busy: the cores of its affinity mask and cgroup quota, shared between
-// the replicas of the pod; at least one.
+// Returns the number of compute threads for one replica, at least 1: the lesser of the affinity
+// mask's cores and the cgroup's quota, divided by the pod's replicas.
 int ReplicaThreads(int processes_per_pod);
 
 }  // namespace lockstep::train

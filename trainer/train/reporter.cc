@@ -22,16 +22,16 @@ namespace {
 
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
 constexpr auto kSpeedPeriod = std::chrono::seconds(1);
-// TensorBoard reads files again every 30 s by default; what a kill can lose is small.
+// TensorBoard rereads files every 30 s by default. A SIGKILL loses at most this much.
 constexpr auto kSummariesPeriod = std::chrono::seconds(10);
 
-// 0: not known.
+// 0: unknown.
 double UnixSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// Where the environment names no file, Kubernetes has made one at its default path, and outside a
-// container there is none and nobody would read it.
+// Without a path in the environment, uses Kubernetes' default path if the kubelet created a file
+// there. Outside a container there is none, and nothing would read it.
 std::string TerminationMessagePath(const GetEnv& env) {
   if (const auto named = env(api::kEnvTerminationMessagePath)) return *named;
   return std::filesystem::exists(api::kTerminationMessagePath) ? api::kTerminationMessagePath : "";
@@ -83,7 +83,7 @@ void Reporter::OpenSummaries() {
   auto opened = SummaryWriter::Open(directory);
   if (opened.ok()) {
     summaries_ = *std::move(opened);
-  } else {  // summaries are for people to look at: training does not stop for them
+  } else {  // summaries are informative only: training goes on without them
     LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
   }
 }
@@ -109,7 +109,8 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
     UpdateSpeed();
   }
   PublishState(state);
-  // By this the supervisor knows that a restart has made progress, whatever dies before the next.
+  // Tells the supervisor that a restart has made progress, in case this process dies before the
+  // next periodic line.
   if (is_first) sender_.SendNow();
   if (now >= next_summaries_) {
     next_summaries_ = now + kSummariesPeriod;

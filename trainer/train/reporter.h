@@ -1,5 +1,6 @@
-// What a run tells the outside: log lines, progress to the leading supervisor, metrics to its own,
-// TensorBoard summaries. Only rank 0 speaks of the run as a whole; every rank has metrics.
+// Reports a run to the outside: log lines, progress to the leading pod's supervisor, metrics to
+// this pod's, and TensorBoard summaries. Every rank has metrics; only rank 0 reports on the whole
+// run.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +22,30 @@ namespace lockstep::train {
 
 class Reporter {
  public:
-  // `env`: where to leave the last progress, if anywhere.
+  // `env` may name the termination message's file.
   Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& sender, const Clock& clock,
            const GetEnv& env);
 
   void GenerationStarted(const Membership& membership, const Strategy& strategy,
                          const RunState& state);
-  // After every applied step; cheap: reports at bounded rates.
+  // Called after every applied step. Cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state);
   void BatchEvaluated();
-  // The run has ended on this rank. The log gets a checksum of its parameters and the optimizer's
-  // state, which must be the same on every rank.
+  // Called when the run is done. Logs a checksum of the parameters and the optimizer's state, which
+  // must be equal on all ranks.
   void RunDone(const RunState& state);
   void EpochDone(const RunState& state);
   void Evaluated(const RunState& state);
   void Restored(const RunState& state, Time saved);
-  // The newest checkpoint that there is, before any is restored: of a replica that goes on from its
-  // peers' memory none is.
+  // Reports the newest checkpoint, restored or not: a replica that takes its state from its peers
+  // restores none.
   void CheckpointFound(std::int64_t step, Time saved);
-  // Logs what is new in it.
+  // Logs and publishes what changed since the last call.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
-  // The generation has ended: sends what the rates have held back.
+  // Called when a generation ends: sends what the rate limits held back.
   void Flush(const RunState& state);
-  // Leaves the last progress as the container's termination message: only where the run ended well,
-  // since without a message Kubernetes takes the last log lines, which say what went wrong.
+  // Writes the last progress as the container's termination message. Call it only after a clean
+  // end: after a failure Kubernetes falls back to the last log lines, which say what went wrong.
   void LeaveMessage();
 
  private:

@@ -21,7 +21,8 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
 
 namespace {
 
-// JSON knows no NaN, so an evaluation that gave one was once saved as null. It is done again.
+// Old checkpoints hold null for an evaluation that gave NaN, which JSON lacks; it is evaluated
+// again.
 void ReadEvaluation(const nlohmann::json& json, RunState& state) {
   const nlohmann::json loss = json.value("testLoss", nlohmann::json());
   const nlohmann::json accuracy = json.value("testAccuracy", nlohmann::json());

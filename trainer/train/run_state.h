@@ -1,4 +1,4 @@
-// Where a run stands, apart from the numbers of the model: a few integers, the same on all ranks.
+// A run's position and statistics, apart from the model's tensors. Equal on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace lockstep::train {
 
-// Plain bytes: broadcast as they are between ranks of one machine type.
+// Trivially copyable: broadcast as raw bytes between ranks of one machine type.
 struct RunState {
   std::int64_t step = -1;  // steps done; -1: no state yet
-  EpochSums sums;          // over all ranks, of the epoch of the last step
+  EpochSums sums;          // over all ranks, for the last step's epoch
   Ledger ledger;
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;
@@ -24,12 +24,12 @@ struct RunState {
   bool operator==(const RunState&) const = default;
 };
 
-// Adds a step that has been applied; closes the epoch's account with its last step.
+// Adds an applied step to `state`. After an epoch's last step, checks the epoch's ledger.
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
-// DataLoss names the field that is missing or of another type. Without an evaluation's numbers the
-// step counts as not evaluated.
+// DataLoss names the field that is missing or has the wrong type. InvalidArgument: the ledger has a
+// negative count. Without test loss and accuracy the step counts as not evaluated.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// What a replica holds in memory for its whole life, whatever generations come and go: data, model,
-// optimizer, and the buffers of a step.
+// What a replica keeps in memory for its whole life, across generations: data, model, optimizer,
+// and the buffers of a step.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct SessionOptions {
   std::string backend = "cpu";
 };
 
-// What rides behind the gradients and states in the all-reduced buffer, so that a step needs one
-// sum only. All are sums over ranks.
+// The end of the all-reduced buffer, after gradients and states, so that a step needs only one sum.
+// All fields are sums over ranks.
 struct StepTail {
-  static constexpr int kHashLimbs = 8;  // 8 bits each: float sums of them are exact
+  static constexpr int kHashLimbs = 8;  // 8 bits each, so that float sums are exact
   float loss = 0, correct = 0, examples = 0;
   float stop_requests = 0;
   float hash_limbs[kHashLimbs] = {};
@@ -38,35 +38,36 @@ static_assert(sizeof(StepTail) == 64);
 void SetHash(StepTail& tail, std::uint64_t hash);
 std::uint64_t HashOf(const StepTail& tail);  // the sum of all ranks' hashes, modulo 2^64
 
-// Plain data; used by the training thread.
+// Not thread-safe; used by the training thread.
 class Session {
  public:
-  // NotFound, DataLoss: the data set. InvalidArgument: the model, naming the field.
+  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model or the batch size
+  // is invalid; names the field.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
 
   const api::TrainingSpec& training() const { return training_; }
   const StepPlan& plan() const { return plan_; }
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }
-  const Dataset* test_data() const { return test_data_.get(); }  // null: evaluation is off
+  const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
 
-  // Summed over ranks in a step: [gradients | states | StepTail].
+  // What a step sums over ranks: [gradients | states | StepTail].
   GradientBuffer& buffer() { return *buffer_; }
   float* buffer_states() { return buffer_->data() + model_->gradients().size(); }
   StepTail& tail() {
     return *reinterpret_cast<StepTail*>(buffer_states() + model_->states().size());
   }
-  std::vector<std::int64_t> LayerStarts();  // in buffer(), ascending
+  std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
 
-  // Brings a batch to where the model and the losses expect it.
+  // Copies a batch into the model's input and the losses' labels and weights.
   void Load(const Batch& batch);
-  // Bound to the model's logits and to the labels and weights of the loaded batch.
+  // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
   LossOp& training_loss() { return *training_loss_; }
   LossOp& evaluation_loss() { return *evaluation_loss_; }
-  // The states as they were before the step, in case it has to be done again.
+  // The states as they were before the step, in case it must be repeated.
   std::vector<float>& saved_states() { return saved_states_; }
 
  private:

@@ -39,7 +39,7 @@ absl::Status Expect(const TensorsByName& tensors, const std::string& name, const
                   found->second->shape.ToString(), shape.ToString()));
 }
 
-// Every tensor that is saved: its name, where it stands, and the flat range it is part of.
+// A tensor to save: its name, its slot, and the flat range that the slot's offset refers to.
 struct SavedTensor {
   std::string name;
   const TensorSlot* slot;
@@ -70,7 +70,7 @@ std::vector<SavedTensor> OptimizerTensors(Session& session) {
   return tensors;
 }
 
-// What must be the same for the saved step to mean the same samples.
+// The settings that must match for a saved step number to mean the same samples.
 nlohmann::json RunSettings(const Session& session) {
   return {{"examples", session.plan().examples},
           {"globalBatch", session.plan().global_batch},

@@ -1,4 +1,4 @@
-// Between a session in memory and a checkpoint on disk.
+// Converts between a session in memory and a checkpoint's contents.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace lockstep::train {
 
-// Equal for models with the same tensors: names and shapes, whatever their layout in memory.
+// Equal for models whose tensors have the same names and shapes, whatever their memory layout.
 std::string ModelHash(Session& session);
 
-// `now`: when it is made.
+// `now` becomes Snapshot::saved.
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 
-// FailedPrecondition: saved by a run with another data set size, batch, seed or optimizer (names
-// both sides). On an error neither session nor state has changed.
+// FailedPrecondition: the snapshot was saved with another data set size, batch, seed or optimizer,
+// or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is
+// malformed. On failure, `session` and `state` are unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 }  // namespace lockstep::train

@@ -40,7 +40,7 @@ LoopOutcome TrainLoop::Run(const Membership& membership) {
   return outcome;
 }
 
-// What there is to do with the others before the first step.
+// Does what the ranks must do together before the first step.
 TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
   const PhaseTimer timer(phases, Phase::kRendezvous);
   if (absl::Status connected = strategy.Connect(membership, rendezvous.store()); !connected.ok()) {
@@ -78,8 +78,8 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   return SaveAndEnd(LoopEnd::kDone, rank);
 }
 
-// Everybody takes the state of the rank that is furthest; if nobody has any, of the newest
-// checkpoint, which the leading rank alone reads.
+// All ranks take the state of the rank that is furthest ahead. If none has state, rank 0 reads the
+// newest checkpoint and broadcasts it.
 TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
   int source = membership.FurthestRank(session.total_steps());
   Ended not_restored;
@@ -87,7 +87,7 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
     source = 0;
     if (membership.rank == 0) not_restored = RestoreOrInitialize();
   }
-  // A rank 0 that cannot restore must not leave the others waiting: they see its step as -1.
+  // If rank 0 cannot restore, it broadcasts step -1, so that the others do not wait for it.
   RunState shared = not_restored ? RunState{} : state;
   const absl::Status sent =
       strategy.Broadcast(std::as_writable_bytes(std::span(&shared, 1)), source);
@@ -106,9 +106,9 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
   return std::nullopt;
 }
 
-// A rank that is behind keeps its own numbers until it has all of the new ones: if the source dies
-// half-way, its memory is still that of one step. On the other ranks the bytes are the same already
-// or there was nothing to lose.
+// A rank that is behind stages the new tensors and keeps its own until all have arrived: if the
+// source dies half-way, its state is still that of one step. The other ranks need no staging: they
+// have the same bytes already, or no state to lose.
 absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
   std::vector<std::span<float>> ranges = {session.model().parameters(), session.model().states()};
   for (int i = 0; i < session.optimizer().slots(); ++i) {
@@ -140,7 +140,7 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
     snapshot = *std::move(loaded);
   }
   if (!snapshot) {
-    // All of it: a broadcast that broke off may have left a part of somebody's state here.
+    // Reset everything: an interrupted broadcast may have left parts of another rank's state here.
     session.model().InitializeParameters();
     for (int i = 0; i < session.optimizer().slots(); ++i) {
       std::ranges::fill(session.optimizer().slot(i), 0.0f);
@@ -179,8 +179,8 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
   return std::nullopt;
 }
 
-// A finite gradient can still make an update that is not. Whatever is saved is looked at first, by
-// all ranks, so that all end alike.
+// A finite gradient can still produce an update that is not. All ranks check before a save, so that
+// all end alike.
 TrainLoop::Ended TrainLoop::CheckParameters() const {
   bool finite = AllFinite(session.model().parameters()) && AllFinite(session.model().states());
   for (int i = 0; i < session.optimizer().slots(); ++i) {
@@ -200,7 +200,7 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   if (state.step == session.total_steps()) return std::nullopt;  // SaveAndEnd follows
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return diverged;
-  // A disk that is full now may have room at the next checkpoint: training goes on meanwhile.
+  // Training continues if the save fails: a disk that is full may have room at the next checkpoint.
   if (rank == 0 && saver != nullptr) saver->Save(MakeSnapshot(session, state, clock.Now()));
   return std::nullopt;
 }
@@ -210,8 +210,8 @@ LoopOutcome TrainLoop::SaveAlone() {
   return SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
 }
 
-// A save that failed is reported, and training goes on: the next may do better. But if the folder
-// is a newer process's, this one has been given up for lost.
+// Reports a failed save and continues, because the next one may succeed. Aborted ends the run: a
+// newer process owns the folder, so this one has been replaced.
 TrainLoop::Ended TrainLoop::LookAtSaver() {
   if (saver == nullptr) return std::nullopt;
   AsyncSaver::Outcome outcome = saver->outcome();

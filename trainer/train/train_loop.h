@@ -1,4 +1,4 @@
-// One generation of training: from a fresh membership to the end of the run or of the generation.
+// One generation of training, from its membership to the end of the run or of the generation.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@
 
 namespace lockstep::train {
 
-// Collaborators of a replica, all living as long as its process. `store` may be null: no
-// checkpoints. Only rank 0 touches it.
+// The referenced objects live as long as the process. `store` and `saver` are null without
+// checkpoints; only rank 0 uses them.
 struct TrainLoop {
   Session& session;
   Strategy& strategy;
@@ -29,14 +29,14 @@ struct TrainLoop {
   const Clock& clock;
   RunState state = {};
 
-  // Whatever the outcome, `state` and the session are those of the last applied step.
+  // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
-  // Saves `state` outside of any generation, if this process is the one that saves and there is
-  // anything new: kStopped, or why not.
+  // Saves `state` outside of a generation. On success, or if this process does not save checkpoints
+  // or has nothing new to save, returns kStopped; otherwise the failure.
   LoopOutcome SaveAlone();
 
  private:
-  using Ended = std::optional<LoopOutcome>;  // nothing: training goes on
+  using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
 
   Ended Enter(const Membership& membership);
   LoopOutcome RunSteps(int rank);

@@ -19,7 +19,7 @@ StepContext ContextOf(const Session& session, const Batch& batch, std::int64_t s
           .first_position = static_cast<std::uint64_t>(batch.first_position)};
 }
 
-// Running statistics become the mean over ranks, so that all ranks stay bitwise equal.
+// Running statistics become their mean over ranks, so that all ranks stay bitwise equal.
 void OfferStates(Session& session, int world) {
   const std::span<float> states = session.model().states();
   const float share = 1.0f / static_cast<float>(world);
@@ -40,7 +40,7 @@ StepTotals TotalsOf(const StepTail& tail) {
           .hash = HashOf(tail)};
 }
 
-// Forward, loss and backward; gradients go out as they become ready.
+// Runs forward, loss and backward. Hands gradients to the strategy as they become ready.
 void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, std::int64_t step,
                       bool stop_requested, PhaseClock& phases) {
   Model& model = session.model();
@@ -69,8 +69,8 @@ void RestoreStates(Session& session) {
             session.model().states().begin());
 }
 
-// A loss tells of the parameters before the update, gradients of those after it. All ranks hold
-// the same sums, so all come to the same verdict.
+// The loss reveals bad parameters before the update, the gradients those after it. All ranks hold
+// the same sums, so all reach the same verdict.
 absl::Status CheckFinite(const StepTotals& totals, std::int64_t step) {
   if (std::isfinite(totals.loss) && std::isfinite(totals.gradient_norm)) return absl::OkStatus();
   return absl::OutOfRangeError(

@@ -1,4 +1,4 @@
-// One synchronous training step of one replica.
+// One synchronous training step of one rank.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct StepTotals {
   std::uint64_t hash = 0;
 };
 
-// Applies one step to the session's parameters and states. With an outcome nothing has been
-// applied, and the step can be done again: kGenerationOver; kFailed: a sample cannot be read;
-// kDiverged: the loss or a gradient is not finite, on all ranks alike.
+// Applies one step to the session's parameters and states. On failure nothing is applied and the
+// step can be repeated. Outcomes: EndOfStrategy's; kFailed if a sample cannot be read; kDiverged,
+// on all ranks alike, if the loss or a gradient is not finite.
 std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& strategy,
                                                 Loader& loader, std::int64_t step,
                                                 bool stop_requested, PhaseClock& phases);

@@ -1,4 +1,4 @@
-// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in Keras' form: see
+// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, as in Keras: see
 // reference/adam.cc.
 #include <cmath>
 
@@ -9,8 +9,8 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// base^exponent by squaring. std::pow may differ in the last bit from processor to processor, and
-// replicas on unlike ones must apply the same update.
+// Computes base^exponent by squaring. std::pow may differ in the last bit between processors, but
+// replicas on different processors must apply the same update.
 double Power(double base, std::int64_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent /= 2, base *= base) {

@@ -9,7 +9,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// Channels are handled in groups of neighbours in memory, so that loops over a group vectorise.
+// Channels are processed in groups adjacent in memory, so that loops over a group vectorize.
 constexpr std::int64_t kGroup = 16;
 using GroupSums = std::array<double, kGroup>;
 
@@ -17,18 +17,18 @@ struct Group {
   std::int64_t channel;  // the first one
   std::int64_t size;     // padding channels included
   std::int64_t used;     // without them
-  std::int64_t at;       // of the first one's first float in a row
+  std::int64_t at;       // offset of the first channel's first float in a row
 };
 
-// y = x * a[c] + b[c]; the workspace has mean, 1 / sqrt(variance + epsilon), each a double a
-// channel.
+// y = x * a[c] + b[c]. The workspace holds two doubles per channel: mean and
+// 1 / sqrt(variance + epsilon).
 class BatchNorm final : public BoundOp {
  public:
   BatchNorm(const Device& device, const BatchNormSpec& spec)
       : BoundOp(device, spec.x, spec.x),
         spec_(spec),
         view_(ViewOf(spec.x)),
-        // A dense matrix N,K is one block of K neighbours.
+        // A dense matrix N,K is one block of K adjacent channels.
         inner_(view_.area() == 1 ? view_.outer * view_.inner : view_.inner) {}
 
   std::vector<ParameterDesc> Parameters() const override {
@@ -55,7 +55,7 @@ class BatchNorm final : public BoundOp {
     });
   }
 
-  // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements a channel), and
+  // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements per channel), and
   // dx = gamma / sqrt(variance + epsilon) * (dy - dbeta / m - x_hat * dgamma / m)
   void Backward(const StepContext& step) override {
     ForGroups([&](const Group& group) { BackwardGroup(group, step.valid); });

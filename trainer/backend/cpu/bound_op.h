@@ -1,4 +1,4 @@
-// What the ops of this back end share: descs fixed at build, memory fixed by Bind.
+// The base class of this backend's ops: fixed descriptors, and memory set by Bind.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class BoundOp : public Op {
     memory_ = memory;
     OnBind();
   }
-  // Of an op that runs on the kernels of this folder.
+  // The default: the op uses only this folder's kernels.
   std::vector<OpChoice> Choices() const override {
     const std::string name = std::string("lockstep:") + NameOf(device_.isa);
     return {{"forward", name, NameOf(input_)}, {"backward", name, NameOf(input_)}};
@@ -30,7 +30,7 @@ class BoundOp : public Op {
  protected:
   BoundOp(const Device& device, TensorDesc input, TensorDesc output)
       : device_(device), input_(std::move(input)), output_(std::move(output)) {}
-  // Hands memory() to primitives.
+  // Binds memory() to primitives.
   virtual void OnBind() {}
 
   const OpMemory& memory() const { return memory_; }
@@ -39,15 +39,15 @@ class BoundOp : public Op {
   float* dy() const { return static_cast<float*>(memory_.dy); }
   float* dx() const { return static_cast<float*>(memory_.dx); }
   const Device& device() const { return device_; }
-  // y becomes max(y, 0), NaN kept: the fused activation's share of Forward. oneDNN's own, as a part
-  // of a primitive, makes 0 of NaN, and a model that overflows would train on unnoticed.
+  // Sets y to max(y, 0) and keeps NaN: the fused activation's part of Forward. oneDNN's fused relu
+  // turns NaN into 0, so that a model that overflows would continue to train unnoticed.
   void ApplyRelu() const {
     ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
                       [this](std::int64_t begin, std::int64_t end) {
                         device_.kernels.relu(y() + begin, y() + begin, end - begin);
                       });
   }
-  // dy becomes dy * relu'(y): its share of Backward.
+  // Sets dy to dy * relu'(y): the fused activation's part of Backward.
   void MaskByRelu() const {
     ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
                       [this](std::int64_t begin, std::int64_t end) {
@@ -61,7 +61,7 @@ class BoundOp : public Op {
   OpMemory memory_;
 };
 
-// Offsets into a block of memory, each aligned to kArenaAlignment.
+// Plans a block of memory: its offsets are aligned to kArenaAlignment.
 class ScratchPlan {
  public:
   std::size_t Reserve(std::size_t bytes) {

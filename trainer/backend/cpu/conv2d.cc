@@ -19,9 +19,9 @@ using Forwarding = dnnl::convolution_forward;
 using DataBackward = dnnl::convolution_backward_data;
 using WeightsBackward = dnnl::convolution_backward_weights;
 
-// y = act(b + x * weight). The weight as a parameter, and its gradient, are row-major. Where a
-// primitive wants another order than it is given, a reorder stands before or after it: the forward
-// pass' x is kept in the workspace, the others are in scratch.
+// y = act(b + x * weight). The weight parameter and its gradient are row-major. If a primitive
+// needs another order, a reorder runs before or after it. The reordered x of the forward pass is in
+// the workspace, the other copies are in scratch.
 class Conv2d final : public BoundOp {
  public:
   Conv2d(const Device& device, const Conv2dSpec& spec, const ConvolutionExtents& extents,
@@ -146,7 +146,7 @@ class Conv2d final : public BoundOp {
       pad = std::max(pad, order->scratch_bytes());
     }
     pad_at_ = scratch_.Reserve(pad);
-    // The passes run one after the other: what has the same role in two of them takes turns.
+    // The passes do not overlap, so buffers with the same role share memory.
     weight_at_ =
         scratch_.Reserve(std::max({order_weight_.target_bytes(), order_gradient_.source_bytes(),
                                    order_weight_back_.target_bytes()}));
@@ -157,17 +157,17 @@ class Conv2d final : public BoundOp {
 
   // x in the order of the forward pass.
   const void* image() const { return order_x_.empty() ? memory().x : memory().workspace; }
-  // What the weight's gradient reads.
+  // The x that the weight's gradient reads.
   const void* WeightsX() const {
     if (c_.weights.src_desc() == c_.image()) return image();
     return order_x_back_.empty() ? memory().x : Scratch(x_at_);
   }
   void* WeightsDy() const { return order_dy_weights_.empty() ? memory().dy : Scratch(dy_at_); }
-  // What the gradient of x is made of, and where it comes, before the last copy.
+  // The input and the output of the gradient of x, before its final reorder.
   void* DataDy() const { return order_dy_data_.empty() ? memory().dy : Scratch(dy_at_); }
   void* DataDx() const { return order_dx_.empty() ? memory().dx : Scratch(x_at_); }
   memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(extents_.weight)); }
-  // "nchw > nChw8c > nChw8c": what x comes in, if it is copied, and what a pass reads and writes.
+  // The order of x if it is copied, then those of a pass's x and y: "nchw > nChw8c > nChw8c".
   std::string Orders(const memory::desc& x, const memory::desc& y) const {
     const std::string given = NameOf(input());
     const std::string image = NameOf(TensorOf(Shape(extents_.x), x));
@@ -229,7 +229,7 @@ class Conv2d final : public BoundOp {
   Convolution c_;
   Execution forward_, weights_, data_;
   std::optional<FewChannelGradient> few_channels_;            // instead of weights_
-  std::optional<WinogradGradient> own_weights_;               // likewise
+  std::optional<WinogradGradient> own_weights_;               // instead of weights_
   std::optional<Winograd> own_forward_, own_data_;            // instead of forward_ and data_
   Reorder order_x_, order_weight_;                            // forward
   Reorder order_x_back_, order_dy_weights_, order_gradient_;  // backward weights

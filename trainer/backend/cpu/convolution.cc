@@ -27,7 +27,7 @@ constexpr auto kFloat = memory::data_type::f32;
 constexpr auto kAny = memory::format_tag::any;
 constexpr auto kDirect = algorithm::convolution_direct;
 
-// Convolutions of one spec in every order of x and y, and what their passes cost.
+// The convolutions of one spec in every order of x and y, and the costs of their passes.
 class Candidates {
  public:
   Candidates(const Device& device, const Conv2dSpec& spec, const ConvolutionExtents& extents)
@@ -74,9 +74,9 @@ class Candidates {
   }
 
  private:
-  // With one channel, say, "nchw" and "nhwc" are the same order, but oneDNN may have a fast pass
-  // for one spelling only, or for both if it remembers a primitive of the other. The better of two
-  // spellings counts, so that the choice does not depend on what was made before.
+  // Different tags can mean the same order (with one channel, "nchw" and "nhwc"), but oneDNN may
+  // have a fast pass for only one of them, or for both if it has cached a primitive of the other.
+  // Takes the better of both, so that the choice does not depend on earlier primitives.
   void Add(const Convolution& added) {
     const auto same = std::ranges::find_if(all_, [&](const Convolution& earlier) {
       return earlier.image() == added.image() && earlier.result() == added.result();
@@ -90,7 +90,7 @@ class Candidates {
     if (DataSeconds(added, added) < DataSeconds(*same, *same)) same->data = added.data;
   }
 
-  // Where they are expected to cost less than oneDNN's.
+  // Uses our own kernels for the passes for which their estimated cost is below oneDNN's.
   void UseOwnKernels(Convolution& c) const {
     const ImageView x = *ViewOf(c.image()), y = *ViewOf(c.result());
     c.few_channels = FewChannelGradient::Supports(device_, x, y) &&
@@ -102,7 +102,7 @@ class Candidates {
     c.winograd_data = c.data && Winograd::Seconds(device_, spec_, y, x) < OneDnnDataSeconds(c);
   }
 
-  // The one whose pass, by `seconds`, goes best with `forward`; that of `forward` itself on a tie.
+  // Returns the candidate whose pass costs least, by `seconds`, after `forward`, its own on a tie.
   template <typename Seconds>
   const Convolution& CheapestFor(const Convolution& forward, Seconds seconds) const {
     const Convolution* best = &forward;
@@ -112,7 +112,8 @@ class Candidates {
     return *best;
   }
 
-  // nullopt: oneDNN has no convolution in these orders, or our own kernels cannot read its images.
+  // Returns nullopt if oneDNN has no convolution in these orders or if our own kernels do not
+  // support its images.
   std::optional<Convolution> Describe(memory::format_tag x_tag, memory::format_tag y_tag) const {
     try {
       const auto forward = DescribeForward(x_tag, y_tag);
@@ -152,7 +153,7 @@ class Candidates {
             e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
   }
 
-  // The forward pass, with the copies before it and what reads y after it.
+  // The cost of the forward pass, the copy of x before it, and the op that reads y after it.
   double ForwardSeconds(const Convolution& c) const {
     const double convolution =
         c.winograd_forward
@@ -170,7 +171,7 @@ class Candidates {
            CopyUnlessEqual(RowMajorWeight(), c.forward.weights_desc());
   }
 
-  // The weight's gradient as `c` has it, after the forward pass of `forward`.
+  // The cost of `c`'s weight gradient after `forward`'s forward pass.
   double WeightsSeconds(const Convolution& forward, const Convolution& c) const {
     const double dy = CopyUnlessEqual(forward.result(), c.result());
     const double x = c.image() == forward.image() ? 0 : CopyUnlessEqual(x_, c.image());

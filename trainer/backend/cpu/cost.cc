@@ -24,25 +24,23 @@ double At(Isa isa, const PerIsa& values) {
   return values.baseline;
 }
 
-// Through a matrix product over patches ("x64:gemm:jit"), whose speed is that of the instruction
-// set, not of the name.
+// A matrix product over patches ("x64:gemm:jit"): its name does not include the instruction set.
 constexpr PerIsa kGemmGflops = {30, 65, 85};
-// FewChannelGradient, whose name has the instruction set.
+// FewChannelGradient; its name includes the instruction set.
 constexpr PerIsa kFewChannelGflops = {35, 100, 140};
-// The products of matrices that remain of a convolution by Winograd's method, and the seconds to
-// transform one float of a tile.
+// The matrix products of Winograd's method, and the seconds to transform one float of a tile.
 constexpr PerIsa kWinogradGflops = {35, 100, 150};
 constexpr PerIsa kWinogradTransform = {0.4e-9, 0.2e-9, 0.13e-9};
 
-// Measured with oneDNN 3.2 on one core of a Xeon with AVX-512: convolutions of 32 to 256 channels
-// held to each instruction set.
+// Measured with oneDNN 3.2 on one core of a Xeon with AVX-512: convolutions of 32 to 256 channels,
+// limited to each instruction set in turn.
 double ConvolutionGflops(std::string_view implementation, Isa isa) {
   if (IsReference(implementation)) return 0.1;
   if (Has(implementation, "gemm")) return At(isa, kGemmGflops);
   if (Has(implementation, "avx512")) return 195;
   if (Has(implementation, "avx2")) return Has(implementation, "brg") ? 100 : 118;
   if (Has(implementation, "sse41")) return 42;
-  return At(isa, kGemmGflops);  // an implementation of another oneDNN or another processor
+  return At(isa, kGemmGflops);  // unknown: another oneDNN version or processor
 }
 
 }  // namespace
@@ -52,8 +50,8 @@ bool IsReference(std::string_view implementation) {
 }
 
 double ConvolutionSeconds(double operations, std::string_view implementation, Isa isa) {
-  // More than any copy costs: beside copies the operations of a small convolution count for little,
-  // and a plain loop would be taken although there is a fast pass in another order.
+  // More than the cost of any copy. Otherwise, in a small convolution, where copies dominate, a
+  // plain loop could win over a fast pass in another order.
   const double last_resort = IsReference(implementation) ? 3600 : 0;
   return last_resort + operations / (1e9 * ConvolutionGflops(implementation, isa));
 }
@@ -72,7 +70,7 @@ double WinogradSeconds(const WinogradWork& work, Isa isa) {
   const double pairs = work.in_channels * work.out_channels;
   const double weight = kArea * pairs * sizeof(float);
   const double rate = weight / work.blocks <= kNearBytes ? kNearBytesPerSecond : kFarBytesPerSecond;
-  // Of one thread.
+  // For one thread.
   const double tiles = std::ceil(work.tiles / work.threads);
   const double filled = std::ceil(tiles / kWinogradRows) * kWinogradRows;
   const double products = kArea * filled * 2 * pairs / (1e9 * At(isa, kWinogradGflops));

@@ -1,6 +1,6 @@
-// oneDNN (without it, matrix products of our own in portable/) for what is arithmetic, own
-// vectorised kernels for what is memory traffic. The same inputs on the same number of threads and
-// the same instruction set give the same bits.
+// The CPU backend. Uses oneDNN (or, in a build without it, our own matrix products in portable/)
+// for arithmetic-bound ops and our own vectorized kernels for memory-bound ones. Results are
+// bitwise equal for equal inputs, number of threads and instruction set.
 #pragma once
 
 #include <memory>

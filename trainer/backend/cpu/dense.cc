@@ -16,10 +16,10 @@ using WeightsBackward = dnnl::inner_product_backward_weights;
 
 constexpr auto kFloat = memory::data_type::f32;
 
-// The three products of one layer over row-major matrices: x is N,K and the weight units,K. Orders
-// that oneDNN would choose for itself are no faster, and on some instruction sets leave one of the
-// three to plain loops. The forward product is a matmul since inner_product is up to 1.7 times
-// slower on narrow layers in this order.
+// The three products of one layer over row-major matrices: x is N,K and the weight is units,K. The
+// orders that oneDNN would choose are no faster, and on some instruction sets one of the three
+// would run as plain loops. The forward product is a matmul, because inner_product is up to 1.7
+// times slower on narrow layers in this order.
 struct Products {
   dnnl::matmul::primitive_desc forward;
   WeightsBackward::primitive_desc weights;
@@ -55,11 +55,11 @@ Products Describe(const Device& device, const DenseSpec& spec, std::int64_t k) {
   return made;
 }
 
-// How an image that is not row-major meets a weight that is: one of the two is put into the other's
-// order, whichever is less to copy in a step. On a row-major x there is nothing to do.
+// How to multiply an image that is not row-major by a row-major weight: copies one of them to the
+// other's order, whichever is less to copy in a step. A row-major x needs no copy.
 struct Flattening {
-  std::int64_t k = 0;  // columns of both matrices; with the padding of channels in an image's order
-  // What is copied, row-major and in the order of the image; equal if it is not copied.
+  std::int64_t k = 0;  // columns of both matrices, padding channels included in an image's order
+  // The row-major order and the image's order; equal if no copy is needed.
   memory::desc x, x_image;
   memory::desc weight, weight_image;
 };
@@ -73,7 +73,7 @@ Flattening ChooseFlattening(const DenseSpec& spec) {
   const std::int64_t inputs = spec.x.shape.elements() / spec.x.shape[0];
   if (spec.x.dense()) return {inputs, image, image, weight, weight};
   const memory::desc weight_image = MemoryDescOf(WithExtents(spec.x, weight_shape));
-  // x and dx, against the weight in both passes and its gradient.
+  // Per step: x and dx, or the weight in both passes and its gradient.
   const std::size_t copies_of_x = spec.input_gradient ? 2 : 1;
   const std::size_t copies_of_weight = spec.input_gradient ? 3 : 2;
   if (copies_of_x * spec.x.bytes() <= copies_of_weight * weight_image.get_size()) {

@@ -1,5 +1,5 @@
-// The CPU as the ops of this folder see it: a number of threads, the kernels of an instruction set,
-// and oneDNN's engine in a build that has it.
+// The CPU as a device: a number of threads, the kernels for an instruction set, and oneDNN's engine
+// in a build with oneDNN.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@ namespace lockstep::train::cpu {
 
 struct Onednn;  // onednn.h
 
-// Shared by all ops of a back end, which outlives them.
+// Shared by all ops of a backend, which outlives them.
 struct Device {
-  // Throws DeviceError if the processor has not what every kernel needs.
+  // Throws DeviceError if the processor lacks an instruction set that every kernel needs.
   explicit Device(int thread_count);
 
-  // Makes OpenMP, and so oneDNN, use `threads` in the calling thread. Cheap; before every primitive
-  // is made or run, since ops may be made by one thread and run by another.
+  // Makes OpenMP, and thus oneDNN, use `threads` for the calling thread. Cheap. Call it before a
+  // primitive is created or run, because different threads may create and run ops.
   void Enter() const;
 
   int threads;
@@ -26,9 +26,9 @@ struct Device {
   std::shared_ptr<Onednn> onednn;  // null in a build without it
 };
 
-// What a build with oneDNN (onednn.cc) and one without (portable/device.cc) answer each in their
-// way. The instruction set of the kernels; ONEDNN_MAX_CPU_ISA limits it where oneDNN obeys that.
-// A value of that variable which oneDNN does not know, and so ignores, is logged once.
+// EffectiveIsa and MakeOnednn are defined in onednn.cc or, for a build without oneDNN, in
+// portable/device.cc. EffectiveIsa returns the instruction set of the kernels. With oneDNN,
+// ONEDNN_MAX_CPU_ISA limits it; a value that oneDNN does not know and ignores is logged once.
 Isa EffectiveIsa();
 std::shared_ptr<Onednn> MakeOnednn();
 

@@ -7,8 +7,8 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// As reference/dropout.cc: the element's number is that of its logical C,H,W place, so the mask is
-// the same in every order.
+// As in reference/dropout.cc, an element's number is its logical C,H,W position, so the mask is the
+// same in every memory order.
 class Dropout final : public BoundOp {
  public:
   Dropout(const Device& device, const DropoutSpec& spec)
@@ -59,7 +59,7 @@ class Dropout final : public BoundOp {
     ZeroPaddingChannels(target);
   }
 
-  // Where logical element `e` of a row lies.
+  // The offset of logical element `e` in a row.
   std::int64_t Place(std::int64_t e) const {
     if (view_.inner == 1) return e;
     const std::int64_t channel = e / view_.area(), pixel = e % view_.area();

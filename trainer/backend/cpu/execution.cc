@@ -5,7 +5,7 @@
 namespace lockstep::train::cpu {
 
 void Execution::Bind(int argument, const dnnl::memory::desc& desc, const void* data) {
-  void* handle = const_cast<void*>(data);  // oneDNN has one memory type for inputs and outputs
+  void* handle = const_cast<void*>(data);  // oneDNN uses one memory type for inputs and outputs
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     if (arguments_[i].arg == argument) return memories_[i].set_data_handle(handle);
   }

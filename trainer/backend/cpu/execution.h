@@ -1,5 +1,5 @@
-// One oneDNN primitive with its arguments: made once, run every step. dnnl::primitive::execute
-// would build a map and copy it at every call.
+// A oneDNN primitive with its arguments, created once and run every step. In contrast,
+// dnnl::primitive::execute builds and copies a map at every call.
 #pragma once
 
 #include <dnnl.hpp>
@@ -15,9 +15,9 @@ class Execution {
   Execution(const Device& device, dnnl::primitive primitive)
       : device_(&device), primitive_(std::move(primitive)) {}
 
-  // `data` becomes argument DNNL_ARG_… in the order of `desc`; again to change it.
+  // Sets argument DNNL_ARG_… to `data` in the order of `desc`. A later call replaces `data`.
   void Bind(int argument, const dnnl::memory::desc& desc, const void* data);
-  // Throws DeviceError.
+  // Throws DeviceError if the primitive fails.
   void Run() const;
   bool empty() const { return device_ == nullptr; }
 
@@ -28,7 +28,7 @@ class Execution {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// A copy from one order to another; empty if they are equal.
+// A copy from one memory order to another; empty if they are equal.
 class Reorder {
  public:
   Reorder() = default;
@@ -36,7 +36,7 @@ class Reorder {
 
   bool empty() const { return execution_.empty(); }
   std::size_t scratch_bytes() const { return empty() ? 0 : scratch_.get_size(); }
-  // Of what it reads and writes; 0 if there is nothing to copy.
+  // Bytes that it reads and writes; 0 if empty.
   std::size_t source_bytes() const { return empty() ? 0 : from_.get_size(); }
   std::size_t target_bytes() const { return empty() ? 0 : to_.get_size(); }
   void Bind(const void* from, void* to, void* scratch);
@@ -49,7 +49,7 @@ class Reorder {
   Execution execution_;
 };
 
-// Scratchpads are ours (OpMemory.scratch), so that oneDNN allocates none.
+// Attributes by which primitives use our scratch memory (OpMemory::scratch) and do not allocate.
 dnnl::primitive_attr UserScratchpad();
 
 }  // namespace lockstep::train::cpu

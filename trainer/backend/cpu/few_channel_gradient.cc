@@ -7,7 +7,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-constexpr std::int64_t kLine = 16;  // floats: threads' sums share no cache line
+constexpr std::int64_t kLine = 16;  // floats: keeps threads' sums in separate cache lines
 
 std::int64_t RoundedToLine(std::int64_t floats) {
   return (floats + kLine - 1) / kLine * kLine;
@@ -39,8 +39,8 @@ FewChannelGradient::FewChannelGradient(const Device& device, const Conv2dSpec& s
   image_floats_ = x[1] * in_h_ * in_w_;
   result_floats_ = y.row_floats();
   used_filters_ = y.channels;
-  // A block is `lanes` neighbours: those of channels-last images lie side by side, those of blocked
-  // ones a plane apart.
+  // A block has `lanes` adjacent channels. The blocks of channels-last images are adjacent, those
+  // of blocked images are a plane apart.
   shape_ = {.channels = x[1],
             .kernel_h = spec.kernel_h,
             .kernel_w = spec.kernel_w,
@@ -93,7 +93,7 @@ void FewChannelGradient::Run(const float* x, const float* dy, float* weight, flo
                 memory + part * ThreadFloats());
     }
   });
-  // The parts' sums, in the order of the parts; filter k is lane k % lanes of block k / lanes.
+  // Adds the parts' sums in order. Filter k is lane k % lanes of block k / lanes.
   const std::int64_t lanes = kernels_.lanes, sums_at = RoundedToLine(padded_floats());
   for (std::int64_t k = 0; k < used_filters_; ++k) {
     for (std::int64_t tap = 0; tap <= taps(); ++tap) {

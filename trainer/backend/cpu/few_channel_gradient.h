@@ -1,6 +1,6 @@
-// The weight gradient of a convolution whose input has few channels, such as the first layer's on
-// grey or coloured images. oneDNN's own is up to ten times slower there than its other
-// convolutions, or a plain loop, on processors without AVX-512.
+// The weight gradient of a convolution whose input has few channels, such as a first layer on grey
+// or colour images. Without AVX-512, oneDNN's implementation of it is a plain loop or up to ten
+// times slower than its other convolutions.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace lockstep::train::cpu {
 
 class FewChannelGradient {
  public:
-  // Beyond them oneDNN is as good.
+  // With more channels oneDNN is as fast.
   static constexpr std::int64_t kMostChannels = 4;
 
   // True if there is a kernel for x and y in these orders.
@@ -24,17 +24,17 @@ class FewChannelGradient {
 
   static std::string Name(const Device& device);
 
-  // Requires Supports() of a row-major x and `y`; of spec.x only the shape is read.
+  // Requires: Supports() is true for a row-major x and `y`. Reads only the shape of spec.x.
   FewChannelGradient(const Device& device, const Conv2dSpec& spec, const ImageView& y);
 
   std::size_t ScratchBytes() const;
-  // From x (row-major) and dy (in the order of `y`) writes weight (K,C,R,S row-major) and, unless
-  // it is null, bias (K). `scratch` is ScratchBytes() of memory. The bits depend on the number of
-  // threads and the instruction set alone.
+  // Computes the gradients `weight` (K,C,R,S row-major) and, unless it is null, `bias` (K) from x
+  // (row-major) and dy (in the order of `y`). `scratch` has ScratchBytes(). The result's bits
+  // depend only on the inputs, the number of threads and the instruction set.
   void Run(const float* x, const float* dy, float* weight, float* bias, void* scratch) const;
 
  private:
-  // Floats of one thread's scratch: a padded image, and its sums for weight and bias.
+  // A thread's scratch holds a padded image and the thread's sums for weight and bias.
   std::int64_t padded_floats() const { return shape_.channels * shape_.padded_h * shape_.padded_w; }
   std::int64_t filters() const { return shape_.blocks * kernels_.lanes; }
   std::int64_t taps() const { return shape_.channels * shape_.kernel_h * shape_.kernel_w; }

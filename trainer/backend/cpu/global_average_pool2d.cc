@@ -4,7 +4,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// y[n,c] = mean over h,w of x[n,c,h,w]; y is a dense matrix whatever order x has.
+// y[n,c] = mean over h,w of x[n,c,h,w]. y is a dense matrix for any order of x.
 class GlobalAveragePool2d final : public BoundOp {
  public:
   GlobalAveragePool2d(const Device& device, const TensorDesc& x)

@@ -1,4 +1,4 @@
-// In which order the floats of an image lie.
+// The memory orders of images.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace lockstep::train::cpu {
 
-// How this folder's own kernels see N,C,H,W in memory: rows x outer x area x inner, where channel c
-// is at outer c / inner, inner c % inner. Row-major: inner 1; channels last: outer 1; else blocked,
-// with zeros after the last channel. A matrix N,K is rows x K x 1 x 1.
+// An image N,C,H,W in memory as our kernels see it: rows x outer x area x inner, where channel c is
+// at outer c / inner, inner c % inner. Row-major has inner 1, channels-last has outer 1; otherwise
+// it is blocked, with zeros after the last channel. A matrix N,K is rows x K x 1 x 1.
 struct ImageView {
   std::int64_t rows = 0, channels = 0, outer = 0, height = 1, width = 1, inner = 1;
 
@@ -19,12 +19,12 @@ struct ImageView {
   std::int64_t floats() const { return rows * row_floats(); }
 };
 
-// A build with oneDNN has the orders of memory_desc.h (layout.cc), one without only row-major
-// (portable/layout.cc). Throws CheckFailure for an order that ops of this folder do not put out.
+// A build with oneDNN has the orders of memory_desc.h (layout.cc), one without has only row-major
+// (portable/layout.cc). ViewOf throws CheckFailure for an order that no op of this folder produces.
 ImageView ViewOf(const TensorDesc& tensor);
-// The same order for other extents: what a pool puts out.
+// Returns a tensor of another shape in the order of `like`, as a pool's output.
 TensorDesc WithExtents(const TensorDesc& like, const Shape& shape);
-// The order of an image for people: "nchw", "nhwc", "nChw8c", "nChw16c", "nc" of a matrix.
+// Returns the name of the order: "nchw", "nhwc", "nChw8c" or "nChw16c"; "nc" for a matrix.
 std::string NameOf(const TensorDesc& tensor);
 
 }  // namespace lockstep::train::cpu

@@ -25,11 +25,11 @@ class DnnlLayout final : public Layout {
 
 // Row-major float32.
 dnnl::memory::desc DenseMemoryDesc(const Shape& shape);
-// The descriptor of a tensor. Throws CheckFailure for another back end's layout.
+// Returns a tensor's descriptor. Throws CheckFailure for another backend's layout.
 dnnl::memory::desc MemoryDescOf(const TensorDesc& tensor);
-// A tensor of `shape` ordered as `desc` says; without a layout if that is row-major.
+// Returns a tensor of `shape` in the order of `desc`; without a layout if that is row-major.
 TensorDesc TensorOf(const Shape& shape, const dnnl::memory::desc& desc);
-// nullopt: the order is none that our own kernels know.
+// Returns nullopt if our kernels do not support the order.
 std::optional<ImageView> ViewOf(const dnnl::memory::desc& desc);
 
 }  // namespace lockstep::train::cpu

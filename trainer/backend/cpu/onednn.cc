@@ -15,7 +15,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// What oneDNN 3.2 compares the variable with, in upper or lower case.
+// The values that oneDNN 3.2 knows, in upper or lower case.
 constexpr std::array<std::string_view, 12> kIsaNames = {"SSE41",
                                                         "AVX",
                                                         "AVX2",
@@ -32,13 +32,12 @@ constexpr std::array<std::string_view, 12> kIsaNames = {"SSE41",
 bool IsIsaName(std::string value) {
   std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::toupper(c); });
   return std::ranges::find(kIsaNames, value) != kIsaNames.end() ||
-         value.starts_with("AVX10_");  // of later releases
+         value.starts_with("AVX10_");  // in later releases
 }
 
-// oneDNN runs on all that the processor has if it does not know the name, and says nothing. Whoever
-// set it meant something else.
+// For an unknown name oneDNN silently uses all instruction sets, which the user did not mean.
 void WarnOfUnknownIsa() {
-  // oneDNN's order: the second serves if the first is not set, or empty.
+  // oneDNN's precedence: it reads the second if the first is unset or empty.
   for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     const char* value = std::getenv(variable);
     if (value == nullptr || *value == '\0') continue;
@@ -54,7 +53,7 @@ void WarnOfUnknownIsa() {
 
 }  // namespace
 
-// oneDNN's own choice, so that ONEDNN_MAX_CPU_ISA limits both.
+// Follows oneDNN's choice, so that ONEDNN_MAX_CPU_ISA limits both.
 Isa EffectiveIsa() {
   [[maybe_unused]] static const bool warned = (WarnOfUnknownIsa(), true);
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());

@@ -1,4 +1,4 @@
-// oneDNN's engine and stream on this CPU, and its refusals as errors of ours.
+// oneDNN's engine and stream on this CPU, and the conversion of its errors.
 #pragma once
 
 #include <dnnl.hpp>
@@ -14,7 +14,7 @@ struct Onednn {
   dnnl::stream stream{engine};
 };
 
-// Calls `make` and turns oneDNN's refusal into a DeviceError that names `what`.
+// Calls `make` and converts oneDNN's errors to a DeviceError that names `what`.
 template <typename Make>
 auto Guarded(const char* what, Make make) {
   try {

@@ -1,4 +1,4 @@
-// The factories of the CPU's ops, one file each. `device` outlives the ops.
+// The factories of the CPU's ops; each op has a file of its own. `device` must outlive the ops.
 #pragma once
 
 #include <memory>

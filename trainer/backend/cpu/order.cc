@@ -23,7 +23,7 @@ void Copy(const Device& device, const dnnl::memory::desc& from, const void* sour
   });
 }
 
-// Row-major order of the extents that `desc` has.
+// The row-major order for the extents of `desc`.
 dnnl::memory::desc DenseLike(const dnnl::memory::desc& desc) {
   return DenseMemoryDesc(Shape(desc.get_dims()));
 }

@@ -1,4 +1,4 @@
-// Work shared out over the threads of an OpenMP team.
+// Divides work among the threads of an OpenMP team.
 #pragma once
 
 #include <omp.h>
@@ -11,17 +11,17 @@
 
 namespace lockstep::train::cpu {
 
-// Below this many floats a team costs more than it gives.
+// Below this many floats a team costs more than it saves.
 inline constexpr std::int64_t kParallelFloats = 16 * 1024;
 
 inline int ThreadsFor(int threads, std::int64_t floats) {
   return floats < kParallelFloats ? 1 : threads;
 }
 
-// OpenMP's library is not built with ThreadSanitizer, which therefore sees neither that a team
-// starts after what came before it, nor that it has ended before what comes after it. TeamOrder
-// says so. The compiler writes the team's arguments after BeforeTeam; the attribute keeps those
-// writes from the sanitizer. It does not extend to `body`.
+// OpenMP's library is not built with ThreadSanitizer, which therefore does not see that a team
+// starts after what precedes it and ends before what follows. TeamOrder tells it. The compiler
+// writes the team's arguments after BeforeTeam; the attribute hides those writes from the
+// sanitizer. It does not extend to `body`.
 #if defined(__SANITIZE_THREAD__)
 #define LOCKSTEP_BEGINS_TEAM __attribute__((no_sanitize_thread))
 #else
@@ -46,15 +46,15 @@ class TeamOrder {
 #endif
 };
 
-// Calls body(begin, end) once a thread on contiguous pieces of [0, count). The pieces depend on
-// `count` and `threads` alone. One thread: a plain call, no team.
+// Calls body(begin, end) on contiguous pieces of [0, count), one per thread. The pieces depend only
+// on `count` and the team's size. With one thread it is a plain call without a team.
 template <typename Body>
 LOCKSTEP_BEGINS_TEAM void ParallelFor(int threads, std::int64_t count, Body body) {
   if (threads == 1 || count <= 1) {
     if (count > 0) body(std::int64_t{0}, count);
     return;
   }
-  TeamOrder order;  // of this team alone: that of another is no reason
+  TeamOrder order;  // local, because another team's order implies nothing for this one
   order.BeforeTeam();
 #pragma omp parallel num_threads(threads)
   {
@@ -67,7 +67,7 @@ LOCKSTEP_BEGINS_TEAM void ParallelFor(int threads, std::int64_t count, Body body
   order.AfterTeam();
 }
 
-// The same with pieces that are multiples of a cache line, for flat arrays of floats.
+// ParallelFor with pieces that are multiples of a cache line, for flat arrays of floats.
 template <typename Body>
 void ParallelForFloats(int threads, std::int64_t count, Body body) {
   constexpr std::int64_t kLine = 16;

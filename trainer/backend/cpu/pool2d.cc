@@ -24,7 +24,7 @@ TensorDesc OutputOf(const Pool2dSpec& spec, const PoolShape& shape) {
   return WithExtents(spec.x, {spec.x.shape[0], spec.x.shape[1], shape.out_h, shape.out_w});
 }
 
-// Both kinds slide a window over every plane of rows x outer, planes shared out over the threads.
+// Both kinds slide a window over every plane of rows x outer. The threads divide the planes.
 class Pool2d : public BoundOp {
  public:
   Pool2d(const Device& device, const Pool2dSpec& spec, const PoolShape& shape)
@@ -52,7 +52,7 @@ class Pool2d : public BoundOp {
   std::int64_t planes_;
 };
 
-// y = act(max of the window). The workspace has, for every output, the tap that dy goes to.
+// y = act(max of the window). The workspace holds, for every output, the tap that receives dy.
 template <typename Index>
 class MaxPool2d final : public Pool2d {
  public:
@@ -88,7 +88,7 @@ class MaxPool2d final : public Pool2d {
   Index* chosen() const { return static_cast<Index*>(memory().workspace); }
 };
 
-// y = mean of what lies inside the image. dx shares dy out evenly.
+// y = mean of the window's part inside the image. dx gets equal shares of dy.
 class AveragePool2d final : public Pool2d {
  public:
   using Pool2d::Pool2d;

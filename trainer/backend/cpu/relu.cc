@@ -6,7 +6,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// y = max(x, 0) in whatever order x has.
+// y = max(x, 0) in any memory order.
 class Relu final : public BoundOp {
  public:
   Relu(const Device& device, const TensorDesc& x) : BoundOp(device, x, x) {}

@@ -8,8 +8,8 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// As reference/softmax_cross_entropy.cc, with one exp a logit. A batch of logits is small: one
-// thread, so that the sum has one order.
+// As reference/softmax_cross_entropy.cc, with one exp per logit. Runs on one thread, because a
+// batch of logits is small and the sum then has a fixed order.
 class SoftmaxCrossEntropy final : public LossOp {
  public:
   SoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes)

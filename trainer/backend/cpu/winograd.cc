@@ -11,11 +11,11 @@ namespace lockstep::train::cpu {
 namespace {
 
 constexpr std::int64_t kArea = kWinogradSide * kWinogradSide;
-// Of a thread's transformed tiles, of x and for the gradient of dy too: they stay in the
-// second-level cache beside the weight, or nearly so. The gradient reads and writes all of its sums
-// for each batch of tiles, so it takes more of them.
+// The size of a thread's transformed tiles of x and, for the gradient, of dy: together with the
+// weight they fit approximately into the second-level cache. The gradient reads and writes all of
+// its sums for each batch of tiles, so its batches are larger.
 constexpr std::int64_t kTileFloats = 32 * 1024, kGradientTileFloats = 168 * 1024;
-// Channels of x times channels of y in the largest weight whose gradient is computed this way.
+// The largest product of channels of x and y for which WinogradGradient is used.
 constexpr std::int64_t kMostPairs = 8 * 1024;
 
 std::int64_t CeilDiv(std::int64_t count, std::int64_t by) {
@@ -40,7 +40,7 @@ std::int64_t RowsFor(std::int64_t channels, std::int64_t floats) {
   const std::int64_t rows = floats / (kArea * channels);
   return std::clamp<std::int64_t>(rows / kWinogradRows, 1, 8) * kWinogradRows;
 }
-// Tiles at a time.
+// Tiles per batch.
 std::int64_t RowsOfPass(const ImageView& from) {
   return RowsFor(from.channels, kTileFloats);
 }
@@ -48,7 +48,7 @@ std::int64_t RowsOfGradient(const ImageView& x, const ImageView& y) {
   return RowsFor(x.channels + y.channels, kGradientTileFloats);
 }
 
-// From x to y; without what only the forward pass does.
+// The shape from x to y, without bias and relu, which only the forward pass has.
 WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageView& y,
                       std::int64_t rows) {
   return {.x = ImageOf(x),
@@ -61,21 +61,21 @@ WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageVie
           .relu = false};
 }
 
-// One thread's.
+// The tiles of one thread.
 WinogradTiles PartOf(std::int64_t tiles, std::int64_t part, std::int64_t parts) {
   return {tiles * part / parts, tiles * (part + 1) / parts};
 }
 
-// Floats of the transformed weight of two registers of channels, which are multiplied together.
+// Floats of the transformed weight for two registers of channels, which are multiplied together.
 std::int64_t PairFloats(std::int64_t in_channels, std::int64_t lanes) {
   return kArea * in_channels * 2 * lanes;
 }
 constexpr auto kMostWeightFloats =
     static_cast<std::int64_t>(Winograd::kMostWeightBytes / sizeof(float));
 
-// A weight's blocks, which are as large as each other, but for the last.
+// The blocks of a weight: equally large, except for the last.
 struct Blocks {
-  std::int64_t count, pairs;  // pairs: of registers in a block
+  std::int64_t count, pairs;  // pairs: pairs of registers per block
 };
 Blocks BlocksOf(std::int64_t in_channels, std::int64_t out_channels, std::int64_t lanes) {
   const std::int64_t all = CeilDiv(out_channels, 2 * lanes);
@@ -84,7 +84,7 @@ Blocks BlocksOf(std::int64_t in_channels, std::int64_t out_channels, std::int64_
   return {CeilDiv(all, pairs), pairs};
 }
 
-// What it is to convolve from `from` to `to`; `rows`: tiles at a time.
+// The work of a convolution from `from` to `to` with `rows` tiles per batch.
 WinogradWork WorkOf(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                     const ImageView& to, std::int64_t rows) {
   const std::int64_t pairs_of_vectors = CeilDiv(to.channels, 2 * device.kernels.lanes);

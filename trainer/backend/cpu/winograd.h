@@ -1,6 +1,6 @@
-// Convolutions of 3x3 and 5x5 kernels by Winograd's method, forward and for the gradient of x,
-// which is a convolution of dy with the flipped kernel. Less than half of the multiplications of
-// the plain sum, for copies of the images that stay in the cache.
+// Convolutions of 3x3 and 5x5 kernels by Winograd's method: the forward pass, and the gradient of
+// x, which is a convolution of dy with the flipped kernel. It needs less than half of the direct
+// method's multiplications, at the cost of copies of the images that stay in the cache.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,34 @@ namespace lockstep::train::cpu {
 
 class Winograd {
  public:
-  // At most so much of a weight is transformed at a time, see Run(). 16 MB stay in the last-level
-  // cache of most processors, while every batch of tiles reads them; and transforming the tiles
-  // again for each block costs little beside multiplying them with so many channels.
+  // The most bytes of a weight that are transformed at a time, see Run(). 16 MB stay in the
+  // last-level cache of most processors, and every batch of tiles reads them. Transforming the
+  // tiles again for each block costs little compared to multiplying them by so many channels.
   static constexpr std::size_t kMostWeightBytes = std::size_t{16} << 20;
 
-  // True if the kernels can convolve with `spec`'s weight from or to images in the orders of x and
-  // y: stride 1, 3x3 or 5x5, and channels of both that fill registers, not so many that those of
-  // two registers exceed kMostWeightBytes (3,640 at AVX-512).
+  // True if the kernels support `spec` with images in the orders of x and y: stride 1, 3x3 or 5x5,
+  // and channels that fill registers. The transformed weight for two registers of channels must not
+  // exceed kMostWeightBytes, which allows 3,640 channels with AVX-512.
   static bool Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                        const ImageView& y);
   static std::string Name(const Device& device);
-  // What a pass from images like `from` to images like `to` is estimated to cost; see cost.h.
+  // The estimated cost of a pass from images like `from` to images like `to`; see cost.h.
   static double Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& from,
                         const ImageView& to);
 
-  // Both require Supports(). y = act(bias + x * weight).
+  // y = act(bias + x * weight). Requires: Supports().
   static Winograd Forward(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                           const ImageView& y);
-  // dx of dy.
+  // dx from dy. Requires: Supports().
   static Winograd BackwardData(const Device& device, const Conv2dSpec& spec, const ImageView& dy,
                                const ImageView& dx);
 
   std::size_t ScratchBytes() const;
-  // The bytes of it that hold the transformed weight: kMostWeightBytes or less.
+  // The part of ScratchBytes() for the transformed weight: at most kMostWeightBytes.
   std::size_t WeightBytes() const;
-  // `weight` is row-major, `bias` null without one, `scratch` ScratchBytes() of memory. A large
-  // weight is transformed and multiplied in blocks of channels of `to`. The bits of an image depend
-  // on the instruction set alone.
+  // `weight` is row-major, `bias` may be null, `scratch` has ScratchBytes(). Transforms and
+  // multiplies a large weight in blocks of channels of `to`. An image's bits depend only on the
+  // inputs and the instruction set.
   void Run(const float* from, const float* weight, const float* bias, float* to,
            void* scratch) const;
 
@@ -59,11 +59,11 @@ class Winograd {
   std::int64_t tiles_;
   WinogradShape shape_;
   WinogradWeight weight_;
-  std::int64_t vectors_, block_vectors_;  // of channels of `to`, in all and in a block
+  std::int64_t vectors_, block_vectors_;  // vectors of channels of `to`: in total, per block
 };
 
-// The weight's gradient by the same method. It keeps 36 sums for each element of the weight's 9 or
-// 25, so it is for weights of which these stay in the cache.
+// The weight's gradient by the same method. It keeps 36 sums for every 9 or 25 elements of the
+// weight, so it is for weights whose sums stay in the cache.
 class WinogradGradient {
  public:
   static bool Supports(const Device& device, const Conv2dSpec& spec, const ImageView& x,
@@ -71,13 +71,13 @@ class WinogradGradient {
   static double Seconds(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                         const ImageView& y);
 
-  // Requires Supports().
+  // Requires: Supports().
   WinogradGradient(const Device& device, const Conv2dSpec& spec, const ImageView& x,
                    const ImageView& y);
 
   std::size_t ScratchBytes() const;
-  // From x and dy writes weight (K,C,R,S row-major) and, unless it is null, bias (K). The bits
-  // depend on the number of threads and the instruction set alone.
+  // Computes the gradients `weight` (K,C,R,S row-major) and, unless null, `bias` (K) from x and dy.
+  // The result's bits depend only on the inputs, the number of threads and the instruction set.
   void Run(const float* x, const float* dy, float* weight, float* bias, void* scratch) const;
 
  private:

@@ -1,6 +1,6 @@
-// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in the form before section 2.1
-// ends ("the efficiency … can be improved"), which is the one Keras has: epsilon is added to
-// sqrt(v) without bias correction.
+// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in the form just before
+// section 2.1 ("the efficiency … can be improved"), as in Keras: epsilon is added to sqrt(v)
+// without bias correction.
 #include <cmath>
 
 #include "base/check.h"

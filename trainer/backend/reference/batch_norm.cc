@@ -8,7 +8,7 @@ namespace lockstep::train::reference {
 namespace {
 
 // y = gamma[c] * x_hat + beta[c] with x_hat = (x - mean[c]) / sqrt(variance[c] + epsilon); mean and
-// variance are those of the valid rows, or the moving ones in evaluation.
+// variance are those of the valid rows, or the moving averages in evaluation.
 class BatchNorm final : public BoundOp {
  public:
   explicit BatchNorm(const BatchNormSpec& spec)
@@ -46,7 +46,7 @@ class BatchNorm final : public BoundOp {
     }
   }
 
-  // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements a channel), and
+  // dbeta = sum dy, dgamma = sum dy * x_hat, both over the valid rows (m elements per channel), and
   // dx = gamma / sqrt(variance + epsilon) * (dy - dbeta / m - x_hat * dgamma / m)
   void Backward(const StepContext& step) override {
     const double count = static_cast<double>(step.valid * area_);

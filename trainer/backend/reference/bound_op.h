@@ -1,4 +1,4 @@
-// What all reference ops share: dense shapes fixed at build, memory fixed by Bind.
+// The base class of the reference ops: fixed dense shapes, and memory set by Bind.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class BoundOp : public Op {
   OpMemory memory_;
 };
 
-// Gives dy * relu'(…) in place: the fused activation's share of Backward.
+// Sets dy to dy * relu'(y): the fused activation's part of Backward.
 inline void MaskByRelu(const float* y, float* dy, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;
 }

@@ -34,7 +34,7 @@ class Conv2d final : public BoundOp {
   }
 
   // dweight[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n,c,h,w]   dbias[k] = sum over n,p,q of dy
-  // dx[n,c,h,w] = sum over the k,r,s,p,q that meet h,w of dy[n,k,p,q] * weight[k,c,r,s]
+  // dx[n,c,h,w] = sum over all k,r,s,p,q that use h,w of dy[n,k,p,q] * weight[k,c,r,s]
   void Backward(const StepContext&) override {
     if (spec_.activation == Activation::kRelu) {
       MaskByRelu(y(), dy(), output().shape.elements());
@@ -69,7 +69,7 @@ class Conv2d final : public BoundOp {
     }
   }
 
-  // Visits (index into x, index into weight) of every product behind y[n,k,p,q].
+  // Visits (index into x, index into weight) of every product in y[n,k,p,q].
   template <typename Visit>
   void ForEachTap(std::int64_t n, std::int64_t k, std::int64_t p, std::int64_t q,
                   Visit visit) const {

@@ -9,7 +9,7 @@ void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scal
   for (std::int64_t i = 0; i < size; ++i) y[i] = scale * static_cast<float>(x[i]);
 }
 
-// This back end has no layout but the dense one, so both directions are a copy.
+// This backend has only the dense layout, so both directions are a copy.
 void CopyDense(const TensorDesc& desc, const void* source, void* target) {
   LOCKSTEP_CHECK(desc.dense(), "reference: a tensor of shape {} has another back end's layout",
                  desc.shape.ToString());

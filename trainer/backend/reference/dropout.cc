@@ -5,8 +5,8 @@
 namespace lockstep::train::reference {
 namespace {
 
-// y = x * mask with mask 0 or 1 / (1 - rate); the identity in evaluation. Nothing is kept: Backward
-// draws the same numbers again (see DropoutSpec for the counters).
+// y = x * mask with mask 0 or 1 / (1 - rate); the identity in evaluation. The mask is not stored:
+// Backward generates the same numbers again (see DropoutSpec for the counters).
 class Dropout final : public BoundOp {
  public:
   explicit Dropout(const DropoutSpec& spec)

@@ -1,4 +1,4 @@
-// The factories of the reference ops, one file each.
+// The factories of the reference ops; each op has a file of its own.
 #pragma once
 
 #include <memory>

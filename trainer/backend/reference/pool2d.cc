@@ -7,7 +7,7 @@
 namespace lockstep::train::reference {
 namespace {
 
-// Both kinds slide a window over every N,C plane; padding takes no part.
+// Both kinds slide a window over every N,C plane and ignore padding.
 class Pool2d : public BoundOp {
  public:
   Pool2d(const Pool2dSpec& spec, const WindowAxis& rows, const WindowAxis& columns)
@@ -50,7 +50,7 @@ class Pool2d : public BoundOp {
   std::int64_t planes_;
 };
 
-// y = act(max of the window). dx gets dy at the first maximum, row by row.
+// y = act(max of the window). dx gets dy at the first maximum in row-major order.
 class MaxPool2d final : public Pool2d {
  public:
   MaxPool2d(const Pool2dSpec& spec, const WindowAxis& rows, const WindowAxis& columns)
@@ -67,7 +67,7 @@ class MaxPool2d final : public Pool2d {
       float best = -std::numeric_limits<float>::infinity();
       std::int64_t best_index = -1;
       ForEachInput(plane, p, q, [&](std::int64_t in) {
-        // A NaN is taken and kept, so that divergence is not hidden by a pool.
+        // NaN wins, so that a pool does not hide divergence.
         if (best_index < 0 || x()[in] > best || (x()[in] != x()[in] && best == best)) {
           best = x()[in];
           best_index = in;
@@ -92,7 +92,7 @@ class MaxPool2d final : public Pool2d {
   bool relu_;
 };
 
-// y = mean of what lies inside the image. dx shares dy out evenly.
+// y = mean of the window's part inside the image. dx gets equal shares of dy.
 class AveragePool2d final : public Pool2d {
  public:
   using Pool2d::Pool2d;

@@ -1,5 +1,6 @@
-// The oracle: every op as plain loops over dense row-major memory, one thread, no allocation in a
-// step. Sums run in double, so that what differs from another back end is that back end's rounding.
+// The reference for tests: every op as plain loops over dense row-major memory, on one thread,
+// without allocation in a step. Sums are in double, so that differences from another backend are
+// that backend's rounding.
 #pragma once
 
 #include <memory>

@@ -4,7 +4,7 @@
 namespace lockstep::train::reference {
 namespace {
 
-// y = max(x, 0), elementwise; may run in place, so Backward looks at y, not at x. A NaN stays one.
+// y = max(x, 0), elementwise; NaN is kept. May run in place, so Backward reads y, not x.
 class Relu final : public BoundOp {
  public:
   explicit Relu(const TensorDesc& x) : BoundOp("relu", x, x.shape) {}

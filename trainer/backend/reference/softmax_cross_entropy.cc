@@ -8,7 +8,7 @@ namespace lockstep::train::reference {
 namespace {
 
 // CE(logits, t) = sum over k of t_k * (log(sum_j exp(logits_j)) - logits_k), shifted by the largest
-// logit so that no exp overflows. Rows of weight 0 are not looked at: padding may hold anything.
+// logit so that no exp overflows. Rows of weight 0 are not read: padding may hold anything.
 class SoftmaxCrossEntropy final : public LossOp {
  public:
   SoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) : rows_(rows), classes_(classes) {}

@@ -20,12 +20,12 @@ namespace {
 
 thread_local CallerFilter* current_filter = nullptr;
 
-// This pod's own: its loopback, and Istio's proxy, through which the members' connections come.
+// This pod's own addresses: loopback, and Istio's proxy, which forwards the members' connections.
 constexpr const char* kLocal[] = {"127.0.0.1", "127.0.0.6", "::1", "::6"};
 
-using Words = std::vector<std::uint32_t>;  // of an address, in host order
+using Words = std::vector<std::uint32_t>;  // an address, in host byte order
 
-// Empty: no address of the family.
+// Returns an empty vector if `address` is not of the family.
 Words WordsOf(int family, const std::string& address) {
   std::array<std::uint32_t, 4> bytes{};
   if (::inet_pton(family, address.c_str(), bytes.data()) != 1) return {};
@@ -34,7 +34,7 @@ Words WordsOf(int family, const std::string& address) {
   return words;
 }
 
-// Where the sender's address is in the packet's IP header.
+// The offset of the sender's address in the packet's IP header.
 std::uint32_t SenderAt(int family) {
   return static_cast<std::uint32_t>(SKF_NET_OFF) + (family == AF_INET ? 12U : 8U);
 }
@@ -47,7 +47,7 @@ constexpr std::uint32_t kWholePacket = 0xffffffff, kNoPacket = 0;  // what a fil
 }  // namespace
 
 std::vector<sock_filter> CallerProgram(int family, const std::vector<std::string>& addresses) {
-  std::map<Words, Words> callers;  // by all words but the last: the last ones
+  std::map<Words, Words> callers;  // key: all words but the last; value: the last words
   const auto add = [&](const std::string& address) {
     Words words = WordsOf(family, address);
     if (words.empty()) return;
@@ -106,7 +106,8 @@ int CallerFilter::Listen(int socket, int backlog) {
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length);
   if (!addresses_.empty()) {
     std::vector<sock_filter> program = CallerProgram(bound.ss_family, addresses_);
-    if (program.size() > BPF_MAXINSNS) program.resize(BPF_MAXINSNS + 1);  // refused as too long
+    if (program.size() > BPF_MAXINSNS)
+      program.resize(BPF_MAXINSNS + 1);  // the kernel refuses it as too long
     const sock_fprog attached{static_cast<unsigned short>(program.size()), program.data()};
     if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached) != 0 &&
         status_.ok()) {
@@ -121,7 +122,8 @@ int CallerFilter::Listen(int socket, int backlog) {
 
 }  // namespace lockstep::train
 
-// The C library's, for this program and its libraries, but for threads with a CallerFilter.
+// Replaces the C library's listen() for this program and its libraries. It differs only on threads
+// with a CallerFilter.
 extern "C" __attribute__((visibility("default"))) int listen(int socket, int backlog) noexcept {
   using lockstep::train::current_filter;
   if (current_filter != nullptr) return current_filter->Listen(socket, backlog);

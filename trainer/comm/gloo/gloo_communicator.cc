@@ -33,18 +33,18 @@ namespace {
 
 constexpr char kAborted[] = "aborted by this process";
 constexpr std::size_t kProofBytes = 32;
-// Apart from those that Gloo's collectives make of their own prefixes.
+// Distinct from the slots that Gloo's collectives build from their own prefixes.
 constexpr std::uint64_t kGreetingSlot = 0x4c4f434b53544550;
 
-// Carries the store's error through Gloo's code, back into this file.
+// Carries the store's error through Gloo's code back to Catching.
 struct StoreFailure {
   absl::Status status;
 };
 
-// The group's store as Gloo wants it. Each rank sets one key of each kind, "<rank>" with its
-// addresses for the others, "rank_<rank>" with its host's name and our "nonce/<rank>", and gets
-// those of the others one by one: the first brings them all. Of a rank's addresses, one for each
-// peer, a reader needs its own alone.
+// Adapts the group's store to Gloo's interface. Each rank sets one key of each kind ("<rank>" with
+// its addresses for the others, "rank_<rank>" with its host's name, and our "nonce/<rank>") and
+// gets the others' keys one by one; the first get of a kind fetches them all. A rank publishes one
+// address per peer, of which a reader needs only its own.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
   GlooStore(KeyValueStore& store, const CommunicatorOptions& options)
@@ -64,9 +64,9 @@ class GlooStore final : public gloo::rendezvous::Store {
     const std::string value = KindOf(key) == kAddresses ? ListOf(at->second) : at->second;
     return {value.begin(), value.end()};
   }
-  // True once the peers' addresses are known, so that only connections were left to be made.
+  // Returns true once the peers' addresses are known: only connections remain to be made.
   bool has_addresses() const { return has_addresses_; }
-  // Gloo calls get() for each key that it waits for, and get() waits by itself.
+  // No-op: Gloo calls get() for each key that it waits for, and get() blocks.
   void wait(const std::vector<std::string>& /*keys*/) override {}
 
  private:
@@ -79,7 +79,7 @@ class GlooStore final : public gloo::rendezvous::Store {
   std::size_t Peers() const { return static_cast<std::size_t>(options_.size - 1); }
   std::size_t Rank() const { return static_cast<std::size_t>(options_.rank); }
 
-  // Gloo's list leaves this rank out. The packed list has a place for it, so that a reader finds
+  // Gloo's list omits this rank. The packed list has a placeholder for it, so that a reader finds
   // its address at the same offset in every list.
   std::string PackedByRank(std::string_view list) {
     LOCKSTEP_CHECK(list.size() % Peers() == 0, "gloo: found {} bytes of addresses for {} peers",
@@ -96,8 +96,8 @@ class GlooStore final : public gloo::rendezvous::Store {
     return packed;
   }
 
-  // The list as Gloo reads it: from a peer's list Gloo takes this rank's address, which is at the
-  // rank's place, or one before it if the peer's own rank is lower.
+  // Builds a peer's list for Gloo, which reads only this rank's address from it: at index Rank(),
+  // or one before if the peer's own rank is lower.
   std::string ListOf(const std::string& packed) const {
     auto address = UnpackAddress(packed, length_);
     if (!address.ok()) throw StoreFailure{std::move(address).status()};
@@ -130,11 +130,11 @@ class GlooStore final : public gloo::rendezvous::Store {
   KeyValueStore& store_;
   const CommunicatorOptions& options_;
   bool has_addresses_ = false;
-  std::size_t length_ = 0, packed_length_ = 0;  // of an address; known once this rank's are set
+  std::size_t length_ = 0, packed_length_ = 0;  // of an address; set by PackedByRank
   std::map<std::string, std::string> values_;
 };
 
-// Runs `call`; Gloo's exceptions end here.
+// Runs `call` and converts Gloo's exceptions to a status.
 template <typename Call>
 absl::Status Catching(int rank, Call&& call) {
   try {
@@ -142,7 +142,7 @@ absl::Status Catching(int rank, Call&& call) {
     return absl::OkStatus();
   } catch (const StoreFailure& failure) {
     return failure.status;
-  } catch (const std::exception& error) {  // IoException, EnforceNotMet, system_error: no base
+  } catch (const std::exception& error) {  // Gloo throws several unrelated types
     return absl::UnavailableError(fmt::format("gloo: rank {}: {}", rank, error.what()));
   }
 }
@@ -180,7 +180,7 @@ class GlooCommunicator final : public Communicator {
     if (options.prove) {
       LOCKSTEP_RETURN_IF_ERROR(Run([&] { Authenticate(gloo_store, options); }));
     }
-    context_->setTimeout(Milliseconds(options.timeout));  // collectives ask for it each time
+    context_->setTimeout(Milliseconds(options.timeout));  // collectives read it at each call
     return absl::OkStatus();
   }
 
@@ -230,8 +230,8 @@ class GlooCommunicator final : public Communicator {
     std::unique_ptr<gloo::transport::UnboundBuffer> out, in;
   };
 
-  // Gloo takes the first connection to each of its ports for the peer's. So before any tensor,
-  // every pair of ranks exchanges proofs for nonces that they have from the rendezvous's store.
+  // Gloo takes the first connection to each of its ports for the peer's. So before any tensor is
+  // sent, every pair of ranks exchanges proofs for nonces from the rendezvous's store.
   void Authenticate(GlooStore& store, const CommunicatorOptions& options) {
     const auto nonce_key = [](int rank) { return fmt::format("nonce/{}", rank); };
     const auto text = [](int from, int to) { return fmt::format("{} to {}", from, to); };
@@ -267,7 +267,7 @@ class GlooCommunicator final : public Communicator {
     if (!failure_.ok()) return Explain(failure_);
     if (aborted_.load()) return Explain(absl::OkStatus());
     failure_ = Catching(rank(), call);
-    // Only neighbours of a lost rank see its connection break. Closing ours passes the news on.
+    // Only neighbours of a lost rank see its connection break; closing ours informs the others.
     if (!failure_.ok()) device_->Abort();
     return Explain(failure_);
   }

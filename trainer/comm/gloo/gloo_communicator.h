@@ -10,8 +10,8 @@
 
 namespace lockstep::train {
 
-// Collective over `options.size` >= 2 members: connects every pair of them. Ignores SIGPIPE for the
-// whole process if nobody handles it, since Gloo writes to sockets whose peer may be gone.
+// Connects every pair of `options.size` >= 2 members; every member calls it. Ignores SIGPIPE for
+// the whole process if it has no handler: Gloo writes to sockets whose peer may be gone.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
     const CommunicatorOptions& options, KeyValueStore& store);
 

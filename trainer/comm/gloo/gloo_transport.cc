@@ -15,7 +15,7 @@ namespace {
 
 }  // namespace
 
-// Known to its context while it lives, so that Abort can reach the thread that waits on it.
+// Registered with its context while it exists, so that Abort can wake the thread that waits on it.
 class AbortableContext::Buffer final : public gloo::transport::UnboundBuffer {
  public:
   Buffer(AbortableContext& context, std::unique_ptr<gloo::transport::UnboundBuffer> tcp)
@@ -28,7 +28,7 @@ class AbortableContext::Buffer final : public gloo::transport::UnboundBuffer {
     context_.buffers_.erase(tcp_.get());
   }
 
-  // Gloo's collectives ignore the result `false` of an aborted wait, hence the exception.
+  // Throws, because Gloo's collectives ignore the `false` that an aborted wait returns.
   bool waitRecv(int* rank, std::chrono::milliseconds timeout) override {
     if (context_.aborted() || !tcp_->waitRecv(rank, timeout)) ThrowAborted();
     return true;
@@ -74,7 +74,7 @@ std::unique_ptr<gloo::transport::UnboundBuffer> AbortableContext::createUnboundB
 void AbortableContext::Abort() {
   const std::lock_guard lock(abort_mutex_);
   if (std::exchange(aborted_, true)) return;
-  // A wait that has not begun yet finds its flag set; one that begins later asks aborted() first.
+  // A wait between the aborted() check and its start finds its buffer's abort flag set.
   for (gloo::transport::UnboundBuffer* buffer : buffers_) {
     buffer->abortWaitRecv();
     buffer->abortWaitSend();

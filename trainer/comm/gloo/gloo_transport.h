@@ -1,6 +1,6 @@
-// Gloo's TCP transport with the one thing added that it lacks: an Abort from another thread that
-// wakes who waits for a peer. (Context::closeConnections closes, but wakes nobody.) It stands
-// between Gloo's collectives and its TCP classes, behind the interfaces that both share.
+// Adds to Gloo's TCP transport what it lacks: an Abort from another thread that wakes waiting
+// calls. (Context::closeConnections closes connections but does not wake waiters.) It wraps the TCP
+// classes behind the interfaces that Gloo's collectives use.
 #pragma once
 
 #include <gloo/transport/context.h>
@@ -15,7 +15,7 @@
 
 namespace lockstep::train {
 
-// Thread-safe where Gloo's own context is, and Abort everywhere.
+// Thread-safe where Gloo's own context is. Abort is always thread-safe.
 class AbortableContext final : public gloo::transport::Context {
  public:
   explicit AbortableContext(std::shared_ptr<gloo::transport::Context> tcp);
@@ -24,7 +24,7 @@ class AbortableContext final : public gloo::transport::Context {
   std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override;
   std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void* data,
                                                                       std::size_t size) override;
-  // Every pending and later wait throws IoException; peers find their connections closed.
+  // Makes every pending and later wait throw IoException, and closes the connections to peers.
   void Abort();
 
  private:
@@ -38,16 +38,16 @@ class AbortableContext final : public gloo::transport::Context {
   std::set<gloo::transport::UnboundBuffer*> buffers_;
 };
 
-// Makes one AbortableContext. Thread-safe.
+// Creates one AbortableContext. Thread-safe.
 class AbortableDevice final : public gloo::transport::Device {
  public:
-  // `address`: an IP of this host or a name for it; empty: what the host name resolves to.
+  // `address`: an IP address or name of this host; empty: what the host name resolves to.
   AbortableDevice(const std::string& address, std::chrono::milliseconds timeout);
 
   std::string str() const override { return tcp_->str(); }
   const std::string& getPCIBusID() const override { return tcp_->getPCIBusID(); }
   std::shared_ptr<gloo::transport::Context> createContext(int rank, int size) override;
-  // Also aborts the context if it is made later.
+  // Aborts the context. If there is none yet, createContext throws.
   void Abort();
 
  private:

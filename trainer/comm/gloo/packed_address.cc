@@ -12,9 +12,9 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::size_t kWhole = sizeof(sockaddr_storage);
-constexpr std::size_t kKept = sizeof(sockaddr_in6);  // the longer one of both families
+constexpr std::size_t kKept = sizeof(sockaddr_in6);  // the longer of both families
 
-// What the address's family needs; of other families than IP's nothing is known.
+// The bytes that the address's family needs; kKept for families other than IPv4.
 std::size_t UsedBytes(std::string_view address) {
   sa_family_t family = AF_UNSPEC;
   std::memcpy(&family, address.data(), sizeof family);

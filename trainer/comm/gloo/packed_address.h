@@ -1,4 +1,4 @@
-// Gloo's addresses, as ranks send them to each other.
+// Packs Gloo's addresses for the rendezvous's store.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,14 @@
 
 namespace lockstep::train {
 
-// Gloo's address of a port is a sockaddr_storage, of which it fills what the family needs, and a
-// few bytes of its own. Of the rest, which is what happened to be on its stack, the stack
-// protector's canary included, nothing is sent. `address` has at least the size of a
-// sockaddr_storage; addresses of one length are packed into one length.
+// Gloo's address of a port is a sockaddr_storage, in which it sets only what the family needs, and
+// a few bytes of its own. Drops the unset bytes, which hold leftovers of its stack, even the stack
+// protector's canary. Requires: `address` has at least the size of a sockaddr_storage. Addresses of
+// equal length are packed into equal length.
 std::string PackAddress(std::string_view address);
 
-// `length`: of an address before it was packed. InvalidArgument: what was packed had another.
+// Reverses PackAddress. `length` is the address's length before packing. InvalidArgument: the
+// packed address had another length.
 absl::StatusOr<std::string> UnpackAddress(std::string_view packed, std::size_t length);
 
 }  // namespace lockstep::train

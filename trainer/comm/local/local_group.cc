@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-// What the threads share.
+// The state that the threads share.
 class LocalGroup {
  public:
   // A rank's part in a collective.
@@ -32,13 +32,13 @@ class LocalGroup {
       : size_(size), timeout_(timeout), calls_(static_cast<std::size_t>(size)) {}
 
   int size() const { return size_; }
-  // Between Enter and Leave of all ranks, calls() is fixed and everybody's data may be touched.
+  // Between Enter and Leave of all ranks, calls() is fixed and all ranks' data may be accessed.
   const std::vector<Call>& calls() const { return calls_; }
 
   absl::Status Enter(int rank, const Call& call) {
     {
       const std::lock_guard lock(mutex_);
-      if (!broken_.ok()) return broken_;  // peers may still read what this rank called last
+      if (!broken_.ok()) return broken_;  // peers may still read this rank's last call
       calls_[static_cast<std::size_t>(rank)] = call;
     }
     LOCKSTEP_RETURN_IF_ERROR(Arrive());
@@ -63,7 +63,7 @@ class LocalGroup {
     return broken_;
   }
 
-  // The first reason stays.
+  // Keeps the first reason.
   void Break(absl::Status why) {
     const std::lock_guard lock(mutex_);
     if (broken_.ok()) broken_ = std::move(why);
@@ -152,7 +152,7 @@ class LocalCommunicator final : public Communicator {
 
   const std::shared_ptr<LocalGroup> group_;
   const int rank_;
-  std::vector<float*> addends_;  // scratch: where each rank's addend is
+  std::vector<float*> addends_;  // scratch: pointers to the ranks' addends
   std::atomic<bool> aborted_{false};
 };
 

@@ -1,5 +1,5 @@
-// Ranks as threads of one process: the plain communicator that tests of everything above use, and
-// that the others are compared with.
+// Ranks as threads of one process. Tests of the layers above use this simple communicator, and the
+// other ones are compared with it.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace lockstep::train {
 
-// One communicator a rank, by rank; each may outlive the others, whose end it sees as Unavailable.
-// A wait of more than `timeout` for a peer fails with Unavailable.
+// Returns one communicator per rank. Once one is destroyed, the others' collectives fail with
+// Unavailable. A wait for a peer of more than `timeout` fails with Unavailable.
 std::vector<std::unique_ptr<Communicator>> MakeLocalGroup(
     int size, Duration timeout = std::chrono::seconds(30));
 

@@ -28,7 +28,7 @@ std::size_t ControlBytes(int ranks) {
   return kBounceOffset + static_cast<std::size_t>(ranks) * kBounceBytes;
 }
 
-// Equal for processes that can mean the same process by the same pid. "none": cannot be told.
+// Returns a name that is equal for processes of one host and pid namespace, or "none" if unknown.
 std::string Host() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -38,7 +38,7 @@ std::string Host() {
   return boot + "/" + std::string(name.data(), static_cast<std::size_t>(length));
 }
 
-// What a rank tells the others of itself; the fields hold no spaces.
+// What a rank publishes about itself. No field contains spaces.
 struct Offer {
   std::string host, buffer = kNone, control = kNone;
   std::size_t floats = 0;
@@ -67,7 +67,7 @@ class Joining {
         deadline_(std::chrono::steady_clock::now() + options.connect_timeout) {}
 
   absl::StatusOr<ShmVerdict> Run() {
-    if (options_.size > kMaxSharedRanks) {  // nobody needs to be asked
+    if (options_.size > kMaxSharedRanks) {  // the same on all ranks: no exchange is needed
       return ShmVerdict{nullptr, fmt::format("more than {} ranks", kMaxSharedRanks)};
     }
     absl::Status able = PrepareOffer();
@@ -99,7 +99,7 @@ class Joining {
                          {.timeout = std::max(left, Duration::zero()), .stop = options_.cancel});
   }
 
-  // An error says why this rank cannot take part.
+  // On failure, the error says why this rank cannot take part.
   absl::Status PrepareOffer() {
     offer_.host = Host();
     offer_.floats = buffer_.size();
@@ -146,7 +146,7 @@ class Joining {
           fmt::format("rank {} has a gradient buffer of {} floats, expected {}", rank, offer.floats,
                       offer_.floats));
     LOCKSTEP_ASSIGN_OR_RETURN(const auto where, SharedSegment::Locator::Parse(offer.buffer));
-    // First the process, then the memory: the token then proves that the process is the right one.
+    // Opens the process before its memory, so that the token also proves the process's identity.
     LOCKSTEP_ASSIGN_OR_RETURN(PeerProcess process, PeerProcess::Open(where.pid));
     mappings.processes.push_back(std::move(process));
     if (rank == 0 && options_.rank != 0) {

@@ -1,5 +1,4 @@
-// How the members of a generation find out whether they share a host, and if all do, map each
-// other's memory.
+// Determines whether all members of a generation share a host; if so, maps their memory.
 #pragma once
 
 #include <memory>
@@ -14,12 +13,12 @@
 namespace lockstep::train {
 
 struct ShmVerdict {
-  std::unique_ptr<Communicator> communicator;  // null: not all members can, the same on all ranks
-  std::string obstacle;                        // then: why, as the first rank that cannot says
+  std::unique_ptr<Communicator> communicator;  // null if any member cannot; same on all ranks
+  std::string obstacle;                        // if null: the reason of the first such rank
 };
 
-// Collective over `options.size` >= 2 members, also for those with allow_shm = false. Errors are
-// the store's: a verdict could not be reached.
+// Every one of `options.size` >= 2 members calls it, even those with allow_shm = false. On failure
+// there is no verdict; returns the store's error.
 absl::StatusOr<ShmVerdict> JoinShmGroup(const CommunicatorOptions& options, KeyValueStore& store,
                                         GradientBuffer& buffer);
 

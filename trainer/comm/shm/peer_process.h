@@ -1,4 +1,4 @@
-// Another process of this host, watched for its death.
+// Detects the death of another process on this host.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@
 
 namespace lockstep::train {
 
-// Holds the process itself (a pidfd), so a later process with the same id is never mistaken for it.
+// Holds a pidfd, so a later process with the same pid is never mistaken for this one.
 class PeerProcess {
  public:
-  // NotFound: no such process; Unimplemented: a kernel before 5.3.
+  // NotFound: no such process. Unimplemented: pidfd_open fails, as in kernels before 5.3.
   static absl::StatusOr<PeerProcess> Open(pid_t pid);
   PeerProcess(PeerProcess&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   PeerProcess& operator=(PeerProcess&& other) noexcept {
@@ -21,7 +21,7 @@ class PeerProcess {
   }
   ~PeerProcess();
 
-  // False from the moment the process is dead, reaped or not.
+  // Returns false once the process is dead, reaped or not.
   bool Alive() const;
 
  private:

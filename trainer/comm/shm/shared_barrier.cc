@@ -21,12 +21,12 @@ namespace {
 
 constexpr std::uint32_t kBroken = 1;
 constexpr std::uint32_t kOneBarrier = 2;
-// How soon a dead peer is noticed by those who wait for it.
+// How often waiting ranks check for dead peers.
 constexpr Duration kLivenessPeriod = std::chrono::milliseconds(100);
-// About the price of going to sleep and being woken.
+// About the cost of a sleep and a wake-up.
 constexpr int kSpins = 200;
 
-// Not FUTEX_PRIVATE_FLAG: the waiters are other processes.
+// No FUTEX_PRIVATE_FLAG: the waiters are other processes.
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration timeout) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec relative{seconds.count(), (timeout - seconds).count()};
@@ -45,8 +45,8 @@ void Relax() {
 #endif
 }
 
-// Spinning helps only if the peer that is waited for can run meanwhile. A process bound to one
-// core shares it with its own training thread, which would be the one held up.
+// Spinning helps only if the awaited peer can run at the same time. In a process bound to one core,
+// it would only delay the process's own training thread.
 int SpinsFor(int ranks) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -80,8 +80,8 @@ SharedBarrier::SharedBarrier(BarrierMemory& memory, Options options)
 }
 
 absl::Status SharedBarrier::Announce(const CollectiveId& id) {
-  // First of all: on a broken group nobody waits, so calls could run ahead by more than one turn
-  // and overwrite what a peer, woken late from the last good barrier, has yet to read.
+  // Must be first: in a broken group no call waits, so this rank could run ahead by more than one
+  // turn and overwrite a slot that a peer, woken late from the last good barrier, still reads.
   LOCKSTEP_RETURN_IF_ERROR(Health());
   const std::size_t turn = collectives_++ % 2;
   memory_.ranks[static_cast<std::size_t>(options_.rank)].announced[turn] = id;
@@ -102,7 +102,7 @@ absl::Status SharedBarrier::Arrive() {
   ++barriers_;
   auto& own = memory_.ranks[static_cast<std::size_t>(options_.rank)];
   own.arrived.store(barriers_, std::memory_order_release);
-  // acq_rel: the last one in has seen what all before it wrote, and hands it on through `word`.
+  // acq_rel: the last rank to arrive sees all earlier writes and publishes them through `word`.
   const std::uint32_t total = memory_.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (total == barriers_ * static_cast<std::uint32_t>(options_.size)) {
     memory_.word.fetch_add(kOneBarrier, std::memory_order_acq_rel);
@@ -121,7 +121,7 @@ absl::Status SharedBarrier::Wait() {
   SteadyTime next_look = start + kLivenessPeriod;
   for (;;) {
     const std::uint32_t word = memory_.word.load(std::memory_order_acquire);
-    if (Reached(word)) return absl::OkStatus();  // even if broken since: its data is whole
+    if (Reached(word)) return absl::OkStatus();  // even if broken since: its data is complete
     if ((word & kBroken) != 0) return Health();
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now >= next_look) {
@@ -129,11 +129,11 @@ absl::Status SharedBarrier::Wait() {
       next_look = now + kLivenessPeriod;
     }
     if (now - start >= options_.timeout) {
-      // A barrier that completes just now wins over the late verdict above, at the loop's head.
+      // If the barrier completes just now, the next iteration still returns OK.
       Break(Reason::kTimedOut, FirstMissing());
       continue;
     }
-    // Completion and breaking both change the word, so neither can slip in before the sleep.
+    // Completion and Break both change the word, so FutexWait cannot miss either.
     FutexWait(memory_.word, word, std::min<Duration>(next_look - now, kLivenessPeriod));
   }
 }
@@ -143,8 +143,8 @@ bool SharedBarrier::Reached(std::uint32_t word) const {
 }
 
 void SharedBarrier::LookForTheDead() {
-  // Also those that seem to have arrived: one may die between saying so and being counted. No rank
-  // leaves in good order while a barrier is incomplete, so none is blamed for that.
+  // Checks ranks that seem to have arrived, too: one may die between setting `arrived` and being
+  // counted. No rank exits normally while a barrier is incomplete, so none is blamed wrongly.
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank != options_.rank && !options_.alive(rank)) Break(Reason::kDied, rank);
   }
@@ -155,7 +155,7 @@ int SharedBarrier::FirstMissing() const {
     const auto& peer = memory_.ranks[static_cast<std::size_t>(rank)];
     if (peer.arrived.load(std::memory_order_acquire) != barriers_) return rank;
   }
-  return options_.rank;  // all came in just now
+  return options_.rank;  // all have arrived meanwhile
 }
 
 void SharedBarrier::Break(Reason reason, int culprit) {

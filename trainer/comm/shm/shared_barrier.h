@@ -1,5 +1,5 @@
-// A barrier among processes over shared memory that also carries the group's health: any rank can
-// break it, for a reason that all ranks then read, and a rank that dies breaks it for the others.
+// A barrier between processes in shared memory that also carries the group's health. Any rank can
+// break it, with a reason that all ranks read; the others break it if a rank dies.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr int kMaxSharedRanks = 128;
 
 enum class CollectiveKind : std::uint32_t { kNone, kAllReduce, kBroadcast, kBarrier };
 
-// What a rank is about to do; compared across ranks at the first barrier of every collective.
+// Describes a collective; compared across ranks at its first barrier.
 struct CollectiveId {
   CollectiveKind kind = CollectiveKind::kNone;
   std::int32_t root = 0;
@@ -26,43 +26,44 @@ struct CollectiveId {
   bool operator==(const CollectiveId&) const = default;
 };
 
-// The shared memory itself: all zero is its valid first state. One line a rank, so that ranks do
-// not write to each other's lines on their way in.
+// The shared memory. All zeros is the valid initial state. Each rank has its own cache lines, so
+// that arriving ranks do not write to each other's.
 struct BarrierMemory {
   struct alignas(64) Rank {
     std::atomic<std::uint32_t> arrived;  // barriers this rank has reached
-    // Of two collectives in turn: the next may be announced while a peer still reads this one.
+    // Two slots, used in turn: the next collective may be announced while a peer reads this one.
     std::array<CollectiveId, 2> announced;
   };
-  // What waiters sleep on. Bit 0: broken; above it, barriers completed (modulo 2^31).
+  // The futex of waiters. Bit 0: broken. Other bits: barriers completed (modulo 2^31).
   alignas(64) std::atomic<std::uint32_t> word;
-  std::atomic<std::uint64_t> blame;  // 0, else reason << 32 | rank; the first one stays
+  std::atomic<std::uint64_t> blame;  // 0, or reason << 32 | rank; the first one stays
   alignas(64) std::atomic<std::uint32_t> arrivals;  // of all ranks, ever (modulo 2^32)
   std::array<Rank, kMaxSharedRanks> ranks;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// One rank's side. Announce and Arrive are called by one thread at a time, Break by any.
+// One rank's side of the barrier. One thread at a time may call Announce and Arrive; Health, Break
+// and Abort are thread-safe.
 class SharedBarrier {
  public:
   enum class Reason : std::uint32_t { kNone, kAborted, kLeft, kDied, kTimedOut, kMismatch };
   struct Options {
     int rank = 0, size = 1;
-    Duration timeout{};                   // of a wait
-    std::function<bool(int rank)> alive;  // asked about ranks that keep the others waiting
+    Duration timeout{};                   // for each wait
+    std::function<bool(int rank)> alive;  // called while waiting; thread of the waiter
   };
   SharedBarrier(BarrierMemory& memory, Options options);
 
-  // The barrier that opens a collective: FailedPrecondition if a rank announces another one.
+  // The barrier that starts a collective. FailedPrecondition: a rank announced a different one.
   absl::Status Announce(const CollectiveId& id);
-  // Returns when all ranks have arrived; what they wrote before is then visible here.
+  // Blocks until all ranks have arrived. What they wrote before is then visible to this rank.
   absl::Status Arrive();
-  // Ok, or why the group is broken.
+  // Returns OK, or why the group is broken.
   absl::Status Health() const;
-  // Fails this and all later barriers of all ranks; the first call of all counts.
+  // Fails this and all later barriers of all ranks. The first call in the group sets the reason.
   void Break(Reason reason, int culprit);
-  // Break for this rank's own sake: from now on its own errors are Cancelled.
+  // Breaks the barrier with kAborted. From now on this rank's own calls return Cancelled.
   void Abort();
 
  private:
@@ -74,7 +75,7 @@ class SharedBarrier {
   BarrierMemory& memory_;
   const Options options_;
   const int spins_;
-  std::uint32_t barriers_;  // this rank has arrived at
+  std::uint32_t barriers_;  // barriers that this rank has reached
   std::uint32_t collectives_ = 0;
   std::atomic<bool> aborted_{false};
 };

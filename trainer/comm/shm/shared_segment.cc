@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 4096;
 constexpr std::size_t kTokenChars = 32;
-// A peer relies on these: without them the creator could truncate the file under the peer's feet.
+// Peers rely on these seals: otherwise the creator could truncate a segment that they have mapped.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string ErrnoText() {
@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(std::size_t
 }
 
 absl::Status SharedSegment::Allocate(std::size_t bytes) {
-  // posix_fallocate would go on until the kernel kills someone.
+  // Without this check posix_fallocate would continue until the kernel kills a process.
   if (const std::uint64_t available = AvailableMemory(); bytes > available)
     return absl::ResourceExhaustedError(
         fmt::format("shared memory: {} bytes are wanted, {} are available", bytes, available));
@@ -103,7 +103,7 @@ absl::Status SharedSegment::Allocate(std::size_t bytes) {
   if (error != 0)
     return absl::ResourceExhaustedError(
         fmt::format("shared memory: no room for {} bytes: {}", bytes, std::strerror(error)));
-  // Owner only: /proc/<pid>/fd/<n> checks the file's own mode as well.
+  // Only the owner may open it: /proc/<pid>/fd/<n> also checks the file's own mode.
   if (fchmod(fd_, 0600) != 0 || fcntl(fd_, F_ADD_SEALS, kSeals) != 0)
     return absl::InternalError(fmt::format("shared memory: cannot seal it: {}", ErrnoText()));
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// A piece of memory that other processes of this host can map. It is a memfd, reached through
-// /proc/<pid>/fd/<n>, so it has no name in any file system and is gone with its last process,
+// Memory that other processes of this host can map. It is a memfd, opened through
+// /proc/<pid>/fd/<n>, so it has no name in a file system and disappears with its last process,
 // however that ends. Only processes of the same user and pid namespace can open it.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace lockstep::train {
 // Thread-compatible.
 class SharedSegment {
  public:
-  // What a peer needs to open the segment. The token, random and also kept in the segment's first
-  // page, proves that pid and fd still mean what they meant.
+  // What a peer needs to open the segment. The random token is also stored in the segment's first
+  // page and proves that pid and fd still refer to the same segment.
   struct Locator {
     pid_t pid = 0;
     int fd = -1;
@@ -26,23 +26,23 @@ class SharedSegment {
     static absl::StatusOr<Locator> Parse(const std::string& text);
   };
 
-  // Zeroed and with its space reserved, so that touching it cannot fail (SIGBUS) later.
-  // ResourceExhausted: no room; Unimplemented: no memfd here.
+  // Creates a zeroed segment and reserves its space, so that access cannot fail with SIGBUS later.
+  // ResourceExhausted: not enough memory. Unimplemented: memfd_create fails.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(std::size_t bytes);
-  // Maps a peer's segment, which must be of exactly `bytes`. NotFound: no such process or segment,
-  // or it is out of this process's sight; FailedPrecondition: another size or token.
+  // Maps a peer's segment, which must have exactly `bytes`. NotFound: there is no such process or
+  // segment, or this process cannot open it. FailedPrecondition: the size or token differs.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Attach(const Locator& locator,
                                                                std::size_t bytes);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  std::byte* data() const { return data_; }  // aligned to a page
+  std::byte* data() const { return data_; }  // page-aligned
   std::size_t size() const { return size_; }
   const Locator& locator() const { return locator_; }
 
-  // Copies the content into a new segment and maps that one at this one's address. Who has the old
-  // one mapped keeps the old one. On failure nothing has changed.
+  // Copies the content into a new segment and maps that at the same address. Processes that have
+  // mapped the old segment keep it. On failure nothing changes.
   absl::Status Replace();
 
  private:

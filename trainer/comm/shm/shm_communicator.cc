@@ -28,7 +28,7 @@ ShmCommunicator::ShmCommunicator(ShmView view, Duration timeout, std::stop_token
       on_cancel_(std::move(cancel), [this] { Abort(); }) {}
 
 ShmCommunicator::~ShmCommunicator() {
-  // Peers that still expect something of this rank must not wait for it.
+  // Peers must not wait for this rank any longer.
   barrier_.Break(SharedBarrier::Reason::kLeft, view_.rank);
 }
 
@@ -69,8 +69,8 @@ absl::Status ShmCommunicator::SumThroughBounces(std::span<float> data) {
   return absl::OkStatus();
 }
 
-// The root fills one half of its bounce area while the others empty the other half. One barrier a
-// piece is enough: who has arrived at a piece's barrier is done with the piece before it.
+// The root fills one half of its bounce area while the others read the other half. One barrier per
+// piece suffices: a rank that arrives at a piece's barrier is done with the previous piece.
 absl::Status ShmCommunicator::Broadcast(std::span<std::byte> data, int root) {
   LOCKSTEP_CHECK(root >= 0 && root < view_.size, "broadcast: root is {}, expected a rank below {}",
                  root, view_.size);

@@ -1,6 +1,6 @@
-// Collectives among processes of one host that have each other's gradient buffers mapped. A sum
-// over the buffer moves every byte once: each rank adds up its share of all buffers and writes the
-// result into all of them, between two barriers.
+// Collectives between processes of one host that have mapped each other's gradient buffers. A sum
+// moves every byte once: between two barriers, each rank sums its share of all buffers and writes
+// the result to all of them.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,11 @@
 
 namespace lockstep::train {
 
-// Memory outside the gradient buffers goes through these, one a rank, two halves each.
+// The size of a bounce area, through which data outside the gradient buffers is copied. Each rank
+// has one, in two halves.
 inline constexpr std::size_t kBounceBytes = 512 * 1024;
 
-// The group's memory as this rank sees it.
+// The group's memory as mapped by this rank.
 struct ShmView {
   int rank = 0, size = 1;
   BarrierMemory* barrier = nullptr;
@@ -27,7 +28,7 @@ struct ShmView {
   std::vector<float*> gradients;    // by rank; [rank] is this process's GradientBuffer
   std::size_t floats = 0;           // of each gradient buffer
   std::function<bool(int rank)> alive;
-  std::shared_ptr<const void> owner;  // keeps the mappings and what `alive` needs
+  std::shared_ptr<const void> owner;  // keeps alive the mappings and what `alive` uses
 };
 
 class ShmCommunicator final : public Communicator {
@@ -49,7 +50,7 @@ class ShmCommunicator final : public Communicator {
 
   const ShmView view_;
   SharedBarrier barrier_;
-  std::vector<float*> addends_;  // scratch: where each rank's addend is
+  std::vector<float*> addends_;  // scratch: pointers to the ranks' addends
   std::stop_callback<std::function<void()>> on_cancel_;
 };
 

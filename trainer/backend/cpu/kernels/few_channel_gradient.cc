@@ -1,7 +1,7 @@
 // The weight gradient of a convolution whose input has few channels (a first layer):
 //   dw[k,c,r,s] = sum over p,q of dy[k,p,q] * x[c, p * stride_h + r, q * stride_w + s]
-// Filters are the lanes. A few filters' and a row's columns' sums stay in registers for a whole
-// image.
+// Lanes are filters. The sums of a few blocks of filters and a kernel row's columns stay in
+// registers for a band of output rows.
 #include "trainer/backend/cpu/kernels/lanes.h"
 #include "trainer/backend/cpu/kernels/local.h"
 
@@ -10,8 +10,8 @@ namespace {
 
 using Vector = Lanes<LOCKSTEP_LANES>::Float;
 
-// kColumns taps from `x` (the window's row at output 0,0) on, for kBlocks blocks of filters from
-// `dy` on. sum: kBlocks (`sum_stride` apart) x kColumns x lanes.
+// Adds kColumns taps, starting at `x` (the window's row at output 0,0), for kBlocks blocks of
+// filters, starting at `dy`. `sum` is kBlocks (`sum_stride` apart) x kColumns x lanes.
 template <int kBlocks, int kColumns>
 void AddRow(const FewChannelShape& s, const float* x, const float* dy, float* sum,
             std::int64_t sum_stride) {
@@ -36,8 +36,8 @@ void AddRow(const FewChannelShape& s, const float* x, const float* dy, float* su
   }
 }
 
-// kColumns taps from column `first` on of all rows, for kBlocks blocks from `block` on. The blocks'
-// share of dy is read again for every row, from the nearest cache.
+// Adds kColumns taps from column `first` on of all kernel rows, for kBlocks blocks from `block` on.
+// Each row reads the blocks' part of dy again, from the first-level cache.
 template <int kBlocks, int kColumns>
 void AddBlocks(const FewChannelShape& s, const float* x, const float* dy, float* sum,
                std::int64_t block, std::int64_t first) {
@@ -52,7 +52,7 @@ void AddBlocks(const FewChannelShape& s, const float* x, const float* dy, float*
   }
 }
 
-// All blocks, as many at a time as there are registers for kColumns sums of each.
+// Adds all blocks, as many at a time as registers can hold with kColumns sums each.
 template <int kColumns>
 void AddColumns(const FewChannelShape& s, const float* x, const float* dy, float* sum,
                 std::int64_t first) {
@@ -100,7 +100,7 @@ void AddBias(const FewChannelShape& s, const float* dy, float* bias) {
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,
                         float* bias) {
   constexpr std::int64_t kMostColumns = 7;
-  // Of dy, in bands of rows: what two blocks take of a band stays in the nearest cache.
+  // dy is processed in bands of rows, so that two blocks of a band stay in the first-level cache.
   constexpr std::int64_t kBandFloats = 6 * 1024;
   const std::int64_t row_floats = 2 * shape.out_w * LOCKSTEP_LANES;
   const std::int64_t band_rows = row_floats < kBandFloats ? kBandFloats / row_floats : 1;

@@ -1,4 +1,4 @@
-// GCC's vector extension in the widths of registers. One lane is a plain float.
+// Vectors of kLanes elements by GCC's vector extension. One lane is a plain float.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Lanes {
 };
 
 #if LOCKSTEP_LANES == 8
-// The low byte of each of eight ints: a shuffle, where the compiler would move bytes one by one.
+// Takes the low byte of each of eight ints by a shuffle; the compiler would move bytes one by one.
 template <>
 template <>
 [[gnu::always_inline]] inline Lanes<8>::Packed<std::uint8_t>::Type

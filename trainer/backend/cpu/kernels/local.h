@@ -1,6 +1,5 @@
-// What the kernels of one instruction set declare to each other, in its own namespace
-// (LOCKSTEP_ISA: baseline, avx2 or avx512; LOCKSTEP_LANES: floats in a register; see
-// CMakeLists.txt).
+// The kernels of one instruction set, in its own namespace (LOCKSTEP_ISA: baseline, avx2 or avx512;
+// LOCKSTEP_LANES: floats in a register; see CMakeLists.txt).
 #pragma once
 
 #include "trainer/backend/cpu/kernels/kernels.h"

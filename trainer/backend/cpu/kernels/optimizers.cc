@@ -27,7 +27,7 @@ void Sgd(const SgdFactors& factors, const float* __restrict gradient, float* __r
     for (std::int64_t i = 0; i < size; ++i) value[i] = keep * value[i] - f.rate * gradient[i];
     return;
   }
-  // The step is a * velocity + b * gradient.
+  // The update is a * velocity + b * gradient.
   const float a = f.nesterov ? f.momentum : 1, b = f.nesterov ? -f.rate : 0;
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) {

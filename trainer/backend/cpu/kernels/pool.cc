@@ -1,4 +1,4 @@
-// Pools over planes of height x width x inner floats, `kLanes` of the inner ones at a time.
+// Pools over planes of height x width x inner floats, kLanes inner floats at a time.
 #include "trainer/backend/cpu/kernels/lanes.h"
 #include "trainer/backend/cpu/kernels/local.h"
 
@@ -28,8 +28,8 @@ inline std::int64_t Corner(const PoolShape& s, std::int64_t p, std::int64_t q) {
   return ((p * s.stride_h - s.pad_h) * s.in_w + q * s.stride_w - s.pad_w) * s.inner;
 }
 
-// The widest step over the inner floats that divides them and is not wider than a register: the
-// compiler takes wider vectors apart into single floats where it compares them.
+// Calls `body` with the widest number of lanes that divides `inner` and fits a register. The
+// compiler would split wider vectors into single floats for comparisons.
 template <typename Body>
 void WithLanes(std::int64_t inner, Body body) {
   if constexpr (LOCKSTEP_LANES >= 16) {
@@ -42,7 +42,7 @@ void WithLanes(std::int64_t inner, Body body) {
   body.template operator()<1>();
 }
 
-// The largest of the taps of `span` and which one it was. A NaN is taken and kept.
+// Stores the largest of the taps of `span` and its index. NaN wins.
 template <int kLanes, typename Index>
 [[gnu::always_inline]] inline void MaxOf(const PoolShape& s, const Span& span, const float* x,
                                          float* y, Index* chosen) {
@@ -82,11 +82,11 @@ void MaxPlane(const PoolShape& s, const float* x, float* y, Index* chosen) {
   }
 }
 
-// True if no input lies in two windows, so that Backward can write instead of add.
+// True if no input is in two windows, so that Backward can write instead of adding.
 inline bool Disjoint(const PoolShape& s) {
   return s.stride_h >= s.window_h && s.stride_w >= s.window_w;
 }
-// True if the windows cover the plane, so that nothing needs to be zeroed first.
+// True if the windows cover the plane, so that it need not be zeroed first.
 inline bool Covering(const PoolShape& s) {
   return s.stride_h <= s.window_h && s.stride_w <= s.window_w &&
          (s.out_h - 1) * s.stride_h - s.pad_h + s.window_h >= s.in_h &&
@@ -120,13 +120,13 @@ void MaxPlaneBackward(const PoolShape& s, const float* dy, const Index* chosen, 
   }
 }
 
-// The window that most models have.
+// The most common window.
 inline bool IsTwoByTwo(const PoolShape& s) {
   return s.window_h == 2 && s.window_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 &&
          s.pad_w == 0 && s.in_h >= 2 * s.out_h && s.in_w >= 2 * s.out_w;
 }
 
-// 2x2, forward, with the window known to the compiler: four loads, two stores.
+// The forward pass for 2x2 windows known to the compiler: four loads, two stores.
 template <int kLanes, typename Index>
 void MaxPlane2x2(const PoolShape& s, const float* x, float* y, Index* chosen) {
   const PoolShape known{.in_h = s.in_h,

@@ -1,6 +1,6 @@
-// A blocked product of matrices, after Goto and van de Geijn, "Anatomy of high-performance matrix
+// A blocked matrix product, after Goto and van de Geijn, "Anatomy of high-performance matrix
 // multiplication", 2008: blocks of a and b are copied into panels, so that the innermost loop reads
-// memory in its order and keeps its sums in registers.
+// memory sequentially and keeps its sums in registers.
 #include "trainer/backend/cpu/kernels/lanes.h"
 #include "trainer/backend/cpu/kernels/local.h"
 
@@ -11,7 +11,7 @@ using Vector = Lanes<LOCKSTEP_LANES>::Float;
 
 // A tile of c: 12 sums, two vectors of b and one of a fit the 16 registers of most processors.
 constexpr std::int64_t kRows = 6, kVectors = 2, kColumns = kVectors * LOCKSTEP_LANES;
-// Of a block: a's panels stay in the second-level cache, one of b's in the first.
+// The sizes of blocks: a's panels stay in the second-level cache, one of b's in the first.
 constexpr std::int64_t kDepth = 256, kBlockRows = 96, kBlockColumns = 256;
 static_assert(kBlockRows % kRows == 0 && kBlockColumns % kColumns == 0);
 static_assert(kDepth * (kBlockRows + kBlockColumns) == kProductScratchFloats);
@@ -20,8 +20,8 @@ inline std::int64_t Least(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
-// Panels of kWidth neighbours: panel x depth x kWidth, the last one filled up with zeros.
-// Neighbours are `across` floats apart, steps along the depth `along`.
+// Copies a block to panels of kWidth elements: panel x depth x kWidth, the last one padded with
+// zeros. In `from`, elements are `across` floats apart, steps along the depth `along`.
 template <std::int64_t kWidth>
 void Pack(const float* from, std::int64_t across, std::int64_t along, std::int64_t count,
           std::int64_t depth, float* to) {
@@ -35,7 +35,7 @@ void Pack(const float* from, std::int64_t across, std::int64_t along, std::int64
   }
 }
 
-// The part of a tile that is not c's is left out.
+// Stores the part of a tile that lies inside c.
 void StoreEdge(const Vector (&sums)[kRows][kVectors], const Product& tile, bool add) {
   for (std::int64_t r = 0; r < tile.m; ++r) {
     float row[kColumns];
@@ -45,7 +45,7 @@ void StoreEdge(const Vector (&sums)[kRows][kVectors], const Product& tile, bool 
   }
 }
 
-// One tile from a panel of a and one of b. tile: m and n, at most kRows and kColumns, and c.
+// Computes a tile from a panel of a and one of b. Requires: tile.m <= kRows, tile.n <= kColumns.
 void MultiplyPanels(const float* a, const float* b, const Product& tile, bool add) {
   Vector sums[kRows][kVectors] = {};
   for (std::int64_t p = 0; p < tile.k; ++p, a += kRows, b += kColumns) {
@@ -64,7 +64,7 @@ void MultiplyPanels(const float* a, const float* b, const Product& tile, bool ad
   }
 }
 
-// block: of the sizes above, with c.
+// Computes a block of c from panels; its sizes are at most those above.
 void MultiplyBlocks(const float* a, const float* b, const Product& block, bool add) {
   for (std::int64_t column = 0; column < block.n; column += kColumns) {
     for (std::int64_t row = 0; row < block.m; row += kRows) {

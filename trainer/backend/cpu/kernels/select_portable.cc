@@ -1,5 +1,4 @@
-// Processors for which the compiler's own choice of instructions is all there is: NEON on 64-bit
-// ARM.
+// For architectures with only one instruction set, the compiler's default: NEON on 64-bit ARM.
 #include "trainer/backend/cpu/kernels/kernels.h"
 
 namespace lockstep::train::cpu {

@@ -1,13 +1,13 @@
-// Convolutions by Winograd's method: of tiles that are transformed 36 products of matrices remain,
-// (tiles x channels of x) and (channels of x x channels of y). At 32 channels a 5x5 kernel's error
-// is that of a plain sum.
+// Convolutions by Winograd's method: transformed tiles need only 36 matrix products, of (tiles x
+// channels of x) and (channels of x x channels of y). With 32 channels, a 5x5 kernel's error equals
+// that of a plain sum.
 #include "trainer/backend/cpu/kernels/local.h"
 #include "trainer/backend/cpu/kernels/winograd_tile.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
 
-// Sums that stay in registers: rows are tiles, columns channels of y.
+// The sums that stay in registers: rows are tiles, columns are channels of y.
 constexpr std::int64_t kRows = kLanes == 16 ? 12 : 6;
 constexpr std::int64_t kVectors = 2;
 static_assert(kWinogradRows % kRows == 0);
@@ -46,7 +46,7 @@ struct Tiles {
   std::int64_t first, count, rows;  // rows: count rounded up to kRows
 };
 
-// kRows tiles times kCount vectors of channels of y.
+// Multiplies kRows tiles by kCount vectors of channels of y.
 template <std::int64_t kCount>
 [[gnu::always_inline]] inline void MultiplyRows(const float* tiles, const float* weight,
                                                 std::int64_t channels, float* to) {
@@ -63,7 +63,7 @@ template <std::int64_t kCount>
   }
 }
 
-// One tile of a vector of channels of y: what sticks out of the image is left out.
+// Stores the part inside the image of one tile, for a vector of channels of y.
 template <std::int64_t kTile>
 void StoreTile(const WinogradShape& s, const Place& at, const Vector* tile, Vector bias, float* y) {
   for (std::int64_t h = 0; h < kTile && at.row + h < s.y.height; ++h) {
@@ -75,7 +75,7 @@ void StoreTile(const WinogradShape& s, const Place& at, const Vector* tile, Vect
   }
 }
 
-// kCount vectors of channels from `vector` on.
+// Stores kCount vectors of channels from `vector` on.
 template <std::int64_t kCount, std::int64_t kTile>
 void StoreTiles(const WinogradShape& s, const Tiles& tiles, std::int64_t vector,
                 const float* products, float* y) {

@@ -1,18 +1,18 @@
-// The weight's gradient of a convolution by Winograd's method: a tile of dy slides over one of x as
-// a kernel of its own, so that of transformed tiles 36 products of matrices remain, (channels of x
-// x tiles) and (tiles x channels of y). Its error is some ten times that of a plain sum, 4e-6 of
-// the largest element over 6,000 tiles.
+// The weight's gradient of a convolution by Winograd's method: a tile of dy acts as a kernel on a
+// tile of x, so transformed tiles need only 36 matrix products, of (channels of x x tiles) and
+// (tiles x channels of y). The error is about ten times that of a plain sum: 4e-6 of the largest
+// element over 6,000 tiles.
 #include "trainer/backend/cpu/kernels/local.h"
 #include "trainer/backend/cpu/kernels/winograd_tile.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 namespace {
 
-// Sums that stay in registers: rows are channels of x, columns channels of y.
+// The sums that stay in registers: rows are channels of x, columns are channels of y.
 constexpr std::int64_t kRows = kLanes == 16 ? 8 : 4;
 constexpr std::int64_t kVectors = 3;
 
-// A range of tiles, transformed: kArea matrices each, tiles x channels.
+// A range of transformed tiles: kArea matrices of tiles x channels for each of x and dy.
 struct Transformed {
   std::int64_t tiles;
   float *x, *dy;
@@ -52,7 +52,7 @@ void TransformDy(const WinogradShape& s, std::int64_t first, const float* dy,
   }
 }
 
-// kRows channels of x times kCount vectors of channels of y, over all tiles of one matrix.
+// Adds the products of kRows channels of x and kCount vectors of channels of y over all tiles.
 template <std::int64_t kCount>
 void AddProducts(const WinogradShape& s, std::int64_t tiles, const float* x, const float* dy,
                  float* sums) {

@@ -1,8 +1,8 @@
-// What Winograd's kernels have in common: tiles, and their transforms. Winograd's minimal filtering
-// in six points of each axis: Lavin and Gray, "Fast algorithms for convolutional neural networks",
-// 2016. The points are 0, 1, -1, 1/2, -2 and infinity, which round less than 0, 1, -1, 2, -2
-// (Barabasz and others, "Error analysis and improving the accuracy of Winograd convolution for deep
-// neural networks", 2020).
+// Tiles and their transforms, shared by Winograd's kernels. This is Winograd's minimal filtering
+// with six points per axis: Lavin and Gray, "Fast algorithms for convolutional neural networks",
+// 2016. The points are 0, 1, -1, 1/2, -2 and infinity, whose rounding error is smaller than that of
+// 0, 1, -1, 2, -2 and infinity (Barabasz and others, "Error analysis and improving the accuracy of
+// Winograd convolution for deep neural networks", 2020).
 #pragma once
 
 #include "trainer/backend/cpu/kernels/kernels.h"
@@ -14,19 +14,19 @@ using Vector = Lanes<LOCKSTEP_LANES>::Float;
 constexpr std::int64_t kLanes = LOCKSTEP_LANES;
 constexpr std::int64_t kSide = kWinogradSide, kArea = kSide * kSide;
 
-// Floats from one of the kArea matrices to the next. They must not all begin in the same few sets
-// of the cache, since a tile writes to each of them.
+// The distance in floats between the kArea matrices. They must not all start in the same few cache
+// sets, because a tile writes to each of them.
 inline std::int64_t MatrixFloats(std::int64_t rows, std::int64_t channels) {
   return rows * channels + kWinogradGap;
 }
 
-// How the vectors of one image's channels lie in memory.
+// The offset of a vector of channels in an image.
 inline std::int64_t VectorAt(const WinogradImage& image, std::int64_t vector) {
   const std::int64_t channel = vector * kLanes;
   return channel / image.inner * image.height * image.width * image.inner + channel % image.inner;
 }
 
-// One axis of a tile of x: d[0 … 5 * step] becomes out[0 … 5 * out_step].
+// Transforms one axis of a tile of x: d[0 … 5 * step] to out[0 … 5 * out_step].
 [[gnu::always_inline]] inline void TransformInput(const Vector* d, std::int64_t step, Vector* out,
                                                   std::int64_t out_step) {
   const Vector d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step],
@@ -41,8 +41,8 @@ inline std::int64_t VectorAt(const WinogradImage& image, std::int64_t vector) {
   out[5 * out_step] = (d5 + 1.5f * d4 - d3) - odd;
 }
 
-// One axis of products: kSide values become kCount, sum over the points p of p^i m(p), where only
-// the last has a share of infinity.
+// Transforms one axis of products: kSide values to kCount. Value i is the sum over the points p of
+// p^i m(p); infinity contributes only to the last one.
 template <std::int64_t kCount>
 [[gnu::always_inline]] inline void TransformOutput(const Vector* m, std::int64_t step, Vector* out,
                                                    std::int64_t out_step) {
@@ -58,7 +58,7 @@ template <std::int64_t kCount>
   out[(kCount - 1) * out_step] += m[5 * step];
 }
 
-// One axis of a kernel: p^k / product of (p - q) over the other points q.
+// Transforms one axis of a kernel, by p^k / product of (p - q) over the other points q.
 template <std::int64_t kTaps>
 [[gnu::always_inline]] inline void TransformKernel(const Vector* g, std::int64_t step, Vector* out,
                                                    std::int64_t out_step) {
@@ -72,7 +72,7 @@ template <std::int64_t kTaps>
   out[(kSide - 1) * out_step] = g[(kTaps - 1) * step];
 }
 
-// Where a tile is: its image, and its first pixel of y. A tile of x is 6x6, one of y 2x2 (5x5
+// A tile's position: its image and its first pixel in y. A tile of x is 6x6; one of y is 2x2 (5x5
 // kernels) or 4x4 (3x3 kernels).
 struct Place {
   std::int64_t image, row, column;
@@ -84,7 +84,7 @@ inline Place PlaceOf(const WinogradShape& s, std::int64_t tile) {
   return {tile / (across * down), tile / across % down * step, tile % across * step};
 }
 
-// A tile's pixels of one vector of channels, with zeros outside of the image.
+// Loads a tile's pixels for one vector of channels, with zeros outside the image.
 inline void LoadTile(const WinogradShape& s, const Place& at, const float* x, Vector* tile) {
   const std::int64_t top = at.row - s.pad_h, left = at.column - s.pad_w;
   const bool whole =
@@ -99,7 +99,7 @@ inline void LoadTile(const WinogradShape& s, const Place& at, const float* x, Ve
   }
 }
 
-// A tile of one vector of channels of x, transformed.
+// Loads and transforms a tile for one vector of channels of x.
 inline void TransformTile(const WinogradShape& s, const Place& at, const float* x, Vector* whole) {
   Vector d[kArea], half[kArea];
   LoadTile(s, at, x, d);
@@ -108,9 +108,9 @@ inline void TransformTile(const WinogradShape& s, const Place& at, const float* 
     TransformInput(half + h * kSide, 1, whole + h * kSide, 1);
 }
 
-// `count` tiles from `first` on: kArea matrices of `rows` rows, tiles x channels of x. Rows beyond
-// `count`, which are multiplied too, become 0: memory that another op has used may hold denormal
-// numbers, which are slow, or nothing that was ever written.
+// Transforms `count` tiles from `first` on to kArea matrices of `rows` rows: tiles x channels of x.
+// Zeroes the rows beyond `count`, because they are multiplied too: memory from another op may hold
+// denormal numbers, which are slow, or be uninitialized.
 inline void TransformTiles(const WinogradShape& s, std::int64_t first, std::int64_t count,
                            std::int64_t rows, const float* x, float* to) {
   const std::int64_t image = s.x.channels * s.x.height * s.x.width;

@@ -8,11 +8,11 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// Of a matrix of patches: what the second-level cache holds.
+// The size of a matrix of patches: it fits into the second-level cache.
 constexpr std::int64_t kPatchFloats = 128 * 1024;
 
-// y = act(b + weight patches), image by image: the weight is K x taps, the patches taps x pixels
-// and y K x pixels, all row-major. Threads share out the images.
+// y = act(b + weight patches), image by image: the weight is K x taps, the patches are taps x
+// pixels and y is K x pixels, all row-major. The threads divide the images.
 class Conv2d final : public BoundOp {
  public:
   Conv2d(const Device& device, const Conv2dSpec& spec, const Patches& patches)
@@ -69,8 +69,8 @@ class Conv2d final : public BoundOp {
     }
   }
 
-  // Calls body(thread, first image, last image). Which images a thread has depends on the batch and
-  // the number of threads alone.
+  // Calls body(thread, begin, end) with each thread's images, which depend only on the batch and
+  // the number of threads.
   template <typename Body>
   void ForThreads(Body body) const {
     const std::int64_t threads = device().threads;
@@ -107,7 +107,7 @@ class Conv2d final : public BoundOp {
     }
   }
 
-  // dweight = the sum over the images of dy patches^T, dbias that of dy's rows
+  // dweight = sum over the images of dy patches^T, dbias = sum of dy's rows
   void AddWeightGradient(std::int64_t n, std::int64_t thread) const {
     const float* dy_image = dy() + n * spec_.filters * pixels_;
     float* matrix = Scratch(thread, patches_at_);
@@ -135,7 +135,7 @@ class Conv2d final : public BoundOp {
     }
   }
 
-  // dpatches = weight^T dy, each element added to where it was taken from
+  // dpatches = weight^T dy; each element is added to the float of dx that it came from
   void InputGradient(std::int64_t n, std::int64_t thread) const {
     float* dx_image = dx() + n * image_floats_;
     float* matrix = Scratch(thread, patches_at_);
@@ -157,7 +157,7 @@ class Conv2d final : public BoundOp {
     });
   }
 
-  // In the order of the threads.
+  // Adds the threads' sums in the order of the threads.
   void SumOverThreads() const {
     const std::int64_t weights = spec_.filters * patches_.taps();
     ParallelForFloats(device().threads, weights, [&](std::int64_t begin, std::int64_t end) {
@@ -173,7 +173,7 @@ class Conv2d final : public BoundOp {
     }
   }
 
-  // Floats of a thread's gradients of weight and bias.
+  // The floats of a thread's gradients of weight and bias.
   std::int64_t Sums() const { return spec_.filters * (patches_.taps() + 1); }
   float* Scratch(std::int64_t thread, std::size_t offset) const {
     return reinterpret_cast<float*>(static_cast<std::byte*>(memory().scratch) +

@@ -8,7 +8,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// y = act(b + x weight^T), all row-major: x is N,I, weight U,I and y N,U.
+// y = act(b + x weight^T), all row-major: x is N,I, weight is U,I and y is N,U.
 class Dense final : public BoundOp {
  public:
   Dense(const Device& device, const DenseSpec& spec)
@@ -43,7 +43,7 @@ class Dense final : public BoundOp {
     }
   }
 
-  // dweight = dy^T x, dbias = the sum of dy's rows, dx = dy weight
+  // dweight = dy^T x, dbias = sum of dy's rows, dx = dy weight
   void Backward(const StepContext&) override {
     if (spec_.activation == Activation::kRelu) MaskByRelu();
     Multiply(device(),

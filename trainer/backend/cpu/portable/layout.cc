@@ -1,4 +1,4 @@
-// Without oneDNN there is one order: row-major.
+// Without oneDNN row-major is the only order.
 #include "trainer/backend/cpu/layout.h"
 
 #include "base/check.h"

@@ -7,12 +7,12 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// So many multiplications take about as long as a float takes from memory.
+// The multiplications that take about as long as loading a float from memory.
 constexpr std::int64_t kProductsPerFloat = 16;
-// Pieces end at whole registers, whatever the instruction set.
+// Pieces are multiples of a register on every instruction set.
 constexpr std::int64_t kGrain = 16;
 
-// Rows, or columns, [begin, end) of the result.
+// The product restricted to rows (or columns) [begin, end) of the result.
 Product PieceOf(const Product& whole, bool rows, std::int64_t begin, std::int64_t end) {
   Product piece = whole;
   if (rows) {

@@ -1,4 +1,4 @@
-// A product of matrices shared out over threads.
+// A matrix product divided among threads.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace lockstep::train::cpu {
 
-// Bytes of scratch that Multiply() works in.
+// The scratch bytes that Multiply() needs.
 std::size_t MultiplyScratchBytes(const Device& device);
 
-// Threads take rows of the result, or columns if it has more of them. Each sum has one order, so
-// the bits do not depend on the number of threads.
+// The threads divide the result's rows, or its columns if it has more of them. Each sum has a fixed
+// order, so the bits do not depend on the number of threads.
 void Multiply(const Device& device, const Product& product, void* scratch);
 
 }  // namespace lockstep::train::cpu

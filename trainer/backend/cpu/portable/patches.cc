@@ -5,7 +5,7 @@
 namespace lockstep::train::cpu {
 namespace {
 
-// The outputs [first, last) along an axis at which tap `tap` of the window lies inside the image.
+// The outputs [first, last) along an axis for which tap `tap` of the window lies inside the image.
 struct Range {
   std::int64_t first, last;
 };
@@ -17,9 +17,9 @@ Range InsideAt(const WindowAxis& axis, std::int64_t tap) {
   return {first, std::clamp(ceiling(axis.in + axis.pad_begin - tap), first, axis.out)};
 }
 
-// Calls body(pixel, at, inside) for each tap and row of the band: the matrix has columns
-// [inside.first, inside.last) of that row, which begins at float `at`, from `pixel` on, stride
-// apart. A null pixel: the whole row lies outside of the image.
+// Calls body(pixel, at, inside) for each tap and each output row of the band. The matrix row begins
+// at float `at`; its columns [inside.first, inside.last) come from the image at `pixel`, a stride
+// apart. `pixel` is null if the whole row lies outside the image.
 template <typename Float, typename Body>
 void ForRows(const Patches& p, Float* image, std::int64_t begin, std::int64_t end, Body body) {
   std::int64_t at = 0;
