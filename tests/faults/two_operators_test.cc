@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "operator/controller/state/kinds.h"
 #include "operator/kube/runtime/leader_elector.h"
 #include "operator/local/memory_client.h"
 #include "tests/faults/process.h"

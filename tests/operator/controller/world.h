@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "operator/controller/children/gang.h"
+#include "operator/controller/children/kueue.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
