@@ -1,4 +1,4 @@
-// A pod for supervisor_test: `control_test_pod supervisor` runs replicas of `control_test_pod
+// A pod for supervisor_test: `supervisor_test_pod supervisor` runs replicas of `supervisor_test_pod
 // replica`. Both tell what happens to them, a line each, on the pipe that the test gave them.
 #include <fmt/format.h>
 #include <unistd.h>
