@@ -15,7 +15,7 @@ from api_server import ACCOUNT, ROOT, server
 MANIFESTS = ROOT / "manifests"
 JOBS = "trainingjobs.training.lockstep.dev"
 COMPONENTS = ("kueue", "volcano", "scheduler-plugins")
-FLAGS = ROOT / "operator" / "flags.cc"
+FLAGS = ROOT / "operator" / "server" / "flags.cc"
 # What nobody who runs pods for others needs.
 FORBIDDEN = {"pods/exec", "pods/log", "pods/attach", "pods/portforward",
              "serviceaccounts/token", "*"}
