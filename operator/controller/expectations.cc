@@ -29,7 +29,7 @@ void Expectations::MayHaveWritten(const kube::Kind& kind, const kube::Key& key) 
 }
 
 absl::Status Expectations::Resolve(kube::Client& client, const Stores& stores,
-                                   const kube::Owner& owner, ThreadPool& helpers,
+                                   const kube::Owner& owner, ThreadPool& pool,
                                    std::size_t at_once) {
   std::mutex mutex;  // guards `left` and this object
   std::vector<std::pair<kube::Kind, kube::Key>> left;
@@ -48,7 +48,7 @@ absl::Status Expectations::Resolve(kube::Client& client, const Stores& stores,
     }
     return absl::OkStatus();
   };
-  const absl::Status looked = helpers.ForEach(unresolved_.size(), at_once, look);
+  const absl::Status looked = pool.ForEach(unresolved_.size(), at_once, look);
   unresolved_ = std::move(left);
   return looked;
 }

@@ -29,7 +29,7 @@ class Expectations {
   // Asks the server for the outcome of each such write, `at_once` at a time. Writes that it does
   // not answer for stay unresolved, and an error is returned.
   absl::Status Resolve(kube::Client& client, const Stores& stores, const kube::Owner& owner,
-                       ThreadPool& helpers, std::size_t at_once);
+                       ThreadPool& pool, std::size_t at_once);
   // Returns true if the caches, including `job`, reflect every recorded write. Forgets the writes
   // that they reflect.
   bool AreMet(const kube::Identity& job, const kube::Owner& owner, const Stores& stores);

@@ -62,7 +62,7 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
   for (std::size_t begin = 0; begin < actions.size(); begin += step) {
     if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
     const std::size_t count = std::min(step, actions.size() - begin);
-    result.Update(helpers_.ForEach(count, threads, [&](std::size_t i) {
+    result.Update(pool_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
       if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
       if (IsCreate(action)) context.tried_create = true;

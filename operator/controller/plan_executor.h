@@ -18,8 +18,8 @@ namespace lockstep::controller {
 class PlanExecutor {
  public:
   PlanExecutor(const Collaborators& with, const Stores& stores, const Settings& settings,
-               ThreadPool& helpers)
-      : with_(with), stores_(stores), settings_(settings), helpers_(helpers) {}
+               ThreadPool& pool)
+      : with_(with), stores_(stores), settings_(settings), pool_(pool) {}
 
   // Drops the actions that this reconcile must not execute: creates before the back-off is over,
   // and everything beyond Settings::most_actions. Sets plan.requeue_after for the rest.
@@ -59,7 +59,7 @@ class PlanExecutor {
   const Collaborators& with_;
   const Stores& stores_;
   const Settings& settings_;
-  ThreadPool& helpers_;
+  ThreadPool& pool_;
 };
 
 }  // namespace lockstep::controller

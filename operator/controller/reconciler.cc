@@ -22,9 +22,9 @@ Reconciler::Reconciler(const Collaborators& with, const Stores& stores, Settings
     : with_(with),
       stores_(stores),
       settings_(std::move(settings)),
-      helpers_(kMostThreads),
+      pool_(kMostThreads),
       observer_(with_, stores_, settings_),
-      executor_(with_, stores_, settings_, helpers_),
+      executor_(with_, stores_, settings_, pool_),
       status_writer_(with_, settings_) {
   LOCKSTEP_CHECK(with_.tokens != nullptr || !settings_.job_tokens,
                  "job_tokens without the key for them");
@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   JobMemory& memory = MemoryOf(key, job->uid);
   const auto at_once = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
   LOCKSTEP_RETURN_IF_ERROR(
-      memory.expectations.Resolve(with_.client, stores_, memory.owner, helpers_, at_once));
+      memory.expectations.Resolve(with_.client, stores_, memory.owner, pool_, at_once));
   if (!memory.expectations.AreMet(*job, memory.owner, stores_)) {
     ++stale_reads_;
     return kCacheRetry;

@@ -43,14 +43,14 @@ class Reconciler {
   const Collaborators with_;
   const Stores stores_;
   const Settings settings_;
-  ThreadPool helpers_;
+  ThreadPool pool_;
   const Observer observer_;
   PlanExecutor executor_;
   StatusWriter status_writer_;
   std::atomic<std::int64_t> stale_reads_{0};
   std::mutex mutex_;
-  std::map<kube::Key, JobMemory>
-      memories_;  // guarded by mutex_; each entry belongs to the reconcile of its key
+  // Guarded by mutex_; each entry belongs to the reconcile of its key.
+  std::map<kube::Key, JobMemory> memories_;
 };
 
 }  // namespace lockstep::controller

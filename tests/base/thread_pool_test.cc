@@ -13,10 +13,10 @@ namespace lockstep {
 namespace {
 
 TEST(ThreadPoolTest, CallsEachIndexOnceAndReturnsTheErrorOfTheLowest) {
-  ThreadPool helpers(3);
+  ThreadPool pool(3);
   for (const std::size_t count : {0, 1, 2, 7, 500}) {
     std::vector<std::atomic<int>> calls(count);
-    const absl::Status status = helpers.ForEach(count, 4, [&calls](std::size_t i) {
+    const absl::Status status = pool.ForEach(count, 4, [&calls](std::size_t i) {
       ++calls[i];
       return i == 3 || i == 5 ? absl::NotFoundError(std::to_string(i)) : absl::OkStatus();
     });
@@ -26,7 +26,7 @@ TEST(ThreadPoolTest, CallsEachIndexOnceAndReturnsTheErrorOfTheLowest) {
 }
 
 TEST(ThreadPoolTest, WorksAsManyAtATimeAsAskedFor) {
-  ThreadPool helpers(8);
+  ThreadPool pool(8);
   for (int round = 0; round < 3; ++round) {  // the first makes the threads
     std::latch together(4);                  // nobody passes alone
     std::atomic<int> now{0}, most{0};
@@ -38,7 +38,7 @@ TEST(ThreadPoolTest, WorksAsManyAtATimeAsAskedFor) {
       --now;
       return absl::OkStatus();
     };
-    EXPECT_TRUE(helpers.ForEach(40, 4, work).ok());
+    EXPECT_TRUE(pool.ForEach(40, 4, work).ok());
     EXPECT_EQ(most, 4);
   }
 }
@@ -56,7 +56,7 @@ TEST(ThreadPoolTest, TheCallerDoesAllWhereNobodyHelps) {
 }
 
 TEST(ThreadPoolTest, BusyThreadsStopNobody) {
-  ThreadPool helpers(1);
+  ThreadPool pool(1);
   std::latch busy(2), others_done(1);
   std::jthread occupant([&] {
     const auto occupy = [&](std::size_t) {  // the caller and the only helper
@@ -64,7 +64,7 @@ TEST(ThreadPoolTest, BusyThreadsStopNobody) {
       others_done.wait();
       return absl::OkStatus();
     };
-    EXPECT_TRUE(helpers.ForEach(2, 2, occupy).ok());
+    EXPECT_TRUE(pool.ForEach(2, 2, occupy).ok());
   });
   busy.wait();
   std::atomic<int> calls{0};
@@ -72,25 +72,25 @@ TEST(ThreadPoolTest, BusyThreadsStopNobody) {
     ++calls;
     return absl::OkStatus();
   };
-  EXPECT_TRUE(helpers.ForEach(20, 8, count).ok());
+  EXPECT_TRUE(pool.ForEach(20, 8, count).ok());
   EXPECT_EQ(calls, 20);
   others_done.count_down();
 }
 
 TEST(ThreadPoolTest, ThrowsWhatIsThrownOnceAllIsDone) {
-  ThreadPool helpers(2);
+  ThreadPool pool(2);
   std::atomic<int> calls{0};
   const auto work = [&calls](std::size_t i) -> absl::Status {
     ++calls;
     if (i == 2) throw std::runtime_error("2");
     return absl::OkStatus();
   };
-  EXPECT_THROW(static_cast<void>(helpers.ForEach(6, 3, work)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(pool.ForEach(6, 3, work)), std::runtime_error);
   EXPECT_EQ(calls, 6);
 }
 
 TEST(ThreadPoolTest, ServesManyCallers) {
-  ThreadPool helpers(3);
+  ThreadPool pool(3);
   std::atomic<int> calls{0};
   {
     std::vector<std::jthread> callers;
@@ -101,7 +101,7 @@ TEST(ThreadPoolTest, ServesManyCallers) {
             ++calls;
             return absl::OkStatus();
           };
-          EXPECT_TRUE(helpers.ForEach(5, 5, work).ok());
+          EXPECT_TRUE(pool.ForEach(5, 5, work).ok());
         }
       });
     }

@@ -1,21 +1,18 @@
 // A group's store that leaks the ranks' ports to a stranger.
 #pragma once
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "base/listener.h"
+#include "tests/support/stranger.h"
 #include "trainer/comm/key_value_store.h"
 
 namespace lockstep::train {
@@ -44,15 +41,9 @@ class StrangersStore final : public KeyValueStore {
       sockaddr_in to{};
       std::memcpy(&to, addresses.data() + at, sizeof to);
       if (to.sin_port == 0) continue;  // the rank's own entry
-      Socket stranger(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-      sockaddr_in from{};
-      from.sin_family = AF_INET;
-      ::inet_pton(AF_INET, "127.0.0.2", &from.sin_addr);
-      ASSERT_EQ(::bind(stranger.fd(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
-      ::connect(stranger.fd(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
-      ::send(stranger.fd(), message.data(), sizeof message, MSG_NOSIGNAL);
       const std::lock_guard lock(mutex_);
-      strangers_.push_back(std::move(stranger));
+      strangers_.emplace_back(ntohs(to.sin_port), "127.0.0.2")
+          .Send(std::as_bytes(std::span(message)));
       ++visits;
     }
   }
@@ -60,7 +51,7 @@ class StrangersStore final : public KeyValueStore {
   KeyValueStore& store_;
   const int ranks_;
   std::mutex mutex_;
-  std::vector<Socket> strangers_;  // guarded by mutex_
+  std::vector<lockstep::testing::Stranger> strangers_;  // guarded by mutex_
 };
 
 }  // namespace lockstep::train

@@ -20,22 +20,22 @@ bool AreOfFamily(int family, const Membership& membership) {
 }  // namespace
 
 std::vector<std::string> MemberCallers::Of(const Membership& membership) {
-  last_.clear();
-  if (!are_trusted_) return last_;
-  if (AreOfFamily(AF_INET, membership) || AreOfFamily(AF_INET6, membership)) {
-    for (const Member& member : membership.members) last_.push_back(member.address);
-  } else if (!has_told_) {
+  const bool are_known = AreOfFamily(AF_INET, membership) || AreOfFamily(AF_INET6, membership);
+  if (are_trusted_ && !are_known && !has_told_) {
     has_told_ = true;
     LogInfo("not every member has said its pod's IP address: any address can connect to the group");
   }
-  return last_;
+  is_filtered_ = are_trusted_ && are_known;
+  std::vector<std::string> addresses;
+  if (!is_filtered_) return addresses;
+  for (const Member& member : membership.members) addresses.push_back(member.address);
+  return addresses;
 }
 
 void MemberCallers::Note(const absl::Status& connected, Duration took) {
   if (connected.ok() || took < kPatience) return;
-  const bool were_filtered = !last_.empty();
-  are_trusted_ = !were_filtered;
-  if (!were_filtered) return;
+  are_trusted_ = !is_filtered_;
+  if (!is_filtered_) return;
   LogWarning(
       "the group could not connect; from now on any address can, since members may not come "
       "from their pods' addresses (LOCKSTEP_POD_IP)",

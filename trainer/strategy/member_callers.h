@@ -28,8 +28,9 @@ class MemberCallers {
   void Note(const absl::Status& connected, Duration took);
 
  private:
-  std::vector<std::string> last_;
-  bool are_trusted_ = true, has_told_ = false;
+  bool are_trusted_ = true;
+  bool is_filtered_ = false;  // Of's last result was not empty
+  bool has_told_ = false;
 };
 
 }  // namespace lockstep::train

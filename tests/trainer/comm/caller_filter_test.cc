@@ -12,10 +12,12 @@
 
 #include "base/listener.h"
 #include "tests/support/http_request.h"
+#include "tests/support/stranger.h"
 
 namespace lockstep::train {
 namespace {
 
+using lockstep::testing::Stranger;
 using lockstep::testing::TcpClient;
 
 // False if nobody comes within a second.
@@ -23,27 +25,6 @@ bool SomebodyComes(const Listener& listener) {
   pollfd waiting{.fd = listener.socket.fd(), .events = POLLIN, .revents = 0};
   return ::poll(&waiting, 1, 1000) == 1;
 }
-
-// One that goes on trying to connect until the end of the test.
-class Stranger {
- public:
-  explicit Stranger(int port, const char* from)
-      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
-    const sockaddr_in source = Address(from, 0), target = Address("127.0.0.1", port);
-    EXPECT_EQ(::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
-    ::connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&target), sizeof target);
-  }
-
- private:
-  static sockaddr_in Address(const char* host, int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    ::inet_pton(AF_INET, host, &address.sin_addr);
-    return address;
-  }
-  Socket socket_;
-};
 
 TEST(CallerFilterTest, OnlyCallersFromTheAddressesComeIn) {
   const std::vector<std::string> members = {"192.0.2.7", "127.0.0.9", "fd00::1", "no address"};

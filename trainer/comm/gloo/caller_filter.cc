@@ -105,14 +105,17 @@ int CallerFilter::Listen(int socket, int backlog) {
   socklen_t length = sizeof bound;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length);
   if (!addresses_.empty()) {
-    std::vector<sock_filter> program = CallerProgram(bound.ss_family, addresses_);
-    if (program.size() > BPF_MAXINSNS)
-      program.resize(BPF_MAXINSNS + 1);  // the kernel refuses it as too long
-    const sock_fprog attached{static_cast<unsigned short>(program.size()), program.data()};
+    if (family_ != bound.ss_family) {
+      family_ = bound.ss_family;
+      program_ = CallerProgram(family_, addresses_);
+      // The kernel refuses a program that is one instruction too long.
+      if (program_.size() > BPF_MAXINSNS) program_.resize(BPF_MAXINSNS + 1);
+    }
+    const sock_fprog attached{static_cast<unsigned short>(program_.size()), program_.data()};
     if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached) != 0 &&
         status_.ok()) {
       status_ = absl::UnavailableError(
-          fmt::format("a filter of {} instructions: {}", program.size(), std::strerror(errno)));
+          fmt::format("a filter of {} instructions: {}", program_.size(), std::strerror(errno)));
       LogWarning("the kernel keeps no stranger from the ports of gloo",
                  {{"reason", std::string(status_.message())}});
     }

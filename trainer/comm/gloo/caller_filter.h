@@ -36,6 +36,8 @@ class CallerFilter {
 
  private:
   const std::vector<std::string>& addresses_;
+  int family_ = AF_UNSPEC;            // of program_
+  std::vector<sock_filter> program_;  // Gloo listens once per peer, always with the same program
   absl::Status status_;
 };
 

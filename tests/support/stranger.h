@@ -1,0 +1,42 @@
+// A TCP caller from a loopback address that may not be let in.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/listener.h"
+
+namespace lockstep::testing {
+
+// Tries to connect to a port of 127.0.0.1 for as long as it exists, without waiting.
+class Stranger {
+ public:
+  Stranger(int port, const char* from)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
+    const sockaddr_in source = Address(from, 0), target = Address("127.0.0.1", port);
+    EXPECT_EQ(::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
+    ::connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&target), sizeof target);
+  }
+  // Does nothing unless it is connected.
+  void Send(std::span<const std::byte> bytes) {
+    ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+ private:
+  static sockaddr_in Address(const char* host, int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    ::inet_pton(AF_INET, host, &address.sin_addr);
+    return address;
+  }
+
+  Socket socket_;
+};
+
+}  // namespace lockstep::testing
