@@ -206,20 +206,9 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
                    stale.front(), stale.size() - 1)});
 }
 
-// Written before pods are created: a job whose status says Suspended has no pods.
-Plan PlanResumed(const Observed& observed) {
-  const std::string message = "spec.suspend is false";
-  Plan plan;
-  plan.status = BaseStatus(observed);
-  SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
-  plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
-  return plan;
-}
-
 }  // namespace
 
-Plan PlanRunning(const Observed& observed) {
-  if (IsTrue(observed.job.status, kSuspended)) return PlanResumed(observed);
+std::optional<Plan> PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   WarnOfOverriddenEnv(observed, plan);
