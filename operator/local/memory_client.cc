@@ -42,7 +42,8 @@ MemoryClient::MemoryClient(const Clock& clock, Options options)
     : clock_(clock),
       options_(std::move(options)),
       store_(clock, options_.history, [this] { changed_.notify_all(); }),
-      names_(std::random_device{}()) {
+      names_(options_.seed ? *options_.seed : std::random_device{}()) {
+  if (!options_.collects_garbage) return;
   collector_ = std::jthread([this](std::stop_token stop) { CollectorLoop(std::move(stop)); });
 }
 
@@ -206,6 +207,11 @@ absl::Status MemoryClient::Watch(const Kind& kind, const kube::WatchOptions& opt
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<WatchEvent>> MemoryClient::EventsAfter(std::uint64_t version) {
+  const std::lock_guard lock(mutex_);
+  return store_.history().EventsAfter(/*resource=*/"", ObjectFilter(), version);
 }
 
 void MemoryClient::CollectorLoop(std::stop_token stop) {

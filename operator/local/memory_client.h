@@ -5,8 +5,10 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -25,8 +27,10 @@ namespace lockstep::local {
 class MemoryClient final : public kube::Client {
  public:
   struct Options {
-    std::size_t history = 4096;  // changes kept for watches; an older version: OutOfRange
-    std::string node_name;       // the only node, to which each pod is bound at once; empty: none
+    std::size_t history = 4096;    // changes kept for watches; an older version: OutOfRange
+    std::string node_name;         // the only node, to which each pod is bound at once; empty: none
+    bool collects_garbage = true;  // false: dependents of a deleted owner stay
+    std::optional<std::uint64_t> seed = {};  // of uids and generated names; absent: random
   };
   explicit MemoryClient(const Clock& clock) : MemoryClient(clock, Options()) {}
   MemoryClient(const Clock& clock, Options options);
@@ -55,6 +59,10 @@ class MemoryClient final : public kube::Client {
   // The kubelet confirms that the processes of a pod that is being deleted are gone. NotFound if
   // there is no such pod.
   absl::Status ConfirmDeleted(const kube::Key& pod, const std::string& uid);
+
+  // Returns what watches of all kinds together report after this version, in order. OutOfRange as
+  // for a watch.
+  absl::StatusOr<std::vector<kube::WatchEvent>> EventsAfter(std::uint64_t version);
 
  private:
   // These require mutex_.

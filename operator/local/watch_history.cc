@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<kube::WatchEvent>> WatchHistory::EventsAfter(
   std::vector<kube::WatchEvent> events;
   for (std::uint64_t i = cursor - before_history; i < changes_.size(); ++i) {
     const Change& change = changes_[i];
-    if (change.resource != resource) continue;
+    if (!resource.empty() && change.resource != resource) continue;
     const bool was_seen = is_seen(change.before);
     if (is_seen(change.after)) {
       events.push_back({was_seen ? Type::kModified : Type::kAdded, *change.after});

@@ -35,8 +35,8 @@ class WatchHistory {
   // FailedPrecondition: not a number. DeadlineExceeded: a version that is yet to come.
   absl::StatusOr<std::uint64_t> Start(const std::string& version) const;
 
-  // Returns the events of `resource` after `cursor`, and advances `cursor` to version().
-  // OutOfRange if the history no longer contains them all.
+  // Returns the events of `resource` (empty: of all) after `cursor`, and advances `cursor` to
+  // version(). OutOfRange if the history no longer contains them all.
   absl::StatusOr<std::vector<kube::WatchEvent>> EventsAfter(const std::string& resource,
                                                             const ObjectFilter& filter,
                                                             std::uint64_t& cursor) const;
