@@ -246,7 +246,7 @@ TEST_F(GuardsOfAGangTest, AFullQuotaKeepsTheFirstPodsFromAJobAndTheJobSaysWhy) {
   EXPECT_THAT(Running().message, HasSubstr("exceeded quota: q"));
 }
 
-TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyTellsTheJob) {
+TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyReportsItInTheJob) {
   world.client.SetBefore([](const HookedClient::Call& call) {
     return call.kind == "Secret" && call.verb == "get"
                ? absl::PermissionDeniedError("get secrets: forbidden")

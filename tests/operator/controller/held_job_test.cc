@@ -103,7 +103,7 @@ TEST(HeldJobTest, EndsAtItsDeadline) {
   EXPECT_THAT(world.Pods(), IsEmpty());
 }
 
-TEST(HeldJobTest, ItsSuccessIsNoted) {
+TEST(HeldJobTest, ItsSuccessIsRecorded) {
   World world(Job("j").Workers(2).SuccessPolicy(api::SuccessPolicy::kAllWorkers).Build());
   SetRunning(world);
   HoldByLabels(world);
@@ -117,7 +117,7 @@ TEST(HeldJobTest, ItsSuccessIsNoted) {
 }
 
 // Whose success it takes is not guessed.
-TEST(HeldJobTest, ItsSuccessIsNotNotedByHalfASpec) {
+TEST(HeldJobTest, ItsSuccessIsNotJudgedByHalfASpec) {
   for (const char* path : {"/successPolicy", "/strategy", "/replicaSpecs/Worker/replicas"}) {
     World world(Job("j").Workers(2).Build());
     SetRunning(world);
@@ -159,7 +159,7 @@ TEST(HeldJobTest, GivesItsQuotaBackWhenKueueEvictsIt) {
   EXPECT_THAT(world.Pods(), IsEmpty());
 }
 
-TEST(HeldJobTest, AnAdmittedOneRunsOnAndTellsKueueOfItsEnd) {
+TEST(HeldJobTest, AnAdmittedOneRunsOnAndReportsItsEndToKueue) {
   World world(Queued().Build(), kKueue);
   HoldAdmitted(world);
   EXPECT_EQ(Status(world).at("state"), "Running");

@@ -42,7 +42,7 @@ TEST_F(JobTokensTest, ATokenIsTheHmacOfTheJobsUid) {
             api::JobToken(*tokens.TextFor("a-uid")).Prove("status", "nonce", ""));
 }
 
-TEST_F(JobTokensTest, TheKeyIsMadeOnceAndKept) {
+TEST_F(JobTokensTest, TheKeyIsCreatedOnceAndKept) {
   HookedClient client;
   JobTokens first(client, clock, kName), second(client, clock, kName);
   EXPECT_TRUE(absl::IsFailedPrecondition(first.TextFor("uid").status()));
@@ -59,7 +59,7 @@ TEST_F(JobTokensTest, TheKeyIsMadeOnceAndKept) {
   EXPECT_NE(*first.TextFor("uid"), *other.TextFor("uid")) << "the key is random";
 }
 
-TEST_F(JobTokensTest, OfTwoOperatorsThatMakeTheKeyBothHaveTheFirstOnes) {
+TEST_F(JobTokensTest, TwoOperatorsThatCreateTheKeyBothHaveTheFirstOnes) {
   HookedClient client;
   const std::string key(32, 'k');
   client.SetBefore([&](const HookedClient::Call& call) {

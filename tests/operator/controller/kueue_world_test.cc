@@ -127,7 +127,7 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
 }
 
-TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsTold) {
+TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsReported) {
   World world(Queued()
                   .With([](api::TrainingJob& job) {
                     job.spec.run_policy.scheduling_policy.emplace().priority_class = "absent";

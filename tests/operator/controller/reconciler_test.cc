@@ -46,7 +46,7 @@ TEST(ReconcilerTest, AJobOfFourPodsCostsNoMoreWritesThanItMust) {
 }
 
 // What all creates under way take of memory is bounded by this, whatever a tenant's template holds.
-TEST(ReconcilerTest, LargePodsAreMadeOneAtATime) {
+TEST(ReconcilerTest, LargePodsAreCreatedOneAtATime) {
   api::Json pod_template = testing::Template("mine");
   pod_template["spec"]["containers"][0]["args"] = {std::string(250'000, 'x')};
   World world(Job("j").Workers(4).PodTemplate(api::Role::kWorker, pod_template).Build(),
@@ -326,7 +326,7 @@ void RefusePods(World& world, const absl::Status& fault) {
   });
 }
 
-TEST(ReconcilerTest, ARefusalThatMayPassIsToldInStatusAndTriedAgain) {
+TEST(ReconcilerTest, ARefusalThatMayPassIsReportedInStatusAndRetried) {
   World world(Job("j").Workers(2).Build());
   RefusePods(world, absl::PermissionDeniedError("create pods j-worker-0: exceeded quota"));
   for (int i = 0; i < 3; ++i) {
@@ -407,7 +407,7 @@ TEST(ReconcilerTest, ARoleWhosePodsAreInvalidFailsAJobThatHasPodsOfAnother) {
   EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "PodRejected");
 }
 
-TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsSaid) {
+TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsReported) {
   World world(Job("j").Workers(1).Training().ActiveDeadlineSeconds(100).Build());
   world.Settle();
   world.SetPod("j-worker-0", "Running");
@@ -424,7 +424,7 @@ TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsSai
   EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "DeadlineExceeded");
 }
 
-TEST(ReconcilerTest, ACreateThatFailsForNoFaultOfTheJobsIsToldWhenItFailsAgain) {
+TEST(ReconcilerTest, ACreateThatFailsForNoFaultOfTheJobIsReportedWhenItFailsAgain) {
   for (const absl::Status& fault :
        {absl::UnavailableError("failed calling webhook: no endpoints available (500)"),
         absl::DeadlineExceededError("no answer within 30 s"),
@@ -532,7 +532,7 @@ TEST(ReconcilerTest, ChangesOfThePodsThatThereAreDoNotShortenTheBackOff) {
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "CreateFailed");
 }
 
-TEST(ReconcilerTest, ALargeJobIsMadeInSeveralLooks) {
+TEST(ReconcilerTest, ALargeJobIsCreatedInSeveralReconciles) {
   World world(Job("j").Workers(100).Build(), {.most_actions = 30, .parallel_calls = 1});
   world.SyncAll();
   EXPECT_EQ(*world.Reconcile(), milliseconds(1));
@@ -541,7 +541,7 @@ TEST(ReconcilerTest, ALargeJobIsMadeInSeveralLooks) {
   EXPECT_THAT(world.Pods(), SizeIs(100));
 }
 
-TEST(ReconcilerTest, APodThatIsThereButCannotBeReadIsTold) {
+TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
   World world(Job("j").Workers(1).Build());
   kube::Object pod = {{"metadata", {{"name", "j-worker-0"}, {"namespace", "default"}}}};
   pod["metadata"]["ownerReferences"] = {{{"apiVersion", api::kApiVersion},
@@ -665,7 +665,7 @@ TEST(ReconcilerTest, ARunningJobWhoseSpecCannotBeReadAnyMoreIsLeftAsItIs) {
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
 }
 
-TEST(ReconcilerTest, AGangsPodGroupIsMadeFirstFollowsTheJobsSizeAndGoesAtTheEnd) {
+TEST(ReconcilerTest, AGangsPodGroupIsCreatedFirstFollowsTheJobsSizeAndGoesAtTheEnd) {
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{2, 4}; };
   World world(
       Job("j").Workers(2).Chief().RestartScope(api::RestartScope::kPod).With(elastic).Build(),
@@ -686,7 +686,7 @@ TEST(ReconcilerTest, AGangsPodGroupIsMadeFirstFollowsTheJobsSizeAndGoesAtTheEnd)
   EXPECT_THAT(world.client.Objects(kind), IsEmpty());
 }
 
-TEST(ReconcilerTest, AStrangersPodGroupOfTheSameNameIsTold) {
+TEST(ReconcilerTest, APodGroupOfTheSameNameByAnotherOwnerIsReported) {
   World world(Job("j").Workers(1).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
   const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
   world.client.Add(kind, {{"metadata", {{"name", "j"}, {"namespace", "default"}}}});
@@ -732,7 +732,7 @@ TEST(ReconcilerTest, APodOnALostNodeIsReplacedByForce) {
   EXPECT_EQ(world.Job()->status.restarts.disruption, 1);
 }
 
-TEST(ReconcilerTest, APodThatWasGoneBeforeTheCacheSawItIsMadeAgain) {
+TEST(ReconcilerTest, APodThatWasGoneBeforeTheCacheSawItIsRecreated) {
   World world(Job("j").Workers(1).Build());
   ASSERT_TRUE(world.Reconcile().ok());
   world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});

@@ -37,7 +37,7 @@ struct InstrumentedClientTest : ::testing::Test {
       {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"namespace", "n"}, {"name", "a"}}}};
 };
 
-TEST_F(InstrumentedClientTest, EveryCallIsToldWithItsEndAndPassedOn) {
+TEST_F(InstrumentedClientTest, EveryCallIsReportedWithItsResultAndPassedOn) {
   const auto made = client.Create(kPodKind, pod);
   ASSERT_TRUE(made.ok());
   EXPECT_TRUE(absl::IsAlreadyExists(client.Create(kPodKind, pod).status()));

@@ -48,7 +48,7 @@ TEST(FinalizePlanTest, WhatNobodyActsOnCanWait) {
   EXPECT_FALSE(Seen(Job("j").Workers(2).Suspended()).Plan().status_can_wait);
 }
 
-TEST(FinalizePlanTest, AFirstSightThatTellsMoreDoesNotWait) {
+TEST(FinalizePlanTest, AFirstSightThatReportsMoreDoesNotWait) {
   const auto scope_pod = Job("j").Workers(2).RestartScope(api::RestartScope::kPod);
   EXPECT_TRUE(Seen(scope_pod).Plan().status_can_wait);
   for (const auto& state : {Exited(137), testing::Evicted()}) {
@@ -59,7 +59,7 @@ TEST(FinalizePlanTest, AFirstSightThatTellsMoreDoesNotWait) {
   EXPECT_FALSE(refused.Plan().status_can_wait);
 }
 
-TEST(FinalizePlanTest, AJobThatIsToldOfLateStartedWhenItWasSeen) {
+TEST(FinalizePlanTest, AJobWhoseFirstStatusIsLateStartedWhenItWasSeen) {
   Seen seen(Job("j").Workers(1));
   const Time start = seen.Build().now;
   EXPECT_EQ(seen.Later(seconds(5)).Plan().status.start_time, start);

@@ -125,7 +125,7 @@ TEST(RescaleRuleTest, AJobThatIsNotElasticNeverRunsInTwoSizesAtOnce) {
   }
 }
 
-TEST(RescaleRuleTest, PodsOfAnOperatorThatNotedNoSizeAreLeftAlone) {
+TEST(RescaleRuleTest, PodsOfAnOperatorThatRecordedNoSizeAreLeftAlone) {
   Seen seen(Job("j").Workers(2));
   seen.Running().Worker(0, kReady).Worker(1, kReady);
   EXPECT_FALSE(PlanRescaled(seen.Build()));

@@ -136,7 +136,7 @@ TEST_F(InformerTest, AListThatBreaksOffGoesOnWhereItWas) {
   EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "+d", "+e"));
 }
 
-TEST_F(InformerTest, IsCurrentForAWhileAfterEachWordOfTheServer) {
+TEST_F(InformerTest, IsCurrentForAWhileAfterEachAnswerOfTheServer) {
   Create("a");
   Start();
   ASSERT_TRUE(informer->WaitForSync());
@@ -176,7 +176,7 @@ TEST_F(InformerTest, APageThatIsNotThereInTimeIsAskedForInHalves) {
   EXPECT_THAT(lists.asked, ElementsAre("8", "4", "2", "2 from list-1"));
 }
 
-TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsTold) {
+TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsReported) {
   Create("a");
   Create("b");
   Start();
@@ -288,7 +288,7 @@ TEST_F(NamespacesTest, OneThatIsForbiddenIsNamedAndKeepsNoOtherWaiting) {
   EXPECT_THAT(journal.WaitFor(3), ElementsAre("+a1", "+a2", "+b1"));
 }
 
-TEST_F(NamespacesTest, EachFirstListIsToldOnce) {
+TEST_F(NamespacesTest, EachFirstListIsReportedOnce) {
   informer->Start();
   ASSERT_TRUE(informer->WaitForSync());
   client.ForgetHistory();
@@ -352,7 +352,7 @@ class UnitedClient final : public ReadingClient {
   int begun_ = 0, told_ = 0, ended_ = 0;  // guarded by mutex_
 };
 
-TEST(InformerStopTest, AllNamespacesAreToldToEndBeforeOneIsWaitedFor) {
+TEST(InformerStopTest, AllNamespacesAreStoppedBeforeOneIsWaitedFor) {
   UnitedClient client(/*watches=*/2);
   Informer<Object> informer(client, kPodKind, {"a", "b"}, {}, WholeObject);
   informer.Start();

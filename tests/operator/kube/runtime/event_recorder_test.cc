@@ -56,7 +56,7 @@ TEST_F(EventRecorderTest, AnotherNoteOrALongPauseMakesANewEvent) {
   EXPECT_EQ(Events().size(), 3U);
 }
 
-TEST_F(EventRecorderTest, AnEventThatTheServerHasDroppedIsMadeAnew) {
+TEST_F(EventRecorderTest, AnEventThatTheServerHasDroppedIsRecreated) {
   Record("it broke");
   client.Remove(kEventKind, KeyOf(Events().front()));
   Record("it broke");

@@ -142,7 +142,7 @@ TEST_F(LeaderElectorTest, ALeaderThatIsCutOffStopsBeforeAnotherCanLead) {
   EXPECT_EQ(Holder(), "b");
 }
 
-TEST_F(LeaderElectorTest, ARenewalThatHangsDoesNotHideTheLoss) {
+TEST_F(LeaderElectorTest, ARenewalThatHangsDoesNotHideThatTheLeaseIsLost) {
   Candidate a(server_, clock_, "a");
   ASSERT_TRUE(a.elector.Acquire({}).ok());
   a.client.hangs = true;
@@ -194,7 +194,7 @@ TEST_F(LeaderElectorTest, ADeadLeadersLeaseIsTakenWhenItHasBeenSeenUnchangedForI
   EXPECT_TRUE(b_leads.get().ok());
 }
 
-TEST_F(LeaderElectorTest, ALostAnswerToARenewalIsNoLoss) {
+TEST_F(LeaderElectorTest, ALostAnswerToARenewalDoesNotLoseTheLease) {
   Candidate a(server_, clock_, "a");
   ASSERT_TRUE(a.elector.Acquire({}).ok());
   std::atomic<int> lost_answers{3};
