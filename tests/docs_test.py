@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""What the README's and the examples' shell blocks call is there: targets, programs, options, files."""
+"""What the pages name is there: what their shell blocks call (targets, programs, options, files), and the
+paths by which architecture.md and CONTRIBUTING.md explain the tree."""
+import os
 import pathlib
 import re
 import shlex
 import sys
 import unittest
+
+from layering_test import LAYERS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "charts/lockstep/README.md", *sorted(
@@ -19,6 +23,14 @@ PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/mai
             "lockstep-operator": "operator/server/flags.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
 OPTION = re.compile(r'["!,](--[a-z-]+)(?=[",])')
+# Pages that explain the tree, by paths in backticks.
+TREE_PAGES = ["docs/architecture.md", "CONTRIBUTING.md"]
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"`([^`]+)`")
+PATH = re.compile(r"(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:cc|h|py|md|yaml|json)")
+# Made by a build, and the last part of a path that stands for yours.
+MADE = ("build/",)
+YOURS = re.compile(r"^(your_|YOUR|SCENARIO|DIR)")
 TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 
@@ -101,6 +113,59 @@ def faults_of_block(block):
             folder = folder / words[1]
 
 
+def tree():
+    """Each file of the repository and each folder, with a slash at its end."""
+    entries = set()
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in (".git", "build", "__pycache__")]
+        here = pathlib.Path(folder).relative_to(ROOT)
+        entries |= {(here / name).as_posix() for name in files} | {(here / name).as_posix() + "/" for name in folders}
+    return entries
+
+
+def paths_named(text):
+    return [word for quoted in QUOTED.findall(FENCED.sub("", text)) for word in quoted.split()
+            if PATH.fullmatch(word)]
+
+
+def is_there(path, entries):
+    """Whether a path exists. It may leave out its first folders, as the text around it says which they are."""
+    if path.startswith(MADE):
+        return True
+    folder, _, name = path.rpartition("/")
+    if YOURS.match(name):
+        path = folder + "/"
+    return any(entry.rstrip("/") == path.rstrip("/") or entry.rstrip("/").endswith("/" + path.rstrip("/"))
+               for entry in entries if entry.endswith("/") or not path.endswith("/"))
+
+
+def drawn_folders(text):
+    """The folders in architecture.md's drawing of the tree: two columns, where what is indented is inside."""
+    drawing = text.split("```")[1]
+    folders = set()
+    sides = {}  # column of a side's first folder: the folders around the present line, with their columns
+    for line in drawing.splitlines():
+        found = [(match.start(), match.group()) for match in re.finditer(r"(?:[a-z0-9_]+/)+[a-z0-9]*", line)]
+        if not sides and [name for _, name in found] == ["operator/", "trainer/"]:
+            sides = {column: [(column, name)] for column, name in found}
+            folders |= {name.rstrip("/") for _, name in found}
+            continue
+        if not sides:
+            folders |= {name.rstrip("/") for _, name in found}
+            continue
+        for side, around in sides.items():
+            end = min((other for other in sides if other > side), default=len(line) + 1)
+            here = [(column, name) for column, name in found if side <= column < end]
+            if not here:
+                continue
+            while len(around) > 1 and around[-1][0] >= here[0][0]:
+                around.pop()
+            parent = "".join(name for _, name in around)
+            folders |= {(parent + name).rstrip("/") for _, name in here}
+            around.append(here[0])
+    return folders
+
+
 class DocsTest(unittest.TestCase):
     def test_shell_blocks_call_what_is_there(self):
         count = 0
@@ -119,6 +184,28 @@ class DocsTest(unittest.TestCase):
         for page in PAGES:
             for target in LINK.findall((ROOT / page).read_text()):
                 self.assertTrue((ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}")
+
+    def test_pages_name_paths_that_exist(self):
+        entries = tree()
+        for page in TREE_PAGES:
+            paths = paths_named((ROOT / page).read_text())
+            self.assertGreater(len(paths), 20, page)
+            self.assertEqual([], [path for path in paths if not is_there(path, entries)], page)
+
+    def test_paths_that_do_not_exist_are_found(self):
+        entries = tree()
+        for path in ("trainer/backend/backend.h", "backend.h", "cpu/portable/", "operator/controller/rules/your_rule.h",
+                     "build/lint/compile_commands.json"):
+            self.assertTrue(is_there(path, entries), path)
+        for path in ("trainer/backend/no_such.h", "no_such.h", "cpu/no_such/", "trainer/no_such/your_op.cc", "end.h",
+                     "operator/controller/rules/plan.h/"):
+            self.assertFalse(is_there(path, entries), path)
+        self.assertEqual(["a/b.cc", "c/", "d.h"], paths_named("`a/b.cc`, `run c/ DIR`\n```\n`e/f.h`\n```\n`d.h`, `TEST(A)`"))
+
+    def test_the_drawing_of_the_tree_has_every_room(self):
+        drawn = drawn_folders((ROOT / "docs/architecture.md").read_text())
+        self.assertEqual([], sorted(folder for folder in drawn if not (ROOT / folder).is_dir()))
+        self.assertEqual([], sorted(set(LAYERS) - drawn))
 
     def test_every_field_of_a_job_has_its_place_in_the_reference(self):
         text = (ROOT / "docs" / "training-job.md").read_text()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Who may include whom, as a table: the layers of the tree and the one place of each library."""
+"""Who may include whom, as a table: the layers of the tree and the one place of each library. Each room
+(folder) opens with the same in words, and each rule of the operator has a test of its own."""
 import pathlib
 import re
 import sys
@@ -74,6 +75,12 @@ LIBRARIES = [
     (r"CLI/", ["operator/cli/", "operator/server/flags.cc", "trainer/main.cc", "trainer/train/"]),
 ]
 
+# Rooms whose CMakeLists.txt has yet to open with a comment.
+UNOPENED = ("base", "operator/cli", "trainer/backend", "trainer/nn")
+
+# The first comment of a room's CMakeLists.txt: who lives there, what it may include, what must not be there.
+ROOM = re.compile(r"(?P<who>[A-Z`].+?\.) Includes (?P<includes>.+?)\. Not here: (?P<not_here>.+\.)")
+
 # A word that a folder never says, comments included.
 WORDS = [("operator/kube/", "TrainingJob")]
 
@@ -129,6 +136,37 @@ def faults_of_file(path, text):
             yield f"{path}: says {word}, which {place} knows nothing of"
 
 
+def rooms():
+    """Each folder that has sources or is in LAYERS."""
+    return sorted({pathlib.PurePosixPath(path).parent.as_posix() for path, _ in source_files()} | set(LAYERS))
+
+
+def includes_in_words(room):
+    if room in LAYERS:
+        return ", ".join(LAYERS[room]) or "nothing of ours"
+    parent = room.rpartition("/")[0]
+    return f"what {parent} may" + (", but no folder beside it" if parent in SIBLINGS else "")
+
+
+def first_comment(text):
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("# "):
+            break
+        lines.append(line.removeprefix("# "))
+    return " ".join(lines)
+
+
+def faults_of_room(room, text):
+    """Every breach in the first comment of a room's CMakeLists.txt."""
+    comment = ROOM.fullmatch(first_comment(text))
+    if comment is None:
+        yield (f"{room}/CMakeLists.txt: opens with '{first_comment(text)}', expected '# WHO. Includes WHAT. "
+               f"Not here: WHAT.'")
+    elif comment["includes"] != includes_in_words(room):
+        yield f"{room}/CMakeLists.txt: 'Includes {comment['includes']}', expected 'Includes {includes_in_words(room)}'"
+
+
 def source_files():
     for top in CODE:
         for path in sorted((ROOT / top).rglob("*")):
@@ -157,6 +195,33 @@ class LayeringTest(unittest.TestCase):
         for layer in LAYERS:
             if layer not in ("trainer/train", "trainer"):  # these put their part together
                 self.assertNotIn(layer, reach(layer, set()))
+
+    def test_each_room_opens_with_a_comment(self):
+        faults = []
+        for room in rooms():
+            if any(is_below(room, folder) for folder in UNOPENED):
+                continue
+            path = ROOT / room / "CMakeLists.txt"
+            faults += faults_of_room(room, path.read_text() if path.is_file() else "")
+        self.assertEqual([], faults, "\n" + "\n".join(faults))
+
+    def test_a_room_without_its_comment_is_found(self):
+        self.assertEqual([], list(faults_of_room("trainer/core", "# Types. Includes base.\n# Not here: ops.\nx()\n")))
+        self.assertEqual([], list(faults_of_room(
+            "trainer/comm/shm", "# Memory. Includes what trainer/comm may, but no folder beside it. Not here: TCP.")))
+        for text in ("", "x()", "# Types.\nx()", "# Types. Includes base.\n", "x()\n# Types. Includes base. Not here: ops.",
+                     "# Types. Includes base, api/*. Not here: ops.", "# Types. Includes. Not here: ops.",
+                     "# Includes base. Not here: ops."):
+            with self.subTest(text=text):
+                self.assertEqual(1, len(list(faults_of_room("trainer/core", text))))
+
+    def test_each_rule_has_a_test_of_its_own(self):
+        rules = sorted((ROOT / "operator/controller/rules").glob("*_rule.cc"))
+        self.assertGreater(len(rules), 10)
+        for rule in rules:
+            test = ROOT / "tests" / rule.relative_to(ROOT).with_name(rule.stem + "_test.cc")
+            self.assertTrue(test.is_file(), test)
+            self.assertIn("TEST", test.read_text(), test)
 
     def test_breaches_are_found(self):
         cases = {

@@ -93,7 +93,7 @@ class ApiReferenceTest(unittest.TestCase):
                               stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def test_types_limits_and_rules_are_told(self):
+    def test_types_limits_and_rules_are_described(self):
         lines = gen_api_reference.section("spec", {
             "required": ["a"],
             "x-kubernetes-validations": [{"rule": "", "x-each": ["a", "b"], "fieldPath": ".EACH", "message": "no EACH"}],

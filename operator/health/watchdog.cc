@@ -27,7 +27,7 @@ absl::Status Watchdog::Check() const {
   for (const auto& [about, signs] : signs_) {
     if (now - signs.last <= signs.limit) continue;
     const auto& [plural, namespace_name] = about;
-    silent += fmt::format("{}{}{}{}: no headway for {:.0f} s, expected some every {:.0f} s",
+    silent += fmt::format("{}{}{}{}: no progress for {:.0f} s, expected some every {:.0f} s",
                           silent.empty() ? "" : "; ", plural, namespace_name.empty() ? "" : " in ",
                           namespace_name, Seconds(now - signs.last), Seconds(signs.limit));
   }

@@ -6,20 +6,20 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <list>
-#include <map>
-#include <memory>
+#include <functional>
 #include <mutex>
-#include <random>
-#include <set>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "operator/kube/client.h"
-#include "operator/local/label_selector.h"
+#include "operator/local/list_snapshots.h"
+#include "operator/local/memory_store.h"
+#include "operator/local/object_filter.h"
+#include "operator/local/random_names.h"
 
 namespace lockstep::local {
 
@@ -27,8 +27,10 @@ namespace lockstep::local {
 class MemoryClient final : public kube::Client {
  public:
   struct Options {
-    std::size_t history = 4096;  // changes kept for watches; an older version: OutOfRange
-    std::string node_name;       // the only node, to which each pod is bound at once; empty: none
+    std::size_t history = 4096;    // changes kept for watches; an older version: OutOfRange
+    std::string node_name;         // the only node, to which each pod is bound at once; empty: none
+    bool collects_garbage = true;  // false: dependents of a deleted owner stay
+    std::optional<std::uint64_t> seed = {};  // of uids and generated names; absent: random
   };
   explicit MemoryClient(const Clock& clock) : MemoryClient(clock, Options()) {}
   MemoryClient(const Clock& clock, Options options);
@@ -58,47 +60,16 @@ class MemoryClient final : public kube::Client {
   // there is no such pod.
   absl::Status ConfirmDeleted(const kube::Key& pod, const std::string& uid);
 
+  // Returns what watches of all kinds together report after this version, in order. OutOfRange as
+  // for a watch.
+  absl::StatusOr<std::vector<kube::WatchEvent>> EventsAfter(std::uint64_t version);
+
  private:
-  using Stored = std::shared_ptr<const kube::Object>;
-  using Objects = std::map<kube::Key, Stored>;
-  using Resource = std::string;  // "group/plural"
-
-  struct Change {
-    Resource resource;
-    Stored before, after;  // null: the object did not exist, or no longer exists
-    Stored last;           // sent to a watcher whose filter the object has left
-  };
-  struct Filter {
-    std::string namespace_name;
-    LabelSelector selector;
-    bool Matches(const Stored& object) const;
-  };
-  struct Snapshot {
-    std::string token;
-    std::uint64_t version = 0;
-    std::deque<Stored> rest;
-  };
-
   // These require mutex_.
-  absl::StatusOr<kube::Page> NextPage(Snapshot snapshot, int limit);
-  absl::StatusOr<Objects::iterator> FindForWrite(const kube::Kind& kind, const char* verb,
-                                                 const kube::Object& object);
-  absl::StatusOr<Objects::iterator> FindForDelete(const kube::Kind& kind, const kube::Key& key,
-                                                  const std::string& uid);
-  Stored Commit(const Resource& resource, const kube::Key& key, kube::Object object);
-  void Remove(const Resource& resource, Objects::iterator it);
-  void EndNow(const Resource& resource, Objects::iterator it);
-  void BeginDelete(const Resource& resource, Objects::iterator it);
-  void Record(Change change);
-  absl::StatusOr<std::uint64_t> WatchStart(const std::string& version) const;
-  // Returns the events of `resource` after `cursor` and advances it. OutOfRange if the history no
-  // longer contains it.
-  absl::StatusOr<std::vector<kube::WatchEvent>> EventsAfter(const Resource& resource,
-                                                            const Filter& filter,
-                                                            std::uint64_t& cursor) const;
-  void CollectChildrenOf(const std::string& uid);
-  std::string NewUid();
-  std::string NewSuffix();
+  absl::StatusOr<StoredObject> FindForWrite(const kube::Kind& kind, const char* verb,
+                                            const kube::Object& object);
+  absl::Status CheckDelete(const kube::Kind& kind, const kube::Key& key, const std::string& uid);
+  std::vector<kube::WatchEvent> Present(const kube::Kind& kind, const ObjectFilter& filter);
 
   void CollectorLoop(std::stop_token stop);
 
@@ -106,13 +77,9 @@ class MemoryClient final : public kube::Client {
   const Options options_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<Resource, Objects> resources_;
-  std::set<std::string> uids_;  // of all existing objects
-  std::uint64_t version_ = 1;   // of the last change; 0 is reserved: a watch from 0 starts anywhere
-  std::deque<Change> history_;  // the last one has version_
-  std::list<Snapshot> snapshots_;      // of paged lists, oldest first
-  std::deque<std::string> dead_uids_;  // owners whose dependents are to be collected
-  std::mt19937_64 random_;
+  MemoryStore store_;
+  ListSnapshots snapshots_;
+  RandomNames names_;
   std::jthread collector_;
 };
 

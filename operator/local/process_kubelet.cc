@@ -13,6 +13,7 @@
 #include "api/v1/quantity.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "operator/local/server_rules.h"
 
 extern char** environ;
 
@@ -20,8 +21,6 @@ namespace lockstep::local {
 namespace {
 
 using kube::Object;
-
-constexpr std::int64_t kDefaultGraceSeconds = 30;
 
 // In thousandths of a core; nullopt if the container sets no limit.
 absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& container) {

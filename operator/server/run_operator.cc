@@ -142,7 +142,7 @@ class Operator {
   const std::size_t descriptors_;  // this process' limit of open descriptors
   const std::string server_;
   const Duration silence_limit_;
-  health::Watchdog headway_;
+  health::Watchdog watchdog_;
   metrics::OperatorMetrics metrics_;
   const std::unique_ptr<kube::RestClient> api_, lease_api_;
   kube::InstrumentedClient client_, lease_client_;
@@ -165,12 +165,12 @@ Operator::Operator(const Flags& flags, const Clock& clock, const kube::RestConfi
       descriptors_(RaiseDescriptorLimit()),
       server_(cluster.server),
       silence_limit_(2 * ApiOptions(flags).watch_timeout),
-      headway_(clock),
+      watchdog_(clock),
       metrics_(clock, LOCKSTEP_VERSION),
       api_(std::move(api)),
       lease_api_(std::move(lease_api)),
-      client_(*api_, clock, {&headway_, &metrics_}),
-      lease_client_(*lease_api_, clock, {&headway_, &metrics_}),
+      client_(*api_, clock, {&watchdog_, &metrics_}),
+      lease_client_(*lease_api_, clock, {&watchdog_, &metrics_}),
       controller_(client_, addresses_, ProgressOf(flags), clock,
                   ControllerOptions(flags, cluster, TokensOf(flags, clock, cluster), metrics_)),
       election_(ElectionOptions(flags, cluster)),
@@ -200,7 +200,7 @@ controller::ProgressSource& Operator::ProgressOf(const Flags& flags) {
 }
 
 void Operator::AddChecks() {
-  alive_.Add("watches", [this] { return headway_.Check(); });
+  alive_.Add("watches", [this] { return watchdog_.Check(); });
   alive_.Add("workers", [this] { return CheckWorkers(); });
   ready_.Add("leader-election", [this] { return CheckAbleToLead(); });
   ready_.Add("caches", [this] { return CheckCaches(); });
@@ -220,9 +220,9 @@ absl::Status Operator::CheckWorkers() const {
 absl::Status Operator::CheckAbleToLead() const {
   if (leads_ || !flags_.leader_elect) return absl::OkStatus();
   const std::string& space = election_.lease.namespace_name;
-  const auto since = headway_.SinceSuccess(kube::kLeaseKind, space);
+  const auto since = watchdog_.SinceSuccess(kube::kLeaseKind, space);
   if (since && *since <= kLeaseSilence) return absl::OkStatus();
-  const std::string error = headway_.LastError(kube::kLeaseKind, space);
+  const std::string error = watchdog_.LastError(kube::kLeaseKind, space);
   return absl::UnavailableError(fmt::format("cannot reach the lease {}/{} at {}: {}", space,
                                             election_.lease.name, server_,
                                             error.empty() ? "no answer yet" : error));
@@ -285,7 +285,7 @@ absl::Status Operator::Serve() {
 // Returns false if stopped first.
 bool Operator::Lead(std::stop_token stop) {
   if (!flags_.leader_elect) return true;
-  headway_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
+  watchdog_.Expect(kube::kLeaseKind, election_.lease.namespace_name, silence_limit_);
   LogInfo("standing for election",
           {{"lease", election_.lease.namespace_name + "/" + election_.lease.name},
            {"identity", election_.identity}});
@@ -321,7 +321,7 @@ void Operator::Run(std::stop_token stop) {
   LogInfo("leading", {{"version", LOCKSTEP_VERSION}});
   for (const auto& cache : controller_.Stats().caches) {
     for (const kube::FeedState& feed : cache.feeds) {
-      headway_.Expect(cache.kind, feed.namespace_name, silence_limit_);
+      watchdog_.Expect(cache.kind, feed.namespace_name, silence_limit_);
     }
   }
   controller_.Start();

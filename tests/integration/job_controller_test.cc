@@ -122,7 +122,7 @@ TEST_F(JobOnRealServerTest, AJobRunsAndSucceeds) {
   EXPECT_TRUE(status.contains("completionTime"));
 }
 
-TEST_F(JobOnRealServerTest, AFailedGangIsMadeAnewAndTheJobStillSucceeds) {
+TEST_F(JobOnRealServerTest, AFailedGangIsRecreatedAndTheJobStillSucceeds) {
   script_ = [](const kube::Object& pod) {
     if (AttemptOf(pod) == "0" && kube::Name(pod) == "j-worker-1") return Fate::kRetryable;
     return AttemptOf(pod) == "0" ? Fate::kRuns : Fate::kSucceeds;

@@ -73,7 +73,7 @@ TEST(RealServerTest, TheSameEventAgainCountsUpOneSeries) {
   EXPECT_EQ(events->items.front().at("series").at("count"), 3);
 }
 
-TEST(RealServerTest, WhoMayNotIsToldWhat) {
+TEST(RealServerTest, ARefusalNamesWhatIsForbidden) {
   const auto client = MustConnect(WithoutCredentials());
   const absl::Status status =
       client->Create(kConfigMapKind, ConfigMap("default", "a", "1")).status();

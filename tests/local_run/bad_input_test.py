@@ -227,7 +227,7 @@ class CommandLineTest(unittest.TestCase):
                               timeout=60 * SLOWNESS)
         return done.returncode, done.stdout + done.stderr
 
-    def test_a_number_out_of_range_is_told_from_where_to_where_it_may_be(self):
+    def test_a_number_out_of_range_is_reported_with_its_range(self):
         for program, arguments, number, least, most in (
                 (TRAINER, ("bench", "--threads"), "100000", "0", "1024"),
                 (TRAINER, ("bench", "--threads"), "-1", "0", "1024"),

@@ -139,7 +139,7 @@ class FaultsTest(unittest.TestCase):
         self.assertRegex(run.logs(), "refused a caller that does not know the job's token")
         self.assertNotRegex(run.logs(), "was started again")
 
-    def test_with_scope_gang_all_start_anew_from_the_checkpoint(self):
+    def test_with_scope_gang_all_restart_from_the_checkpoint(self):
         job = write_job(self.folder.name, name="gang", scope="Gang")
         run = Run(job, f"{self.folder.name}/gang")
         self.addCleanup(run.kill)

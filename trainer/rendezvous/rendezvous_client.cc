@@ -1,25 +1,21 @@
 #include "trainer/rendezvous/rendezvous_client.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "base/stop_signal.h"
-#include "trainer/rendezvous/address_watch.h"
 #include "trainer/rendezvous/generation_store.h"
 #include "trainer/rendezvous/grpc_options.h"
-#include "trainer/rendezvous/progress_proto.h"
+#include "trainer/rendezvous/heartbeat.h"
+#include "trainer/rendezvous/join_wait.h"
 #include "trainer/rendezvous/rendezvous_stream.h"
 
 namespace lockstep::train {
@@ -47,8 +43,8 @@ class RendezvousClient final : public Rendezvous {
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
   void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
-  void Report(const api::Progress& progress) override;
-  void SetActivity(api::Activity activity) override { activity_ = activity; }
+  void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
+  void SetActivity(api::Activity activity) override { heartbeat_->SetActivity(activity); }
   bool StopRequested() const override { return options_.stop_requested(); }
   absl::Status Finish() override;
 
@@ -63,14 +59,8 @@ class RendezvousClient final : public Rendezvous {
   std::optional<absl::StatusOr<Membership>> Answer();
   absl::Status WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until);
   absl::Status SendJoin(std::unique_lock<std::mutex>& lock);
-  bool SomebodyIsYetToCome(SteadyTime now) const;
-  void NoteSilence();
-  void LogWaiting();
-  std::string WaitingFor() const;
-  void BeatUntil(const std::stop_token& stop);
 
   const std::string address_;
-  const std::string leader_host_;
   const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
@@ -81,36 +71,27 @@ class RendezvousClient final : public Rendezvous {
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
   int connection_ = 0;                        // stream_'s number: older streams' events are dropped
   bool broken_ = false;                       // stream_ is broken
-  bool answered_ = false;                     // stream_ has received a message
-  std::optional<SteadyTime> leader_gone_;     // since when an answering leader is silent
   proto::Challenge challenge_;                // of stream_; empty: not received yet
-  std::string broken_reason_ = "not reached yet";
   Phase phase_ = Phase::kIdle;
   Membership membership_;
   std::string ended_reason_;
   std::optional<proto::Rejected> rejected_;
-  proto::Waiting waiting_;     // the leader's latest
-  SteadyTime counting_since_;  // start of the current Join's timeout: see Rendezvous::Join
-  std::optional<proto::TrainerProgress> progress_;
-  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // not guarded
+  JoinWait wait_;
   EndCallback on_generation_end_ = [](std::uint64_t, const std::string&) {};
   bool telling_end_ = false;  // on_generation_end_ is running
-  SteadyTime last_log_;
 
   GenerationStore store_;
-  AddressWatch addresses_;
-  std::jthread heart_;
+  std::optional<Heartbeat> heartbeat_;
 };
 
 RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
                                    RendezvousClientOptions options)
     : address_(identity.rendezvous_address.empty() ? identity.LeaderAddress()
                                                    : identity.rendezvous_address),
-      leader_host_(address_.substr(0, address_.rfind(':'))),
       token_(identity.token),
       clock_(clock),
       options_(std::move(options)),
-      last_log_(clock.SteadyNow()),
+      wait_(address_, options_, clock),
       store_(identity.token, [this] {
         const std::lock_guard lock(mutex_);
         if (phase_ != Phase::kMember || broken_) return GenerationStore::Target{};
@@ -126,11 +107,14 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
   join_.set_process_number(identity.incarnation.process_number);
   join_.set_address(identity.pod_ip);
   join_.set_incarnation(fmt::format("{}-{:x}", getpid(), clock.Now().time_since_epoch().count()));
-  heart_ = std::jthread([this](const std::stop_token& stop) { BeatUntil(stop); });
+  heartbeat_.emplace(clock, options_.heartbeat_every, [this] {
+    const std::lock_guard lock(mutex_);
+    return Heartbeat::Target{stream_, phase_ == Phase::kMember ? membership_.generation : 0};
+  });
 }
 
 RendezvousClient::~RendezvousClient() {
-  heart_ = {};  // stops and joins the thread
+  heartbeat_.reset();  // before the stream that it uses
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::kIdle;  // no callback for an end that this destructor causes
@@ -141,7 +125,7 @@ RendezvousClient::~RendezvousClient() {
 absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::string& layout) {
   Duration retry = options_.first_retry;
   std::unique_lock lock(mutex_);
-  counting_since_ = clock_.SteadyNow();
+  wait_.Begin();
   join_.set_step(step);
   join_.set_layout(layout);
   while (true) {
@@ -149,7 +133,7 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
     while (telling_end_) changed_.wait(lock);
     if (phase_ != Phase::kReleased) phase_ = Phase::kJoining;
     if (auto answer = Answer()) return *std::move(answer);
-    if (join_.last_generation() != membership_.generation) counting_since_ = clock_.SteadyNow();
+    if (join_.last_generation() != membership_.generation) wait_.Begin();
     join_.set_last_generation(membership_.generation);
     LOCKSTEP_RETURN_IF_ERROR(SendJoin(lock));
     while (true) {
@@ -201,44 +185,14 @@ std::optional<absl::StatusOr<Membership>> RendezvousClient::Answer() {
 // Waits for a message, a broken stream or `until`, but at most kStopPoll. DeadlineExceeded: the
 // timeout has expired. Cancelled: this pod was asked to stop.
 absl::Status RendezvousClient::WaitForChange(std::unique_lock<std::mutex>& lock, SteadyTime until) {
-  const SteadyTime now = clock_.SteadyNow();
-  if (SomebodyIsYetToCome(now)) counting_since_ = now;
-  if (now - counting_since_ >= options_.timeout) {
-    const double seconds = std::chrono::duration<double>(options_.timeout).count();
-    return absl::DeadlineExceededError(fmt::format(
-        "rendezvous at {}: not complete after {:.3g} s: {}", address_, seconds, WaitingFor()));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(wait_.Check());
   if (StopRequested()) {
-    return absl::CancelledError(
-        fmt::format("asked to stop while in the rendezvous at {}: {}", address_, WaitingFor()));
+    return absl::CancelledError(fmt::format("asked to stop while in the rendezvous at {}: {}",
+                                            address_, wait_.WaitingFor()));
   }
-  if (now - last_log_ >= options_.log_every) LogWaiting();
-  changed_.wait_for(lock, std::min<Duration>(until - now, kStopPoll));
+  wait_.LogNowAndThen();
+  changed_.wait_for(lock, std::min<Duration>(until - clock_.SteadyNow(), kStopPoll));
   return absl::OkStatus();
-}
-
-// True if a pod is missing that has yet to be created. A leader that answered before counts as
-// being replaced for given_up_within. For one that never answered, or is silent for longer, only
-// DNS can tell.
-bool RendezvousClient::SomebodyIsYetToCome(SteadyTime now) const {
-  if (!options_.successors_come) return false;
-  if (answered_) return waiting_.absent_size() > 0;
-  if (leader_gone_ && now - *leader_gone_ < options_.given_up_within) return true;
-  return addresses_.WithoutAddress().contains(leader_host_);
-}
-
-std::string RendezvousClient::WaitingFor() const {
-  if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
-  if (waiting_.missing().empty()) return "waiting for the leader's answer";
-  const std::string names = fmt::format("waiting for {}", fmt::join(waiting_.missing(), ", "));
-  const auto named = static_cast<std::uint32_t>(waiting_.missing_size());
-  if (waiting_.missing_count() <= named) return names;
-  return fmt::format("{} and {} others", names, waiting_.missing_count() - named);
-}
-
-void RendezvousClient::LogWaiting() {
-  last_log_ = clock_.SteadyNow();
-  LogInfo(fmt::format("in the rendezvous: {}", WaitingFor()), {{"leader", address_}});
 }
 
 // Returns the stream; opens a new one if there is none or it broke.
@@ -259,7 +213,7 @@ std::shared_ptr<RendezvousStream> RendezvousClient::Connected() {
   auto stream = std::make_shared<RendezvousStream>(address_, std::move(events));
   const std::lock_guard lock(mutex_);
   stream_ = stream;
-  if (options_.successors_come) addresses_.Watch({leader_host_});
+  wait_.OnConnecting();
   return stream;
 }
 
@@ -270,9 +224,9 @@ void RendezvousClient::Disconnect() {
     old = std::exchange(stream_, nullptr);
     ++connection_;
     broken_ = false;
-    NoteSilence();
+    wait_.OnSilence();
+    wait_.OnWaiting({});
     challenge_.Clear();
-    waiting_.Clear();
   }
   // Destroys `old` without the lock: its destructor joins a thread that may need the lock.
 }
@@ -280,14 +234,13 @@ void RendezvousClient::Disconnect() {
 void RendezvousClient::Received(int connection, const proto::CoordinatorMessage& message) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
-  if (!std::exchange(answered_, true)) addresses_.Watch({});
-  leader_gone_.reset();
+  wait_.OnMessage();
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
       if (phase_ != Phase::kJoining) break;
       membership_ = FromProto(message.membership());
       phase_ = Phase::kMember;
-      waiting_.Clear();
+      wait_.OnWaiting({});
       break;
     case proto::CoordinatorMessage::kGenerationEnded:
       if (message.generation_ended().generation() != membership_.generation) break;
@@ -298,7 +251,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       EndGeneration(lock, message.rejected().reason());
       break;
     case proto::CoordinatorMessage::kWaiting:
-      waiting_ = message.waiting();
+      wait_.OnWaiting(message.waiting());
       break;
     case proto::CoordinatorMessage::kChallenge:
       challenge_ = message.challenge();
@@ -316,14 +269,10 @@ void RendezvousClient::Broken(int connection, const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (connection != connection_) return;
   broken_ = true;
-  NoteSilence();
-  broken_reason_ = reason;
+  wait_.OnSilence();
+  wait_.SetBrokenReason(reason);
   EndGeneration(lock, fmt::format("lost the rendezvous at {}: {}", address_, reason));
   changed_.notify_all();
-}
-
-void RendezvousClient::NoteSilence() {
-  if (std::exchange(answered_, false)) leader_gone_ = clock_.SteadyNow();
 }
 
 // If there is a generation, ends it and calls the callback with the lock released.
@@ -344,11 +293,6 @@ void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
 void RendezvousClient::OnGenerationEnd(EndCallback callback) {
   const std::lock_guard lock(mutex_);
   on_generation_end_ = std::move(callback);
-}
-
-void RendezvousClient::Report(const api::Progress& progress) {
-  const std::lock_guard lock(mutex_);
-  progress_ = ToProto(progress);
 }
 
 absl::Status RendezvousClient::Finish() {
@@ -379,27 +323,6 @@ absl::Status RendezvousClient::Finish() {
   lock.unlock();
   if (stream) stream->HangUp();
   return absl::OkStatus();
-}
-
-void RendezvousClient::BeatUntil(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  SteadyTime next = clock_.SteadyNow();
-  while (!stop.stop_requested()) {
-    if (clock_.SteadyNow() >= next) {
-      next = clock_.SteadyNow() + options_.heartbeat_every;
-      std::shared_ptr<RendezvousStream> stream = stream_;
-      proto::ReplicaMessage message;
-      proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
-      heartbeat.set_generation(phase_ == Phase::kMember ? membership_.generation : 0);
-      if (progress_) *heartbeat.mutable_progress() = *progress_;
-      heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
-      lock.unlock();
-      if (stream) stream->Send(message);
-      stream.reset();  // without the lock, see Disconnect()
-      lock.lock();
-    }
-    changed_.wait_for(lock, stop, next - clock_.SteadyNow(), [] { return false; });
-  }
 }
 
 }  // namespace

@@ -27,41 +27,41 @@ bool HasRecentCause(const Observed& observed) {
 }
 
 // Among failures that cannot be consequences, prefers disruptions, then the earliest.
-const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& losses) {
+const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& failures) {
   const PodFailure* cause = nullptr;
-  for (const PodFailure& loss : losses) {
-    if (!IsPeer(loss) || MayBeConsequence(job, loss)) continue;
+  for (const PodFailure& failure : failures) {
+    if (!IsPeer(failure) || MayBeConsequence(job, failure)) continue;
     const bool is_better = cause == nullptr || (cause->cause != PodFailureCause::kDisruption &&
-                                                loss.cause == PodFailureCause::kDisruption);
-    if (is_better) cause = &loss;
+                                                failure.cause == PodFailureCause::kDisruption);
+    if (is_better) cause = &failure;
   }
   return cause;
 }
 
 }  // namespace
 
-Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& losses) {
-  Blame blame{.first = &losses.front(), .job = &observed.job};
+Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& failures) {
+  Blame blame{.first = &failures.front(), .job = &observed.job};
   if (IsSharedWork(observed.job)) {
-    const PodFailure* cause = FindCause(observed.job, losses);
+    const PodFailure* cause = FindCause(observed.job, failures);
     if (cause != nullptr) blame.first = cause;
     blame.has_cause = cause != nullptr || HasRecentCause(observed) || LacksMember(observed);
     blame.is_incident = api::UsesBundledTrainer(observed.job);  // its supervisors exit together
     blame.is_free = std::ranges::all_of(
-        losses, [&blame](const PodFailure& loss) { return blame.Explains(loss); });
+        failures, [&blame](const PodFailure& failure) { return blame.Explains(failure); });
   }
   blame.first_may_be_consequence = MayBeConsequence(observed.job, *blame.first);
   return blame;
 }
 
 std::optional<Duration> UntilSettled(const Observed& observed,
-                                     const std::vector<PodFailure>& losses) {
+                                     const std::vector<PodFailure>& failures) {
   const api::TrainingJob& job = observed.job;
   if (!IsSharedWork(job) || job.spec.restart_scope == api::RestartScope::kInPlace) {
     return std::nullopt;
   }
   const bool all_may = std::ranges::all_of(
-      losses, [&job](const PodFailure& loss) { return MayBeConsequence(job, loss); });
+      failures, [&job](const PodFailure& failure) { return MayBeConsequence(job, failure); });
   if (!all_may || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
   // A replica that still runs may turn out to be the one that was lost first.
   const bool may_learn = std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
@@ -69,15 +69,15 @@ std::optional<Duration> UntilSettled(const Observed& observed,
   });
   if (!may_learn) return std::nullopt;
   Time since = observed.now;
-  for (const PodFailure& loss : losses)
-    since = std::min(since, loss.pod->failed_since.value_or(since));
+  for (const PodFailure& failure : failures)
+    since = std::min(since, failure.pod->failed_since.value_or(since));
   const Duration left = since + observed.settings.settling - observed.now;
   return left > Duration::zero() ? std::optional(left) : std::nullopt;
 }
 
-const PodFailure* FindPermanent(const std::vector<PodFailure>& losses, const Blame& blame) {
-  for (const PodFailure& loss : losses) {
-    if (loss.cause == PodFailureCause::kPermanent && !blame.Explains(loss)) return &loss;
+const PodFailure* FindPermanent(const std::vector<PodFailure>& failures, const Blame& blame) {
+  for (const PodFailure& failure : failures) {
+    if (failure.cause == PodFailureCause::kPermanent && !blame.Explains(failure)) return &failure;
   }
   return nullptr;
 }

@@ -17,17 +17,19 @@ struct Blame {
   bool is_free = false;      // charge none: all follow from an earlier cause or a missing member
   const api::TrainingJob* job = nullptr;
 
-  bool Explains(const PodFailure& loss) const { return has_cause && MayBeConsequence(*job, loss); }
+  bool Explains(const PodFailure& failure) const {
+    return has_cause && MayBeConsequence(*job, failure);
+  }
 };
 
-// Finds the failure to blame. The result points into `losses`. Requires: `losses` is not empty.
-Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& losses);
+// Finds the failure to blame. The result points into `failures`. Requires: `failures` is not empty.
+Blame FindBlame(const Observed& observed, const std::vector<PodFailure>& failures);
 
 // Returns how long to keep observing failures that may be consequences; nullopt to judge them now.
 std::optional<Duration> UntilSettled(const Observed& observed,
-                                     const std::vector<PodFailure>& losses);
+                                     const std::vector<PodFailure>& failures);
 
 // Returns the failure that fails the job; null if there is none.
-const PodFailure* FindPermanent(const std::vector<PodFailure>& losses, const Blame& blame);
+const PodFailure* FindPermanent(const std::vector<PodFailure>& failures, const Blame& blame);
 
 }  // namespace lockstep::controller

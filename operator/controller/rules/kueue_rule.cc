@@ -75,7 +75,7 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
 
 // Reports a rejected create (e.g. a priority class that does not exist) in the condition that
 // people look at.
-Plan PlanWorkload(const Observed& observed) {
+Plan NewWorkloadPlan(const Observed& observed) {
   Plan plan = Do(observed, CreateWorkload{});
   const api::Condition* said = FindCondition(observed.job.status, kSuspended);
   if (!observed.create_fault || said->message == observed.create_fault->message) return plan;
@@ -96,9 +96,7 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   // Wait until PlanSuspended has set the condition and the pods are gone.
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   const auto& workload = observed.workload;
-  if (!workload) {
-    return PlanWorkload(observed);
-  }
+  if (!workload) return NewWorkloadPlan(observed);
   if (!IsMadeFrom(*workload, observed.job) || workload->finished) {
     return Do(observed, DeleteWorkload{});
   }

@@ -1,131 +1,94 @@
 #include "operator/controller/rules/make_plan.h"
 
-#include <algorithm>
+#include <utility>
 
+#include "base/check.h"
 #include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/finalize_plan.h"
 #include "operator/controller/rules/finish_rule.h"
+#include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
-#include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/left_alone_rule.h"
 #include "operator/controller/rules/rejected_rule.h"
 #include "operator/controller/rules/rescale_rule.h"
 #include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/running_rule.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/rules/suspend_rule.h"
 
 namespace lockstep::controller {
 namespace {
 
-// spec.managedBy of our jobs, if it is not empty.
-constexpr char kManagedBy[] = "training.lockstep.dev/operator";
+// The order of the rules: the first one that applies makes the plan. Each comment says why the rule
+// comes before those below it. make_plan_test.cc has, for each reason, a job to which both rules
+// apply.
+constexpr Rule kRules[] = {
+    // A job that is not ours to change is not looked at any further, whatever its state.
+    PlanLeftAlone,
 
-// Leaves alone a job of another manager, and one that is being deleted.
-std::optional<Plan> PlanNothing(const Observed& observed) {
-  const std::string& managed_by = observed.job.spec.managed_by;
-  const bool foreign = !managed_by.empty() && managed_by != kManagedBy;
-  if (!foreign && !observed.job.metadata.deletion_time) return std::nullopt;
-  Plan plan;
-  plan.status = observed.job.status;
-  return plan;
-}
+    // A terminal condition is final, but the pods that ended the job may still exist: most rules
+    // below would apply to them again.
+    PlanFinished,
 
-// Returns true if the job has had pods, as far as this process or its status knows.
-bool HasHadPods(const Observed& observed) {
-  const api::TrainingJobStatus& status = observed.job.status;
-  return !observed.pods.empty() || status.attempt > 0 || IsTrue(status, kRunning) ||
-         !status.completed_indexes.empty() || status.restart_count > 0;
-}
+    // A job that can never start fails at once. PlanSuspended would keep it waiting, PlanQueued
+    // would only take its Workload away. Commutes with PlanSucceeded: a job that has succeeded has
+    // had pods.
+    PlanInvalid,
 
-std::optional<Plan> PlanInvalid(const Observed& observed) {
-  if (!observed.invalid || HasHadPods(observed)) return std::nullopt;
-  return TerminalPlan(observed, kFailed, "InvalidSpec", *observed.invalid);
-}
+    // Training that is done stays done, whatever else is seen with it. PlanQueued and PlanSuspended
+    // would stop the job and forget which replicas have finished, PlanDeadline and PlanRestart
+    // would fail or restart it, and PlanHeld would leave it as it is.
+    PlanSucceeded,
 
-// A spec that was valid and no longer is has met another version of the schema or of this program.
-// Until they agree again, no pod is created and no failure is judged, since both need a spec. The
-// rules that end or suspend a job run before this one, since they do not.
-std::optional<Plan> PlanHeld(const Observed& observed) {
-  if (!observed.invalid) return std::nullopt;
-  Plan plan;
-  plan.status = observed.job.status;
-  NoteCompletedIndexes(observed, plan.status);
-  return plan;
-}
+    // Kueue's decision is what spec.suspend follows. PlanSuspended applies for as long as
+    // spec.suspend is true, so after it this rule could neither ask for quota nor resume the job.
+    // A job without quota does not run: it gets no pods from PlanRunning, and its failures and its
+    // deadline cost it nothing.
+    PlanQueued,
 
-void AddHeld(const Observed& observed, Plan& plan) {
-  const api::Condition* before = FindCondition(observed.job.status, kRunning);
-  const bool is_new = before == nullptr || before->reason != "InvalidSpec";
-  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), "InvalidSpec",
-               "no pod is created or restarted: " + *observed.invalid);
-  if (is_new) {
-    plan.events.push_back({PlannedEvent::Type::kWarning, "InvalidSpec", *observed.invalid});
-  }
-}
+    // Stopping a job needs nothing from its spec, so it comes before PlanHeld. Failures seen with
+    // it are not charged (PlanRejected, PlanRestart), since all pods are deleted anyway. Commutes
+    // with PlanDeadline if spec.suspend stops the job, which ends the deadline too; a job that
+    // Kueue stops without spec.suspend must not fail for time that no longer counts.
+    PlanSuspended,
 
-// Defers counts and progress, which change all the time and may be a little old.
-void HoldBackCounts(const Observed& observed, Plan& plan) {
-  // People look for what came with a warning.
-  if (!observed.last_status_write || !plan.status_can_wait || !plan.events.empty()) return;
-  const Duration left =
-      *observed.last_status_write + observed.settings.status_interval - observed.now;
-  if (left > Duration::zero()) PutOffStatus(observed, left, plan);
-}
+    // Ending a job needs no valid spec either (PlanHeld). A job past its deadline is not restarted,
+    // and does not wait until PlanRestart knows the cause of a failure. Commutes with PlanRejected
+    // but for the reason in the status: both fail the job.
+    PlanDeadline,
 
-// Returns true if there is nothing to report about a new job except its first sight.
-bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) {
-  if (FindCondition(written, kCreated) != nullptr) return false;
-  if (plan.status.state != kPending || !plan.events.empty()) return false;
-  api::TrainingJobStatus seen = written;
-  seen.state = plan.status.state;
-  seen.conditions = plan.status.conditions;
-  seen.observed_generation = plan.status.observed_generation;
-  seen.selector = plan.status.selector;
-  seen.start_time = plan.status.start_time;
-  return DiffersOnlyInCounts(plan.status, seen);
-}
+    // All rules below create, judge or replace pods by the spec, which is unusable.
+    PlanHeld,
 
-bool CanWait(const Plan& plan, const api::TrainingJobStatus& written) {
-  if (plan.status == written) return false;
-  return DiffersOnlyInCounts(plan.status, written) || IsPlainFirstSight(plan, written);
-}
+    // PlanRestart and PlanRescaled count a restart or open an attempt. After that a template counts
+    // as one that the server has accepted, so this rule would never apply again.
+    PlanRejected,
 
-// Returns true if the status or reason of a condition has changed. Messages may differ.
-bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus& written) {
-  return !std::ranges::equal(
-      status.conditions, written.conditions, [](const auto& a, const auto& b) {
-        return a.type == b.type && a.status == b.status && a.reason == b.reason;
-      });
-}
+    // PlanRescaled opens the next attempt, and failures of an earlier one are never charged.
+    PlanRestart,
 
-Plan Finalized(const Observed& observed, Plan plan) {
-  if (IsTerminal(observed.job.status)) return plan;
-  if (observed.invalid && !IsTerminal(plan.status)) AddHeld(observed, plan);
-  // A rule that has nothing to report yet about a new job must not cause a write for its state
-  // alone.
-  const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
-  if (!is_new) plan.status.state = StateOf(plan.status);
-  plan.status_can_wait = CanWait(plan, observed.job.status);
-  plan.only_counts =
-      plan.status_can_wait && plan.events.empty() && !SaysMore(plan.status, observed.job.status);
-  HoldBackCounts(observed, plan);
-  if (IsTerminal(plan.status)) return plan;
-  if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
-  if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
-  // Progress changes nothing in the cluster, so it has to be polled.
-  const bool reports = observed.job.spec.training && IsTrue(plan.status, kRunning);
-  if (reports) RequeueWithin(plan, observed.settings.status_interval);
-  return plan;
-}
+    // PlanRunning would mix pods of two sizes in one attempt.
+    PlanRescaled,
+
+    // A job whose status says Suspended has no pods, so PlanRunning may create them only after this
+    // has been written. Commutes with PlanRestart and PlanRescaled: they need pods of the present
+    // attempt, and PlanSuspended has closed the one that had them.
+    PlanResumed,
+
+    // Applies to every job, so it is last.
+    PlanRunning,
+};
 
 }  // namespace
 
 Plan MakePlan(const Observed& observed) {
-  if (auto nothing = PlanNothing(observed)) return *std::move(nothing);
-  for (const auto rule : {PlanFinished, PlanInvalid, PlanSucceeded, PlanQueued, PlanSuspended,
-                          PlanDeadline, PlanHeld, PlanRejected, PlanRestart, PlanRescaled}) {
-    if (std::optional<Plan> plan = rule(observed)) return Finalized(observed, *std::move(plan));
+  for (const Rule rule : kRules) {
+    if (std::optional<Plan> plan = rule(observed)) {
+      // Even the state of such a job is another's to write.
+      if (rule == PlanLeftAlone) return *std::move(plan);
+      return Finalized(observed, *std::move(plan));
+    }
   }
-  return Finalized(observed, PlanRunning(observed));
+  LOCKSTEP_CHECK(false, "the last rule applies to every job");
 }
 
 }  // namespace lockstep::controller

@@ -73,7 +73,7 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
                                      observed.name_conflicts.front())};
   }
   for (const auto find : {WaitingContainer, NoPlace, OldPod, BackOff}) {
-    if (auto obstacle = find(observed)) return obstacle;
+    if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;
 }

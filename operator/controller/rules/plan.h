@@ -1,5 +1,5 @@
-// What to do about a job: actions, a status and events, as values. MakePlan (make_plan.h) makes
-// them.
+// What to do about a job: actions, a status and events, as values. Rules make them, and MakePlan
+// (make_plan.h) chooses the rule.
 #pragma once
 
 #include <map>
@@ -12,6 +12,8 @@
 #include "base/clock.h"
 
 namespace lockstep::controller {
+
+struct Observed;
 
 struct CreateService {
   bool operator==(const CreateService&) const = default;
@@ -99,6 +101,11 @@ struct Plan {
   bool names_cause = false;  // status.failure is the cause, not a consequence of another failure
   std::optional<Duration> requeue_after;
 };
+
+// Every rule has this form. It is named Plan<Case>, and returns what to do about the job, or
+// nullopt if it does not apply to the job. Pure. A function that only adds to the plan of a rule
+// that applies is named Add<Part>, and takes the plan.
+using Rule = std::optional<Plan> (*)(const Observed& observed);
 
 bool MakesPods(const Plan& plan);
 

@@ -56,7 +56,7 @@ int CountGoneWorkers(const Observed& observed) {
 
 // A gang that has run cannot take in a replacement for a member whose pod is gone without a trace.
 // Some workers of an elastic gang may never have existed, whatever its minimum is by now.
-void AddVanished(const Observed& observed, std::vector<PodFailure>& losses) {
+void AddVanished(const Observed& observed, std::vector<PodFailure>& failures) {
   if (observed.job.spec.restart_scope != api::RestartScope::kGang) return;
   if (!IsTrue(observed.job.status, kRunning)) return;
   int gone = observed.gone_workers.empty() ? CountGoneWorkers(observed) : 0;
@@ -70,7 +70,7 @@ void AddVanished(const Observed& observed, std::vector<PodFailure>& losses) {
       const bool was_seen = std::ranges::binary_search(observed.gone_workers, replica.index);
       if (!was_seen && gone-- <= 0) continue;
     }
-    losses.push_back({nullptr, replica, PodFailureCause::kDisruption});
+    failures.push_back({nullptr, replica, PodFailureCause::kDisruption});
   }
 }
 
@@ -114,28 +114,29 @@ const ObservedPod* OutlivingLeader(const Observed& observed) {
 }
 
 // Adds a leading replica whose container was restarted, or that was lost before its peers were seen
-// to finish. The original loss has been charged, so this one is free.
-void AddStranded(const Observed& observed, std::vector<PodFailure>& losses) {
+// to finish. The original failure has been charged, so this one is free.
+void AddStranded(const Observed& observed, std::vector<PodFailure>& failures) {
   const ObservedPod* pod = OutlivingLeader(observed);
   if (pod == nullptr || observed.until_stranded != Duration::zero()) return;
-  losses.push_back({pod, {pod->role, pod->index}, PodFailureCause::kDisruption});
+  failures.push_back({pod, {pod->role, pod->index}, PodFailureCause::kDisruption});
 }
 
-Time EndOf(const Observed& observed, const PodFailure& loss) {
-  const bool known = loss.pod != nullptr && loss.pod->termination;
-  return known ? loss.pod->termination->finished_at.value_or(observed.now) : observed.now;
+Time EndOf(const Observed& observed, const PodFailure& failure) {
+  const bool known = failure.pod != nullptr && failure.pod->termination;
+  return known ? failure.pod->termination->finished_at.value_or(observed.now) : observed.now;
 }
 
 // A replica that ends by itself while a peer's node is silent has lost that peer.
-void AddSilent(const Observed& observed, std::vector<PodFailure>& losses) {
-  const bool may_be_why = std::ranges::any_of(
-      losses, [&observed](const PodFailure& loss) { return MayBeConsequence(observed.job, loss); });
+void AddSilent(const Observed& observed, std::vector<PodFailure>& failures) {
+  const bool may_be_why = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
+    return MayBeConsequence(observed.job, failure);
+  });
   if (!may_be_why || !IsSharedWork(observed.job)) return;
   for (const ObservedPod& pod : observed.pods) {
     if (!pod.node_silent_since || !IsMember(observed, pod) || !IsActive(pod)) continue;
     if (pod.role == api::Role::kEvaluator || IsNewPodFailure(observed, pod)) continue;
     if (IsCounted(observed, pod)) continue;
-    losses.push_back({&pod, {pod.role, pod.index}, PodFailureCause::kDisruption});
+    failures.push_back({&pod, {pod.role, pod.index}, PodFailureCause::kDisruption});
   }
 }
 
@@ -164,14 +165,14 @@ bool IsSharedWork(const api::TrainingJob& job) {
   return NodeCount(job) + ReplicaCount(job, api::Role::kParameterServer) > 1;
 }
 
-bool IsPeer(const PodFailure& loss) {
-  return loss.replica.role != api::Role::kEvaluator;
+bool IsPeer(const PodFailure& failure) {
+  return failure.replica.role != api::Role::kEvaluator;
 }
 
-bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& loss) {
-  if (!IsPeer(loss) || loss.pod == nullptr || !loss.pod->termination) return false;
-  const Termination& end = *loss.pod->termination;
-  if (loss.cause == PodFailureCause::kDisruption || WasEndedByNode(*loss.pod)) return false;
+bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure) {
+  if (!IsPeer(failure) || failure.pod == nullptr || !failure.pod->termination) return false;
+  const Termination& end = *failure.pod->termination;
+  if (failure.cause == PodFailureCause::kDisruption || WasEndedByNode(*failure.pod)) return false;
   if (end.signal != 0 || end.reason == "OOMKilled") return false;
   if (api::UsesBundledTrainer(job)) {
     return end.exit_code == api::kExitPeerLost || end.exit_code == api::kExitRendezvousDeadline;
@@ -180,21 +181,21 @@ bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& loss) {
 }
 
 std::vector<PodFailure> NewPodFailures(const Observed& observed) {
-  std::vector<PodFailure> losses;
+  std::vector<PodFailure> failures;
   for (const ObservedPod& pod : observed.pods) {
     if (!IsNewPodFailure(observed, pod)) continue;
     const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
-    losses.push_back({&pod,
-                      {pod.role, pod.index},
-                      node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)});
+    failures.push_back({&pod,
+                        {pod.role, pod.index},
+                        node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)});
   }
-  AddVanished(observed, losses);
-  AddStranded(observed, losses);
-  AddSilent(observed, losses);
+  AddVanished(observed, failures);
+  AddStranded(observed, failures);
+  AddSilent(observed, failures);
   // Earliest first: later ends are often its consequence.
-  std::ranges::stable_sort(losses, {},
-                           [&observed](const PodFailure& loss) { return EndOf(observed, loss); });
-  return losses;
+  std::ranges::stable_sort(
+      failures, {}, [&observed](const PodFailure& failure) { return EndOf(observed, failure); });
+  return failures;
 }
 
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica) {
@@ -232,10 +233,10 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {
   return retryable ? PodFailureCause::kApplication : PodFailureCause::kPermanent;
 }
 
-std::string Describe(const PodFailure& loss) {
-  const std::string who = Describe(loss.replica);
-  if (loss.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
-  const ObservedPod& pod = *loss.pod;
+std::string Describe(const PodFailure& failure) {
+  const std::string who = Describe(failure.replica);
+  if (failure.pod == nullptr) return fmt::format("the pod of {} has vanished", who);
+  const ObservedPod& pod = *failure.pod;
   const std::string where = pod.node.empty() ? "" : fmt::format(" on node {}", pod.node);
   if (pod.termination && !WasEndedByNode(pod)) {
     const std::string& reason = pod.termination->reason;
@@ -252,26 +253,27 @@ std::string Describe(const PodFailure& loss) {
   return fmt::format("the pod of {}{} {}", who, where, how);
 }
 
-api::Failure FailureOf(const PodFailure& loss) {
-  api::Failure failure{.role = std::string(api::RoleName(loss.replica.role)),
-                       .index = loss.replica.index,
-                       .node = "",
-                       .exit_code = 0,
-                       .reason = "PodVanished",
-                       .message = ""};
-  if (loss.pod == nullptr) return failure;
-  failure.node = loss.pod->node;
-  failure.reason = loss.pod->reason.empty() ? loss.pod->disruption_reason : loss.pod->reason;
-  if (failure.reason.empty()) failure.reason = loss.pod->node_silent_since ? "NodeLost" : "PodLost";
-  failure.message = loss.pod->message;
+api::Failure FailureOf(const PodFailure& failure) {
+  api::Failure entry{.role = std::string(api::RoleName(failure.replica.role)),
+                     .index = failure.replica.index,
+                     .node = "",
+                     .exit_code = 0,
+                     .reason = "PodVanished",
+                     .message = ""};
+  if (failure.pod == nullptr) return entry;
+  const ObservedPod& pod = *failure.pod;
+  entry.node = pod.node;
+  entry.reason = pod.reason.empty() ? pod.disruption_reason : pod.reason;
+  if (entry.reason.empty()) entry.reason = pod.node_silent_since ? "NodeLost" : "PodLost";
+  entry.message = pod.message;
   // The end before the kubelet's last restart explains most about a pod that keeps restarting.
-  const auto& end = loss.pod->termination ? loss.pod->termination : loss.pod->last_end;
-  if (end) failure.exit_code = end->exit_code;
-  if (end && !WasEndedByNode(*loss.pod)) {
-    failure.reason = end->reason;
-    failure.message = end->message;
+  const auto& end = pod.termination ? pod.termination : pod.last_end;
+  if (end) entry.exit_code = end->exit_code;
+  if (end && !WasEndedByNode(pod)) {
+    entry.reason = end->reason;
+    entry.message = end->message;
   }
-  return WithShortTexts(std::move(failure));
+  return WithShortTexts(std::move(entry));
 }
 
 }  // namespace lockstep::controller

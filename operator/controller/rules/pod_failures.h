@@ -42,15 +42,15 @@ std::optional<Duration> UntilStranded(const Observed& observed);
 // Returns true if the replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);
 // Returns false for an Evaluator, which no replica waits for.
-bool IsPeer(const PodFailure& loss);
+bool IsPeer(const PodFailure& failure);
 // Returns true if the program ended by itself, possibly because it lost a peer. The bundled
 // trainer's exit code says so; other programs use 1 to 127 for everything. A signal, an OOM kill or
 // an end without an exit code is never a consequence.
-bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& loss);
+bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure);
 
 // "worker-1 on node n exited with code 137 (OOMKilled)"
-std::string Describe(const PodFailure& loss);
+std::string Describe(const PodFailure& failure);
 // Returns the entry for status.failure, with texts cut to what the schema allows.
-api::Failure FailureOf(const PodFailure& loss);
+api::Failure FailureOf(const PodFailure& failure);
 
 }  // namespace lockstep::controller

@@ -17,10 +17,10 @@ namespace {
 // A job without progress reports counts as healthy after running this long.
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
-bool IsGangFailure(const Observed& observed, const PodFailure& loss) {
-  if (loss.replica.role == api::Role::kEvaluator) return false;
+bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
+  if (failure.replica.role == api::Role::kEvaluator) return false;
   return observed.job.spec.restart_scope == api::RestartScope::kGang ||
-         LeadsFinishedPeers(observed, loss.replica);
+         LeadsFinishedPeers(observed, failure.replica);
 }
 
 Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
@@ -49,18 +49,18 @@ void ChargeGang(const Blame& blame, api::TrainingJobStatus& status) {
   ++(disrupted ? status.restarts.disruption : status.restarts.application);
 }
 
-void ChargePods(const std::vector<PodFailure>& losses, const Blame& blame,
+void ChargePods(const std::vector<PodFailure>& failures, const Blame& blame,
                 api::TrainingJobStatus& status) {
-  for (const PodFailure& loss : losses) {
-    const bool is_one_of_many = blame.is_incident && MayBeConsequence(*blame.job, loss);
+  for (const PodFailure& failure : failures) {
+    const bool is_one_of_many = blame.is_incident && MayBeConsequence(*blame.job, failure);
     const bool is_charged =
-        !blame.is_free && (&loss == blame.first || !(blame.Explains(loss) || is_one_of_many));
+        !blame.is_free && (&failure == blame.first || !(blame.Explains(failure) || is_one_of_many));
     if (is_charged) {
-      const bool disrupted = loss.cause == PodFailureCause::kDisruption;
+      const bool disrupted = failure.cause == PodFailureCause::kDisruption;
       ++(disrupted ? status.restarts.disruption : status.restarts.application);
     }
-    status.restarts.application += loss.pod->restart_count;  // they are lost with the pod
-    status.counted_pods.push_back(loss.pod->uid);
+    status.restarts.application += failure.pod->restart_count;  // they are lost with the pod
+    status.counted_pods.push_back(failure.pod->uid);
   }
 }
 
@@ -102,26 +102,27 @@ Duration RestartDelay(const Settings& settings, int restarts) {
 }
 
 std::optional<Plan> PlanRestart(const Observed& observed) {
-  const std::vector<PodFailure> losses = NewPodFailures(observed);
-  if (losses.empty()) return PlanKubeletRestarts(observed);
-  if (const auto left = UntilSettled(observed, losses)) {
+  const std::vector<PodFailure> failures = NewPodFailures(observed);
+  if (failures.empty()) return PlanKubeletRestarts(observed);
+  if (const auto left = UntilSettled(observed, failures)) {
     Plan waiting;
     waiting.status = BaseStatus(observed);
     RequeueWithin(waiting, *left);
     return waiting;
   }
-  const Blame blame = FindBlame(observed, losses);
+  const Blame blame = FindBlame(observed, failures);
   Plan plan;
   plan.status = BaseStatus(observed);
   api::TrainingJobStatus& status = plan.status;
-  if (const PodFailure* permanent = FindPermanent(losses, blame)) {
+  if (const PodFailure* permanent = FindPermanent(failures, blame)) {
     return FailedPlan(observed, status, *permanent, "ReplicaFailed",
                       Describe(*permanent) + ", which is not retried");
   }
   const PodFailure& first = *blame.first;
-  const bool gang = std::ranges::any_of(
-      losses, [&observed](const PodFailure& loss) { return IsGangFailure(observed, loss); });
-  gang ? ChargeGang(blame, status) : ChargePods(losses, blame, status);
+  const bool gang = std::ranges::any_of(failures, [&observed](const PodFailure& failure) {
+    return IsGangFailure(observed, failure);
+  });
+  gang ? ChargeGang(blame, status) : ChargePods(failures, blame, status);
   const int limit = observed.job.spec.run_policy.backoff_limit;
   if (status.restarts.application > limit) {
     return FailedPlan(observed, status, first, "BackoffLimitExceeded",

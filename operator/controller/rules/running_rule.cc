@@ -106,13 +106,13 @@ void AddRunning(const Observed& observed, Plan& plan) {
 }
 
 // Running stays True within an attempt, but a replaced pod that cannot start is reported.
-void AddPendingReason(const Observed& observed, const PendingReason& obstacle, Plan& plan) {
+void AddPendingReason(const Observed& observed, const PendingReason& pending, Plan& plan) {
   const api::Condition* before = FindCondition(observed.job.status, kRunning);
-  const bool is_new = before == nullptr || before->reason != obstacle.reason;
-  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), obstacle.reason,
-               obstacle.message);
-  if (obstacle.is_warning && is_new) {
-    plan.events.push_back({PlannedEvent::Type::kWarning, obstacle.reason, obstacle.message});
+  const bool is_new = before == nullptr || before->reason != pending.reason;
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), pending.reason,
+               pending.message);
+  if (pending.is_warning && is_new) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, pending.reason, pending.message});
   }
 }
 
@@ -136,11 +136,11 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   if (!observed.name_conflicts.empty()) RequeueWithin(plan, kConflictRetry);
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
-  const std::optional<PendingReason> obstacle = FindPendingReason(observed);
+  const std::optional<PendingReason> pending = FindPendingReason(observed);
   // Once the job runs, what keeps optional replicas from starting is reported too.
-  const bool is_told = ready.required ? running && !ready.all : true;
-  if (obstacle && is_told && (obstacle->is_warning || !running)) {
-    AddPendingReason(observed, *obstacle, plan);
+  const bool is_reported = ready.required ? running && !ready.all : true;
+  if (pending && is_reported && (pending->is_warning || !running)) {
+    AddPendingReason(observed, *pending, plan);
   } else if (ready.required) {
     const bool said = running && FindCondition(plan.status, kRunning)->reason == kAllReady;
     if (!said) AddRunning(observed, plan);
@@ -206,20 +206,9 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
                    stale.front(), stale.size() - 1)});
 }
 
-// Written before pods are created: a job whose status says Suspended has no pods.
-Plan PlanResumed(const Observed& observed) {
-  const std::string message = "spec.suspend is false";
-  Plan plan;
-  plan.status = BaseStatus(observed);
-  SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
-  plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
-  return plan;
-}
-
 }  // namespace
 
-Plan PlanRunning(const Observed& observed) {
-  if (IsTrue(observed.job.status, kSuspended)) return PlanResumed(observed);
+std::optional<Plan> PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   WarnOfOverriddenEnv(observed, plan);

@@ -1,6 +1,8 @@
 // Jobs that should run: creates the wanted pods that are missing. Pure.
 #pragma once
 
+#include <optional>
+
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/observed.h"
 
@@ -8,7 +10,7 @@ namespace lockstep::controller {
 
 // Deletes pods of other attempts, beyond the replica count, or already charged as failed; creates
 // missing pods once old members are gone and the back-off is over. Running is True when every
-// required replica is Ready or has succeeded, and stays so within an attempt.
-Plan PlanRunning(const Observed& observed);
+// required replica is Ready or has succeeded, and stays so within an attempt. Applies to every job.
+std::optional<Plan> PlanRunning(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -33,4 +33,14 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   return plan;
 }
 
+std::optional<Plan> PlanResumed(const Observed& observed) {
+  if (!IsTrue(observed.job.status, kSuspended)) return std::nullopt;
+  const std::string message = "spec.suspend is false";
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  SetCondition(observed, plan.status, kSuspended, false, "Resumed", message);
+  plan.events.push_back({PlannedEvent::Type::kNormal, "Resumed", message});
+  return plan;
+}
+
 }  // namespace lockstep::controller

@@ -12,4 +12,8 @@ namespace lockstep::controller {
 // attempt, then deletes the pods.
 std::optional<Plan> PlanSuspended(const Observed& observed);
 
+// Handles a job that is no longer suspended but whose status still says so: clears the condition.
+// Pods are created once that is written.
+std::optional<Plan> PlanResumed(const Observed& observed);
+
 }  // namespace lockstep::controller

@@ -52,7 +52,7 @@ TEST(TrainingJobJsonTest, ReadsWhatAUserWrites) {
   EXPECT_FALSE(job->spec.replica_specs.contains(Role::kChief));
 }
 
-TEST(TrainingJobJsonTest, EachFaultNamesPathFoundAndExpected) {
+TEST(TrainingJobJsonTest, EachErrorNamesPathFoundAndExpected) {
   struct Case {
     const char* pointer;
     Json value;
@@ -108,7 +108,7 @@ TEST(TrainingJobJsonTest, EachFaultNamesPathFoundAndExpected) {
   for (const Case& c : cases) EXPECT_EQ(Faults(With(c.pointer, c.value)), c.message);
 }
 
-TEST(TrainingJobJsonTest, EveryFaultIsReportedOnItsOwnLine) {
+TEST(TrainingJobJsonTest, EveryErrorIsReportedOnItsOwnLine) {
   Json json = MnistJson();
   json["spec"]["training"]["epochs"] = "two";
   json["spec"]["suspend"] = 1;

@@ -377,7 +377,7 @@ TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
             "each process");
 }
 
-TEST(ValidateTest, WhatIsNotSupportedYetIsSaidNotIgnored) {
+TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
   EXPECT_EQ(Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kBFloat16; })),
             "spec.training.precision: BFloat16 is not supported yet by the bundled trainer; it "
             "trains in Float32");
@@ -397,7 +397,7 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsSaidNotIgnored) {
             "runs Auto and Ring");
 }
 
-TEST(ValidateTest, EveryFaultIsReported) {
+TEST(ValidateTest, EveryErrorIsReported) {
   TrainingSpec training = MnistTraining();
   training.batch_size = {};
   training.optimizer.name = "Lion";
@@ -417,7 +417,7 @@ TEST(ValidateTest, TheTrainerSeesItsOwnPaths) {
       ElementsAre(FieldError{"training", "found neither epochs nor steps, expected exactly one"}));
 }
 
-TEST(ToStatusTest, OneLineForEachFault) {
+TEST(ToStatusTest, OneLineForEachError) {
   EXPECT_TRUE(ToStatus({}).ok());
   const absl::Status status = ToStatus({{"a.b", "found 1"}, {"", "found nothing"}});
   EXPECT_TRUE(absl::IsInvalidArgument(status));

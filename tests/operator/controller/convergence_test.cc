@@ -13,7 +13,7 @@ namespace {
 
 using api::RestartScope;
 using std::chrono::seconds;
-using testing::FakeClient;
+using testing::HookedClient;
 using testing::Job;
 using testing::World;
 
@@ -24,11 +24,11 @@ class JournalReader {
  public:
   explicit JournalReader(bool gang) : referee_(gang, kBackoffLimit) {}
 
-  void Check(const World& world) {
-    for (const FakeClient::Change& change : world.client.JournalSince(seen_)) {
-      seen_ = change.version;
-      if (change.kind == kTrainingJobKind) referee_.CheckJob(change.event.object);
-      if (change.kind == kube::kPodKind) referee_.CheckPod(change.event);
+  void Check(World& world) {
+    for (const kube::WatchEvent& event : world.client.JournalSince(seen_)) {
+      seen_ = testing::VersionOf(event.object);
+      if (testing::IsOf(kTrainingJobKind, event.object)) referee_.CheckJob(event.object);
+      if (testing::IsOf(kube::kPodKind, event.object)) referee_.CheckPod(event);
     }
   }
 
@@ -75,7 +75,7 @@ class Chaos {
                                   .network_policies = true,
                                   .parallel_calls = 1}),
         referee_(variation.scope == RestartScope::kGang) {
-    world_.client.set_graceful(true);
+    world_.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
   }
 
   void Run(int steps) {
@@ -177,7 +177,7 @@ class Chaos {
     int countdown = Draw(5);
     const bool before = Draw(2) == 0, dies = Draw(2) == 0;
     bool dead = false;
-    const auto hook = [&](const FakeClient::Call& call) {
+    const auto hook = [&](const HookedClient::Call& call) {
       if (dead) return absl::UnavailableError("the process is dead");
       if (!call.is_write() || countdown-- > 0) return absl::OkStatus();
       dead = dies;
@@ -186,7 +186,7 @@ class Chaos {
     if (before) {
       world_.client.SetBefore(hook);
     } else {
-      world_.client.SetBefore([&dead](const FakeClient::Call&) {
+      world_.client.SetBefore([&dead](const HookedClient::Call&) {
         return dead ? absl::UnavailableError("the process is dead") : absl::OkStatus();
       });
       world_.client.SetAfter(hook);
@@ -205,7 +205,7 @@ class Chaos {
 
   void Work(const kube::Object& pod, bool healthy) {
     const std::string name = kube::Name(pod);
-    if (kube::IsBeingDeleted(pod)) return world_.client.Finalize(kube::kPodKind, kube::KeyOf(pod));
+    if (kube::IsBeingDeleted(pod)) return world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));
     const auto status = pod.value("status", kube::Object::object());
     const std::string phase = status.value("phase", "Pending");
     if (phase == "Pending") return world_.SetPod(name, "Running");
@@ -214,8 +214,7 @@ class Chaos {
     if (fate == 0 && (healthy || Draw(4) == 0)) return world_.SetPod(name, "Succeeded");
     if (fate == 1) return world_.SetPod(name, "Failed", 137);
     if (fate == 2) Evict(pod);
-    if (fate == 3)
-      world_.client.Finalize(kube::kPodKind, kube::KeyOf(pod));  // gone without a trace
+    if (fate == 3) world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));  // gone without a trace
     if (fate == 4) {
       (void)world_.client.Delete(kube::kPodKind, kube::KeyOf(pod), "");  // drained
     }

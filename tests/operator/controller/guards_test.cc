@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::seconds;
 using ::testing::ElementsAre;
-using testing::FakeClient;
 using ::testing::HasSubstr;
+using testing::HookedClient;
 using ::testing::IsEmpty;
 using testing::Job;
 using ::testing::SizeIs;
@@ -34,7 +34,7 @@ api::TrainingJob Trains(int workers = 2) {
 }
 
 // Refuses to let the operator read what it has no right to read.
-absl::Status RefuseReading(const FakeClient::Call& call) {
+absl::Status RefuseReading(const HookedClient::Call& call) {
   const bool reads = call.verb == "get" || call.verb == "list" || call.verb == "watch";
   const bool guard = call.kind == "NetworkPolicy" ||
                      (call.kind == "Secret" && call.name != testing::kOperatorKey.name);
@@ -50,7 +50,7 @@ class GuardsTest : public ::testing::Test {
 
   // Creates of these kinds fail so, before they are done.
   void FailCreates(std::vector<std::string> kinds, absl::Status status) {
-    world.client.SetBefore([kinds = std::move(kinds), status](const FakeClient::Call& call) {
+    world.client.SetBefore([kinds = std::move(kinds), status](const HookedClient::Call& call) {
       const bool fails = call.verb == "create" && std::ranges::count(kinds, call.kind) > 0;
       return fails ? status : RefuseReading(call);
     });
@@ -70,10 +70,13 @@ class GuardsTest : public ::testing::Test {
 TEST_F(GuardsTest, TheyAreThereBeforeAnyPod) {
   world.Settle();
   std::uint64_t last_guard = 0, first_pod = 0;
-  for (const FakeClient::Change& change : world.client.JournalSince(0)) {
-    const bool guard = change.kind == kNetworkPolicyKind || change.kind == kube::kSecretKind;
-    if (guard) last_guard = change.version;
-    if (change.kind == kube::kPodKind && first_pod == 0) first_pod = change.version;
+  for (const kube::WatchEvent& event : world.client.JournalSince(0)) {
+    const kube::Object& object = event.object;
+    const bool guard =
+        testing::IsOf(kNetworkPolicyKind, object) || testing::IsOf(kube::kSecretKind, object);
+    const std::uint64_t version = testing::VersionOf(object);
+    if (guard) last_guard = version;
+    if (testing::IsOf(kube::kPodKind, object) && first_pod == 0) first_pod = version;
   }
   EXPECT_GT(last_guard, 0U);
   EXPECT_GT(first_pod, last_guard);
@@ -113,7 +116,7 @@ TEST_F(GuardsTest, AReplacedPodFindsThemEvenIfSomebodyHasDeletedThem) {
   world.Settle();
   const std::string name = TokenSecretName(*world.Job());
   ASSERT_TRUE(world.client.Delete(kube::kSecretKind, {"default", name}, "").ok());
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2));
   world.client.SetBefore({});
@@ -125,12 +128,12 @@ TEST_F(GuardsTest, AReplacedPodThatHadBegunCostsNoCreateButItsOwn) {
   for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
   world.Settle();
   const std::size_t before = world.client.writes().size();
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2));
   const auto writes = world.client.writes();
   EXPECT_EQ(std::count_if(writes.begin() + static_cast<std::ptrdiff_t>(before), writes.end(),
-                          [](const FakeClient::Call& call) { return call.verb == "create"; }),
+                          [](const HookedClient::Call& call) { return call.verb == "create"; }),
             1);
   EXPECT_EQ(Creates("NetworkPolicy") + Creates("Service"), 2);
 }
@@ -138,7 +141,7 @@ TEST_F(GuardsTest, AReplacedPodThatHadBegunCostsNoCreateButItsOwn) {
 TEST_F(GuardsTest, WhatExistsUnderTheirNamesIsTakenForThemAndNotRead) {
   world.Settle();
   world.RestartOperator();
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_EQ(Creates("NetworkPolicy"), 2) << "the second found the first";
   EXPECT_THAT(world.Pods(), SizeIs(2));
@@ -150,7 +153,7 @@ TEST_F(GuardsTest, APodIsReplacedThoughTheyMayNotBeCreatedAgain) {
   world.Settle();
   world.RestartOperator();
   FailCreates({"Secret", "NetworkPolicy"}, absl::PermissionDeniedError("exceeded quota"));
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_EQ(Creates("NetworkPolicy"), 2) << "it was tried";
   ASSERT_THAT(world.Pods(), SizeIs(2));
@@ -165,7 +168,7 @@ TEST_F(GuardsTest, ARunningJobWithoutThemGetsNeitherForAReplacedPod) {
   world.Settle();
   world.RestartOperator(kGuarded);
   FailCreates({"Secret", "NetworkPolicy"}, absl::PermissionDeniedError("forbidden"));
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_EQ(Creates("NetworkPolicy") + world.client.Count("create", "Secret"), 0);
   ASSERT_THAT(world.Pods(), SizeIs(2));
@@ -177,7 +180,7 @@ TEST_F(GuardsTest, ARunningJobWithoutThemGetsNeitherForAReplacedPod) {
 TEST_F(GuardsTest, WithoutTheRightToThemThereIsNoPodAndTheJobSaysWhy) {
   for (const char* kind : {"Secret", "NetworkPolicy"}) {
     World other(Trains(), kGuarded);
-    other.client.SetBefore([kind](const FakeClient::Call& call) {
+    other.client.SetBefore([kind](const HookedClient::Call& call) {
       return call.verb == "create" && call.kind == kind
                  ? absl::PermissionDeniedError(std::string("create: forbidden: ") + kind)
                  : RefuseReading(call);
@@ -243,8 +246,8 @@ TEST_F(GuardsOfAGangTest, AFullQuotaKeepsTheFirstPodsFromAJobAndTheJobSaysWhy) {
   EXPECT_THAT(Running().message, HasSubstr("exceeded quota: q"));
 }
 
-TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyTellsTheJob) {
-  world.client.SetBefore([](const FakeClient::Call& call) {
+TEST_F(GuardsTest, AnOperatorThatMayNotReadItsKeyReportsItInTheJob) {
+  world.client.SetBefore([](const HookedClient::Call& call) {
     return call.kind == "Secret" && call.verb == "get"
                ? absl::PermissionDeniedError("get secrets: forbidden")
                : absl::OkStatus();
@@ -300,7 +303,7 @@ TEST(TrainerImageTest, TheImageThatAJobNamesIsItsOwn) {
 
 TEST_F(GuardsTest, AfterALostAnswerTheSameIsCreatedAgain) {
   std::atomic<int> lost = 0;  // calls are made side by side
-  world.client.SetAfter([&lost](const FakeClient::Call& call) {
+  world.client.SetAfter([&lost](const HookedClient::Call& call) {
     const bool guard = call.kind == "NetworkPolicy" || call.name.starts_with("j-token-");
     return guard && lost++ < 2 ? absl::UnavailableError("the answer is lost") : absl::OkStatus();
   });

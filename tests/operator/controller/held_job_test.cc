@@ -66,7 +66,7 @@ TEST(HeldJobTest, RunsOnAndCreatesNothing) {
   SetRunning(world);
   HoldByLabels(world);
   EXPECT_THAT(world.Pods(), SizeIs(2));
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(1));
   EXPECT_EQ(Status(world).at("state"), "Running");
@@ -78,7 +78,6 @@ TEST(HeldJobTest, ObeysSuspend) {
   HoldByLabels(world);
   world.client.Modify(kTrainingJobKind, world.key,
                       [](kube::Object& job) { job["spec"]["suspend"] = true; });
-  world.client.set_graceful(false);
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty());
   EXPECT_EQ(Status(world).at("state"), "Suspended");
@@ -98,28 +97,27 @@ TEST(HeldJobTest, EndsAtItsDeadline) {
   const auto back = world.Settle();
   ASSERT_TRUE(back);
   EXPECT_LE(*back, seconds(1000)) << "it is looked at again by itself";
-  world.client.set_graceful(false);
   world.clock.Advance(seconds(1000));
   world.Settle();
   EXPECT_EQ(Status(world).at("state"), "Failed");
   EXPECT_THAT(world.Pods(), IsEmpty());
 }
 
-TEST(HeldJobTest, ItsSuccessIsNoted) {
+TEST(HeldJobTest, ItsSuccessIsRecorded) {
   World world(Job("j").Workers(2).SuccessPolicy(api::SuccessPolicy::kAllWorkers).Build());
   SetRunning(world);
   HoldByLabels(world);
   world.SetPod("j-worker-1", "Succeeded");
   world.Settle();
   EXPECT_EQ(Status(world).at("completedIndexes"), kube::Object({1}));
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-1"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.SetPod("j-worker-0", "Succeeded");
   world.Settle();
   EXPECT_EQ(Status(world).at("state"), "Succeeded");
 }
 
 // Whose success it takes is not guessed.
-TEST(HeldJobTest, ItsSuccessIsNotNotedByHalfASpec) {
+TEST(HeldJobTest, ItsSuccessIsNotJudgedByHalfASpec) {
   for (const char* path : {"/successPolicy", "/strategy", "/replicaSpecs/Worker/replicas"}) {
     World world(Job("j").Workers(2).Build());
     SetRunning(world);
@@ -139,14 +137,14 @@ TEST(HeldJobTest, ItsSuccessIsNotNotedByHalfASpec) {
 
 TEST(HeldJobTest, GivesItsQuotaBackWhenKueueEvictsIt) {
   World world(Queued().Build(), kKueue);
+  world.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
   HoldAdmitted(world);
   ASSERT_THAT(world.Pods(), SizeIs(1));
-  world.client.set_graceful(true);
   SetWorkload(world, {"Evicted"});
   ASSERT_THAT(world.Pods(), SizeIs(1));
   EXPECT_TRUE(kube::IsBeingDeleted(world.Pods().front()));
   EXPECT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1)) << "not before its pods are gone";
-  world.client.Finalize(kube::kPodKind, {"default", "j-worker-0"});
+  world.client.Remove(kube::kPodKind, {"default", "j-worker-0"});
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty());
   EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
@@ -161,7 +159,7 @@ TEST(HeldJobTest, GivesItsQuotaBackWhenKueueEvictsIt) {
   EXPECT_THAT(world.Pods(), IsEmpty());
 }
 
-TEST(HeldJobTest, AnAdmittedOneRunsOnAndTellsKueueOfItsEnd) {
+TEST(HeldJobTest, AnAdmittedOneRunsOnAndReportsItsEndToKueue) {
   World world(Queued().Build(), kKueue);
   HoldAdmitted(world);
   EXPECT_EQ(Status(world).at("state"), "Running");
@@ -174,7 +172,6 @@ TEST(HeldJobTest, AnAdmittedOneRunsOnAndTellsKueueOfItsEnd) {
 TEST(HeldJobTest, OneThatCannotStartHoldsNoQuota) {
   World world(Queued().Build(), kKueue);
   HoldAdmitted(world);
-  world.client.set_graceful(false);
   world.client.Modify(kTrainingJobKind, world.key,
                       [](kube::Object& job) { job["spec"]["suspend"] = true; });
   world.Settle();

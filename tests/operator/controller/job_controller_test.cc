@@ -16,8 +16,8 @@ namespace lockstep::controller {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::FakeClient;
 using testing::FakeKubelet;
+using testing::HookedClient;
 using testing::Job;
 
 class NamespacesTest : public ::testing::Test {
@@ -64,7 +64,7 @@ class NamespacesTest : public ::testing::Test {
   const SystemClock clock_;
   const DnsAddresses addresses_;
   NoProgress progress_;
-  FakeClient client_;
+  HookedClient client_;
   std::vector<std::unique_ptr<FakeKubelet>> kubelets_;
   std::unique_ptr<JobController> operator_;
 };
@@ -90,7 +90,7 @@ TEST_F(NamespacesTest, JobsOfTheNamespacesServedRunAndThoseOfOthersAreLeftAlone)
 
 TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
   std::atomic<bool> may_enter{false};
-  client_.SetBefore([&may_enter](const FakeClient::Call& call) {
+  client_.SetBefore([&may_enter](const HookedClient::Call& call) {
     const bool enters = call.kind == "TrainingJob" && call.namespace_name == "b";
     return enters && !may_enter ? absl::PermissionDeniedError("list b: forbidden")
                                 : absl::OkStatus();

@@ -5,15 +5,15 @@
 
 #include "absl/strings/escaping.h"
 #include "base/hmac.h"
-#include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
 
 namespace lockstep::controller {
 namespace {
 
 using ::testing::AllOf;
-using testing::FakeClient;
 using ::testing::HasSubstr;
+using testing::HookedClient;
 using ::testing::SizeIs;
 
 const kube::Key kName{"lockstep-system", "key"};
@@ -23,16 +23,14 @@ class JobTokensTest : public ::testing::Test {
   testing::FakeClock clock;
 };
 
-void Store(FakeClient& client, const std::string& key) {
-  const kube::Object secret = {
-      {"kind", "Secret"},
-      {"metadata", {{"namespace", kName.namespace_name}, {"name", kName.name}}},
-      {"data", {{"key", absl::Base64Escape(key)}}}};
-  ASSERT_TRUE(client.Create(kube::kSecretKind, secret).ok());
+void Store(HookedClient& client, const std::string& key) {
+  client.Add(kube::kSecretKind,
+             {{"metadata", {{"namespace", kName.namespace_name}, {"name", kName.name}}},
+              {"data", {{"key", absl::Base64Escape(key)}}}});
 }
 
 TEST_F(JobTokensTest, ATokenIsTheHmacOfTheJobsUid) {
-  FakeClient client;
+  HookedClient client;
   const std::string key(32, 'k');
   Store(client, key);
   JobTokens tokens(client, clock, kName);
@@ -44,8 +42,8 @@ TEST_F(JobTokensTest, ATokenIsTheHmacOfTheJobsUid) {
             api::JobToken(*tokens.TextFor("a-uid")).Prove("status", "nonce", ""));
 }
 
-TEST_F(JobTokensTest, TheKeyIsMadeOnceAndKept) {
-  FakeClient client;
+TEST_F(JobTokensTest, TheKeyIsCreatedOnceAndKept) {
+  HookedClient client;
   JobTokens first(client, clock, kName), second(client, clock, kName);
   EXPECT_TRUE(absl::IsFailedPrecondition(first.TextFor("uid").status()));
   EXPECT_FALSE(first.For("uid").present());
@@ -55,16 +53,16 @@ TEST_F(JobTokensTest, TheKeyIsMadeOnceAndKept) {
   EXPECT_EQ(*first.TextFor("uid"), *second.TextFor("uid"));
   EXPECT_EQ(client.Count("create", "Secret"), 1);
   EXPECT_EQ(client.Objects(kube::kSecretKind).at(0).at("immutable"), true);
-  FakeClient elsewhere;
+  HookedClient elsewhere;
   JobTokens other(elsewhere, clock, kName);
   ASSERT_TRUE(other.Load().ok());
   EXPECT_NE(*first.TextFor("uid"), *other.TextFor("uid")) << "the key is random";
 }
 
-TEST_F(JobTokensTest, OfTwoOperatorsThatMakeTheKeyBothHaveTheFirstOnes) {
-  FakeClient client;
+TEST_F(JobTokensTest, TwoOperatorsThatCreateTheKeyBothHaveTheFirstOnes) {
+  HookedClient client;
   const std::string key(32, 'k');
-  client.SetBefore([&](const FakeClient::Call& call) {
+  client.SetBefore([&](const HookedClient::Call& call) {
     if (call.verb != "create") return absl::OkStatus();
     client.SetBefore({});
     Store(client, key);
@@ -76,8 +74,8 @@ TEST_F(JobTokensTest, OfTwoOperatorsThatMakeTheKeyBothHaveTheFirstOnes) {
 }
 
 TEST_F(JobTokensTest, AKeyWhoseAnswerWasLostIsReadTheNextTime) {
-  FakeClient client;
-  client.SetAfter([&](const FakeClient::Call&) {
+  HookedClient client;
+  client.SetAfter([&](const HookedClient::Call&) {
     client.SetAfter({});
     return absl::UnavailableError("the answer is lost");
   });
@@ -92,7 +90,7 @@ TEST_F(JobTokensTest, AKeyWhoseAnswerWasLostIsReadTheNextTime) {
 }
 
 TEST_F(JobTokensTest, ASecretWithoutAKeyIsNamed) {
-  FakeClient client;
+  HookedClient client;
   Store(client, "too short");
   JobTokens tokens(client, clock, kName);
   const absl::Status loaded = tokens.Load();
@@ -105,9 +103,9 @@ TEST_F(JobTokensTest, ASecretWithoutAKeyIsNamed) {
 }
 
 TEST_F(JobTokensTest, ManyJobsThatCannotHaveTheirTokensCostOneCallASecond) {
-  FakeClient client;
+  HookedClient client;
   int calls = 0;
-  client.SetBefore([&calls](const FakeClient::Call&) {
+  client.SetBefore([&calls](const HookedClient::Call&) {
     ++calls;
     return absl::PermissionDeniedError("forbidden");
   });

@@ -32,10 +32,8 @@ Json WorkloadStatus(World& world) {
 }
 
 void CreateFlavor(World& world, const std::string& name) {
-  EXPECT_TRUE(world.client
-                  .Create(kFlavorKind, {{"metadata", {{"name", name}}},
-                                        {"spec", {{"nodeLabels", {{"kind", name}}}}}})
-                  .ok());
+  world.client.Add(kFlavorKind,
+                   {{"metadata", {{"name", name}}}, {"spec", {{"nodeLabels", {{"kind", name}}}}}});
 }
 
 // The flavor may be deleted, or the right to read it taken away, while the job runs.
@@ -129,7 +127,7 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
 }
 
-TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsTold) {
+TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsReported) {
   World world(Queued()
                   .With([](api::TrainingJob& job) {
                     job.spec.run_policy.scheduling_policy.emplace().priority_class = "absent";
@@ -142,8 +140,7 @@ TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsTold) {
     world.clock.Advance(std::chrono::seconds(10));
   }
   EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "CreateFailed");
-  ASSERT_TRUE(
-      world.client.Create(kPriorityKind, {{"metadata", {{"name", "absent"}}}, {"value", 7}}).ok());
+  world.client.Add(kPriorityKind, {{"metadata", {{"name", "absent"}}}, {"value", 7}});
   world.Settle();
   EXPECT_EQ(world.client.Objects(kWorkloadKind)[0].at("spec").at("priority"), 7);
 }

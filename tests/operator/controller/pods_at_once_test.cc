@@ -19,7 +19,7 @@ testing::JobBuilder WithArgs(const std::vector<std::string>& args) {
   return Job("j").Workers(100).PodTemplate(api::Role::kWorker, pod_template);
 }
 
-TEST(PodsAtOnceTest, UsualPodsAreMadeAsManyAtATimeAsIsAllowed) {
+TEST(PodsAtOnceTest, UsualPodsAreCreatedAsManyAtATimeAsIsAllowed) {
   EXPECT_EQ(AtOnce(Job("j").Workers(4)), 8U);
   EXPECT_EQ(AtOnce(Job("j").Workers(1000).Training()), 8U);
   EXPECT_EQ(AtOnce(Job("j").Workers(1000)), 8U) << "with TF_CONFIG";
@@ -27,7 +27,7 @@ TEST(PodsAtOnceTest, UsualPodsAreMadeAsManyAtATimeAsIsAllowed) {
   EXPECT_EQ(PodsAtOnce(Job("j").Workers(4).Build(), 1), 1U);
 }
 
-TEST(PodsAtOnceTest, LargeOnesAreMadeOneAtATime) {
+TEST(PodsAtOnceTest, LargeOnesAreCreatedOneAtATime) {
   EXPECT_EQ(AtOnce(WithArgs({std::string(250'000, 'x')})), 1U);
   EXPECT_EQ(AtOnce(WithArgs(std::vector<std::string>(16'000, "<"))), 2U);
   api::Json crowded = testing::Template("mine");

@@ -18,8 +18,8 @@
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 #include "tests/support/builders.h"
-#include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
 
 namespace lockstep::testing {
 
@@ -86,11 +86,11 @@ class World {
   // Lets one kind's cache see up to `count` more changes.
   void Sync(const kube::Kind& kind, std::size_t count) {
     std::uint64_t& seen = seen_[kind.plural];
-    for (const FakeClient::Change& change : client.JournalSince(seen)) {
-      if (!(change.kind == kind)) continue;
+    for (const kube::WatchEvent& event : client.JournalSince(seen)) {
+      if (!IsOf(kind, event.object)) continue;
       if (count-- == 0) return;
-      seen = change.version;
-      See(kind, change);
+      seen = VersionOf(event.object);
+      See(kind, event);
     }
   }
   void SyncAll() {
@@ -134,7 +134,7 @@ class World {
 
   void SetNode(const std::string& name, const char* ready) {
     if (!client.Get(controller::kNodeKind, {"", name}).ok()) {
-      EXPECT_TRUE(client.Create(controller::kNodeKind, {{"metadata", {{"name", name}}}}).ok());
+      client.Add(controller::kNodeKind, {{"metadata", {{"name", name}}}});
     }
     client.Modify(controller::kNodeKind, {"", name}, [ready](kube::Object& node) {
       node["status"]["conditions"] = {{{"type", "Ready"}, {"status", ready}}};
@@ -160,8 +160,8 @@ class World {
   }
 
   const kube::Key key;
-  FakeClient client;
   FakeClock clock;
+  HookedClient client{clock};
   FakeProgress progress;
   bool nodes_are_current = true;
   std::unique_ptr<controller::Reconciler> reconciler;
@@ -181,33 +181,33 @@ class World {
     return settings_.kueue ? &caches_->workloads : nullptr;
   }
 
-  void See(const kube::Kind& kind, const FakeClient::Change& change) {
-    if (kind == kube::kPodKind) return See(caches_->pods, change, controller::ObservePod);
+  void See(const kube::Kind& kind, const kube::WatchEvent& event) {
+    if (kind == kube::kPodKind) return See(caches_->pods, event, controller::ObservePod);
     if (kind == controller::kTrainingJobKind) {
-      return See(caches_->jobs, change, controller::ObserveJob);
+      return See(caches_->jobs, event, controller::ObserveJob);
     }
     if (kind == controller::kWorkloadKind) {
-      return See(caches_->workloads, change, controller::TrimmedWorkload);
+      return See(caches_->workloads, event, controller::TrimmedWorkload);
     }
     if (kind == kube::kServiceKind) {
-      return See(caches_->services, change, [](const auto&) { return std::monostate(); });
+      return See(caches_->services, event, [](const auto&) { return std::monostate(); });
     }
     if (kind == controller::kNodeKind) {
-      return See(caches_->nodes, change, controller::IsReadyNode);
+      return See(caches_->nodes, event, controller::IsReadyNode);
     }
-    See(caches_->pod_groups, change, controller::TrimmedPodGroup);
+    See(caches_->pod_groups, event, controller::TrimmedPodGroup);
   }
   template <typename Value>
-  static void See(kube::Store<Value>& store, const FakeClient::Change& change, const auto& read) {
-    const kube::Object& object = change.event.object;
-    if (change.event.type == kube::WatchEvent::Type::kDeleted) {
+  static void See(kube::Store<Value>& store, const kube::WatchEvent& event, const auto& read) {
+    const kube::Object& object = event.object;
+    if (event.type == kube::WatchEvent::Type::kDeleted) {
       store.Remove(kube::KeyOf(object));
     } else {
       store.Put(
           std::make_shared<const kube::Cached<Value>>(kube::IdentityOf(object), read(object)));
     }
     // As of an operator that serves this namespace by name, which sees no version of all of them.
-    store.SetResourceVersion(kube::Namespace(object), std::to_string(change.version));
+    store.SetResourceVersion(kube::Namespace(object), kube::ResourceVersion(object));
   }
 
   controller::Settings settings_;

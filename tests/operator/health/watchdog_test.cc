@@ -18,60 +18,60 @@ using ::testing::Not;
 
 struct WatchdogTest : ::testing::Test {
   testing::FakeClock clock;
-  Watchdog headway{clock};
+  Watchdog watchdog{clock};
 
   void Fail(const kube::Kind& kind) {
-    headway.OnCall(Verb::kList, kind, "", absl::UnavailableError("no connection"), seconds(1));
+    watchdog.OnCall(Verb::kList, kind, "", absl::UnavailableError("no connection"), seconds(1));
   }
 };
 
 TEST_F(WatchdogTest, AKindThatIsSilentForTooLongIsNamed) {
-  headway.Expect(kPodKind, "", minutes(8));
-  headway.Expect(kServiceKind, "", minutes(8));
+  watchdog.Expect(kPodKind, "", minutes(8));
+  watchdog.Expect(kServiceKind, "", minutes(8));
   clock.Advance(minutes(5));
-  headway.OnWatchEvent(kServiceKind, "");
-  EXPECT_TRUE(headway.Check().ok());
+  watchdog.OnWatchEvent(kServiceKind, "");
+  EXPECT_TRUE(watchdog.Check().ok());
   clock.Advance(minutes(4));
-  const std::string said(headway.Check().message());
-  EXPECT_THAT(said, HasSubstr("pods: no headway for 540 s, expected some every 480 s"));
+  const std::string said(watchdog.Check().message());
+  EXPECT_THAT(said, HasSubstr("pods: no progress for 540 s, expected some every 480 s"));
   EXPECT_THAT(said, Not(HasSubstr("services")));
 }
 
 TEST_F(WatchdogTest, ACallThatFailsIsASignOfLifeToo) {
-  headway.Expect(kPodKind, "", minutes(8));
+  watchdog.Expect(kPodKind, "", minutes(8));
   for (int i = 0; i < 3; ++i) {
     clock.Advance(minutes(7));
     Fail(kPodKind);
-    EXPECT_TRUE(headway.Check().ok());
+    EXPECT_TRUE(watchdog.Check().ok());
   }
 }
 
 TEST_F(WatchdogTest, OnlyExpectedKindsAreChecked) {
-  headway.OnWatchStart(kPodKind, "");
+  watchdog.OnWatchStart(kPodKind, "");
   clock.Advance(minutes(60));
-  EXPECT_TRUE(headway.Check().ok());
+  EXPECT_TRUE(watchdog.Check().ok());
 }
 
 TEST_F(WatchdogTest, ANamespaceThatIsSilentIsNotHiddenByAnother) {
-  headway.Expect(kPodKind, "team-a", minutes(8));
-  headway.Expect(kPodKind, "team-b", minutes(8));
+  watchdog.Expect(kPodKind, "team-a", minutes(8));
+  watchdog.Expect(kPodKind, "team-b", minutes(8));
   clock.Advance(minutes(9));
-  headway.OnWatchEvent(kPodKind, "team-b");
-  headway.OnCall(Verb::kCreate, kPodKind, "team-c", absl::OkStatus(), seconds(1));
-  EXPECT_EQ(headway.Check().message(),
-            "pods in team-a: no headway for 540 s, expected some every 480 s");
+  watchdog.OnWatchEvent(kPodKind, "team-b");
+  watchdog.OnCall(Verb::kCreate, kPodKind, "team-c", absl::OkStatus(), seconds(1));
+  EXPECT_EQ(watchdog.Check().message(),
+            "pods in team-a: no progress for 540 s, expected some every 480 s");
 }
 
 TEST_F(WatchdogTest, RemembersTheLastSuccessAndTheErrorSince) {
-  headway.Expect(kPodKind, "", minutes(8));
-  EXPECT_EQ(headway.SinceSuccess(kPodKind, ""), std::nullopt);
-  headway.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
+  watchdog.Expect(kPodKind, "", minutes(8));
+  EXPECT_EQ(watchdog.SinceSuccess(kPodKind, ""), std::nullopt);
+  watchdog.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
   clock.Advance(seconds(3));
   Fail(kPodKind);
-  EXPECT_EQ(headway.SinceSuccess(kPodKind, ""), seconds(3));
-  EXPECT_EQ(headway.LastError(kPodKind, ""), "no connection");
-  headway.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
-  EXPECT_EQ(headway.LastError(kPodKind, ""), "");
+  EXPECT_EQ(watchdog.SinceSuccess(kPodKind, ""), seconds(3));
+  EXPECT_EQ(watchdog.LastError(kPodKind, ""), "no connection");
+  watchdog.OnCall(Verb::kList, kPodKind, "", absl::OkStatus(), seconds(1));
+  EXPECT_EQ(watchdog.LastError(kPodKind, ""), "");
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
 
 namespace lockstep::kube {
 namespace {
@@ -30,14 +30,14 @@ class Journal final : public ClientObserver {
 
 struct InstrumentedClientTest : ::testing::Test {
   testing::FakeClock clock;
-  testing::FakeClient server;
+  testing::HookedClient server;
   Journal journal;
   InstrumentedClient client{server, clock, {&journal}};
-  const Object pod = {{"metadata", {{"namespace", "n"}, {"name", "a"}}},
-                      {"status", Object::object()}};
+  const Object pod = {
+      {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"namespace", "n"}, {"name", "a"}}}};
 };
 
-TEST_F(InstrumentedClientTest, EveryCallIsToldWithItsEndAndPassedOn) {
+TEST_F(InstrumentedClientTest, EveryCallIsReportedWithItsResultAndPassedOn) {
   const auto made = client.Create(kPodKind, pod);
   ASSERT_TRUE(made.ok());
   EXPECT_TRUE(absl::IsAlreadyExists(client.Create(kPodKind, pod).status()));

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "tests/operator/local/client_conformance.h"
+#include "tests/support/hooked_client.h"
 
 namespace lockstep::local {
 namespace {
@@ -13,10 +14,15 @@ using kube::Object;
 
 const SystemClock kClock;
 
-INSTANTIATE_TEST_SUITE_P(MemoryClient, ClientConformanceTest,
-                         testing::Values(ClientUnderTest{
-                             "memory", [] { return std::make_unique<MemoryClient>(kClock); }}),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    MemoryClient, ClientConformanceTest,
+    ::testing::Values(
+        ClientUnderTest{"memory", [] { return std::make_unique<MemoryClient>(kClock); }},
+        // What the operator's tests run against. Without hooks it must be no other server.
+        ClientUnderTest{.name = "hooked",
+                        .make = [] { return std::make_unique<testing::HookedClient>(kClock); },
+                        .collects_garbage = false}),
+    [](const auto& instance) { return instance.param.name; });
 
 Object Config(const std::string& name) {
   return {{"apiVersion", "v1"},
@@ -121,6 +127,30 @@ TEST(MemoryClientTest, AnObjectWithALivingOwnerLosesOnlyTheDeadOne) {
   EXPECT_EQ(kube::Name(events[4].object), "child");
   ASSERT_EQ(events[4].object["metadata"]["ownerReferences"].size(), 1U);
   EXPECT_EQ(events[4].object["metadata"]["ownerReferences"][0]["uid"], kube::Uid(living));
+}
+
+TEST(MemoryClientTest, EventsOfAllKindsComeInTheirOrder) {
+  MemoryClient client(kClock);
+  ASSERT_TRUE(client.Create(kConfigKind, Config("a")).ok());
+  const std::string before = client.List(kConfigKind, ListOf(""))->resource_version;
+  ASSERT_TRUE(client.Create(kube::kPodKind, Pod("b")).ok());
+  ASSERT_TRUE(client.Delete(kConfigKind, {"default", "a"}, "").ok());
+  const auto events = client.EventsAfter(std::stoull(before));
+  ASSERT_TRUE(events.ok()) << events.status();
+  ASSERT_EQ(events->size(), 2U);
+  EXPECT_EQ(kube::Name(events->at(0).object), "b");
+  EXPECT_EQ(events->at(1).type, kube::WatchEvent::Type::kDeleted);
+  EXPECT_EQ(kube::Name(events->at(1).object), "a");
+}
+
+TEST(MemoryClientTest, WithTheSameSeedUidsAreTheSame) {
+  const auto uid = [](std::optional<std::uint64_t> seed) {
+    MemoryClient client(kClock, {.seed = seed});
+    return kube::Uid(*client.Create(kConfigKind, Config("a")));
+  };
+  EXPECT_EQ(uid(7), uid(7));
+  EXPECT_NE(uid(7), uid(8));
+  EXPECT_NE(uid(std::nullopt), uid(std::nullopt));
 }
 
 TEST(MemoryClientTest, OfManyWritersOfOneVersionOneWins) {

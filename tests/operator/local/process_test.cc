@@ -69,7 +69,7 @@ class ProcessTest : public ::testing::Test {
   SystemProcesses processes_;
 };
 
-TEST_F(ProcessTest, TellsExitCodesAndSignals) {
+TEST_F(ProcessTest, ReportsExitCodesAndSignals) {
   EXPECT_EQ(Run(Shell("exit 3")).code, 3);
   const ProcessExit killed = Run(Shell("kill -9 $$"));
   EXPECT_EQ(killed.signal, SIGKILL);
@@ -90,7 +90,7 @@ TEST_F(ProcessTest, RunsOnTheCoresItWasGiven) {
   EXPECT_THAT(Log(), HasSubstr("Cpus_allowed_list:\t0\n"));
 }
 
-TEST_F(ProcessTest, SaysWhyItCannotStart) {
+TEST_F(ProcessTest, ReportsWhyItCannotStart) {
   ProcessSpec spec = Shell("");
   spec.argv = {"no-such-program"};
   EXPECT_TRUE(absl::IsNotFound(processes_.Start(spec).status()));

@@ -141,7 +141,7 @@ std::optional<api::Progress> WaitForStep(ProgressPoller& poller, const FakeTrain
   return std::nullopt;
 }
 
-TEST(ProgressPollerTest, BringsWhatTheTrainerSaidLast) {
+TEST(ProgressPollerTest, ReturnsTheTrainersLatestAnswer) {
   FakeTrainer trainer("uid");
   ProgressPoller poller(Often());
   EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
@@ -163,7 +163,7 @@ TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {
   EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
 }
 
-TEST(ProgressPollerTest, TellsOfTheGroupAsLongAsTheTrainerAnswers) {
+TEST(ProgressPollerTest, ReportsTheGroupAsLongAsTheTrainerAnswers) {
   auto trainer = std::make_unique<FakeTrainer>("uid");
   ProgressPoller poller(Often());
   EXPECT_FALSE(poller.State("uid").has_value());
@@ -450,7 +450,7 @@ TEST(ProgressPollerTest, AnAnswerWithALongNonceIsNoReport) {
   EXPECT_EQ(poller.Latest(trainer.Target())->step, 7);
 }
 
-TEST(ProgressPollerTest, SaysWhoIsMissingAndThatALeaderHasFallenSilent) {
+TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   auto trainer = std::make_unique<FakeTrainer>("uid");
   trainer->SetStep(7);
   trainer->SetMissing({"worker-1", "worker-3"});
@@ -486,7 +486,7 @@ TEST(ProgressPollerTest, AForgottenJobIsNotAsked) {
   EXPECT_LE(trainer.questions(), asked + 1) << "only a question under way may still come";
 }
 
-TEST(ProgressPollerTest, APausedJobIsNotAskedAndItsLastWordStands) {
+TEST(ProgressPollerTest, APausedJobIsNotAskedAndItsLatestAnswerIsKept) {
   FakeTrainer trainer("uid");
   trainer.SetStep(7);
   ProgressPoller poller(Often());

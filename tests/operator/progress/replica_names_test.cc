@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ReplicaNamesTest, ProcessesAndPodsAreToldFromOtherTexts) {
+TEST(ReplicaNamesTest, ProcessesAndPodsAreDistinguishedFromOtherTexts) {
   for (const char* name :
        {"worker 1", "chief 0", "ps 12", "evaluator 0", "worker 9999 process 7"}) {
     EXPECT_TRUE(IsProcessName(name)) << name;

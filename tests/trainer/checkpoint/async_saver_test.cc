@@ -99,7 +99,7 @@ TEST(AsyncSaverTest, FailureIsReportedAndTheNextSaveStillRuns) {
   EXPECT_EQ(saver.outcome().durations.count(), 2) << "of those that were saved";
 }
 
-TEST(AsyncSaverTest, TellsHowMuchIsInACheckpoint) {
+TEST(AsyncSaverTest, ReportsHowMuchIsInACheckpoint) {
   GatedStore store;
   AsyncSaver saver(store);
   Snapshot snapshot = SnapshotOfStep(10);

@@ -110,7 +110,7 @@ TEST(CallerFilterTest, EachOfManyAddressesPassesAndNoOther) {
   EXPECT_TRUE(filter.status().ok()) << filter.status();
 }
 
-TEST(CallerFilterTest, MoreAddressesThanAFilterHoldsAreSaidAndLeaveThePortOpen) {
+TEST(CallerFilterTest, MoreAddressesThanAFilterHoldsAreReportedAndLeaveThePortOpen) {
   std::vector<std::string> members;
   for (int i = 0; i < 5000; ++i) {
     members.push_back("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250));

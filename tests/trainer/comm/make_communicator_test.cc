@@ -200,7 +200,7 @@ TEST(MakeCommunicatorTest, AnAddressThatIsNotThisHostsIsNamed) {
   EXPECT_NE(std::string(status.message()).find("192.0.2.1"), std::string::npos) << status;
 }
 
-TEST(MakeCommunicatorTest, AGarbledOfferIsAnObstacleNotACrash) {
+TEST(MakeCommunicatorTest, AGarbledOfferIsVotedAgainst) {
   InMemoryStore store;
   auto options = Options(0, 2);
   options.timeout = std::chrono::milliseconds(50);

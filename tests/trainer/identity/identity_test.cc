@@ -217,7 +217,7 @@ TEST(ListenAddressTest, PrefersThePodsOwnAddress) {
   EXPECT_EQ(ListenAddress(leader), "[fd00::7]:2222");
 }
 
-TEST(IdentityTest, TellsAPodThatAnOperatorMadeAndWhenItsSupervisorStarted) {
+TEST(IdentityTest, KnowsWhetherAnOperatorCreatedThePodAndWhenItsSupervisorStarted) {
   const auto by_hand = Environment().Read();
   ASSERT_TRUE(by_hand.ok()) << by_hand.status();
   EXPECT_FALSE(by_hand->operated);

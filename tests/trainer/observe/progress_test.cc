@@ -55,7 +55,7 @@ TEST_F(ProgressTest, SpeedTimeLeftAndMeans) {
   EXPECT_EQ(progress.update_time, clock_.Now());
 }
 
-TEST_F(ProgressTest, MeansBeginAnewWithEveryEpoch) {
+TEST_F(ProgressTest, MeansStartOverWithEveryEpoch) {
   ProgressMeter meter(clock_, 100, 4);
   Steps(meter, 4, seconds(1), {.examples = 10, .loss = 20, .correct = 1});
   EXPECT_DOUBLE_EQ(*meter.Get().loss, 2.0);  // the whole epoch's, until the next one begins

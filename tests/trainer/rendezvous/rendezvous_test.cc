@@ -245,7 +245,7 @@ TEST_F(RendezvousTest, TheStoreIsEmptyAgainInTheNextGenerationAndItsWaitersAreCa
             absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(RendezvousTest, ALossIsHeardOnceByEverySurvivorAndNamesTheLost) {
+TEST_F(RendezvousTest, ALostMemberIsReportedOnceToEverySurvivorByName) {
   StartLeader();
   auto replicas = AllReplicas();
   JoinAll(replicas);
@@ -496,7 +496,7 @@ TEST_F(TokenTest, WhoKnowsItMayJoinAndStore) {
   EXPECT_EQ(leader_->refusals(), 0);
 }
 
-TEST_F(TokenTest, WhoDoesNotIsToldNothingAndEvictsNobody) {
+TEST_F(TokenTest, WhoDoesNotLearnsNothingAndEvictsNobody) {
   options_.timeout = 2s;
   StartLeader();
   std::vector<std::unique_ptr<Replica>> replicas;

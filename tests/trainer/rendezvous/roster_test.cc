@@ -149,7 +149,7 @@ TEST_F(RosterTest, AMemberThatAsksAgainEndsTheGeneration) {
   EXPECT_TRUE(out[1].message->has_waiting());
 }
 
-TEST_F(RosterTest, ANewProcessReplacesTheOldOneOfItsPlaceAndTellsItSo) {
+TEST_F(RosterTest, ANewProcessReplacesTheOldOneOfItsPlaceWhichLearnsSo) {
   Start();
   proto::Join successor = JoinOf(1);
   successor.set_incarnation("second of worker 1");
@@ -193,7 +193,7 @@ TEST_F(RosterTest, APauseOfTheCoordinatorItselfProvesNobodyDead) {
   EXPECT_FALSE(roster_.active());
 }
 
-TEST_F(RosterTest, ThoseWhoWaitAreToldEverySecondWhoIsMissing) {
+TEST_F(RosterTest, WaitingMembersLearnEverySecondWhoIsMissing) {
   Arrive(1, JoinOf(0));
   Pass(1s);
   Beat(1);
@@ -336,7 +336,7 @@ TEST_F(RosterTest, OfTwoProcessesOfOnePlaceTheLaterOneHasIt) {
   EXPECT_THAT(Arrive(5, of(9, 100)).back().message->waiting().missing(), ElementsAre("worker 0"));
 }
 
-TEST_F(RosterTest, WhoeverWaitsIsToldWhoCannotHaveComeYet) {
+TEST_F(RosterTest, WaitingMembersLearnWhoCannotHaveComeYet) {
   RosterConfig config = TwoWorkers();
   config.slots.push_back({"worker", 2, 0});
   config.hosts = {"a", "b", "c"};

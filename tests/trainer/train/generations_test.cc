@@ -273,7 +273,7 @@ std::vector<std::vector<float>> TrainThree(const std::optional<Loss>& loss) {
   return parameters;
 }
 
-TEST(LossTest, WhenASurvivorIsAStepBehindItTakesTheStateOfTheOthersWhole) {
+TEST(MemberLossTest, WhenASurvivorIsAStepBehindItTakesTheStateOfTheOthersWhole) {
   const auto expected = TrainThree(std::nullopt);
   // Late in a step: its sums are there, the others have applied them, this rank has not.
   for (const int rank : {0, 1, 2}) {
@@ -282,7 +282,7 @@ TEST(LossTest, WhenASurvivorIsAStepBehindItTakesTheStateOfTheOthersWhole) {
   }
 }
 
-TEST(LossTest, WhereverItStrikesTheRunEndsWithTheSameBits) {
+TEST(MemberLossTest, WhereverItStrikesTheRunEndsWithTheSameBits) {
   const auto expected = TrainThree(std::nullopt);
   for (const At at : {At::kConnect, At::kBroadcast, At::kSum, At::kStep}) {
     for (const bool late : {false, true}) {
@@ -305,7 +305,7 @@ std::vector<float> AllOf(Rank& rank) {
 
 // Rank 1 is a step behind and has received a part of rank 0's state when rank 0 dies: what is left
 // must be rank 1's own state, of one step.
-TEST(LossTest, ASourceThatDiesHalfWayLeavesTheOthersMemoryWhole) {
+TEST(MemberLossTest, ASourceThatDiesHalfWayLeavesTheOthersMemoryWhole) {
   std::vector<std::vector<float>> ends;
   for (const bool dies : {false, true}) {
     LocalRendezvousHub hub(2);

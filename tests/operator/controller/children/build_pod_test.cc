@@ -102,7 +102,7 @@ TEST(BuildPodTest, OnlyTheMainContainerGetsTheBundledTrainersConfiguration) {
   EXPECT_LT(pod.dump().size(), 300'000U);
 }
 
-TEST(BuildPodTest, AMainContainerIsNotedUnlessItsNameSaysSo) {
+TEST(BuildPodTest, AMainContainerIsAnnotatedUnlessItsNameShowsIt) {
   const auto noted = [](const char* container) {
     const auto job = Job("j").Workers(1).PodTemplate(Role::kWorker, testing::Template(container));
     const Object annotations = Pod(job)["metadata"]["annotations"];
@@ -115,7 +115,7 @@ TEST(BuildPodTest, AMainContainerIsNotedUnlessItsNameSaysSo) {
 }
 
 // It may be a copy of an earlier job's pod.
-TEST(BuildPodTest, ATemplateMakesNoNotesInTheOperatorsPlace) {
+TEST(BuildPodTest, ATemplateCannotSetTheOperatorsAnnotations) {
   api::Json pod_template = testing::Template("pytorch");
   api::Json& annotations = pod_template["metadata"]["annotations"];
   annotations["mine"] = "kept";

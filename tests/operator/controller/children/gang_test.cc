@@ -165,7 +165,7 @@ TEST(GangTest, APodAsksForItsSidecarsAndOverheadToo) {
   }
 }
 
-TEST(GangTest, PodsAreToldTheirGroupAndScheduler) {
+TEST(GangTest, PodsNameTheirGroupAndScheduler) {
   const api::TrainingJob job = Job("j").Workers(1).BuildWithDefaults();
   const auto pod = [&job](const Settings& settings) {
     return BuildPod(ClusterSpec(job, DnsAddresses()), settings, {Role::kWorker, 0}, 0);

@@ -59,7 +59,7 @@ TEST(ReplicaEnvTest, TheBundledTrainerGetsItsConfiguration) {
   EXPECT_FALSE(env.contains("LOCKSTEP_GRACE_SECONDS"));
 }
 
-TEST(ReplicaEnvTest, TheBundledTrainerIsToldOfAGracePeriodThatIsNotTheDefault) {
+TEST(ReplicaEnvTest, TheBundledTrainerGetsAGracePeriodThatIsNotTheDefault) {
   const auto patient = Job("j").Workers(1).Training().PodTemplate(
       Role::kWorker, api::Json{{"spec", {{"terminationGracePeriodSeconds", 120}}}});
   EXPECT_EQ(EnvOf(patient, Role::kWorker, 0).at("LOCKSTEP_GRACE_SECONDS"), "120");

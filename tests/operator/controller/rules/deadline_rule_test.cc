@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -15,6 +17,30 @@ using testing::Job;
 using testing::kReady;
 using testing::Seen;
 using ::testing::SizeIs;
+
+TEST(DeadlineRuleTest, AppliesOnceTheDeadlineOfAnActiveJobHasPassed) {
+  struct Case {
+    const char* name;
+    testing::JobBuilder job;
+    seconds later;
+    std::optional<Duration> left;
+    bool applies;
+  };
+  const auto limited = Job("j").Workers(1).ActiveDeadlineSeconds(100);
+  const Case cases[] = {
+      {"no deadline", Job("j").Workers(1), seconds(1000), std::nullopt, false},
+      {"before it", limited, seconds(99), seconds(1), false},
+      {"at it", limited, seconds(100), seconds(0), true},
+      {"after it", limited, seconds(101), seconds(-1), true},
+      {"suspended", testing::JobBuilder(limited).Suspended(), seconds(1000), std::nullopt, false},
+  };
+  for (const Case& c : cases) {
+    Seen seen(c.job);
+    seen.Write().Later(c.later);
+    EXPECT_EQ(UntilDeadline(seen.Build()), c.left) << c.name;
+    EXPECT_EQ(PlanDeadline(seen.Build()).has_value(), c.applies) << c.name;
+  }
+}
 
 TEST(DeadlineRuleTest, FailsTheJobWhenItHasPassedAndComesBackThen) {
   Seen seen(Job("j").Workers(2).ActiveDeadlineSeconds(100));

@@ -52,7 +52,7 @@ TEST(GangRuleTest, ItGoesWhenTheJobEndsOrIsSuspended) {
   EXPECT_THAT(suspended.Plan().actions, ElementsAre(DeletePodGroup{}));
 }
 
-TEST(GangRuleTest, APolicyThatNobodyReadsIsToldOfOnce) {
+TEST(GangRuleTest, APolicyThatNobodyReadsIsReportedOnce) {
   Seen seen(Job("j").Workers(1).With([](api::TrainingJob& job) {
     job.spec.run_policy.scheduling_policy.emplace().queue = "research";
   }));

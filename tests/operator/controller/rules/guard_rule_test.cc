@@ -69,7 +69,7 @@ TEST(GuardRuleTest, AJobCanAskForATokenOrRefuseIt) {
       << "the operator is told to make none";
 }
 
-TEST(GuardRuleTest, AnOperatorThatIsToldSoMakesNeither) {
+TEST(GuardRuleTest, AnOperatorWithoutTheSettingsCreatesNeither) {
   EXPECT_THAT(Seen(Trains()).Plan().actions,
               ElementsAre(CreateService{}, CreatePod{Role::kWorker, 0, 0}));
 }

@@ -140,7 +140,7 @@ TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {
               ElementsAre(DeleteWorkload{}));
 }
 
-TEST(KueueRuleTest, KueueIsToldOfReadinessAndOfTheEnd) {
+TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
   Seen seen = WithKueue(Queued());
   seen.Service().Worker(0, kReady).Worker(1, kReady);
   seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();

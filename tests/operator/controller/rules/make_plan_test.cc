@@ -1,116 +1,211 @@
-// Jobs that are none of the operator's business, and what Finalized makes of every plan.
+// The order of the rules: for each reason that make_plan.cc gives, a job to which both rules apply.
 #include "operator/controller/rules/make_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "operator/controller/children/kueue.h"
+#include "operator/controller/children/pod_revision.h"
+#include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/finalize_plan.h"
+#include "operator/controller/rules/finish_rule.h"
+#include "operator/controller/rules/invalid_rule.h"
+#include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/left_alone_rule.h"
+#include "operator/controller/rules/rejected_rule.h"
+#include "operator/controller/rules/rescale_rule.h"
+#include "operator/controller/rules/restart_rule.h"
+#include "operator/controller/rules/running_rule.h"
 #include "operator/controller/rules/status.h"
+#include "operator/controller/rules/suspend_rule.h"
+#include "tests/operator/controller/queued_job.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
 namespace {
 
+using api::Role;
 using std::chrono::seconds;
 using testing::Exited;
 using ::testing::IsEmpty;
 using testing::Job;
+using testing::JobBuilder;
 using testing::kReady;
+using testing::Queued;
 using testing::Seen;
-using ::testing::SizeIs;
 
-TEST(PlanTest, AnotherManagersJobAndOneOnItsWayOutAreLeftAlone) {
-  const auto foreign = Job("j").Workers(1).With(
-      [](api::TrainingJob& job) { job.spec.managed_by = "kueue.x-k8s.io/multikueue"; });
-  const auto leaving =
-      Job("j").Workers(1).With([](api::TrainingJob& job) { job.metadata.deletion_time = Time(); });
-  for (const auto& job : {foreign, leaving}) {
-    const Plan plan = Seen(job).Plan();
-    EXPECT_THAT(plan.actions, IsEmpty());
-    EXPECT_EQ(plan.status, api::TrainingJobStatus());
+using Change = std::function<void(Observed&)>;
+
+// A job of two workers that runs, with both pods.
+Seen Runs(const JobBuilder& job = Job("j").Workers(2)) {
+  return Seen(job).Running().Worker(0, kReady).Worker(1, kReady);
+}
+Change Worker(std::size_t index, const testing::PodState& state) {
+  return [=](Observed& observed) { state(observed.pods.at(index)); };
+}
+const Change kFirstIsDone = Worker(0, Exited(0));
+const Change kSecondFails = Worker(1, Exited(137));
+const Change kSuspends = [](Observed& observed) { observed.job.spec.suspend = true; };
+const Change kResumes = [](Observed& observed) { observed.job.spec.suspend = false; };
+const Change kIsInvalid = [](Observed& observed) { observed.invalid = "spec.x: found 1"; };
+const Change kIsForeign = [](Observed& observed) {
+  observed.job.spec.managed_by = "kueue.x-k8s.io/multikueue";
+};
+const Change kIsLate = [](Observed& observed) {
+  observed.job.spec.run_policy.active_deadline_seconds = 60;
+  observed.now += seconds(60);
+};
+const Change kWorkersAreRejected = [](Observed& observed) {
+  observed.create_fault = {
+      .message = "image: Required value", .is_refusal = true, .invalid_pod = Role::kWorker};
+};
+// The pods were created with another size.
+const Change kIsRescaled = [](Observed& observed) {
+  for (ObservedPod& pod : observed.pods) pod.cluster_shape = "worker=7";
+};
+const Change kHasQueue = [](Observed& observed) {
+  observed.settings = testing::kKueue;
+  observed.job.metadata.labels = Queued().Build().metadata.labels;
+};
+const Change kIsAdmitted = [](Observed& observed) {
+  ObservedWorkload workload;
+  workload.shape = WorkloadShape(observed.job);
+  workload.templates = TemplatesHash(observed.job);
+  workload.queue = QueueName(observed.job);
+  workload.reserved = workload.admitted = true;
+  for (const auto& [role, spec] : observed.job.spec.replica_specs) {
+    workload.counts[role] = workload.granted[role].count = spec.replicas;
+  }
+  observed.workload = workload;
+};
+const Change kIsEvicted = [](Observed& observed) {
+  kIsAdmitted(observed);
+  observed.workload->evicted = true;
+};
+
+// Its status says Suspended, and it has no pods.
+Seen IsSuspended() {
+  return Seen(Job("j").Workers(2).Suspended()).Write();
+}
+Seen HasSucceededBefore() {
+  return Seen(Job("j").Workers(2).TtlSecondsAfterFinished(60))
+      .Service()
+      .Worker(0, Exited(0))
+      .Worker(1, kReady)
+      .Write()
+      .Later(seconds(30));
+}
+// The chief's pod exists, and there is no worker yet.
+Seen HasAChief(const testing::PodState& state) {
+  return Seen(Job("j").Chief().Workers(2)).Service().Pod(Role::kChief, 0, state);
+}
+
+struct Pair {
+  std::string reason;
+  Rule first, second;
+  Seen seen;
+};
+
+std::vector<Pair> Pairs() {
+  return {
+      {"an ended job of another manager is not cleaned up", PlanLeftAlone, PlanFinished,
+       HasSucceededBefore().With(kIsForeign)},
+      {"an ended job does not succeed again", PlanFinished, PlanSucceeded, HasSucceededBefore()},
+      {"an ended job is not suspended", PlanFinished, PlanSuspended,
+       HasSucceededBefore().With(kSuspends)},
+      {"an ended job does not fail", PlanFinished, PlanRestart,
+       HasSucceededBefore().With(kSecondFails)},
+      {"an invalid job fails though it is suspended", PlanInvalid, PlanSuspended,
+       Seen(Job("j").Workers(2).Suspended()).With(kIsInvalid)},
+      {"an invalid job fails though it waits for Kueue", PlanInvalid, PlanQueued,
+       IsSuspended().With(kHasQueue).With(kIsAdmitted).With(kIsInvalid)},
+      {"success beats an eviction", PlanSucceeded, PlanQueued,
+       Runs().With(kHasQueue).With(kIsEvicted).With(kFirstIsDone)},
+      {"success beats suspension", PlanSucceeded, PlanSuspended,
+       Runs().With(kFirstIsDone).With(kSuspends)},
+      {"success beats the deadline", PlanSucceeded, PlanDeadline,
+       Runs().With(kFirstIsDone).With(kIsLate)},
+      {"success needs no valid spec", PlanSucceeded, PlanHeld,
+       Runs().With(kFirstIsDone).With(kIsInvalid)},
+      {"success beats a failure", PlanSucceeded, PlanRestart,
+       Runs().With(kFirstIsDone).With(kSecondFails)},
+      {"a job asks for quota although it is suspended", PlanQueued, PlanSuspended,
+       IsSuspended().With(kHasQueue)},
+      {"an admitted job is resumed", PlanQueued, PlanSuspended,
+       IsSuspended().With(kHasQueue).With(kIsAdmitted)},
+      {"an evicted job does not fail for its deadline", PlanQueued, PlanDeadline,
+       Runs().With(kHasQueue).With(kIsEvicted).With(kIsLate)},
+      {"an evicted job's failures are not charged", PlanQueued, PlanRestart,
+       Runs().With(kHasQueue).With(kIsEvicted).With(kSecondFails)},
+      {"a job gets no pods without quota", PlanQueued, PlanRunning, Seen(Queued()).With(kHasQueue)},
+      {"a job that Kueue stops does not fail for its deadline", PlanSuspended, PlanDeadline,
+       Runs().With(kHasQueue).With(kIsInvalid).With(kIsLate)},
+      {"suspension needs no valid spec", PlanSuspended, PlanHeld,
+       Runs().With(kSuspends).With(kIsInvalid)},
+      {"a suspended job does not fail for its template", PlanSuspended, PlanRejected,
+       Seen(Job("j").Workers(2).Suspended()).With(kWorkersAreRejected)},
+      {"failures seen with suspension are not charged", PlanSuspended, PlanRestart,
+       Runs().With(kSuspends).With(kSecondFails)},
+      {"the deadline needs no valid spec", PlanDeadline, PlanHeld,
+       Runs().With(kIsInvalid).With(kIsLate)},
+      {"a job past its deadline is not restarted", PlanDeadline, PlanRestart,
+       Runs().With(kSecondFails).With(kIsLate)},
+      {"failures are not judged by an invalid spec", PlanHeld, PlanRestart,
+       Runs().With(kIsInvalid).With(kSecondFails)},
+      {"pods are not compared with an invalid spec", PlanHeld, PlanRescaled,
+       Runs().With(kIsInvalid).With(kIsRescaled)},
+      {"pods are not created from an invalid spec", PlanHeld, PlanRunning,
+       Runs().With(kIsInvalid).NoPods()},
+      {"a template is not blamed while the spec is invalid", PlanHeld, PlanRejected,
+       HasAChief(kReady).With(kIsInvalid).With(kWorkersAreRejected)},
+      {"a restart does not make a rejected template an accepted one", PlanRejected, PlanRestart,
+       HasAChief(Exited(137)).With(kWorkersAreRejected)},
+      {"nor does another size", PlanRejected, PlanRescaled,
+       HasAChief(kReady).With(kWorkersAreRejected).With(kIsRescaled)},
+      {"a failure that comes with another size is charged", PlanRestart, PlanRescaled,
+       Runs().With(kIsRescaled).With(kSecondFails)},
+      {"an attempt has one size", PlanRescaled, PlanRunning, Runs().With(kIsRescaled)},
+      {"a job is not suspended any more when it gets pods", PlanResumed, PlanRunning,
+       IsSuspended().With(kResumes)},
+  };
+}
+
+bool Same(const Plan& a, const Plan& b) {
+  return a.actions == b.actions && a.status == b.status && a.events == b.events;
+}
+
+TEST(MakePlanTest, WhereTwoRulesApplyTheEarlierOneDecidesForAReason) {
+  for (Pair& pair : Pairs()) {
+    SCOPED_TRACE(pair.reason);
+    const Observed& observed = pair.seen.Build();
+    const auto first = pair.first(observed), second = pair.second(observed);
+    ASSERT_TRUE(first.has_value());
+    ASSERT_TRUE(second.has_value());
+    const Plan plan = MakePlan(observed);
+    const bool is_final = pair.first == PlanLeftAlone;
+    EXPECT_TRUE(Same(plan, is_final ? *first : Finalized(observed, *first)));
+    EXPECT_FALSE(Same(plan, Finalized(observed, *second))) << "the order makes no difference";
   }
 }
 
-TEST(PlanTest, AnInvalidSpecFailsTheJobWithTheReason) {
-  Seen seen(Job("j").Workers(1));
-  seen.With([](Observed& observed) { observed.invalid = "spec.x: found 1, expected 2"; });
-  const Plan plan = seen.Plan();
-  EXPECT_THAT(plan.actions, IsEmpty());
-  EXPECT_EQ(FindCondition(plan.status, kFailed)->reason, "InvalidSpec");
-  EXPECT_EQ(FindCondition(plan.status, kFailed)->message, "spec.x: found 1, expected 2");
-}
-
-TEST(PlanTest, ASpecThatWasGoodAndNowIsNotTouchesNoPod) {
-  Seen seen(Job("j").Workers(2));
-  seen.Running().Worker(0, kReady).Worker(1, kReady);
-  seen.With([](Observed& observed) { observed.invalid = "spec.x: found 1, expected 2"; });
-  const Plan plan = seen.Plan();
-  EXPECT_THAT(plan.actions, IsEmpty());
-  EXPECT_TRUE(IsTrue(plan.status, kRunning));
-  EXPECT_EQ(FindCondition(plan.status, kRunning)->reason, "InvalidSpec");
-  EXPECT_THAT(plan.events, SizeIs(1));
-  EXPECT_THAT(seen.Write().Plan().events, IsEmpty()) << "told once";
-  EXPECT_EQ(seen.NoPods().Plan().status.state, "Running") << "it has had pods";
-}
-
-TEST(PlanTest, AReasonThatComesWithAWarningDoesNotWaitForCounts) {
-  Seen seen(Job("j").Workers(2));
-  seen.Service().Write();
-  seen.With([](Observed& observed) { observed.last_status_write = observed.now; });
-  seen.Worker(0, [](ObservedPod& pod) { pod.unschedulable = "0/3 nodes"; });
-  EXPECT_EQ(FindCondition(seen.Plan().status, kRunning)->reason, "Unschedulable");
-  EXPECT_TRUE(seen.Plan().status_can_wait);
-  EXPECT_FALSE(seen.Plan().only_counts);
-}
-
-TEST(PlanTest, CountsAreHeldBackButConditionsAreNot) {
-  Seen seen(Job("j").Workers(2));
-  seen.Service().Write();
-  seen.With([](Observed& observed) { observed.last_status_write = observed.now; });
-  const auto written = seen.Build().job.status;
-  seen.Later(seconds(4)).Worker(0, kReady);
-  EXPECT_EQ(seen.Plan().status, written);
-  EXPECT_EQ(seen.Plan().requeue_after, seconds(6));
-  EXPECT_EQ(Seen(seen).Worker(1, kReady).Plan().status.state, "Running");
-  EXPECT_EQ(seen.Later(seconds(6)).Plan().status.ready_replicas, "1/2");
-}
-
-TEST(PlanTest, WhatNobodyActsOnCanWait) {
-  Seen seen(Job("j").Workers(2));
-  EXPECT_TRUE(seen.Plan().status_can_wait) << "a first sight";
-  seen.Service().Write();
-  EXPECT_FALSE(seen.Plan().status_can_wait) << "nothing to write";
-  EXPECT_TRUE(Seen(seen).Worker(0, kReady).Plan().status_can_wait) << "counts";
-  EXPECT_FALSE(Seen(seen).Worker(0, kReady).Worker(1, kReady).Plan().status_can_wait) << "Running";
-  EXPECT_FALSE(Seen(seen).Worker(0, Exited(137)).Plan().status_can_wait) << "a restart";
-  EXPECT_FALSE(Seen(Job("j").Workers(2).Suspended()).Plan().status_can_wait);
-}
-
-TEST(PlanTest, AFirstSightThatTellsMoreDoesNotWait) {
-  const auto scope_pod = Job("j").Workers(2).RestartScope(api::RestartScope::kPod);
-  EXPECT_TRUE(Seen(scope_pod).Plan().status_can_wait);
-  for (const auto& state : {Exited(137), testing::Evicted()}) {
-    EXPECT_FALSE(Seen(scope_pod).Worker(0, state).Plan().status_can_wait) << "it is counted";
+TEST(MakePlanTest, RulesThatCommuteNeverApplyTogether) {
+  // A job that was suspended while it ran, and is resumed.
+  Seen resumed = Runs().With(kSuspends).Write().With(kResumes);
+  ASSERT_TRUE(PlanResumed(resumed.Build()));
+  for (const Change& change : {kSecondFails, kIsRescaled}) {
+    Seen seen(resumed);
+    EXPECT_FALSE(PlanRestart(seen.With(change).Build()));
+    EXPECT_FALSE(PlanRescaled(seen.Build()));
   }
-  Seen refused(Job("j").Workers(1));
-  refused.With([](Observed& observed) { observed.create_fault = {"exceeded quota"}; });
-  EXPECT_FALSE(refused.Plan().status_can_wait);
+  EXPECT_FALSE(PlanDeadline(Runs().With(kSuspends).With(kIsLate).Build()));
+  EXPECT_FALSE(PlanInvalid(Runs().With(kFirstIsDone).With(kIsInvalid).Build()));
 }
 
-TEST(PlanTest, AJobThatIsToldOfLateStartedWhenItWasSeen) {
-  Seen seen(Job("j").Workers(1));
-  const Time start = seen.Build().now;
-  EXPECT_EQ(seen.Later(seconds(5)).Plan().status.start_time, start);
-}
-
-TEST(PlanTest, ProgressIsAskedForWhileAJobRuns) {
-  Seen seen(Job("j").Workers(1).Training());
-  seen.Running().Worker(0, kReady);
-  EXPECT_EQ(seen.Plan().requeue_after, seconds(10));
-  seen.With([](Observed& observed) { observed.progress.emplace().step = 7; });
-  EXPECT_EQ(seen.Plan().status.progress->step, 7);
-}
-
-TEST(PlanTest, AWrittenStatusIsStable) {
+TEST(MakePlanTest, AWrittenStatusIsStable) {
   for (const auto& state : {testing::kPending, kReady, Exited(137), Exited(0)}) {
     Seen seen(Job("j").Workers(2));
     seen.Service().Worker(0, kReady).Worker(1, state).Write().Write();

@@ -67,7 +67,7 @@ TEST(PendingReasonTest, SaysWhatKeepsPodsFromBeingUp) {
   for (Case c : cases) EXPECT_EQ(FindPendingReason(c.seen.Build()), c.expected) << c.name;
 }
 
-TEST(PendingReasonTest, AnImageThatCannotBePulledIsTold) {
+TEST(PendingReasonTest, AnImageThatCannotBePulledIsReported) {
   Seen seen = Two();
   seen.Worker(0, kReady).Worker(1, Waiting("ErrImagePull", "manifest unknown"));
   EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("PodWaiting"));
@@ -81,7 +81,7 @@ TEST(PendingReasonTest, AnImageThatCannotBePulledIsTold) {
   EXPECT_THAT(seen.Plan().events, IsEmpty());
 }
 
-TEST(PendingReasonTest, OfAReplacedPodItIsToldThoughTheJobStaysRunning) {
+TEST(PendingReasonTest, AReplacedPodsReasonIsReportedThoughTheJobStaysRunning) {
   Seen seen(Job("j").Workers(2).RestartScope(api::RestartScope::kInPlace));
   seen.Running().Worker(0, kReady).Worker(1, Waiting("ImagePullBackOff", "gone"));
   const Plan plan = seen.Plan();

@@ -107,13 +107,11 @@ TEST(RescaleRuleTest, WorkersOfParameterServersComeAndGoEvenInAGang) {
 TEST(RescaleRuleTest, AJobThatIsNotElasticNeverRunsInTwoSizesAtOnce) {
   for (const RestartScope scope : {RestartScope::kGang, RestartScope::kPod}) {
     World world(Job("j").Workers(2).RestartScope(scope).Build());
-    world.client.set_graceful(false);
     world.Settle();
     for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
     world.Settle();
     world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
       job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
-      job["metadata"]["generation"] = 4;
     });
     world.Settle();
     ASSERT_EQ(world.Pods().size(), 4U);
@@ -127,7 +125,7 @@ TEST(RescaleRuleTest, AJobThatIsNotElasticNeverRunsInTwoSizesAtOnce) {
   }
 }
 
-TEST(RescaleRuleTest, PodsOfAnOperatorThatNotedNoSizeAreLeftAlone) {
+TEST(RescaleRuleTest, PodsOfAnOperatorThatRecordedNoSizeAreLeftAlone) {
   Seen seen(Job("j").Workers(2));
   seen.Running().Worker(0, kReady).Worker(1, kReady);
   EXPECT_FALSE(PlanRescaled(seen.Build()));

@@ -34,7 +34,7 @@ testing::JobBuilder InPlace() {
   return Job("j").Workers(2).RestartScope(RestartScope::kInPlace);
 }
 
-TEST(RestartRuleTest, LossesAreClassified) {
+TEST(RestartRuleTest, PodFailuresAreClassified) {
   struct Case {
     const char* name;
     RestartPolicy policy;
@@ -394,7 +394,7 @@ TEST(RestartRuleTest, TheBudgetCountsApplicationFailuresOnly) {
   }
 }
 
-TEST(RestartRuleTest, APodThatIsAlwaysEvictedForItsOwnLimitFailsTheJobAndItsOwnerIsToldWhy) {
+TEST(RestartRuleTest, APodThatIsAlwaysEvictedForItsOwnLimitFailsTheJobWithTheReason) {
   Seen seen(Job("j").Workers(1).BackoffLimit(1));
   for (const char* state : {"Restarting", "Failed"}) {
     seen.With([](Observed& observed) { observed.job.status.next_retry_time.reset(); });
@@ -411,7 +411,7 @@ TEST(RestartRuleTest, APodThatIsAlwaysEvictedForItsOwnLimitFailsTheJobAndItsOwne
             "worker-0 was lost: Evicted; backoffLimit (1) is spent");
 }
 
-TEST(RestartRuleTest, OfANodesEvictionTheKubeletsWordsAreToldNotTheContainers) {
+TEST(RestartRuleTest, ANodesEvictionIsReportedInTheKubeletsWordsNotTheContainers) {
   Seen seen(Gang());
   seen.Running().Worker(0, kReady).Worker(1, [](ObservedPod& pod) {
     Exited(137, "Error")(pod);

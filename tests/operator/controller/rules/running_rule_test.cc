@@ -43,13 +43,13 @@ TEST(RunningRuleTest, ANewJobGetsItsServiceAndAllPodsAtOnce) {
 }
 
 // One look more at the job is asked for when there are more actions than that.
-TEST(RunningRuleTest, OfALargeJobNoMoreIsPlannedThanOneLookMakes) {
+TEST(RunningRuleTest, ALargeJobsPlanHoldsNoMoreThanOneReconcileCreates) {
   const std::size_t most = Settings{}.most_actions;
   const Plan plan = Seen(Job("j").Workers(10'000)).Service().Plan();
   EXPECT_EQ(plan.actions.size(), most + 1);
 }
 
-TEST(RunningRuleTest, OnlyWhatIsMissingIsMade) {
+TEST(RunningRuleTest, OnlyMissingPodsAreCreated) {
   const Plan plan = Seen(Job("j").Workers(3)).Service().Worker(1, kPending).Plan();
   EXPECT_THAT(plan.actions,
               ElementsAre(CreatePod{Role::kWorker, 0, 0}, CreatePod{Role::kWorker, 2, 0}));
@@ -81,7 +81,7 @@ TEST(RunningRuleTest, RunningWhenEveryRequiredReplicaIsReadyOrDone) {
   }
 }
 
-TEST(RunningRuleTest, RunningIsSaidOnceAndStaysWithinAnAttempt) {
+TEST(RunningRuleTest, RunningIsReportedOnceAndStaysWithinAnAttempt) {
   Seen seen(Job("j").Workers(2));
   seen.Service().Worker(0, kReady).Worker(1, kReady);
   EXPECT_THAT(Reasons(seen.Plan()), ElementsAre("Running"));
@@ -91,7 +91,7 @@ TEST(RunningRuleTest, RunningIsSaidOnceAndStaysWithinAnAttempt) {
   EXPECT_TRUE(IsTrue(seen.Plan().status, kRunning));
 }
 
-TEST(RunningRuleTest, NobodyIsMadeWhileAnEarlierAttemptIsStillThere) {
+TEST(RunningRuleTest, NoPodIsCreatedWhileAnEarlierAttemptIsStillThere) {
   Seen seen(Job("j").Workers(2));
   seen.Service().Worker(0, kReady).Worker(1, kBeingDeleted);
   seen.With([](Observed& observed) { observed.job.status.attempt = 1; });
@@ -113,7 +113,7 @@ TEST(RunningRuleTest, PodsBeyondTheReplicaCountGo) {
   EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-2", "j-worker-2-uid"}));
 }
 
-TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsSaidAndNotFoughtFor) {
+TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsReportedAndLeftToIt) {
   Seen seen(Job("j").Workers(2));
   seen.With([](Observed& observed) { observed.name_conflicts = {"j-worker-1"}; });
   const Plan plan = seen.Plan();
@@ -124,7 +124,7 @@ TEST(RunningRuleTest, ANameThatAnotherOwnerHasIsSaidAndNotFoughtFor) {
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
 }
 
-TEST(RunningRuleTest, OverriddenEnvironmentIsSaidAtFirstSight) {
+TEST(RunningRuleTest, OverriddenEnvironmentIsReportedAtFirstSight) {
   api::Json pod_template = testing::Template();
   pod_template["spec"]["containers"][0]["env"] = {{{"name", "TF_CONFIG"}, {"value", "{}"}}};
   Seen seen(Job("j").Workers(1).PodTemplate(Role::kWorker, pod_template));
@@ -132,7 +132,7 @@ TEST(RunningRuleTest, OverriddenEnvironmentIsSaidAtFirstSight) {
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
 }
 
-TEST(RunningRuleTest, AnEditThatReachesNoPodIsToldOfOnce) {
+TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedOnce) {
   Seen seen(Job("j").Workers(2));
   seen.Running().Worker(0, kReady).Worker(1, kReady);
   seen.With([](Observed& observed) {

@@ -13,7 +13,7 @@ namespace {
 using api::Role;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using testing::FakeClient;
+using testing::HookedClient;
 using ::testing::IsEmpty;
 using testing::Job;
 using testing::kReady;
@@ -94,8 +94,7 @@ TEST(SeenWorkersTest, AWorkerThatWasScaledAwayIsForgotten) {
 
 // A namespace whose quota takes `most` pods.
 void SetQuota(World& world, std::size_t most) {
-  world.client.set_graceful(false);
-  world.client.SetBefore([&world, most](const FakeClient::Call& call) {
+  world.client.SetBefore([&world, most](const HookedClient::Call& call) {
     const bool full = world.client.Objects(kube::kPodKind).size() >= most;
     return call.verb == "create" && call.kind == "Pod" && full
                ? absl::PermissionDeniedError("create pods: exceeded quota: compute")
@@ -137,8 +136,8 @@ TEST(SeenWorkersTest, AnElasticGangThatGetsFewerPodsThanItAskedForRuns) {
 
 TEST(SeenWorkersTest, AnElasticGangWhoseNameAnotherHasRuns) {
   World world(Elastic(2).Build());
-  const kube::Object stranger = {{"metadata", {{"namespace", "default"}, {"name", "j-worker-1"}}}};
-  ASSERT_TRUE(world.client.Create(kube::kPodKind, stranger).ok());
+  world.client.Add(kube::kPodKind,
+                   {{"metadata", {{"namespace", "default"}, {"name", "j-worker-1"}}}});
   Work(world);
   world.SetPod("j-worker-0", "Running");
   Work(world);
@@ -154,7 +153,7 @@ TEST(SeenWorkersTest, AGangThatLosesAWorkerThatItHadStartsAgain) {
     RunReady(world);
     ASSERT_EQ(world.Job()->status.attempt, 0);
     ASSERT_EQ(world.Job()->status.replica_statuses.at(Role::kWorker).active, 3);
-    world.client.Finalize(kube::kPodKind, {"default", "j-worker-2"});  // gone without a trace
+    world.client.Remove(kube::kPodKind, {"default", "j-worker-2"});  // gone without a trace
     if (restarts) world.RestartOperator();
     RunReady(world);
     const api::TrainingJobStatus status = world.Job()->status;

@@ -19,6 +19,32 @@ using testing::kReady;
 using testing::Seen;
 using ::testing::SizeIs;
 
+TEST(SuspendRuleTest, OneRuleStopsAJobAndTheOtherResumesIt) {
+  struct Case {
+    const char* name;
+    bool spec_suspends;
+    bool status_says_so;
+    bool stops, resumes;
+  };
+  const Case cases[] = {
+      {"runs", false, false, false, false},
+      {"is to stop", true, false, true, false},
+      {"is stopped", true, true, true, false},
+      {"is to go on", false, true, false, true},
+  };
+  for (const Case& c : cases) {
+    Seen seen(Job("j").Workers(1));
+    const auto suspend = [&seen](bool value) {
+      seen.With([value](Observed& observed) { observed.job.spec.suspend = value; });
+    };
+    suspend(c.status_says_so);
+    seen.Write();
+    suspend(c.spec_suspends);
+    EXPECT_EQ(PlanSuspended(seen.Build()).has_value(), c.stops) << c.name;
+    EXPECT_EQ(PlanResumed(seen.Build()).has_value(), c.resumes) << c.name;
+  }
+}
+
 TEST(SuspendRuleTest, AJobThatIsBornSuspendedMakesNothing) {
   const Plan plan = Seen(Job("j").Workers(2).Suspended()).Plan();
   EXPECT_THAT(plan.actions, IsEmpty());

@@ -66,7 +66,7 @@ TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
   EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Failed", ExitOf(0)))));
 }
 
-TEST(ObservedTest, ATrainersLastWordIsItsProgressAndNoMessage) {
+TEST(ObservedTest, ATrainersLastReportIsItsProgressAndNoMessage) {
   Object state = ExitOf(0);
   state["terminated"]["message"] = R"({"step":938,"testAccuracy":0.98})";
   const auto pod = ObservePod(PodWith("Never", "Succeeded", state));
@@ -113,7 +113,7 @@ Object TroubledPod() {
   return pod;
 }
 
-TEST(ObservedTest, ReadsWhatStandsInAPodsWay) {
+TEST(ObservedTest, ReadsWhyAPodIsPending) {
   const auto pod = ObservePod(TroubledPod());
   ASSERT_TRUE(pod);
   EXPECT_EQ(pod->waiting_reason, "CrashLoopBackOff");
@@ -145,7 +145,7 @@ TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCounts) {
   EXPECT_EQ(ObservePod(pod)->unschedulable, "");
 }
 
-TEST(ObservedTest, TheMainContainerIsTheOneThatWasNotedWhoeverComesBeforeIt) {
+TEST(ObservedTest, TheMainContainerIsTheAnnotatedOneWhicheverComesFirst) {
   Object pod = PodWith("Never", "Running", ExitOf(7));
   pod["metadata"]["annotations"][api::kAnnotationMainContainer] =
       pod["spec"]["containers"][0]["name"];
@@ -323,13 +323,13 @@ TEST(ObservedTest, ATemplateThatIsTooLargeIsNotHeld) {
   EXPECT_FALSE(ObserveJob(job).invalid);
 }
 
-TEST(ObservedTest, AFaultIsHeldAsLongAsAConditionTellsIt) {
+TEST(ObservedTest, AnErrorIsHeldAsLongAsAConditionReportsIt) {
   Object job = api::TrainingJobToJson(Job("j").Workers(1).Build());
   job["spec"]["replicaSpecs"]["Worker"]["replicas"] = std::string(100'000, 'x');
   EXPECT_LE(ObserveJob(job).invalid->size(), 16'400U);
 }
 
-TEST(ObservedTest, OfAPodsTextsNoMoreIsHeldThanAStatusTells) {
+TEST(ObservedTest, NoMoreOfAPodsTextsIsHeldThanAStatusReports) {
   const std::string text(1'000'000, 'x');
   Object pod = PodWith("Never", "Running", Object::object());
   Object& status = pod["status"];

@@ -136,7 +136,7 @@ TEST_F(ExecTest, ACredentialIsKeptUntilItExpires) {
   EXPECT_EQ(Runs(), 3U);
 }
 
-TEST_F(ExecTest, ItMayGiveACertificateAndIsToldOfTheCluster) {
+TEST_F(ExecTest, ItMayReturnACertificateAndGetsTheCluster) {
   RestConfig config = Config(R"({"clientCertificateData":"CERT","clientKeyData":"KEY"})");
   config.exec->provide_cluster_info = true;
   config.ca_pem = "CA";

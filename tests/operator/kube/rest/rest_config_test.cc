@@ -209,7 +209,7 @@ TEST_F(InClusterConfigTest, OutsideAPodNothingIsFound) {
   EXPECT_TRUE(absl::IsNotFound(InClusterConfig(directory_.path()).status()));
 }
 
-TEST_F(InClusterConfigTest, APodWithoutATokenIsToldSo) {
+TEST_F(InClusterConfigTest, APodWithoutATokenGetsAnErrorThatSaysSo) {
   const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
       port("KUBERNETES_SERVICE_PORT", "443");
   EXPECT_THAT(InClusterConfig("/no/such/place").status().ToString(),

@@ -11,37 +11,37 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-TEST(TimerThreadTest, RingsInTheOrderOfTimeNotOfSetting) {
-  TimerThread alarm;
-  std::vector<int> rung;
+TEST(TimerThreadTest, CallsBackInTheOrderOfTimeNotOfSetting) {
+  TimerThread timer;
+  std::vector<int> called;
   std::promise<void> done;
   const SteadyTime now = steady_clock::now();
-  alarm.Set(now + hours(1), [&] { rung.push_back(9); });
-  alarm.Set(now + milliseconds(40), [&] {
-    rung.push_back(2);
+  timer.Set(now + hours(1), [&] { called.push_back(9); });
+  timer.Set(now + milliseconds(40), [&] {
+    called.push_back(2);
     done.set_value();
   });
-  alarm.Set(now + milliseconds(20), [&] { rung.push_back(1); });
+  timer.Set(now + milliseconds(20), [&] { called.push_back(1); });
   done.get_future().wait();
-  EXPECT_EQ(rung, (std::vector<int>{1, 2}));
+  EXPECT_EQ(called, (std::vector<int>{1, 2}));
   EXPECT_GE(steady_clock::now(), now + milliseconds(40));
 }
 
-TEST(TimerThreadTest, ACancelledOneDoesNotRing) {
-  TimerThread alarm;
-  bool rang = false;
+TEST(TimerThreadTest, ACancelledTimerDoesNotCallBack) {
+  TimerThread timer;
+  bool called = false;
   std::promise<void> done;
   const SteadyTime now = steady_clock::now();
-  const TimerThread::Id id = alarm.Set(now + milliseconds(10), [&] { rang = true; });
-  alarm.Cancel(id);
-  alarm.Set(now + milliseconds(20), [&] { done.set_value(); });
+  const TimerThread::Id id = timer.Set(now + milliseconds(10), [&] { called = true; });
+  timer.Cancel(id);
+  timer.Set(now + milliseconds(20), [&] { done.set_value(); });
   done.get_future().wait();
-  EXPECT_FALSE(rang);
+  EXPECT_FALSE(called);
 }
 
-TEST(TimerThreadTest, EndsWithoutWaitingForWhatIsSet) {
-  TimerThread alarm;
-  alarm.Set(steady_clock::now() + hours(1), [] { FAIL(); });
+TEST(TimerThreadTest, EndsWithoutWaitingForTimersThatAreSet) {
+  TimerThread timer;
+  timer.Set(steady_clock::now() + hours(1), [] { FAIL(); });
 }
 
 }  // namespace

@@ -4,14 +4,14 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
 
 namespace lockstep::kube {
 namespace {
 
-using testing::FakeClient;
 using testing::FakeClock;
+using testing::HookedClient;
 
 struct EventRecorderTest : ::testing::Test {
   void Record(const std::string& note) {
@@ -20,8 +20,8 @@ struct EventRecorderTest : ::testing::Test {
   }
   std::vector<Object> Events() { return client.Objects(kEventKind); }
 
-  FakeClient client;
   FakeClock clock;
+  HookedClient client{clock};
   EventRecorder recorder{client, clock, "example.com/test", "pod-1"};
   const Identity pod =
       IdentityOf({{"metadata", {{"name", "a"}, {"namespace", "n"}, {"uid", "u"}}}});
@@ -56,9 +56,9 @@ TEST_F(EventRecorderTest, AnotherNoteOrALongPauseMakesANewEvent) {
   EXPECT_EQ(Events().size(), 3U);
 }
 
-TEST_F(EventRecorderTest, AnEventThatTheServerHasDroppedIsMadeAnew) {
+TEST_F(EventRecorderTest, AnEventThatTheServerHasDroppedIsRecreated) {
   Record("it broke");
-  client.Finalize(kEventKind, KeyOf(Events().front()));
+  client.Remove(kEventKind, KeyOf(Events().front()));
   Record("it broke");
   EXPECT_EQ(client.Count("create", "Event"), 2);
   EXPECT_EQ(Events().size(), 1U);
@@ -80,7 +80,7 @@ TEST_F(EventRecorderTest, OfALongNoteOnlyADigestIsKept) {
   const std::size_t before = mallinfo2().uordblks;
   for (int i = 0; i < kNotes; ++i) Record(std::to_string(i) + std::string(kLong, 'x'));
   const std::size_t after = mallinfo2().uordblks;
-  // FakeClient keeps the events, with truncated notes, which accounts for half of this.
+  // HookedClient keeps the events, with truncated notes, which accounts for half of this.
   EXPECT_LT(after - std::min(before, after), kNotes * kLong);
   Record("7" + std::string(kLong, 'x'));
   EXPECT_EQ(client.Count("create", "Event"), kNotes);
@@ -106,7 +106,7 @@ TEST_F(EventRecorderTest, OfAnObjectThatIsGoneNothingIsKnown) {
 }
 
 TEST_F(EventRecorderTest, AFailureStaysInside) {
-  client.SetBefore([](const FakeClient::Call& call) {
+  client.SetBefore([](const HookedClient::Call& call) {
     return call.verb == "create" ? absl::PermissionDeniedError("no") : absl::OkStatus();
   });
   Record("it broke");

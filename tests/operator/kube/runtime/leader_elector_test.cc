@@ -7,16 +7,16 @@
 #include <future>
 #include <thread>
 
-#include "tests/support/fake_client.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
 
 namespace lockstep::kube {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::FakeClient;
 using testing::FakeClock;
+using testing::HookedClient;
 
 // A client whose connection can be cut, or that never answers.
 class CutClient final : public Client {
@@ -57,7 +57,7 @@ class CutClient final : public Client {
 class LeaderElectorTest : public ::testing::Test {
  protected:
   struct Candidate {
-    Candidate(FakeClient& server, FakeClock& clock, const std::string& name)
+    Candidate(HookedClient& server, FakeClock& clock, const std::string& name)
         : client(server), elector(client, clock, OptionsOf(name), [this](const std::string& why) {
             reason = why;
             lost.set_value();
@@ -83,14 +83,14 @@ class LeaderElectorTest : public ::testing::Test {
 
   Object Lease() { return *server_.Get(kLeaseKind, {"system", "operator"}); }
   std::string Holder() { return Lease()["spec"]["holderIdentity"]; }
-  // Waits until the lease has been written again.
+  // Waits until a renewal has ended that had yet to begin.
   void AwaitRenewal() {
-    const std::string version = ResourceVersion(Lease());
-    while (ResourceVersion(Lease()) == version) std::this_thread::yield();
+    const int last = server_.Count("update", "Lease") + 2;
+    while (server_.Count("update", "Lease") < last) std::this_thread::yield();
   }
 
-  FakeClient server_;
   FakeClock clock_;
+  HookedClient server_{clock_};
 };
 
 TEST_F(LeaderElectorTest, TheFirstCandidateMakesTheLease) {
@@ -142,7 +142,7 @@ TEST_F(LeaderElectorTest, ALeaderThatIsCutOffStopsBeforeAnotherCanLead) {
   EXPECT_EQ(Holder(), "b");
 }
 
-TEST_F(LeaderElectorTest, ARenewalThatHangsDoesNotHideTheLoss) {
+TEST_F(LeaderElectorTest, ARenewalThatHangsDoesNotHideThatTheLeaseIsLost) {
   Candidate a(server_, clock_, "a");
   ASSERT_TRUE(a.elector.Acquire({}).ok());
   a.client.hangs = true;
@@ -194,11 +194,11 @@ TEST_F(LeaderElectorTest, ADeadLeadersLeaseIsTakenWhenItHasBeenSeenUnchangedForI
   EXPECT_TRUE(b_leads.get().ok());
 }
 
-TEST_F(LeaderElectorTest, ALostAnswerToARenewalIsNoLoss) {
+TEST_F(LeaderElectorTest, ALostAnswerToARenewalDoesNotLoseTheLease) {
   Candidate a(server_, clock_, "a");
   ASSERT_TRUE(a.elector.Acquire({}).ok());
   std::atomic<int> lost_answers{3};
-  server_.SetAfter([&](const FakeClient::Call& call) {
+  server_.SetAfter([&](const HookedClient::Call& call) {
     if (call.verb == "update" && lost_answers-- > 0) return absl::UnavailableError("no answer");
     return absl::OkStatus();
   });

@@ -21,7 +21,7 @@ struct RecentEventsTest : ::testing::Test {
   RecentEvents recent{kLimits};
 };
 
-TEST_F(RecentEventsTest, WhatWasSaidLastOfTheSameIsFound) {
+TEST_F(RecentEventsTest, TheLatestVersionOfAnEventIsFound) {
   Remember("a", "u", 1);
   recent.Remember("a", {"u", 1}, {"event", "7", "then", 2}, now);
   EXPECT_EQ(recent.Find({"u", 1}, now)->count, 2);

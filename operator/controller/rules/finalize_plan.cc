@@ -1,0 +1,69 @@
+#include "operator/controller/rules/finalize_plan.h"
+
+#include <algorithm>
+
+#include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/invalid_rule.h"
+#include "operator/controller/rules/status.h"
+
+namespace lockstep::controller {
+namespace {
+
+// Defers counts and progress, which change all the time and may be a little old.
+void HoldBackCounts(const Observed& observed, Plan& plan) {
+  // People look for what came with a warning.
+  if (!observed.last_status_write || !plan.status_can_wait || !plan.events.empty()) return;
+  const Duration left =
+      *observed.last_status_write + observed.settings.status_interval - observed.now;
+  if (left > Duration::zero()) PutOffStatus(observed, left, plan);
+}
+
+// Returns true if there is nothing to report about a new job except its first sight.
+bool IsPlainFirstSight(const Plan& plan, const api::TrainingJobStatus& written) {
+  if (FindCondition(written, kCreated) != nullptr) return false;
+  if (plan.status.state != kPending || !plan.events.empty()) return false;
+  api::TrainingJobStatus seen = written;
+  seen.state = plan.status.state;
+  seen.conditions = plan.status.conditions;
+  seen.observed_generation = plan.status.observed_generation;
+  seen.selector = plan.status.selector;
+  seen.start_time = plan.status.start_time;
+  return DiffersOnlyInCounts(plan.status, seen);
+}
+
+bool CanWait(const Plan& plan, const api::TrainingJobStatus& written) {
+  if (plan.status == written) return false;
+  return DiffersOnlyInCounts(plan.status, written) || IsPlainFirstSight(plan, written);
+}
+
+// Returns true if the status or reason of a condition has changed. Messages may differ.
+bool SaysMore(const api::TrainingJobStatus& status, const api::TrainingJobStatus& written) {
+  return !std::ranges::equal(
+      status.conditions, written.conditions, [](const auto& a, const auto& b) {
+        return a.type == b.type && a.status == b.status && a.reason == b.reason;
+      });
+}
+
+}  // namespace
+
+Plan Finalized(const Observed& observed, Plan plan) {
+  if (IsTerminal(observed.job.status)) return plan;
+  if (observed.invalid && !IsTerminal(plan.status)) AddInvalidSpec(observed, plan);
+  // A rule that has nothing to report yet about a new job must not cause a write for its state
+  // alone.
+  const bool is_new = observed.job.status.state.empty() && plan.status == observed.job.status;
+  if (!is_new) plan.status.state = StateOf(plan.status);
+  plan.status_can_wait = CanWait(plan, observed.job.status);
+  plan.only_counts =
+      plan.status_can_wait && plan.events.empty() && !SaysMore(plan.status, observed.job.status);
+  HoldBackCounts(observed, plan);
+  if (IsTerminal(plan.status)) return plan;
+  if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
+  if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
+  // Progress changes nothing in the cluster, so it has to be polled.
+  const bool reports = observed.job.spec.training && IsTrue(plan.status, kRunning);
+  if (reports) RequeueWithin(plan, observed.settings.status_interval);
+  return plan;
+}
+
+}  // namespace lockstep::controller

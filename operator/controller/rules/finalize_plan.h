@@ -1,0 +1,15 @@
+// What every plan gets, whichever rule made it: the state, how long its status may wait, and when
+// to look at the job again. Pure.
+#pragma once
+
+#include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// Returns the plan with status.state, status_can_wait, only_counts and requeue_after. Defers counts
+// and progress to Settings::status_interval after the last write. A job whose spec is unusable says
+// so in its status. Plans of a job that has ended are returned as they are.
+Plan Finalized(const Observed& observed, Plan plan);
+
+}  // namespace lockstep::controller

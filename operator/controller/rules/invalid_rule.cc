@@ -1,0 +1,43 @@
+#include "operator/controller/rules/invalid_rule.h"
+
+#include "operator/controller/rules/status.h"
+
+namespace lockstep::controller {
+namespace {
+
+// Of the conditions and the event.
+constexpr char kInvalidSpec[] = "InvalidSpec";
+
+// Returns true if the job has had pods, as far as this process or its status knows.
+bool HasHadPods(const Observed& observed) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  return !observed.pods.empty() || status.attempt > 0 || IsTrue(status, kRunning) ||
+         !status.completed_indexes.empty() || status.restart_count > 0;
+}
+
+}  // namespace
+
+std::optional<Plan> PlanInvalid(const Observed& observed) {
+  if (!observed.invalid || HasHadPods(observed)) return std::nullopt;
+  return TerminalPlan(observed, kFailed, kInvalidSpec, *observed.invalid);
+}
+
+std::optional<Plan> PlanHeld(const Observed& observed) {
+  if (!observed.invalid) return std::nullopt;
+  Plan plan;
+  plan.status = observed.job.status;
+  NoteCompletedIndexes(observed, plan.status);
+  return plan;
+}
+
+void AddInvalidSpec(const Observed& observed, Plan& plan) {
+  const api::Condition* before = FindCondition(observed.job.status, kRunning);
+  const bool is_new = before == nullptr || before->reason != kInvalidSpec;
+  SetCondition(observed, plan.status, kRunning, IsTrue(plan.status, kRunning), kInvalidSpec,
+               "no pod is created or restarted: " + *observed.invalid);
+  if (is_new) {
+    plan.events.push_back({PlannedEvent::Type::kWarning, kInvalidSpec, *observed.invalid});
+  }
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,45 @@
+#include "trainer/rendezvous/heartbeat.h"
+
+#include <utility>
+
+#include "trainer/rendezvous/progress_proto.h"
+
+namespace lockstep::train {
+
+Heartbeat::Heartbeat(const Clock& clock, Duration every, std::function<Target()> current)
+    : clock_(clock), every_(every), current_(std::move(current)) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+}
+
+void Heartbeat::Report(const api::Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = ToProto(progress);
+}
+
+void Heartbeat::Run(const std::stop_token& stop) {
+  SteadyTime next = clock_.SteadyNow();
+  while (!stop.stop_requested()) {
+    if (clock_.SteadyNow() >= next) {
+      next = clock_.SteadyNow() + every_;
+      Send();
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, stop, next - clock_.SteadyNow(), [] { return false; });
+  }
+}
+
+void Heartbeat::Send() {
+  const Target target = current_();
+  if (!target.stream) return;
+  proto::ReplicaMessage message;
+  proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
+  heartbeat.set_generation(target.generation);
+  heartbeat.set_activity(static_cast<proto::Activity>(activity_.load()));
+  {
+    const std::lock_guard lock(mutex_);
+    if (progress_) *heartbeat.mutable_progress() = *progress_;
+  }
+  target.stream->Send(message);
+}
+
+}  // namespace lockstep::train

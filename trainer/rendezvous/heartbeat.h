@@ -1,0 +1,50 @@
+// A member's sign of life: tells the leader every so often that this process runs, how far it is
+// and what it does.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "api/v1/activity.h"
+#include "api/v1/training_job.h"
+#include "base/clock.h"
+#include "trainer/rendezvous/rendezvous_stream.h"
+
+namespace lockstep::train {
+
+// Thread-safe.
+class Heartbeat {
+ public:
+  struct Target {
+    std::shared_ptr<RendezvousStream> stream;  // null: not connected, nothing is sent
+    std::uint64_t generation = 0;              // 0: not a member of one
+  };
+
+  // Sends to `current()`, which is called on the heartbeat's thread, from now until destruction.
+  Heartbeat(const Clock& clock, Duration every, std::function<Target()> current);
+
+  // See Rendezvous.
+  void Report(const api::Progress& progress);
+  void SetActivity(api::Activity activity) { activity_ = activity; }
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Send();
+
+  const Clock& clock_;
+  const Duration every_;
+  const std::function<Target()> current_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<proto::TrainerProgress> progress_;                 // guarded by mutex_
+  std::atomic<api::Activity> activity_ = api::Activity::kUnknown;  // set at every step: no lock
+  std::jthread thread_;                                            // last: uses all of the above
+};
+
+}  // namespace lockstep::train

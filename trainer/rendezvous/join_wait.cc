@@ -1,0 +1,72 @@
+#include "trainer/rendezvous/join_wait.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+
+namespace lockstep::train {
+
+JoinWait::JoinWait(std::string leader, const RendezvousClientOptions& options, const Clock& clock)
+    : leader_(std::move(leader)),
+      leader_host_(leader_.substr(0, leader_.rfind(':'))),
+      options_(options),
+      clock_(clock),
+      counting_since_(clock.SteadyNow()),
+      last_log_(counting_since_) {}
+
+void JoinWait::Begin() {
+  counting_since_ = clock_.SteadyNow();
+}
+
+void JoinWait::OnConnecting() {
+  if (options_.successors_come) addresses_.Watch({leader_host_});
+}
+
+void JoinWait::OnMessage() {
+  if (!std::exchange(answered_, true)) addresses_.Watch({});
+  leader_gone_.reset();
+}
+
+void JoinWait::OnSilence() {
+  if (std::exchange(answered_, false)) leader_gone_ = clock_.SteadyNow();
+}
+
+absl::Status JoinWait::Check() {
+  const SteadyTime now = clock_.SteadyNow();
+  if (SomebodyIsYetToCome(now)) counting_since_ = now;
+  if (now - counting_since_ < options_.timeout) return absl::OkStatus();
+  const double seconds = std::chrono::duration<double>(options_.timeout).count();
+  return absl::DeadlineExceededError(fmt::format(
+      "rendezvous at {}: not complete after {:.3g} s: {}", leader_, seconds, WaitingFor()));
+}
+
+// True if a pod is missing that has yet to be created. A leader that answered before counts as
+// being replaced for given_up_within. For one that never answered, or is silent for longer, only
+// DNS can tell.
+bool JoinWait::SomebodyIsYetToCome(SteadyTime now) const {
+  if (!options_.successors_come) return false;
+  if (answered_) return waiting_.absent_size() > 0;
+  if (leader_gone_ && now - *leader_gone_ < options_.given_up_within) return true;
+  return addresses_.WithoutAddress().contains(leader_host_);
+}
+
+std::string JoinWait::WaitingFor() const {
+  if (!answered_) return fmt::format("its leader does not answer ({})", broken_reason_);
+  if (waiting_.missing().empty()) return "waiting for the leader's answer";
+  const std::string names = fmt::format("waiting for {}", fmt::join(waiting_.missing(), ", "));
+  const auto named = static_cast<std::uint32_t>(waiting_.missing_size());
+  if (waiting_.missing_count() <= named) return names;
+  return fmt::format("{} and {} others", names, waiting_.missing_count() - named);
+}
+
+void JoinWait::LogNowAndThen() {
+  if (clock_.SteadyNow() - last_log_ < options_.log_every) return;
+  last_log_ = clock_.SteadyNow();
+  LogInfo(fmt::format("in the rendezvous: {}", WaitingFor()), {{"leader", leader_}});
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,56 @@
+// How long a Join waits, and for whom: what the leader says of missing members, since when it is
+// silent, and whether DNS knows its pod. Rendezvous::Join has the rules.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "api/proto/rendezvous.pb.h"
+#include "base/clock.h"
+#include "trainer/rendezvous/address_watch.h"
+#include "trainer/rendezvous/rendezvous_client.h"
+
+namespace lockstep::train {
+
+// Not thread-safe.
+class JoinWait {
+ public:
+  // `leader`: the address HOST:PORT that is asked. Reads the options that concern waiting.
+  JoinWait(std::string leader, const RendezvousClientOptions& options, const Clock& clock);
+
+  // The timeout counts from now on.
+  void Begin();
+
+  // What the connection to the leader does. A new one is tried; a message has arrived; the leader's
+  // list of missing members; nothing more comes on it.
+  void OnConnecting();
+  void OnMessage();
+  void OnWaiting(proto::Waiting waiting) { waiting_ = std::move(waiting); }
+  void OnSilence();
+  // Says why the leader cannot be reached, for messages.
+  void SetBrokenReason(std::string reason) { broken_reason_ = std::move(reason); }
+
+  // Ok while the timeout has not expired. Otherwise DeadlineExceeded, which names who is missing.
+  absl::Status Check();
+  // Logs who is missing, at most every options.log_every.
+  void LogNowAndThen();
+  // "waiting for worker 1, worker 2 and 6 others".
+  std::string WaitingFor() const;
+
+ private:
+  bool SomebodyIsYetToCome(SteadyTime now) const;
+
+  const std::string leader_, leader_host_;
+  const RendezvousClientOptions options_;
+  const Clock& clock_;
+  bool answered_ = false;                  // the present connection has brought a message
+  std::optional<SteadyTime> leader_gone_;  // since when a leader that answered is silent
+  std::string broken_reason_ = "not reached yet";
+  proto::Waiting waiting_;  // the leader's latest
+  SteadyTime counting_since_, last_log_;
+  AddressWatch addresses_;
+};
+
+}  // namespace lockstep::train
