@@ -74,19 +74,20 @@ bool AddCreates(const Observed& observed, Plan& plan) {
   std::vector<CreatePod> pods;
   const bool has_token = HasToken(observed);
   const bool has_policy = HasNetworkPolicy(observed);
-  std::map<api::Role, std::string> images;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
     // No more can be created before the job is observed again.
     if (pods.size() > observed.settings.most_actions) break;
-    const auto [image, is_new] = images.try_emplace(replica.role);
-    if (is_new) image->second = TrainerImage(observed, replica.role);
-    pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token, has_policy,
-                    image->second});
+    pods.push_back(
+        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
   }
-  if (!pods.empty()) AddGuards(observed, plan);
+  if (!pods.empty()) {
+    AddGuards(observed, plan);
+    const std::string image = TrainerImage(observed);
+    for (CreatePod& pod : pods) pod.trainer_image = image;
+  }
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;
 }
