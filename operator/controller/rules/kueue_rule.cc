@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
@@ -22,10 +23,14 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
+bool HasOtherTemplates(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  return !workload.templates.empty() && workload.templates != TemplatesHash(job);
+}
+
 // Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
 // covers only what was requested, no matter who sets spec.suspend to false.
 bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
-  if (!workload.templates.empty() && workload.templates != TemplatesHash(job)) return true;
+  if (HasOtherTemplates(workload, job)) return true;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (spec.replicas > 0 && !workload.granted.contains(role)) return true;
   }
@@ -85,10 +90,20 @@ Plan PlanWorkload(const Observed& observed) {
   return plan;
 }
 
-// Kueue reads queue and priority from the Workload, so an edit of either needs a new one.
+bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  std::map<api::Role, int> counts;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas > 0) counts[role] = spec.replicas;
+  }
+  return workload.counts != counts;
+}
+
+// Kueue reads pod sets, queue and priority from the Workload, so an edit of any of them needs a new
+// one. Nothing else may ask for one: a new Workload waits behind all others.
 bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
   const auto priority = PriorityOf(job);
-  return workload.shape == WorkloadShape(job) && workload.queue == QueueName(job) &&
+  return !HasOtherCounts(workload, job) && !HasOtherTemplates(workload, job) &&
+         workload.queue == QueueName(job) &&
          workload.priority_class == (priority ? priority->name : "");
 }
 

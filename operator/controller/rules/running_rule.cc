@@ -194,7 +194,7 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
   std::vector<std::string> stale;
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.spec_hash.empty() || !IsMember(observed, pod)) continue;
+    if (!IsComparable(pod.spec_hash) || !IsMember(observed, pod)) continue;
     const auto [hash, is_new] = hashes.try_emplace(pod.role);
     if (is_new) hash->second = SpecHash(observed.job, pod.role);
     if (pod.spec_hash != hash->second) stale.push_back(pod.name);

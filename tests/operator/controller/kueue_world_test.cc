@@ -89,6 +89,47 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
   EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
 }
 
+std::string WorkloadUid(World& world) {
+  return kube::Uid(*world.client.Get(kWorkloadKind, {"default", "trainingjob-j"}));
+}
+
+// A new Workload waits behind all that were there.
+TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceWhenTheOperatorIsUpgraded) {
+  World world(Queued().Training().Build(), kKueue);
+  world.Settle();
+  const std::string uid = WorkloadUid(world);
+  for (const char* templates : {"8e2ed4425d0ebd44", ""}) {
+    // What the first operators wrote for this job, and those before them.
+    world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [&](kube::Object& workload) {
+      workload["metadata"]["annotations"] = {
+          {api::kAnnotationSpecHash, "worker=2/70c1ad2bbdd9fe3a"}};
+      if (*templates != '\0') {
+        workload["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
+      }
+    });
+    world.RestartOperator();
+    world.Settle();
+    EXPECT_EQ(WorkloadUid(world), uid) << templates;
+  }
+}
+
+TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
+  World world(Queued().Training().Build(), kKueue);
+  world.Settle();
+  const auto is_replaced_by = [&world](const std::function<void(Json & spec)>& edit) {
+    const std::string before = WorkloadUid(world);
+    world.client.Modify(kTrainingJobKind, world.key,
+                        [&edit](kube::Object& job) { edit(job["spec"]); });
+    world.Settle();
+    return WorkloadUid(world) != before;
+  };
+  EXPECT_FALSE(is_replaced_by([](Json& spec) { spec["training"]["epochs"] = 7; }));
+  EXPECT_TRUE(is_replaced_by([](Json& spec) { spec["replicaSpecs"]["Worker"]["replicas"] = 3; }));
+  EXPECT_TRUE(is_replaced_by([](Json& spec) {
+    spec["replicaSpecs"]["Worker"]["template"] = testing::Template("trainer");
+  }));
+}
+
 TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");

@@ -24,7 +24,6 @@ using ::testing::StartsWith;
 
 ObservedWorkload Waiting(const api::TrainingJob& job) {
   ObservedWorkload workload;
-  workload.shape = WorkloadShape(job);
   workload.templates = TemplatesHash(job);
   workload.queue = QueueName(job);
   for (const auto& [role, spec] : job.spec.replica_specs) workload.counts[role] = spec.replicas;
@@ -97,7 +96,7 @@ TEST(KueueRuleTest, AJobThatHasOutgrownItsGrantAsksAgain) {
   Seen edited = WithKueue(Queued(4).Suspended());
   edited.Write().With([](Observed& observed) {
     observed.workload = Admitted(observed.job, 2);
-    observed.workload->shape = "of an earlier spec";
+    observed.workload->counts[Role::kWorker] = 3;
   });
   EXPECT_THAT(edited.Plan().actions, ElementsAre(DeleteWorkload{}));
 }
