@@ -43,6 +43,7 @@ struct JobMemory {
   SeenWorkers seen_workers;
   std::optional<Time> last_status_write;
   std::optional<Time> last_cause, last_restart;
+  std::optional<Incident> incident;
   Time first_seen;
   StatusTurns turns;
   std::map<std::string, kube::Object> flavors;  // Kueue's, by name; each is read once

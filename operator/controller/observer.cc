@@ -70,6 +70,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.now = with_.clock.Now();
   observed.last_cause = context.memory.last_cause;
   observed.last_restart = context.memory.last_restart;
+  observed.incident = context.memory.incident;
   observed.settings = settings_;
   ObserveSights(context);
   ObserveKueue(context);

@@ -31,6 +31,27 @@ Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
   return plan;
 }
 
+// Evictions reach the pods of a drained node over a few seconds, and each may be seen by itself.
+// All that is lost within `settling` of the first loss is one incident, except a replica that was
+// lost in it before: its successor has failed. A gang restarts as a whole, so each of its losses is
+// a new incident.
+bool GoesOn(const Observed& observed, const std::vector<PodFailure>& losses, bool gang) {
+  const std::optional<Incident>& incident = observed.incident;
+  if (gang || !incident || incident->attempt != observed.job.status.attempt) return false;
+  if (observed.now - incident->since > observed.settings.settling) return false;
+  return std::ranges::none_of(losses, [&incident](const PodFailure& loss) {
+    return incident->replicas.contains(loss.replica);
+  });
+}
+
+// Returns the present incident, with the losses.
+Incident IncidentOf(const Observed& observed, const std::vector<PodFailure>& losses, bool goes_on) {
+  Incident incident =
+      goes_on ? *observed.incident : Incident{observed.now, observed.job.status.attempt, {}};
+  for (const PodFailure& loss : losses) incident.replicas.insert(loss.replica);
+  return incident;
+}
+
 // Applies restart_backoff regardless of progress: a job that can report progress must not be able
 // to have pods created continuously.
 Duration DelayOf(const Observed& observed, int restarts) {
@@ -90,6 +111,14 @@ bool WasHealthy(const Observed& observed) {
          observed.now - running->last_transition_time >= kHealthyRun;
 }
 
+// Sets when the next replicas may be created.
+void SetRetryTime(const Observed& observed, api::TrainingJobStatus& status) {
+  if (WasHealthy(observed)) status.restarts.since_progress = 0;
+  const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
+  status.next_retry_time.reset();
+  if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
+}
+
 }  // namespace
 
 Duration RestartDelay(const Settings& settings, int restarts) {
@@ -127,10 +156,8 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
     return FailedPlan(observed, status, first, "BackoffLimitExceeded",
                       fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
-  if (WasHealthy(observed)) status.restarts.since_progress = 0;
-  const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
-  status.next_retry_time.reset();
-  if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
+  const bool goes_on = GoesOn(observed, losses, gang);
+  if (!goes_on) SetRetryTime(observed, status);
   status.failure = FailureOf(first);
   const std::string message =
       fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
@@ -138,7 +165,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
                   status.restarts.disruption);
   if (gang) OpenNextAttempt(observed, "Restarting", message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
-  plan.restarts = true;
+  plan.incident = IncidentOf(observed, losses, goes_on);
   plan.names_cause = !blame.first_may_be_consequence;
   return plan;
 }

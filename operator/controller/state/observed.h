@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,6 +17,12 @@
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
+
+struct Replica {
+  api::Role role = api::Role::kWorker;
+  int index = 0;
+  auto operator<=>(const Replica&) const = default;
+};
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
@@ -76,6 +83,14 @@ inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
   return {pod.role, pod.index, pod.attempt};
 }
 
+// Replicas that were lost together, though seen one after another: those of a node that is drained.
+struct Incident {
+  Time since;  // when the first was charged
+  int attempt = 0;
+  std::set<Replica> replicas;
+  bool operator==(const Incident&) const = default;
+};
+
 // Why the API server does not create a child of the job.
 struct CreateFault {
   std::string message;
@@ -107,6 +122,7 @@ struct Observed : ObservedJob {
   std::optional<Time> last_status_write;       // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
+  std::optional<Incident> incident;  // the latest that it charged
   Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;

@@ -715,6 +715,26 @@ TEST(ReconcilerTest, DeadlinesAreKeptByAnOperatorThatWasStartedAgain) {
   EXPECT_FALSE(world.Job()) << "its time to live has passed";
 }
 
+TEST(ReconcilerTest, ADrainedNodesPodsAreReplacedAtOnceThoughSeenOneByOne) {
+  World world(Job("j").Workers(8).RestartScope(api::RestartScope::kPod).Build());
+  world.client.set_graceful(true);
+  world.Settle();
+  for (int i = 0; i < 8; ++i) world.SetPod("j-worker-" + std::to_string(i), "Running");
+  world.Settle();
+  for (int i = 1; i < 8; ++i) {
+    const kube::Key pod{"default", "j-worker-" + std::to_string(i)};
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, pod, "").ok());
+    world.clock.Advance(milliseconds(300));
+    world.Settle();
+  }
+  for (int i = 1; i < 8; ++i) {
+    world.client.Finalize(kube::kPodKind, {"default", "j-worker-" + std::to_string(i)});
+  }
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(8));
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{0, 7, 1}));
+}
+
 TEST(ReconcilerTest, APodOnALostNodeIsReplacedByForce) {
   World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
   world.client.set_graceful(true);

@@ -445,6 +445,71 @@ TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
   EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(10));
 }
 
+// The successor of a failed pod, which fails as well.
+PodState FailedAgain(int n) {
+  return [n](ObservedPod& pod) {
+    Exited(137)(pod);
+    pod.uid += std::to_string(n);
+  };
+}
+
+TEST(RestartRuleTest, ADrainedNodeIsOneRestartThoughItsPodsAreSeenOneByOne) {
+  for (const RestartScope scope : {RestartScope::kInPlace, RestartScope::kPod}) {
+    Seen seen(Job("j").Workers(8).RestartScope(scope));
+    seen.Running();
+    for (int i = 0; i < 8; ++i) seen.Worker(i, kReady);
+    for (std::size_t i = 1; i < 8; ++i) {
+      seen.With([i](Observed& observed) { observed.pods[i].being_deleted = true; });
+      seen.Later(seconds(1)).Write();
+      EXPECT_FALSE(seen.Build().job.status.next_retry_time) << i;
+    }
+    EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 7, 1}));
+  }
+}
+
+TEST(RestartRuleTest, WhatIsLostWhileReplicasWaitIsNoReasonToWaitLonger) {
+  Seen seen(Job("j").Workers(3).RestartScope(RestartScope::kInPlace));
+  seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 3; });
+  seen.Worker(0, kReady).Worker(1, kBeingDeleted).Worker(2, kReady).Write();
+  const auto retry = seen.Build().job.status.next_retry_time;
+  EXPECT_EQ(retry, seen.Build().now + seconds(40));
+  seen.Later(seconds(2)).With([](Observed& observed) { observed.pods[2].being_deleted = true; });
+  EXPECT_EQ(seen.Write().Build().job.status.restarts, (api::RestartCounts{0, 2, 4}));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, retry);
+  // Long after the node it is another one.
+  seen.Later(seconds(9)).With([](Observed& observed) { observed.pods[0].being_deleted = true; });
+  EXPECT_EQ(seen.Write().Build().job.status.restarts, (api::RestartCounts{0, 3, 5}));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(80));
+}
+
+TEST(RestartRuleTest, ACrashLoopBacksOffHoweverQuickItIs) {
+  Seen one(InPlace());
+  one.Running();
+  for (int n = 0; n < 4; ++n) {
+    one.NoPods().Worker(0, kReady).Worker(1, FailedAgain(n)).Later(seconds(2)).Write();
+    EXPECT_EQ(one.Build().job.status.restarts.since_progress, n + 1);
+  }
+  EXPECT_EQ(one.Build().job.status.next_retry_time, one.Build().now + seconds(40));
+  // Nor do two that take turns get more than one try each.
+  Seen turns(InPlace());
+  turns.Running();
+  const int since[] = {1, 1, 2, 2, 3, 3};
+  for (int n = 0; n < 6; ++n) {
+    turns.NoPods()
+        .Worker(n % 2, FailedAgain(n))
+        .Worker(1 - n % 2, kReady)
+        .Later(seconds(1))
+        .Write();
+    EXPECT_EQ(turns.Build().job.status.restarts.since_progress, since[n]) << n;
+  }
+  // All of a gang start again, so whoever fails next has failed again.
+  Seen gang(Gang());
+  gang.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  gang.Running().Later(seconds(2)).Worker(0, Exited(137)).Worker(1, kReady).Write();
+  EXPECT_EQ(gang.Build().job.status.restarts.since_progress, 2);
+  EXPECT_EQ(gang.Build().job.status.next_retry_time, gang.Build().now + seconds(10));
+}
+
 TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
   Seen seen(Gang());
   seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
