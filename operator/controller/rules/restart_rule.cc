@@ -14,7 +14,7 @@
 namespace lockstep::controller {
 namespace {
 
-// A job without progress reports counts as healthy after running this long.
+// Without progress reports, a job counts as healthy after running this long since its last restart.
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
 bool IsGangFailure(const Observed& observed, const PodFailure& loss) {
@@ -104,11 +104,24 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
                                 Describe(replica), worst->restart_count, limit));
 }
 
+// Returns true if the trainer has reported since then. Its clock may differ from this one by much
+// less than kHealthyRun.
+bool HasReported(const Observed& observed, Time since) {
+  const auto& progress = observed.progress ? observed.progress : observed.job.status.progress;
+  return progress && progress->update_time.value_or(observed.now) >= since;
+}
+
+// Returns true if the replicas have run long enough for the back-off to begin anew. Where steps are
+// reported they are the better measure; see NoteProgress.
 bool WasHealthy(const Observed& observed) {
-  if (observed.job.spec.training) return false;  // progress is the better measure
-  const api::Condition* running = FindCondition(observed.job.status, kRunning);
-  return IsTrue(observed.job.status, kRunning) &&
-         observed.now - running->last_transition_time >= kHealthyRun;
+  if (!IsTrue(observed.job.status, kRunning)) return false;
+  Time since = FindCondition(observed.job.status, kRunning)->last_transition_time;
+  if (observed.last_restart) {  // it may have left Running true
+    const Duration delay =
+        RestartDelay(observed.settings, observed.job.status.restarts.since_progress);
+    since = std::max(since, *observed.last_restart + delay);
+  }
+  return observed.now - since >= kHealthyRun && !HasReported(observed, since);
 }
 
 // Sets when the next replicas may be created.

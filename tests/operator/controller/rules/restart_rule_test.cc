@@ -518,6 +518,54 @@ TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
   EXPECT_FALSE(seen.Build().job.status.next_retry_time);
 }
 
+// Of an operator that does not poll, or cannot reach pods.
+TEST(RestartRuleTest, SoDoesThatOfATrainerThatReportsNoProgress) {
+  const auto drained_after = [](Duration run, const auto& change) {
+    Seen seen(Job("j").Workers(2).Training());
+    seen.Running().With(
+        [](Observed& observed) { observed.job.status.restarts.since_progress = 8; });
+    seen.Later(run).With(change).Worker(0, kReady).Worker(1, kBeingDeleted).Write();
+    return seen.Build().job.status;
+  };
+  const auto nothing = [](Observed&) {};
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), nothing).next_retry_time);
+  EXPECT_TRUE(drained_after(std::chrono::minutes(9), nothing).next_retry_time);
+  const auto reported = [](Duration ago, int step) {
+    return [=](Observed& observed) {
+      observed.job.status.progress.emplace().step = 7;
+      observed.progress.emplace().step = step;
+      observed.progress->update_time = observed.now - ago;
+    };
+  };
+  EXPECT_TRUE(drained_after(std::chrono::hours(1), reported(seconds(9), 7)).next_retry_time)
+      << "it reports, but makes no step";
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), reported(seconds(9), 8)).next_retry_time);
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), reported(seconds(3660), 7)).next_retry_time)
+      << "the last words of an earlier pod";
+}
+
+TEST(RestartRuleTest, ARestartThatLeavesTheJobRunningEndsItsHealthyRun) {
+  Seen seen(Job("j").Workers(2).ParameterServers(1).BackoffLimit(9).RestartPolicy(
+      Role::kWorker, RestartPolicy::kExitCode));
+  ASSERT_EQ(seen.Build().job.spec.restart_scope, RestartScope::kPod);
+  seen.Pod(Role::kParameterServer, 0, kReady).Worker(0, kReady).Worker(1, kReady).Write();
+  seen.With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
+  seen.Later(std::chrono::minutes(11)).With([](Observed& observed) {
+    observed.last_restart = observed.now - seconds(20);
+    Exited(137)(observed.pods[0]);
+  });
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 5}));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(80));
+  const auto fails = [](Observed& observed) { Exited(137)(observed.pods[1]); };
+  Seen soon(seen);
+  soon.Later(std::chrono::minutes(11)).With(fails).Write();
+  EXPECT_EQ(soon.Build().job.status.restarts, (api::RestartCounts{2, 0, 6}))
+      << "the replica that failed first waited for 80 s of these 11 minutes";
+  seen.Later(std::chrono::minutes(12)).With(fails).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{2, 0, 1}));
+}
+
 TEST(RestartRuleTest, AFailedPodThatIsNoMemberCostsNothing) {
   Seen seen(Gang());
   seen.Running().Worker(0, kReady).Worker(1, kReady).Worker(2, Exited(1));
