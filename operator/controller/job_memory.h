@@ -11,6 +11,7 @@
 
 #include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/expectations.h"
+#include "operator/controller/failed_actions.h"
 #include "operator/controller/name_conflicts.h"
 #include "operator/controller/rules/seen_workers.h"
 #include "operator/controller/state/observed.h"
@@ -50,6 +51,7 @@ struct JobMemory {
   std::optional<CreateFault> create_fault;      // of the latest try
   int create_failures = 0;                      // consecutive
   std::optional<SteadyTime> creates_after;      // no create is tried before
+  FailedActions failed_actions;
   Guard token_secret, network_policy;
   // The job's generation and the port of its leading pod that serves progress; cached so that the
   // template is not parsed in each reconcile.

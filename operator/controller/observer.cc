@@ -65,6 +65,7 @@ void Observer::Observe(ReconcileContext& context) const {
   }
   observed.name_conflicts = context.memory.conflicts.Names();
   observed.create_fault = context.memory.create_fault;
+  observed.action_fault = context.memory.failed_actions.Fault();
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.now = with_.clock.Now();

@@ -16,6 +16,7 @@ Plan Do(const Observed& observed, Action action) {
   Plan plan;
   plan.status = observed.job.status;
   plan.actions.push_back(std::move(action));
+  AddActionFault(observed, IsTrue(plan.status, kSuspended) ? kSuspended : kRunning, plan);
   return plan;
 }
 
@@ -68,11 +69,9 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   const auto& workload = observed.workload;
   if (!workload) return Do(observed, SetSuspend{true, {}});
   if (!HasGrant(*workload)) {
-    Plan plan = Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload)});
     const std::string why = workload->evicted ? workload->eviction : "it has no admission";
-    plan.events.push_back(
-        {PlannedEvent::Type::kNormal, "Evicted", fmt::format("Kueue stops the job: {}", why)});
-    return plan;
+    return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
+                                   fmt::format("Kueue stops the job: {}", why)});
   }
   if (HasOutgrown(observed.job, *workload)) return Do(observed, SetSuspend{true, {}});
   return std::nullopt;
@@ -119,10 +118,9 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   }
   if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
   if (!HasGrant(*workload)) return std::nullopt;
-  Plan plan = Do(observed, SetSuspend{false, GrantedCounts(observed.job, *workload)});
-  plan.events.push_back({PlannedEvent::Type::kNormal, "Admitted",
-                         fmt::format("queue {} has admitted the job", QueueName(observed.job))});
-  return plan;
+  return Do(observed,
+            SetSuspend{false, GrantedCounts(observed.job, *workload),
+                       fmt::format("queue {} has admitted the job", QueueName(observed.job))});
 }
 
 // A job that cannot start holds no quota. It queues again once its spec is usable.

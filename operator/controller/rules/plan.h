@@ -54,6 +54,8 @@ struct DeletePodGroup {
 struct SetSuspend {  // spec.suspend, and the replica counts written with it
   bool suspend = true;
   std::map<api::Role, int> counts;
+  // The message of the event that follows, Evicted or Admitted; empty: none.
+  std::string why = {};
   bool operator==(const SetSuspend&) const = default;
 };
 struct CreateWorkload {

@@ -138,8 +138,9 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
   const std::optional<PendingReason> obstacle = FindPendingReason(observed);
-  // Once the job runs, what keeps optional replicas from starting is reported too.
-  const bool is_told = ready.required ? running && !ready.all : true;
+  // Once the job runs, what keeps optional replicas from starting is reported too, and so is a pod
+  // that cannot be deleted.
+  const bool is_told = ready.required ? running && (!ready.all || observed.action_fault) : true;
   if (obstacle && is_told && (obstacle->is_warning || !running)) {
     AddPendingReason(observed, *obstacle, plan);
   } else if (ready.required) {

@@ -99,6 +99,13 @@ struct CreateFault {
   bool operator==(const CreateFault&) const = default;
 };
 
+// Why the API server does not delete or update something that the rules want it to.
+struct ActionFault {
+  std::string reason;  // "DeleteFailed" or "UpdateFailed"
+  std::string message;
+  bool operator==(const ActionFault&) const = default;
+};
+
 struct ObservedJob {
   api::TrainingJob job;                // with defaults
   std::optional<std::string> invalid;  // why the spec is unusable
@@ -115,6 +122,7 @@ struct Observed : ObservedJob {
   std::optional<ObservedWorkload> workload;    // if Kueue decides when the job runs
   std::vector<std::string> name_conflicts;     // names we need that another owner has
   std::optional<CreateFault> create_fault;     // of the latest try
+  std::optional<ActionFault> action_fault;     // of the latest try
   std::optional<api::Progress> progress;       // newer than status.progress, if known
   GroupReport group;                           // what the leading pod says about its peers
   std::optional<Duration> until_stranded;      // see UntilStranded

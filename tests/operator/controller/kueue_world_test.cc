@@ -87,6 +87,9 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
   EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
+  EXPECT_THAT(world.EventReasons(),
+              ElementsAre("Admitted", "Admitted", "Evicted", "Restarting", "Resumed", "Resumed",
+                          "Running", "Running", "Succeeded", "Suspended", "Suspended"));
 }
 
 std::string WorkloadUid(World& world) {
@@ -168,6 +171,66 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   world.Settle();
   ASSERT_THAT(world.Pods(), SizeIs(2));
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
+}
+
+// Kueue's webhook is down, say.
+void RefuseWrites(World& world, const std::string& verb, const std::string& kind) {
+  world.client.SetBefore([=](const testing::FakeClient::Call& call) {
+    return call.verb == verb && call.kind == kind
+               ? absl::PermissionDeniedError(verb + " " + kind + ": no")
+               : absl::OkStatus();
+  });
+}
+
+void ReconcileForAMinute(World& world) {
+  for (int i = 0; i < 6; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(std::chrono::seconds(10));
+  }
+  world.SyncAll();
+}
+
+TEST(KueueWorldTest, AJobGoesOnWhoseWorkloadCannotBeWritten) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  RefuseWrites(world, "update-status", "Workload");
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  ReconcileForAMinute(world);
+  EXPECT_TRUE(IsTrue(world.Job()->status, kRunning));
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "UpdateFailed");
+  EXPECT_EQ(world.Job()->status.ready_replicas, "2/2");
+  world.SetPod("j-worker-0", "Failed", 137);
+  ReconcileForAMinute(world);
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  world.client.SetBefore({});
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).pods_ready);
+}
+
+TEST(KueueWorldTest, AnAdmissionThatCannotBeAppliedIsToldAndNotAnnounced) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"},
+                      [](kube::Object& workload) { workload["status"] = AdmittedStatus(2); });
+  RefuseWrites(world, "update", "TrainingJob");
+  ReconcileForAMinute(world);
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "UpdateFailed");
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->message, "update TrainingJob: no");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("Suspended", "UpdateFailed"));
+  world.client.SetBefore({});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.EventReasons(),
+              ElementsAre("Admitted", "Resumed", "Suspended", "UpdateFailed"));
 }
 
 TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsTold) {

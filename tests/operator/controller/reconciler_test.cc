@@ -604,6 +604,7 @@ TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
   EXPECT_FALSE(ok);
   EXPECT_EQ(deletes, 1);
   answers = true;
+  world.clock.Advance(seconds(1));
   world.Settle();
   EXPECT_TRUE(world.Pods().empty());
 }
@@ -629,6 +630,91 @@ TEST(ReconcilerTest, DeletesThatAreRefusedAtOnceKeepNoOthersFromBeingMade) {
     world.SyncAll();
   }
   EXPECT_EQ(world.Pods().size(), 11u) << "1 and 10 to 19";
+}
+
+// Fails deletes of pods whose names begin so, as a webhook that guards them.
+void GuardPods(World& world, const std::string& prefix) {
+  world.client.SetBefore([prefix](const FakeClient::Call& call) {
+    const bool is_guarded = call.verb == "delete" && call.name.starts_with(prefix);
+    return is_guarded ? absl::PermissionDeniedError("delete pods " + call.name + ": denied")
+                      : absl::OkStatus();
+  });
+}
+
+TEST(ReconcilerTest, ADeadPodThatCannotBeDeletedIsToldAndTheJobsStatusGoesOn) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.progress.answer.emplace().step = 90;
+  world.Settle();
+  GuardPods(world, "j-worker-1");
+  world.SetPod("j-worker-1", "Failed", 137);
+  world.SyncAll();
+  EXPECT_TRUE(world.Reconcile().ok()) << "the failure is charged";
+  world.SyncAll();
+  EXPECT_TRUE(absl::IsPermissionDenied(world.Reconcile().status()));
+  const api::TrainingJobStatus status = world.Job()->status;
+  EXPECT_TRUE(IsTrue(status, kRunning));
+  EXPECT_EQ(FindCondition(status, kRunning)->reason, "DeleteFailed");
+  EXPECT_EQ(FindCondition(status, kRunning)->message, "delete pods j-worker-1: denied");
+  EXPECT_EQ(status.ready_replicas, "1/2");
+  world.progress.answer->step = 100;
+  world.clock.Advance(seconds(11));
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok()) << "it is tried again";
+  EXPECT_EQ(world.Job()->status.progress->step, 100);
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{1, 0, 0})) << "charged once";
+  EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Restarting", "Running"));
+  GuardPods(world, "none");
+  world.clock.Advance(seconds(11));
+  world.Settle();
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
+}
+
+TEST(ReconcilerTest, ADeleteThatIsRefusedIsNotRepeatedWithEveryChangeOfAPod) {
+  World world(Job("j").Workers(20).Build());
+  world.Settle();
+  GuardPods(world, "j-worker-1");  // and 10 to 19
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  for (int i = 0; i < 20; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+  }
+  EXPECT_THAT(world.Pods(), SizeIs(11));
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 20) << "each once";
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "DeleteFailed");
+  world.clock.Advance(milliseconds(100));
+  EXPECT_FALSE(world.Reconcile().ok());
+  const auto next = world.Reconcile();
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(*next, milliseconds(200));
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 31);
+  GuardPods(world, "none");
+  world.clock.Advance(milliseconds(200));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "Suspended");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Suspended"));
+}
+
+TEST(ReconcilerTest, OfAnEndedJobWhosePodsCannotBeDeletedAnEventTells) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  GuardPods(world, "j-worker-1");
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  for (int i = 0; i < 5; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(seconds(60));
+  }
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 4);
+  EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Running", "Succeeded"));
 }
 
 TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {

@@ -47,7 +47,8 @@ TEST(KueueRuleTest, ANewJobIsSuspendedThenAsksThenWaits) {
   seen.With([](Observed& observed) { observed.workload = Waiting(observed.job); });
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
   seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {}}));
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetSuspend{false, {}, "queue research has admitted the job"}));
 }
 
 TEST(KueueRuleTest, JobsOfNoQueueAndOperatorsWithoutTheFeatureAreAsEver) {
@@ -61,16 +62,18 @@ TEST(KueueRuleTest, AnElasticJobMayGetFewerWorkersAndGetsThemBackWhenItIsEvicted
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
   Seen seen = WithKueue(Queued(4).Suspended().With(elastic));
   seen.Write().With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}}));
+  EXPECT_THAT(
+      seen.Plan().actions,
+      ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}, "queue research has admitted the job"}));
   seen.With([](Observed& observed) {
     observed.job.spec.suspend = false;
     observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
     observed.workload->evicted = true;
     observed.workload->eviction = "Preempted: by another";
   });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}}));
-  ASSERT_THAT(seen.Plan().events, SizeIs(1));
-  EXPECT_EQ(seen.Plan().events[0].message, "Kueue stops the job: Preempted: by another");
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetSuspend{
+                  true, {{Role::kWorker, 4}}, "Kueue stops the job: Preempted: by another"}));
 }
 
 TEST(KueueRuleTest, AnEvictedJobGivesItsQuotaBackOnlyWhenItsPodsAreGone) {
