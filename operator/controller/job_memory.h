@@ -47,7 +47,7 @@ struct JobMemory {
   std::optional<Incident> incident;
   Time first_seen;
   StatusTurns turns;
-  std::map<std::string, kube::Object> flavors;  // Kueue's, by name; each is read once
+  std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
   std::optional<CreateFault> create_fault;      // of the latest try
   int create_failures = 0;                      // consecutive
   std::optional<SteadyTime> creates_after;      // no create is tried before

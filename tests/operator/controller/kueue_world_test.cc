@@ -173,6 +173,32 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
 }
 
+TEST(KueueWorldTest, AFlavorIsReadAgainForTheNextAdmissionAndNotBefore) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  const auto label_flavor = [&world](const char* kind) {
+    world.client.Modify(kFlavorKind, {"", "gpu"}, [kind](kube::Object& flavor) {
+      flavor["spec"]["nodeLabels"]["kind"] = kind;
+    });
+  };
+  label_flavor("newer");
+  world.SetPod("j-worker-1", "Failed", 137);  // the gang starts again
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
+  Json evicted = AdmittedStatus(2);
+  evicted["conditions"] =
+      Conditions({{"QuotaReserved", true}, {"Admitted", true}, {"Evicted", true}});
+  SetWorkloadStatus(world, evicted);
+  ASSERT_THAT(world.Pods(), IsEmpty());
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "newer");
+}
+
 // Kueue's webhook is down, say.
 void RefuseWrites(World& world, const std::string& verb, const std::string& kind) {
   world.client.SetBefore([=](const testing::FakeClient::Call& call) {
