@@ -66,9 +66,8 @@ struct ReconcileContext {
   std::optional<CreateFault> fault;    // of the first failed create; guarded by mutex
   std::atomic<bool> tried_create{false};
   std::atomic<bool> refused{false};  // a create has failed, so no further one starts
-  // The API server did not answer in time, so no further call starts: 512 calls that all wait for
-  // it would take an hour.
-  std::atomic<bool> unanswered{false};
+  // No further call starts: 512 calls that all wait for the API server would take an hour.
+  std::atomic<bool> overloaded{false};
   std::mutex mutex;  // guards `memory` while actions run in parallel
   JobMemory& memory;
 };

@@ -65,11 +65,11 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
     const std::size_t count = std::min(step, actions.size() - begin);
     result.Update(pool_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
-      if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
+      if (context.overloaded || (IsCreate(action) && context.refused)) return absl::OkStatus();
       if (IsCreate(action)) context.tried_create = true;
-      const SteadyTime start = with_.clock.SteadyNow();
       absl::Status done = ApplyAction(action, context);
-      if (IsUnanswered(done, with_.clock.SteadyNow() - start)) context.unanswered = true;
+      // An admission webhook refuses one object with the same codes, which stops no other call.
+      if (kube::IsOverloaded(done)) context.overloaded = true;
       if (!IsCreate(action)) {
         NoteAction(action, done, context);
       } else if (!done.ok()) {

@@ -8,6 +8,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
+#include "operator/kube/rest/api_errors.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {
@@ -580,9 +581,9 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
-class ServerWithoutTimeTest : public ::testing::TestWithParam<absl::StatusCode> {};
+class OverloadedServerTest : public ::testing::TestWithParam<absl::StatusCode> {};
 
-TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
+TEST_P(OverloadedServerTest, NoFurtherDeleteIsBegun) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
   world.client.Modify(kTrainingJobKind, world.key,
@@ -594,7 +595,7 @@ TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
     if (call.verb != "delete" || answers) return absl::OkStatus();
     ++deletes;
     world.clock.Advance(std::chrono::seconds(30));
-    return absl::Status(GetParam(), "no time");
+    return kube::MarkOverloaded(absl::Status(GetParam(), "no time"));
   });
   bool ok = true;
   for (int i = 0; i < 5 && deletes == 0; ++i) {  // a status comes first
@@ -609,18 +610,19 @@ TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
   EXPECT_TRUE(world.Pods().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Codes, ServerWithoutTimeTest,
+INSTANTIATE_TEST_SUITE_P(Codes, OverloadedServerTest,
                          ::testing::Values(absl::StatusCode::kDeadlineExceeded,
                                            absl::StatusCode::kUnavailable,
                                            absl::StatusCode::kResourceExhausted));
 
-// As webhooks that guard against disruption do.
-TEST(ReconcilerTest, DeletesThatAreRefusedAtOnceKeepNoOthersFromBeingMade) {
+// As webhooks that guard against disruption do. Each call may have waited for its turn.
+TEST(ReconcilerTest, DeletesThatAreRefusedKeepNoOthersFromBeingMade) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
   world.client.Modify(kTrainingJobKind, world.key,
                       [](kube::Object& job) { job["spec"]["suspend"] = true; });
-  world.client.SetBefore([](const FakeClient::Call& call) {
+  world.client.SetBefore([&world](const FakeClient::Call& call) {
+    if (call.verb == "delete") world.clock.Advance(seconds(2));
     const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
     return is_guarded ? absl::ResourceExhaustedError("a webhook says no") : absl::OkStatus();
   });
@@ -630,6 +632,24 @@ TEST(ReconcilerTest, DeletesThatAreRefusedAtOnceKeepNoOthersFromBeingMade) {
     world.SyncAll();
   }
   EXPECT_EQ(world.Pods().size(), 11u) << "1 and 10 to 19";
+}
+
+TEST(ReconcilerTest, DeletesThatTakeTheServerLongComeAfterThoseThatHaveNotBeenTried) {
+  World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.client.SetBefore([](const FakeClient::Call& call) {
+    const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
+    return is_guarded ? kube::MarkOverloaded(absl::ResourceExhaustedError("a webhook says no"))
+                      : absl::OkStatus();
+  });
+  for (int i = 0; i < 15; ++i) {
+    world.SyncAll();
+    world.Reconcile().IgnoreError();
+    world.clock.Advance(seconds(60));  // all are due again
+  }
+  EXPECT_THAT(world.Pods(), SizeIs(11)) << "1 and 10 to 19";
 }
 
 // Fails deletes of pods whose names begin so, as a webhook that guards them.
