@@ -45,8 +45,8 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
     ++stale_reads_;
     return kCacheRetry;
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      memory.conflicts.Look(with_.client, stores_, memory.owner, with_.clock.Now()));
+  LOCKSTEP_RETURN_IF_ERROR(memory.conflicts.Look(with_.client, stores_, memory.owner,
+                                                 with_.clock.Now(), pool_, at_once));
   ReconcileContext context{
       .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
   observer_.Observe(context);

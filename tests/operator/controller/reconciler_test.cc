@@ -893,6 +893,60 @@ TEST(ReconcilerTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
             world.Job()->metadata.uid);
 }
 
+// Pods of somebody else that have the names of a job's.
+void TakeNames(World& world, int count) {
+  for (int i = 0; i < count; ++i) {
+    const kube::Object pod = {
+        {"metadata", {{"name", "j-worker-" + std::to_string(i)}, {"namespace", "default"}}}};
+    ASSERT_TRUE(world.client.Create(kube::kPodKind, pod).ok());
+  }
+}
+
+TEST(ReconcilerTest, OfManyTakenNamesAFewAreAskedForAtATime) {
+  World world(Job("j").Workers(150).Build());
+  TakeNames(world, 150);
+  world.Settle();
+  const auto gets_of_a_look = [&world] {
+    const int before = world.client.Count("get", "Pod");
+    world.SyncAll();
+    EXPECT_TRUE(world.Reconcile().ok());
+    return world.client.Count("get", "Pod") - before;
+  };
+  world.clock.Advance(seconds(60));
+  EXPECT_EQ(gets_of_a_look(), 64);
+  EXPECT_EQ(gets_of_a_look(), 64) << "others";
+  EXPECT_EQ(gets_of_a_look(), 22);
+  EXPECT_EQ(gets_of_a_look(), 0) << "all have been asked for within a minute";
+  for (int i = 0; i < 150; ++i) {
+    world.client.Finalize(kube::kPodKind, {"default", "j-worker-" + std::to_string(i)});
+  }
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(150)) << "it goes on as fast as names turn out to be free";
+}
+
+TEST(ReconcilerTest, TakenNamesAreAskedForInParallel) {
+  World world(Job("j").Workers(2).Build(), {.parallel_calls = 2});
+  TakeNames(world, 2);
+  world.Settle();
+  std::mutex mutex;
+  std::condition_variable changed;
+  int under_way = 0;
+  bool together = false;
+  world.client.SetBefore([&](const FakeClient::Call& call) {
+    if (call.verb != "get" || call.kind != "Pod") return absl::OkStatus();
+    std::unique_lock lock(mutex);
+    if (++under_way == 2) together = true;
+    changed.notify_all();
+    changed.wait_for(lock, seconds(5), [&] { return together; });
+    --under_way;
+    return absl::OkStatus();
+  });
+  world.clock.Advance(seconds(60));
+  EXPECT_TRUE(world.Reconcile().ok());
+  EXPECT_TRUE(together);
+}
+
 TEST(ReconcilerTest, AForgedOwnerReferenceMakesNoPodOrServiceTheJobs) {
   World world(Job("j").Workers(1).Build());
   const kube::Object owner = {{"apiVersion", api::kApiVersion},
