@@ -29,10 +29,4 @@ absl::Status IgnoreMoved(const absl::Status& status) {
   return absl::IsAborted(status) ? absl::OkStatus() : IgnoreGone(status);
 }
 
-bool IsUnanswered(const absl::Status& status, Duration took) {
-  if (absl::IsDeadlineExceeded(status)) return true;
-  const bool asks_for_time = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-  return asks_for_time && took >= std::chrono::seconds(1);
-}
-
 }  // namespace lockstep::controller

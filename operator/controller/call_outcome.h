@@ -2,7 +2,6 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "base/clock.h"
 
 namespace lockstep::controller {
 
@@ -21,10 +20,5 @@ absl::Status IgnoreGone(const absl::Status& status);
 // Returns OK for NotFound and Aborted, and any other status unchanged. After a conflict the cache
 // delivers the newer version, and the change is decided again.
 absl::Status IgnoreMoved(const absl::Status& status);
-
-// Returns true if the server is overloaded: the call timed out, or the client retried it until its
-// limit, so the next call would take as long. `took` tells this from an admission webhook that
-// rejects one object with the same codes, but at once.
-bool IsUnanswered(const absl::Status& status, Duration took);
 
 }  // namespace lockstep::controller

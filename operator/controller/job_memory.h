@@ -11,6 +11,7 @@
 
 #include "operator/controller/children/cluster_spec.h"
 #include "operator/controller/expectations.h"
+#include "operator/controller/failed_actions.h"
 #include "operator/controller/name_conflicts.h"
 #include "operator/controller/rules/seen_workers.h"
 #include "operator/controller/state/observed.h"
@@ -43,12 +44,14 @@ struct JobMemory {
   SeenWorkers seen_workers;
   std::optional<Time> last_status_write;
   std::optional<Time> last_cause, last_restart;
+  std::optional<Incident> incident;
   Time first_seen;
   StatusTurns turns;
-  std::map<std::string, kube::Object> flavors;  // Kueue's, by name; each is read once
+  std::map<std::string, kube::Object> flavors;  // Kueue's, by name; read once for each admission
   std::optional<CreateFault> create_fault;      // of the latest try
   int create_failures = 0;                      // consecutive
   std::optional<SteadyTime> creates_after;      // no create is tried before
+  FailedActions failed_actions;
   Guard token_secret, network_policy;
   // The job's generation and the port of its leading pod that serves progress; cached so that the
   // template is not parsed in each reconcile.
@@ -63,9 +66,8 @@ struct ReconcileContext {
   std::optional<CreateFault> fault;    // of the first failed create; guarded by mutex
   std::atomic<bool> tried_create{false};
   std::atomic<bool> refused{false};  // a create has failed, so no further one starts
-  // The API server did not answer in time, so no further call starts: 512 calls that all wait for
-  // it would take an hour.
-  std::atomic<bool> unanswered{false};
+  // No further call starts: 512 calls that all wait for the API server would take an hour.
+  std::atomic<bool> overloaded{false};
   std::mutex mutex;  // guards `memory` while actions run in parallel
   JobMemory& memory;
 };

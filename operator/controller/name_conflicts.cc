@@ -1,11 +1,16 @@
 #include "operator/controller/name_conflicts.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "api/v1/names.h"
 
 namespace lockstep::controller {
 namespace {
 
 constexpr Duration kConflictLook = std::chrono::minutes(1);
+// Names that one call asks the server for. A job of thousands of pods may find all names taken.
+constexpr std::size_t kMostLooks = 64;
 
 }  // namespace
 
@@ -35,27 +40,31 @@ bool NameConflicts::IsSettled(const kube::Key& key, const Conflict& conflict,
 }
 
 absl::Status NameConflicts::Look(kube::Client& client, const Stores& stores,
-                                 const kube::Owner& owner, Time now) {
-  std::vector<std::string> resolved;
-  for (auto& [name, conflict] : by_name_) {
-    const kube::Key holder{owner.namespace_name, name};
-    if (IsSettled(holder, conflict, owner, stores)) {
-      resolved.push_back(name);
-      continue;
-    }
-    // No store shows changes of an object without our label, and a watch may be stalled.
-    if (now - conflict.looked_at < kConflictLook) continue;
-    const auto object = client.GetMetadata(conflict.kind, holder);
-    if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();
-    const bool foreign = object.ok() && kube::OwnerOf(*object) != owner;
-    if (foreign) {
-      conflict.looked_at = now;
-    } else {
-      resolved.push_back(name);
-    }
+                                 const kube::Owner& owner, Time now, ThreadPool& pool,
+                                 std::size_t at_once) {
+  std::erase_if(by_name_, [&](const auto& entry) {
+    return IsSettled({owner.namespace_name, entry.first}, entry.second, owner, stores);
+  });
+  // No store shows changes of an object without our label, and a watch may be stalled.
+  std::vector<std::pair<const std::string, Conflict>*> due;
+  for (auto& entry : by_name_) {
+    if (now - entry.second.looked_at >= kConflictLook) due.push_back(&entry);
   }
-  for (const std::string& name : resolved) by_name_.erase(name);
-  return absl::OkStatus();
+  std::ranges::stable_sort(due, {}, [](const auto* entry) { return entry->second.looked_at; });
+  if (due.size() > kMostLooks) due.resize(kMostLooks);
+  std::vector<char> is_resolved(due.size());
+  const absl::Status looked = pool.ForEach(due.size(), at_once, [&](std::size_t i) {
+    auto& [name, conflict] = *due[i];
+    const auto object = client.GetMetadata(conflict.kind, {owner.namespace_name, name});
+    if (!object.ok() && !absl::IsNotFound(object.status())) return object.status();
+    conflict.looked_at = now;
+    is_resolved[i] = object.ok() && kube::OwnerOf(*object) != owner ? 0 : 1;
+    return absl::OkStatus();
+  });
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    if (is_resolved[i] != 0) by_name_.erase(due[i]->first);
+  }
+  return looked;
 }
 
 }  // namespace lockstep::controller

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "base/thread_pool.h"
 #include "operator/controller/stores.h"
 #include "operator/kube/client.h"
 
@@ -18,9 +19,11 @@ class NameConflicts {
   // Records that `object`, which has another owner, occupies the name.
   void Add(const kube::Kind& kind, const kube::Object& object, Time now);
   // Forgets the conflicts whose names are now free or the job's own: by the caches where they hold
-  // the object, else by asking the server at most once a minute. Returns the error of a call that
-  // failed.
-  absl::Status Look(kube::Client& client, const Stores& stores, const kube::Owner& owner, Time now);
+  // the object, else by asking the server, `at_once` at a time. Asks for a name at most once a
+  // minute, and for 64 names per call: those that were asked for longest ago. Returns the error of
+  // a call that failed.
+  absl::Status Look(kube::Client& client, const Stores& stores, const kube::Owner& owner, Time now,
+                    ThreadPool& pool, std::size_t at_once);
   std::size_t size() const { return by_name_.size(); }
   std::vector<std::string> Names() const;
 

@@ -65,11 +65,13 @@ void Observer::Observe(ReconcileContext& context) const {
   }
   observed.name_conflicts = context.memory.conflicts.Names();
   observed.create_fault = context.memory.create_fault;
+  observed.action_fault = context.memory.failed_actions.Fault();
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.now = with_.clock.Now();
   observed.last_cause = context.memory.last_cause;
   observed.last_restart = context.memory.last_restart;
+  observed.incident = context.memory.incident;
   observed.settings = settings_;
   ObserveSights(context);
   ObserveKueue(context);
@@ -84,6 +86,9 @@ void Observer::Observe(ReconcileContext& context) const {
 
 void Observer::ObserveKueue(ReconcileContext& context) const {
   Observed& observed = context.observed;
+  // Flavors may be edited before the job is admitted again. While it runs, what was read is kept:
+  // all its pods are placed alike, and the right to read flavors may be taken away.
+  if (observed.job.spec.suspend) context.memory.flavors.clear();
   // An unreadable job may lack the queue label, but still has its Workload.
   const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
   if (stores_.workloads == nullptr || !may_have_one) return;

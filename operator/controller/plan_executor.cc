@@ -33,8 +33,9 @@ struct Visitor : Ts... {
 
 // Applies the back-off to every reconcile, whatever triggered it, and bounds the number of actions
 // so that the job is observed again soon.
-void PlanExecutor::Bound(Plan& plan, const JobMemory& memory) const {
+void PlanExecutor::Bound(Plan& plan, JobMemory& memory) const {
   const SteadyTime now = with_.clock.SteadyNow();
+  memory.failed_actions.Bound(plan, now);
   if (memory.creates_after && *memory.creates_after > now &&
       std::erase_if(plan.actions, IsCreate) > 0) {
     RequeueWithin(plan, *memory.creates_after - now);
@@ -64,16 +65,30 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
     const std::size_t count = std::min(step, actions.size() - begin);
     result.Update(pool_.ForEach(count, threads, [&](std::size_t i) {
       const Action& action = actions[begin + i];
-      if (context.unanswered || (IsCreate(action) && context.refused)) return absl::OkStatus();
+      if (context.overloaded || (IsCreate(action) && context.refused)) return absl::OkStatus();
       if (IsCreate(action)) context.tried_create = true;
-      const SteadyTime start = with_.clock.SteadyNow();
       absl::Status done = ApplyAction(action, context);
-      if (IsUnanswered(done, with_.clock.SteadyNow() - start)) context.unanswered = true;
-      if (IsCreate(action) && !done.ok()) context.refused = true;
+      // An admission webhook refuses one object with the same codes, which stops no other call.
+      if (kube::IsOverloaded(done)) context.overloaded = true;
+      if (!IsCreate(action)) {
+        NoteAction(action, done, context);
+      } else if (!done.ok()) {
+        context.refused = true;
+      }
       return done;
     }));
   }
   return result;
+}
+
+kube::BackoffPolicy PlanExecutor::Backoff() const {
+  return {.initial = settings_.create_backoff, .limit = settings_.create_backoff_limit};
+}
+
+void PlanExecutor::NoteAction(const Action& action, const absl::Status& end,
+                              ReconcileContext& context) {
+  const std::lock_guard lock(context.mutex);
+  context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(), Backoff());
 }
 
 void PlanExecutor::NoteCreates(bool failed, ReconcileContext& context) {
@@ -86,9 +101,7 @@ void PlanExecutor::NoteCreates(bool failed, ReconcileContext& context) {
   }
   ++memory.create_failures;
   memory.creates_after =
-      with_.clock.SteadyNow() + kube::BackoffDelay({.initial = settings_.create_backoff,
-                                                    .limit = settings_.create_backoff_limit},
-                                                   memory.create_failures, 0.0);
+      with_.clock.SteadyNow() + kube::BackoffDelay(Backoff(), memory.create_failures, 0.0);
   const bool is_told = context.fault && (context.fault->is_refusal || memory.create_failures > 1);
   if (is_told) memory.create_fault = context.fault;
 }
@@ -284,6 +297,10 @@ absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& c
   const auto changed = ChangeSuspend(with_.client, *context.job, change);
   if (!changed.ok()) return IgnoreMoved(changed.status());
   context.memory.expectations.WroteJob(kube::ResourceVersion(*changed));
+  if (!change.why.empty()) {
+    with_.events.Record(kTrainingJobKind, *context.job, kube::EventType::kNormal,
+                        change.suspend ? "Evicted" : "Admitted", "Reconcile", change.why);
+  }
   return absl::OkStatus();
 }
 

@@ -21,14 +21,15 @@ class PlanExecutor {
                ThreadPool& pool)
       : with_(with), stores_(stores), settings_(settings), pool_(pool) {}
 
-  // Drops the actions that this reconcile must not execute: creates before the back-off is over,
-  // and everything beyond Settings::most_actions. Sets plan.requeue_after for the rest.
-  void Bound(Plan& plan, const JobMemory& memory) const;
+  // Drops the actions that this reconcile must not execute: creates, and actions that have failed,
+  // before their back-off is over, and everything beyond Settings::most_actions. Sets
+  // plan.requeue_after for the rest.
+  void Bound(Plan& plan, JobMemory& memory) const;
 
   // Makes the calls, several at a time, in this order: actions that create nothing, then what pods
   // need, then pods. Ramps up slowly if the latest creates failed. Starts no create after one has
   // failed, and no call after one that the overloaded server did not answer. Returns the first
-  // error; a create's fault is then in the job's memory.
+  // error; the faults are then in the job's memory.
   absl::Status Execute(const Plan& plan, ReconcileContext& context);
 
  private:
@@ -44,6 +45,8 @@ class PlanExecutor {
   static absl::Status NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
                                 ReconcileContext& context);
   static absl::Status FailCreate(absl::Status status, CreateFault fault, ReconcileContext& context);
+  kube::BackoffPolicy Backoff() const;
+  void NoteAction(const Action& action, const absl::Status& end, ReconcileContext& context);
   void NoteCreates(bool failed, ReconcileContext& context);
   absl::Status UpdatePodGroupOf(ReconcileContext& context);
   absl::Status Suspend(const SetSuspend& change, ReconcileContext& context);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "operator/controller/rules/make_plan.h"
+#include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 
 namespace lockstep::controller {
@@ -44,8 +45,8 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
     ++stale_reads_;
     return kCacheRetry;
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      memory.conflicts.Look(with_.client, stores_, memory.owner, with_.clock.Now()));
+  LOCKSTEP_RETURN_IF_ERROR(memory.conflicts.Look(with_.client, stores_, memory.owner,
+                                                 with_.clock.Now(), pool_, at_once));
   ReconcileContext context{
       .job = std::move(job), .observed = {}, .cluster = {}, .mutex = {}, .memory = memory};
   observer_.Observe(context);
@@ -62,11 +63,20 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
 }
 
 absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext& context) {
-  if (context.memory.create_fault) {
-    context.observed.create_fault = context.memory.create_fault;
-    Plan plan = MakePlan(context.observed);
-    LOCKSTEP_RETURN_IF_ERROR(status_writer_.Write(plan, context));
+  Observed& observed = context.observed;
+  const bool was_told = observed.action_fault.has_value();
+  observed.create_fault = context.memory.create_fault;
+  observed.action_fault = context.memory.failed_actions.Fault();
+  if (!observed.create_fault && !observed.action_fault) return fault;
+  // The same plan but for what it says of the faults. It charges nothing, since a plan that does
+  // has no actions that could have failed.
+  Plan plan = MakePlan(observed);
+  if (IsTerminal(observed.job.status) && observed.action_fault && !was_told) {
+    // Its conditions are final.
+    plan.events.push_back({PlannedEvent::Type::kWarning, observed.action_fault->reason,
+                           observed.action_fault->message});
   }
+  LOCKSTEP_RETURN_IF_ERROR(status_writer_.Write(plan, context));
   return fault;
 }
 

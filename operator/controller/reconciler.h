@@ -34,8 +34,9 @@ class Reconciler {
   std::int64_t stale_reads() const { return stale_reads_; }
 
  private:
-  // Writes what prevents the creation of children to the job's status, so that it is not only in a
-  // log. Returns `fault`, or the error of that write.
+  // Writes the job's status although an action has failed, and in it what keeps children from being
+  // created, changed or deleted, so that it is not only in a log. Returns `fault`, or the error of
+  // that write.
   absl::Status ReportFault(const absl::Status& fault, ReconcileContext& context);
   JobMemory& MemoryOf(const kube::Key& key, const std::string& job_uid);
   void Forget(const kube::Key& key);

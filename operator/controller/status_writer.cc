@@ -27,7 +27,10 @@ absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
   WaitForTurn(plan, context);
   if (plan.status != context.observed.job.status) {
     LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
-    if (plan.restarts) context.memory.last_restart = context.observed.now;
+    if (plan.incident) {
+      context.memory.last_restart = context.observed.now;
+      context.memory.incident = plan.incident;
+    }
     if (plan.names_cause) context.memory.last_cause = context.observed.now;
   }
   for (const PlannedEvent& event : plan.events) {

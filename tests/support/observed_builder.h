@@ -102,9 +102,15 @@ class Seen {
     observed_.pods.clear();
     return *this;
   }
-  // Writes the plan's status, as StatusWriter would.
+  // Writes the plan's status, and remembers what StatusWriter would.
   Seen& Write() {
-    observed_.job.status = Plan().status;
+    const controller::Plan plan = Plan();
+    observed_.job.status = plan.status;
+    if (plan.incident) {
+      observed_.last_restart = observed_.now;
+      observed_.incident = plan.incident;
+    }
+    if (plan.names_cause) observed_.last_cause = observed_.now;
     return *this;
   }
   Seen& NoPods() {

@@ -102,12 +102,6 @@ void AddEnv(const std::vector<EnvVar>& env, Object& container) {
   if (!merged.empty()) container["env"] = std::move(merged);
 }
 
-// Returns the image that the template's main container names; empty if it names none.
-std::string FindImage(const Object& pod_template) {
-  const Object* main = FindMainContainer(pod_template);
-  return main == nullptr ? "" : kube::TextMember(*main, "image");
-}
-
 }  // namespace
 
 Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Role role) {
@@ -142,7 +136,7 @@ Object BuildPod(const ClusterSpec& cluster, const Settings& settings, const Repl
     metadata["annotations"][api::kAnnotationMainContainer] = main_name;
   }
   if (api::UsesBundledTrainer(job)) {
-    const bool is_own = !FindImage(pod_template).empty();
+    const bool is_own = !FindMainImage(pod_template).empty();
     metadata["annotations"][api::kAnnotationTrainerImage] = is_own ? "" : settings.trainer_image;
   }
   if (main != nullptr) {

@@ -10,7 +10,6 @@
 #include "base/rfc3339.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_service.h"
-#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -88,16 +87,6 @@ std::string WorkloadName(const api::TrainingJob& job) {
   return "trainingjob-" + job.metadata.name;
 }
 
-std::string WorkloadShape(const api::TrainingJob& job) {
-  std::string shape;
-  for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (spec.replicas == 0) continue;
-    shape += fmt::format("{}{}={}/{}", shape.empty() ? "" : ",", api::RoleName(role), spec.replicas,
-                         SpecHash(job, role));
-  }
-  return shape;
-}
-
 std::string TemplatesHash(const api::TrainingJob& job) {
   std::uint64_t digest = kEmptyDigest;
   for (const auto& [role, spec] : job.spec.replica_specs) {
@@ -124,7 +113,6 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
   }
   Object metadata = ChildMetadata(job, WorkloadName(job));
   metadata["labels"][kJobUidLabel] = job.metadata.uid;
-  metadata["annotations"][api::kAnnotationSpecHash] = WorkloadShape(job);
   metadata["annotations"][api::kAnnotationTemplates] = TemplatesHash(job);
   return {{"apiVersion", kWorkloadKind.ApiVersion()},
           {"kind", kWorkloadKind.kind},

@@ -34,11 +34,9 @@ struct PriorityReference {
 std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);
-// Returns a text that changes whenever a Workload created from the job would: its roles' counts and
-// pods.
-std::string WorkloadShape(const api::TrainingJob& job);
-// Returns a hash that changes with the pod templates of the job's roles and is the same in every
-// version of the operator.
+// Returns a hash that changes with the pod templates of the roles that have replicas. It is stored
+// in Workloads, so it must be the same in every version of the operator: one that differs takes a
+// running job's quota, or a waiting job's place in the queue.
 std::string TemplatesHash(const api::TrainingJob& job);
 // Returns a Workload with one pod set per role that has replicas. An elastic job's workers may be
 // reduced to minReplicas. `priority` is the class's value.

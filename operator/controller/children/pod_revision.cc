@@ -8,6 +8,10 @@ namespace lockstep::controller {
 
 namespace {
 
+// Must change whenever the same spec gives another hash than before, as when its fields are written
+// to JSON in another way. The first scheme had no prefix.
+constexpr std::string_view kScheme = "2:";
+
 // Returns true for an elastic job whose workers may come and go while the others run.
 bool TakesWorkersIn(const api::TrainingJob& job) {
   const bool sparse = api::HasStrategy(job.spec, api::StrategyType::kParameterServer);
@@ -36,7 +40,11 @@ std::string SpecHash(const api::TrainingJob& job, api::Role role) {
   };
   if (job.spec.training) add(api::TrainingSpecToJson(*job.spec.training));
   if (job.spec.strategy) add(api::StrategySpecToJson(*job.spec.strategy));
-  return fmt::format("{:016x}", digest);
+  return fmt::format("{}{:016x}", kScheme, digest);
+}
+
+bool IsComparable(std::string_view hash) {
+  return hash.starts_with(kScheme);
 }
 
 }  // namespace lockstep::controller

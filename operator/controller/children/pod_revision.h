@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "api/v1/training_job.h"
 
@@ -16,7 +17,11 @@ namespace lockstep::controller {
 std::string ClusterShape(const api::TrainingJob& job);
 
 // Returns a hash that changes with what the role's pods are created from: template, `training`,
-// `strategy`.
+// `strategy`. It begins with the scheme that it was computed by.
 std::string SpecHash(const api::TrainingJob& job, api::Role role);
+// Returns true if the pod that has `hash` was created by an operator with the present scheme.
+// Otherwise nothing is known of what the pod was created from, and its hash differs from SpecHash
+// though nobody has edited the job.
+bool IsComparable(std::string_view hash);
 
 }  // namespace lockstep::controller

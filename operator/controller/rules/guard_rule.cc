@@ -5,6 +5,7 @@
 #include <string>
 
 #include "api/v1/defaults.h"
+#include "operator/controller/state/main_container.h"
 
 namespace lockstep::controller {
 namespace {
@@ -42,6 +43,14 @@ bool HasStarted(const ObservedPod& pod) {
          (pod.phase != PodPhase::kFailed || pod.termination.has_value());
 }
 
+// Returns true if the role's pods have the image of the operator that created them. This holds for
+// existing pods of the present attempt too: a template changes only while the job is suspended,
+// which ends the attempt.
+bool UsesOperatorsImage(const api::TrainingJob& job, api::Role role) {
+  const auto replicas = job.spec.replica_specs.find(role);
+  return replicas != job.spec.replica_specs.end() && FindMainImage(*replicas->second.tmpl).empty();
+}
+
 }  // namespace
 
 bool HasToken(const Observed& observed) {
@@ -56,14 +65,13 @@ bool HasNetworkPolicy(const Observed& observed) {
   return observed.settings.network_policies && IsIsolated(observed.job);
 }
 
-std::string TrainerImage(const Observed& observed, api::Role role) {
+std::string TrainerImage(const Observed& observed) {
   if (!api::UsesBundledTrainer(observed.job)) return "";
   const std::string& current = observed.settings.trainer_image;
   std::set<std::string> waiting, lacked;
   for (const ObservedPod& pod : observed.pods) {
-    // Without a note, another role's image may be the job's own.
     const bool is_peer = pod.attempt == observed.job.status.attempt && !pod.trainer_image.empty() &&
-                         (pod.image_is_noted || pod.role == role);
+                         (pod.image_is_noted || UsesOperatorsImage(observed.job, pod.role));
     if (!is_peer) continue;
     if (HasStarted(pod)) return pod.trainer_image == current ? "" : pod.trainer_image;
     (LacksItsImage(pod) ? lacked : waiting).insert(pod.trainer_image);

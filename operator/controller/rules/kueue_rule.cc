@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "operator/controller/children/kueue.h"
@@ -15,6 +16,7 @@ Plan Do(const Observed& observed, Action action) {
   Plan plan;
   plan.status = observed.job.status;
   plan.actions.push_back(std::move(action));
+  AddActionFault(observed, IsTrue(plan.status, kSuspended) ? kSuspended : kRunning, plan);
   return plan;
 }
 
@@ -22,10 +24,14 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
+bool HasOtherTemplates(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  return !workload.templates.empty() && workload.templates != TemplatesHash(job);
+}
+
 // Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
 // covers only what was requested, no matter who sets spec.suspend to false.
 bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
-  if (!workload.templates.empty() && workload.templates != TemplatesHash(job)) return true;
+  if (HasOtherTemplates(workload, job)) return true;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (spec.replicas > 0 && !workload.granted.contains(role)) return true;
   }
@@ -63,11 +69,9 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   const auto& workload = observed.workload;
   if (!workload) return Do(observed, SetSuspend{true, {}});
   if (!HasGrant(*workload)) {
-    Plan plan = Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload)});
     const std::string why = workload->evicted ? workload->eviction : "it has no admission";
-    plan.events.push_back(
-        {PlannedEvent::Type::kNormal, "Evicted", fmt::format("Kueue stops the job: {}", why)});
-    return plan;
+    return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
+                                   fmt::format("Kueue stops the job: {}", why)});
   }
   if (HasOutgrown(observed.job, *workload)) return Do(observed, SetSuspend{true, {}});
   return std::nullopt;
@@ -85,10 +89,20 @@ Plan NewWorkloadPlan(const Observed& observed) {
   return plan;
 }
 
-// Kueue reads queue and priority from the Workload, so an edit of either needs a new one.
+bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  std::map<api::Role, int> counts;
+  for (const auto& [role, spec] : job.spec.replica_specs) {
+    if (spec.replicas > 0) counts[role] = spec.replicas;
+  }
+  return workload.counts != counts;
+}
+
+// Kueue reads pod sets, queue and priority from the Workload, so an edit of any of them needs a new
+// one. Nothing else may ask for one: a new Workload waits behind all others.
 bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
   const auto priority = PriorityOf(job);
-  return workload.shape == WorkloadShape(job) && workload.queue == QueueName(job) &&
+  return !HasOtherCounts(workload, job) && !HasOtherTemplates(workload, job) &&
+         workload.queue == QueueName(job) &&
          workload.priority_class == (priority ? priority->name : "");
 }
 
@@ -102,10 +116,9 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   }
   if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
   if (!HasGrant(*workload)) return std::nullopt;
-  Plan plan = Do(observed, SetSuspend{false, GrantedCounts(observed.job, *workload)});
-  plan.events.push_back({PlannedEvent::Type::kNormal, "Admitted",
-                         fmt::format("queue {} has admitted the job", QueueName(observed.job))});
-  return plan;
+  return Do(observed,
+            SetSuspend{false, GrantedCounts(observed.job, *workload),
+                       fmt::format("queue {} has admitted the job", QueueName(observed.job))});
 }
 
 // A job that cannot start holds no quota. It queues again once its spec is usable.

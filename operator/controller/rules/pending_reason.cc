@@ -67,6 +67,9 @@ std::optional<PendingReason> BackOff(const Observed& observed) {
 
 std::optional<PendingReason> FindPendingReason(const Observed& observed) {
   if (observed.create_fault) return PendingReason{"CreateFailed", observed.create_fault->message};
+  if (observed.action_fault) {
+    return PendingReason{observed.action_fault->reason, observed.action_fault->message};
+  }
   if (!observed.name_conflicts.empty()) {
     return PendingReason{"NameConflict",
                          fmt::format("an object named {} exists and belongs to another owner",

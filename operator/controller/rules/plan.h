@@ -10,6 +10,7 @@
 
 #include "api/v1/training_job.h"
 #include "base/clock.h"
+#include "operator/controller/state/observed.h"
 
 namespace lockstep::controller {
 
@@ -55,6 +56,8 @@ struct DeletePodGroup {
 struct SetSuspend {  // spec.suspend, and the replica counts written with it
   bool suspend = true;
   std::map<api::Role, int> counts;
+  // The message of the event that follows, Evicted or Admitted; empty: none.
+  std::string why = {};
   bool operator==(const SetSuspend&) const = default;
 };
 struct CreateWorkload {
@@ -97,7 +100,7 @@ struct Plan {
   // True if only counts and progress differ, so that updates which people look for go first.
   bool only_counts = false;
   std::vector<PlannedEvent> events;
-  bool restarts = false;     // replicas restart
+  std::optional<Incident> incident;  // if replicas restart: with them, what they were lost in
   bool names_cause = false;  // status.failure is the cause, not a consequence of another failure
   std::optional<Duration> requeue_after;
 };

@@ -14,7 +14,7 @@
 namespace lockstep::controller {
 namespace {
 
-// A job without progress reports counts as healthy after running this long.
+// Without progress reports, a job counts as healthy after running this long since its last restart.
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
@@ -29,6 +29,27 @@ Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
   plan.status.restarts = charged.restarts;
   plan.status.failure = FailureOf(first);
   return plan;
+}
+
+// Evictions reach the pods of a drained node over a few seconds, and each may be seen by itself.
+// All that is lost within `settling` of the first loss is one incident, except a replica that was
+// lost in it before: its successor has failed. A gang restarts as a whole, so each of its losses is
+// a new incident.
+bool GoesOn(const Observed& observed, const std::vector<PodFailure>& losses, bool gang) {
+  const std::optional<Incident>& incident = observed.incident;
+  if (gang || !incident || incident->attempt != observed.job.status.attempt) return false;
+  if (observed.now - incident->since > observed.settings.settling) return false;
+  return std::ranges::none_of(losses, [&incident](const PodFailure& loss) {
+    return incident->replicas.contains(loss.replica);
+  });
+}
+
+// Returns the present incident, with the losses.
+Incident IncidentOf(const Observed& observed, const std::vector<PodFailure>& losses, bool goes_on) {
+  Incident incident =
+      goes_on ? *observed.incident : Incident{observed.now, observed.job.status.attempt, {}};
+  for (const PodFailure& loss : losses) incident.replicas.insert(loss.replica);
+  return incident;
 }
 
 // Applies restart_backoff regardless of progress: a job that can report progress must not be able
@@ -83,11 +104,32 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
                                 Describe(replica), worst->restart_count, limit));
 }
 
+// Returns true if the trainer has reported since then. Its clock may differ from this one by much
+// less than kHealthyRun.
+bool HasReported(const Observed& observed, Time since) {
+  const auto& progress = observed.progress ? observed.progress : observed.job.status.progress;
+  return progress && progress->update_time.value_or(observed.now) >= since;
+}
+
+// Returns true if the replicas have run long enough for the back-off to begin anew. Where steps are
+// reported they are the better measure; see NoteProgress.
 bool WasHealthy(const Observed& observed) {
-  if (observed.job.spec.training) return false;  // progress is the better measure
-  const api::Condition* running = FindCondition(observed.job.status, kRunning);
-  return IsTrue(observed.job.status, kRunning) &&
-         observed.now - running->last_transition_time >= kHealthyRun;
+  if (!IsTrue(observed.job.status, kRunning)) return false;
+  Time since = FindCondition(observed.job.status, kRunning)->last_transition_time;
+  if (observed.last_restart) {  // it may have left Running true
+    const Duration delay =
+        RestartDelay(observed.settings, observed.job.status.restarts.since_progress);
+    since = std::max(since, *observed.last_restart + delay);
+  }
+  return observed.now - since >= kHealthyRun && !HasReported(observed, since);
+}
+
+// Sets when the next replicas may be created.
+void SetRetryTime(const Observed& observed, api::TrainingJobStatus& status) {
+  if (WasHealthy(observed)) status.restarts.since_progress = 0;
+  const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
+  status.next_retry_time.reset();
+  if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
 }
 
 }  // namespace
@@ -128,10 +170,8 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
     return FailedPlan(observed, status, first, "BackoffLimitExceeded",
                       fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
-  if (WasHealthy(observed)) status.restarts.since_progress = 0;
-  const Duration delay = DelayOf(observed, ++status.restarts.since_progress);
-  status.next_retry_time.reset();
-  if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
+  const bool goes_on = GoesOn(observed, losses, gang);
+  if (!goes_on) SetRetryTime(observed, status);
   status.failure = FailureOf(first);
   const std::string message =
       fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
@@ -139,7 +179,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
                   status.restarts.disruption);
   if (gang) OpenNextAttempt(observed, "Restarting", message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
-  plan.restarts = true;
+  plan.incident = IncidentOf(observed, losses, goes_on);
   plan.names_cause = !blame.first_may_be_consequence;
   return plan;
 }

@@ -17,9 +17,10 @@ namespace lockstep::controller {
 //
 // A gang's pods all restart as the next attempt; so do the bundled trainer's if its leading replica
 // fails after others have finished. In the other scopes, and always for an Evaluator, only the
-// failed pod restarts. The plan only records that; once it is written, PlanRunning deletes and
-// creates. Fails the job for a permanent failure or when backoffLimit is spent. Returns nullopt if
-// no replica failed.
+// failed pod restarts. What is lost within Settings::settling of a first loss, each replica once,
+// is one incident: it is delayed as one restart is. The plan only records that; once it is written,
+// PlanRunning deletes and creates. Fails the job for a permanent failure or when backoffLimit is
+// spent. Returns nullopt if no replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
 
 // Returns the delay before the n-th restart (>= 1) in a row without progress; the first is

@@ -74,19 +74,20 @@ bool AddCreates(const Observed& observed, Plan& plan) {
   std::vector<CreatePod> pods;
   const bool has_token = HasToken(observed);
   const bool has_policy = HasNetworkPolicy(observed);
-  std::map<api::Role, std::string> images;
   for (const Replica& replica : WantedReplicas(observed.job)) {
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
     // No more can be created before the job is observed again.
     if (pods.size() > observed.settings.most_actions) break;
-    const auto [image, is_new] = images.try_emplace(replica.role);
-    if (is_new) image->second = TrainerImage(observed, replica.role);
-    pods.push_back({replica.role, replica.index, observed.job.status.attempt, has_token, has_policy,
-                    image->second});
+    pods.push_back(
+        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
   }
-  if (!pods.empty()) AddGuards(observed, plan);
+  if (!pods.empty()) {
+    AddGuards(observed, plan);
+    const std::string image = TrainerImage(observed);
+    for (CreatePod& pod : pods) pod.trainer_image = image;
+  }
   plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
   return complete;
 }
@@ -137,8 +138,9 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
   const std::optional<PendingReason> pending = FindPendingReason(observed);
-  // Once the job runs, what keeps optional replicas from starting is reported too.
-  const bool is_reported = ready.required ? running && !ready.all : true;
+  // Once the job runs, what keeps optional replicas from starting is reported too, and so is a pod
+  // that cannot be deleted.
+  const bool is_reported = ready.required ? running && (!ready.all || observed.action_fault) : true;
   if (pending && is_reported && (pending->is_warning || !running)) {
     AddPendingReason(observed, *pending, plan);
   } else if (ready.required) {
@@ -193,7 +195,7 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
   std::map<api::Role, std::string> hashes;  // one for each role: a template may be large
   std::vector<std::string> stale;
   for (const ObservedPod& pod : observed.pods) {
-    if (pod.spec_hash.empty() || !IsMember(observed, pod)) continue;
+    if (!IsComparable(pod.spec_hash) || !IsMember(observed, pod)) continue;
     const auto [hash, is_new] = hashes.try_emplace(pod.role);
     if (is_new) hash->second = SpecHash(observed.job, pod.role);
     if (pod.spec_hash != hash->second) stale.push_back(pod.name);

@@ -110,6 +110,15 @@ void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, st
   SetCondition(observed, status, type, false, std::move(reason), std::move(message));
 }
 
+void AddActionFault(const Observed& observed, std::string_view type, Plan& plan) {
+  if (!observed.action_fault) return;
+  const auto& [reason, message] = *observed.action_fault;
+  const api::Condition* before = FindCondition(observed.job.status, type);
+  const bool is_new = before == nullptr || before->reason != reason;
+  SetCondition(observed, plan.status, type, IsTrue(plan.status, type), reason, message);
+  if (is_new) plan.events.push_back({PlannedEvent::Type::kWarning, reason, message});
+}
+
 Time StartTime(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   if (status.start_time) return *status.start_time;

@@ -30,6 +30,10 @@ void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std:
 void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                     std::string reason, std::string message);
 
+// Writes observed.action_fault, if there is one, to the condition `type`, whose status stays as it
+// is; adds a warning if the condition did not say so before.
+void AddActionFault(const Observed& observed, std::string_view type, Plan& plan);
+
 // Returns when the job became active. Without a start time yet, returns now; or, if the job's first
 // status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);

@@ -14,7 +14,11 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
   plan.status.start_time.reset();
+  const std::string message =
+      job.spec.suspend ? "spec.suspend is true" : "Kueue has taken back what the job runs on";
+  SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   if (IsTrue(job.status, kSuspended)) {
+    AddActionFault(observed, kSuspended, plan);
     for (const ObservedPod& pod : observed.pods) {
       if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }
@@ -22,9 +26,6 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
     AddPodGroupDeletion(observed, plan);
     return plan;
   }
-  const std::string message =
-      job.spec.suspend ? "spec.suspend is true" : "Kueue has taken back what the job runs on";
-  SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   ClearCondition(observed, plan.status, kRunning, "Suspended", message);
   ClearCondition(observed, plan.status, kRestarting, "Suspended", message);
   if (!observed.pods.empty() || job.status.start_time) CloseAttempt(job, plan.status);

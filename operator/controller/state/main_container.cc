@@ -28,6 +28,11 @@ const api::Json* FindMainContainer(const api::Json& pod_template) {
   return MainContainerOf(pod_template.at(kContainers));
 }
 
+std::string FindMainImage(const api::Json& pod_template) {
+  const api::Json* main = FindMainContainer(pod_template);
+  return main == nullptr ? "" : kube::TextMember(*main, "image");
+}
+
 std::string MainContainerName(const api::Json& pod) {
   const api::Json& annotations = kube::Member(kube::Member(pod, "metadata"), "annotations");
   std::string name = kube::TextMember(annotations, api::kAnnotationMainContainer);

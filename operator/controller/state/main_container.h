@@ -19,6 +19,9 @@ const api::Json* MainContainerOf(const api::Json& containers);
 // The same for a pod template ({"spec": {"containers": […]}}), which may be partial.
 const api::Json* FindMainContainer(const api::Json& pod_template);
 
+// Returns the image that the template's main container names; empty if it names none.
+std::string FindMainImage(const api::Json& pod_template);
+
 // Returns the main container's name of an existing Pod: the one that the operator noted, since a
 // mutating webhook may have inserted a container before the main one. Pods of older operators have
 // no note, so MainContainerOf decides. Empty if the pod has no containers.

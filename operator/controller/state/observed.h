@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,6 +17,12 @@
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
+
+struct Replica {
+  api::Role role = api::Role::kWorker;
+  int index = 0;
+  auto operator<=>(const Replica&) const = default;
+};
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
@@ -76,12 +83,27 @@ inline std::tuple<api::Role, int, int> PlaceOf(const ObservedPod& pod) {
   return {pod.role, pod.index, pod.attempt};
 }
 
+// Replicas that were lost together, though seen one after another: those of a node that is drained.
+struct Incident {
+  Time since;  // when the first was charged
+  int attempt = 0;
+  std::set<Replica> replicas;
+  bool operator==(const Incident&) const = default;
+};
+
 // Why the API server does not create a child of the job.
 struct CreateFault {
   std::string message;
   bool is_refusal = false;               // the server understood the request and rejected it
   std::optional<api::Role> invalid_pod;  // validation rejects the pods of this role
   bool operator==(const CreateFault&) const = default;
+};
+
+// Why the API server does not delete or update something that the rules want it to.
+struct ActionFault {
+  std::string reason;  // "DeleteFailed" or "UpdateFailed"
+  std::string message;
+  bool operator==(const ActionFault&) const = default;
 };
 
 struct ObservedJob {
@@ -100,6 +122,7 @@ struct Observed : ObservedJob {
   std::optional<ObservedWorkload> workload;    // if Kueue decides when the job runs
   std::vector<std::string> name_conflicts;     // names we need that another owner has
   std::optional<CreateFault> create_fault;     // of the latest try
+  std::optional<ActionFault> action_fault;     // of the latest try
   std::optional<api::Progress> progress;       // newer than status.progress, if known
   GroupReport group;                           // what the leading pod says about its peers
   std::optional<Duration> until_stranded;      // see UntilStranded
@@ -107,6 +130,7 @@ struct Observed : ObservedJob {
   std::optional<Time> last_status_write;       // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
+  std::optional<Incident> incident;  // the latest that it charged
   Time first_seen;                   // by this process; the first status may be written later
   Time now;
   Settings settings;

@@ -47,7 +47,6 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.name = kube::Name(workload);
   read.uid = kube::Uid(workload);
   const Object& annotations = Member(Member(workload, "metadata"), "annotations");
-  read.shape = TextMember(annotations, api::kAnnotationSpecHash);
   read.templates = TextMember(annotations, api::kAnnotationTemplates);
   const Object& spec = Member(workload, "spec");
   read.queue = TextMember(spec, "queueName");

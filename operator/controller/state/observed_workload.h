@@ -23,8 +23,9 @@ struct PodSetGrant {
 
 struct ObservedWorkload {
   std::string name, uid;
-  std::string shape;      // WorkloadShape of the job it was created from; see children/kueue.h
-  std::string templates;  // and its TemplatesHash; empty if an older operator created it
+  // TemplatesHash (children/kueue.h) of the job it was created from; empty, so unknown, if an older
+  // operator created it.
+  std::string templates;
   std::string queue, priority_class;
   std::map<api::Role, int> counts;           // requested
   std::map<api::Role, PodSetGrant> granted;  // only if `admitted`

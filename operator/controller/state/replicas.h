@@ -10,12 +10,6 @@
 
 namespace lockstep::controller {
 
-struct Replica {
-  api::Role role = api::Role::kWorker;
-  int index = 0;
-  auto operator<=>(const Replica&) const = default;
-};
-
 int ReplicaCount(const api::TrainingJob& job, api::Role role);  // 0 if the job lacks the role
 // Returns every replica of the spec in the order chief, workers, parameter servers, evaluator.
 std::vector<Replica> AllReplicas(const api::TrainingJob& job);

@@ -25,7 +25,8 @@ struct Settings {
   // Limits the creates and deletes of one reconcile, so that the job is observed in between while
   // 10,000 pods are created.
   std::size_t most_actions = 512;
-  // After a failed create no other is tried for this long; doubles with each failure.
+  // After a failed create no other is tried for this long, and a delete or an update that has
+  // failed is not repeated; doubles with each failure.
   Duration create_backoff = std::chrono::milliseconds(100);
   Duration create_backoff_limit = std::chrono::seconds(30);
   int parallel_calls = 8;  // concurrent creates and deletes of one reconcile

@@ -12,6 +12,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr char kContinuation[] = "lockstep/continue";
+constexpr char kOverload[] = "lockstep/overloaded";
 constexpr std::size_t kQuoted = 512;  // bytes quoted of an answer that is no Status
 
 // True for `Pod "a" is invalid: …`, the format of apimachinery's NewInvalid. Admission uses the
@@ -95,6 +96,15 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   const std::string answer =
       response.body.empty() ? "an empty answer" : Shortened(response.body, kQuoted);
   return Make(what, response.status, "", answer);
+}
+
+absl::Status MarkOverloaded(absl::Status error) {
+  error.SetPayload(kOverload, absl::Cord());  // does nothing if it is Ok
+  return error;
+}
+
+bool IsOverloaded(const absl::Status& error) {
+  return absl::IsDeadlineExceeded(error) || error.GetPayload(kOverload).has_value();
 }
 
 std::optional<std::string> ContinuationOf(const absl::Status& error) {

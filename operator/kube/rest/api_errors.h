@@ -25,6 +25,12 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response);
 // continues the list at the present version; nullopt if the error has none.
 std::optional<std::string> ContinuationOf(const absl::Status& error);
 
+// Returns `error`, marked as that of a server that is overloaded: it took long to answer, or asked
+// to come back until the client gave up. So a next call would take long, too. Keeps Ok.
+absl::Status MarkOverloaded(absl::Status error);
+// Returns true if the error is so marked, or says that no answer came in time.
+bool IsOverloaded(const absl::Status& error);
+
 // True if `status`, from ErrorOf, says that a ResourceQuota of the namespace has no room for the
 // object. The API server uses the code and reason of a missing permission; only the message
 // differs.

@@ -53,8 +53,12 @@ bool BrokeOff(const absl::StatusOr<HttpResponse>& response) {
   return absl::IsUnavailable(response.status());
 }
 
+bool MayBeOverloaded(const HttpResponse& response) {
+  return response.status == 429 || response.status >= 500;
+}
+
 bool AsksToComeBack(const HttpResponse& response) {
-  return (response.status == 429 || response.status >= 500) && response.retry_after.has_value();
+  return MayBeOverloaded(response) && response.retry_after.has_value();
 }
 
 void WaitOrStop(Duration duration, const std::stop_token& stop) {
@@ -182,7 +186,9 @@ class ApiServerClient final : public RestClient {
   // Returns a page of as many objects as can be read; sets `options` to what was asked for last.
   absl::StatusOr<ListAnswer> ReadPageThatFits(const std::string& what, const Kind& kind,
                                               ListOptions& options);
-  absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline);
+  // Adds the time that the server took to `waited`.
+  absl::StatusOr<HttpResponse> SendOnce(HttpRequest& request, SteadyTime deadline,
+                                        Duration& waited);
   // Returns Ok at the end of a 200's body.
   absl::Status StreamTo(const std::string& what, HttpRequest request, const std::stop_token& stop,
                         const std::function<absl::Status(std::string_view)>& on_bytes);
@@ -194,32 +200,41 @@ class ApiServerClient final : public RestClient {
   std::unique_ptr<HttpTransport> transport_;  // its callbacks use credentials_
 };
 
-absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline) {
+absl::StatusOr<HttpResponse> ApiServerClient::SendOnce(HttpRequest& request, SteadyTime deadline,
+                                                       Duration& waited) {
   LOCKSTEP_ASSIGN_OR_RETURN(request.bearer_token, credentials_.BearerToken());
   const RequestLimiter::Slot slot(limiter_);
-  return transport_->Send(request, deadline - Now());
+  const SteadyTime start = Now();
+  auto response = transport_->Send(request, deadline - start);
+  waited += Now() - start;
+  return response;
 }
 
 absl::StatusOr<HttpResponse> ApiServerClient::Call(const std::string& what, HttpRequest request) {
   limiter_.WaitForTurn();
   const SteadyTime deadline = Now() + options_.request_deadline;
   bool renewed = false, repeated = false;
+  Duration waited{};  // for the server, not for a turn of our own
+  const auto marked = [&](absl::Status error, bool overloaded) {
+    return overloaded ? MarkOverloaded(std::move(error)) : error;
+  };
   for (int retries = 0;;) {
-    absl::StatusOr<HttpResponse> response = SendOnce(request, deadline);
+    absl::StatusOr<HttpResponse> response = SendOnce(request, deadline, waited);
+    const bool is_slow = waited >= options_.slow_answer;
     if (BrokeOff(response) && request.method == "GET" && !repeated && Now() < deadline) {
       repeated = true;
       continue;
     }
-    if (!response.ok()) return Annotate(what, response.status());
+    if (!response.ok()) return marked(Annotate(what, response.status()), is_slow);
     if (response->too_long) return response;
     if (response->status >= 200 && response->status < 300) return response;
     if (response->status == 401 && !renewed && credentials_.Renew(request.bearer_token)) {
       renewed = true;
       continue;
     }
-    if (!AsksToComeBack(*response) || ++retries > kMostRetries ||
-        Now() + *response->retry_after >= deadline) {
-      return ErrorOf(what, *response);
+    const bool asks = AsksToComeBack(*response);
+    if (!asks || ++retries > kMostRetries || Now() + *response->retry_after >= deadline) {
+      return marked(ErrorOf(what, *response), asks || (is_slow && MayBeOverloaded(*response)));
     }
     std::this_thread::sleep_for(*response->retry_after);
   }

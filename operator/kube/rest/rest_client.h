@@ -29,6 +29,8 @@ struct RestClientOptions {
   int max_metadata_reads = 4;
   // In all, including retries after 429 and 5xx.
   Duration request_deadline = std::chrono::seconds(30);
+  // A server that takes this long for an error is overloaded (MarkOverloaded).
+  Duration slow_answer = std::chrono::seconds(1);
   // Bytes, each of which can take thirty in memory. Tenants decide how large their objects are, so
   // a longer page is requested again with half as many objects, and of a longer event only the
   // object's identity is read.

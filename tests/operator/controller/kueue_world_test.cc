@@ -85,6 +85,50 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");
   EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).finished);
+  EXPECT_THAT(world.EventReasons(),
+              ElementsAre("Admitted", "Admitted", "Evicted", "Restarting", "Resumed", "Resumed",
+                          "Running", "Running", "Succeeded", "Suspended", "Suspended"));
+}
+
+std::string WorkloadUid(World& world) {
+  return kube::Uid(*world.client.Get(kWorkloadKind, {"default", "trainingjob-j"}));
+}
+
+// A new Workload waits behind all that were there.
+TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceWhenTheOperatorIsUpgraded) {
+  World world(Queued().Training().Build(), kKueue);
+  world.Settle();
+  const std::string uid = WorkloadUid(world);
+  for (const char* templates : {"8e2ed4425d0ebd44", ""}) {
+    // What the first operators wrote for this job, and those before them.
+    world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [&](kube::Object& workload) {
+      workload["metadata"]["annotations"] = {
+          {api::kAnnotationSpecHash, "worker=2/70c1ad2bbdd9fe3a"}};
+      if (*templates != '\0') {
+        workload["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
+      }
+    });
+    world.RestartOperator();
+    world.Settle();
+    EXPECT_EQ(WorkloadUid(world), uid) << templates;
+  }
+}
+
+TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
+  World world(Queued().Training().Build(), kKueue);
+  world.Settle();
+  const auto is_replaced_by = [&world](const std::function<void(Json & spec)>& edit) {
+    const std::string before = WorkloadUid(world);
+    world.client.Modify(kTrainingJobKind, world.key,
+                        [&edit](kube::Object& job) { edit(job["spec"]); });
+    world.Settle();
+    return WorkloadUid(world) != before;
+  };
+  EXPECT_FALSE(is_replaced_by([](Json& spec) { spec["training"]["epochs"] = 7; }));
+  EXPECT_TRUE(is_replaced_by([](Json& spec) { spec["replicaSpecs"]["Worker"]["replicas"] = 3; }));
+  EXPECT_TRUE(is_replaced_by([](Json& spec) {
+    spec["replicaSpecs"]["Worker"]["template"] = testing::Template("trainer");
+  }));
 }
 
 TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
@@ -125,6 +169,92 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   world.Settle();
   ASSERT_THAT(world.Pods(), SizeIs(2));
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
+}
+
+TEST(KueueWorldTest, AFlavorIsReadAgainForTheNextAdmissionAndNotBefore) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  const auto label_flavor = [&world](const char* kind) {
+    world.client.Modify(kFlavorKind, {"", "gpu"}, [kind](kube::Object& flavor) {
+      flavor["spec"]["nodeLabels"]["kind"] = kind;
+    });
+  };
+  label_flavor("newer");
+  world.SetPod("j-worker-1", "Failed", 137);  // the gang starts again
+  world.Settle();
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "gpu");
+  Json evicted = AdmittedStatus(2);
+  evicted["conditions"] =
+      Conditions({{"QuotaReserved", true}, {"Admitted", true}, {"Evicted", true}});
+  SetWorkloadStatus(world, evicted);
+  ASSERT_THAT(world.Pods(), IsEmpty());
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  ASSERT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "newer");
+}
+
+// Kueue's webhook is down, say.
+void RefuseWrites(World& world, const std::string& verb, const std::string& kind) {
+  world.client.SetBefore([=](const testing::HookedClient::Call& call) {
+    return call.verb == verb && call.kind == kind
+               ? absl::PermissionDeniedError(verb + " " + kind + ": no")
+               : absl::OkStatus();
+  });
+}
+
+void ReconcileForAMinute(World& world) {
+  for (int i = 0; i < 6; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(std::chrono::seconds(10));
+  }
+  world.SyncAll();
+}
+
+TEST(KueueWorldTest, AJobGoesOnWhoseWorkloadCannotBeWritten) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  RefuseWrites(world, "update-status", "Workload");
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  ReconcileForAMinute(world);
+  EXPECT_TRUE(IsTrue(world.Job()->status, kRunning));
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "UpdateFailed");
+  EXPECT_EQ(world.Job()->status.ready_replicas, "2/2");
+  world.SetPod("j-worker-0", "Failed", 137);
+  ReconcileForAMinute(world);
+  EXPECT_EQ(world.Job()->status.attempt, 1);
+  world.client.SetBefore({});
+  world.SetPod("j-worker-0", "Running");
+  world.SetPod("j-worker-1", "Running");
+  world.clock.Advance(std::chrono::minutes(1));
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(world)}}).pods_ready);
+}
+
+TEST(KueueWorldTest, AnAdmissionThatCannotBeAppliedIsReportedAndNotAnnounced) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"},
+                      [](kube::Object& workload) { workload["status"] = AdmittedStatus(2); });
+  RefuseWrites(world, "update", "TrainingJob");
+  ReconcileForAMinute(world);
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "UpdateFailed");
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->message, "update TrainingJob: no");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("Suspended", "UpdateFailed"));
+  world.client.SetBefore({});
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.EventReasons(),
+              ElementsAre("Admitted", "Resumed", "Suspended", "UpdateFailed"));
 }
 
 TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsReported) {

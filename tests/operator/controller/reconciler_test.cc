@@ -8,6 +8,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
+#include "operator/kube/rest/api_errors.h"
 #include "tests/operator/controller/world.h"
 
 namespace lockstep::controller {
@@ -580,9 +581,9 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
-class ServerWithoutTimeTest : public ::testing::TestWithParam<absl::StatusCode> {};
+class OverloadedServerTest : public ::testing::TestWithParam<absl::StatusCode> {};
 
-TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
+TEST_P(OverloadedServerTest, NoFurtherDeleteIsBegun) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
   world.client.Modify(kTrainingJobKind, world.key,
@@ -594,7 +595,7 @@ TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
     if (call.verb != "delete" || answers) return absl::OkStatus();
     ++deletes;
     world.clock.Advance(std::chrono::seconds(30));
-    return absl::Status(GetParam(), "no time");
+    return kube::MarkOverloaded(absl::Status(GetParam(), "no time"));
   });
   bool ok = true;
   for (int i = 0; i < 5 && deletes == 0; ++i) {  // a status comes first
@@ -604,22 +605,24 @@ TEST_P(ServerWithoutTimeTest, NoFurtherDeleteIsBegun) {
   EXPECT_FALSE(ok);
   EXPECT_EQ(deletes, 1);
   answers = true;
+  world.clock.Advance(seconds(1));
   world.Settle();
   EXPECT_TRUE(world.Pods().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Codes, ServerWithoutTimeTest,
+INSTANTIATE_TEST_SUITE_P(Codes, OverloadedServerTest,
                          ::testing::Values(absl::StatusCode::kDeadlineExceeded,
                                            absl::StatusCode::kUnavailable,
                                            absl::StatusCode::kResourceExhausted));
 
-// As webhooks that guard against disruption do.
-TEST(ReconcilerTest, DeletesThatAreRefusedAtOnceKeepNoOthersFromBeingMade) {
+// As webhooks that guard against disruption do. Each call may have waited for its turn.
+TEST(ReconcilerTest, DeletesThatAreRefusedKeepNoOthersFromBeingMade) {
   World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
   world.Settle();
   world.client.Modify(kTrainingJobKind, world.key,
                       [](kube::Object& job) { job["spec"]["suspend"] = true; });
-  world.client.SetBefore([](const HookedClient::Call& call) {
+  world.client.SetBefore([&world](const HookedClient::Call& call) {
+    if (call.verb == "delete") world.clock.Advance(seconds(2));
     const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
     return is_guarded ? absl::ResourceExhaustedError("a webhook says no") : absl::OkStatus();
   });
@@ -629,6 +632,109 @@ TEST(ReconcilerTest, DeletesThatAreRefusedAtOnceKeepNoOthersFromBeingMade) {
     world.SyncAll();
   }
   EXPECT_EQ(world.Pods().size(), 11u) << "1 and 10 to 19";
+}
+
+TEST(ReconcilerTest, DeletesThatTakeTheServerLongComeAfterThoseThatHaveNotBeenTried) {
+  World world(Job("j").Workers(20).Build(), {.parallel_calls = 1});
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  world.client.SetBefore([](const HookedClient::Call& call) {
+    const bool is_guarded = call.verb == "delete" && call.name.starts_with("j-worker-1");
+    return is_guarded ? kube::MarkOverloaded(absl::ResourceExhaustedError("a webhook says no"))
+                      : absl::OkStatus();
+  });
+  for (int i = 0; i < 15; ++i) {
+    world.SyncAll();
+    world.Reconcile().IgnoreError();
+    world.clock.Advance(seconds(60));  // all are due again
+  }
+  EXPECT_THAT(world.Pods(), SizeIs(11)) << "1 and 10 to 19";
+}
+
+// Fails deletes of pods whose names begin so, as a webhook that guards them.
+void GuardPods(World& world, const std::string& prefix) {
+  world.client.SetBefore([prefix](const HookedClient::Call& call) {
+    const bool is_guarded = call.verb == "delete" && call.name.starts_with(prefix);
+    return is_guarded ? absl::PermissionDeniedError("delete pods " + call.name + ": denied")
+                      : absl::OkStatus();
+  });
+}
+
+TEST(ReconcilerTest, ADeadPodThatCannotBeDeletedIsToldAndTheJobsStatusGoesOn) {
+  World world(Job("j").Workers(2).Training().Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.progress.answer.emplace().step = 90;
+  world.Settle();
+  GuardPods(world, "j-worker-1");
+  world.SetPod("j-worker-1", "Failed", 137);
+  world.SyncAll();
+  EXPECT_TRUE(world.Reconcile().ok()) << "the failure is charged";
+  world.SyncAll();
+  EXPECT_TRUE(absl::IsPermissionDenied(world.Reconcile().status()));
+  const api::TrainingJobStatus status = world.Job()->status;
+  EXPECT_TRUE(IsTrue(status, kRunning));
+  EXPECT_EQ(FindCondition(status, kRunning)->reason, "DeleteFailed");
+  EXPECT_EQ(FindCondition(status, kRunning)->message, "delete pods j-worker-1: denied");
+  EXPECT_EQ(status.ready_replicas, "1/2");
+  world.progress.answer->step = 100;
+  world.clock.Advance(seconds(11));
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok()) << "it is tried again";
+  EXPECT_EQ(world.Job()->status.progress->step, 100);
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{1, 0, 0})) << "charged once";
+  EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Restarting", "Running"));
+  GuardPods(world, "none");
+  world.clock.Advance(seconds(11));
+  world.Settle();
+  world.SetPod("j-worker-1", "Running");
+  world.Settle();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
+}
+
+TEST(ReconcilerTest, ADeleteThatIsRefusedIsNotRepeatedWithEveryChangeOfAPod) {
+  World world(Job("j").Workers(20).Build());
+  world.Settle();
+  GuardPods(world, "j-worker-1");  // and 10 to 19
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["spec"]["suspend"] = true; });
+  for (int i = 0; i < 20; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+  }
+  EXPECT_THAT(world.Pods(), SizeIs(11));
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 20) << "each once";
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "DeleteFailed");
+  world.clock.Advance(milliseconds(100));
+  EXPECT_FALSE(world.Reconcile().ok());
+  const auto next = world.Reconcile();
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(*next, milliseconds(200));
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 31);
+  GuardPods(world, "none");
+  world.clock.Advance(milliseconds(200));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "Suspended");
+  EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Suspended"));
+}
+
+TEST(ReconcilerTest, OfAnEndedJobWhosePodsCannotBeDeletedAnEventTells) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  GuardPods(world, "j-worker-1");
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  for (int i = 0; i < 5; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+    world.clock.Advance(seconds(60));
+  }
+  EXPECT_EQ(world.Job()->status.state, "Succeeded");
+  EXPECT_EQ(Writes(world, "delete", "Pod"), 4);
+  EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Running", "Succeeded"));
 }
 
 TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
@@ -714,6 +820,26 @@ TEST(ReconcilerTest, DeadlinesAreKeptByAnOperatorThatWasStartedAgain) {
   EXPECT_FALSE(world.Job()) << "its time to live has passed";
 }
 
+TEST(ReconcilerTest, ADrainedNodesPodsAreReplacedAtOnceThoughSeenOneByOne) {
+  World world(Job("j").Workers(8).RestartScope(api::RestartScope::kPod).Build());
+  world.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
+  world.Settle();
+  for (int i = 0; i < 8; ++i) world.SetPod("j-worker-" + std::to_string(i), "Running");
+  world.Settle();
+  for (int i = 1; i < 8; ++i) {
+    const kube::Key pod{"default", "j-worker-" + std::to_string(i)};
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, pod, "").ok());
+    world.clock.Advance(milliseconds(300));
+    world.Settle();
+  }
+  for (int i = 1; i < 8; ++i) {
+    world.client.Remove(kube::kPodKind, {"default", "j-worker-" + std::to_string(i)});
+  }
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(8));
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{0, 7, 1}));
+}
+
 TEST(ReconcilerTest, APodOnALostNodeIsReplacedByForce) {
   World world(Job("j").Workers(2).RestartScope(api::RestartScope::kPod).Build());
   world.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
@@ -760,6 +886,60 @@ TEST(ReconcilerTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
   world.Settle();
   EXPECT_EQ(kube::ControllerUid(*world.client.Get(kube::kPodKind, {"default", "j-worker-1"})),
             world.Job()->metadata.uid);
+}
+
+// Pods of somebody else that have the names of a job's.
+void TakeNames(World& world, int count) {
+  for (int i = 0; i < count; ++i) {
+    const kube::Object pod = {
+        {"metadata", {{"name", "j-worker-" + std::to_string(i)}, {"namespace", "default"}}}};
+    ASSERT_TRUE(world.client.Create(kube::kPodKind, pod).ok());
+  }
+}
+
+TEST(ReconcilerTest, OfManyTakenNamesAFewAreAskedForAtATime) {
+  World world(Job("j").Workers(150).Build());
+  TakeNames(world, 150);
+  world.Settle();
+  const auto gets_of_a_look = [&world] {
+    const int before = world.client.Count("get", "Pod");
+    world.SyncAll();
+    EXPECT_TRUE(world.Reconcile().ok());
+    return world.client.Count("get", "Pod") - before;
+  };
+  world.clock.Advance(seconds(60));
+  EXPECT_EQ(gets_of_a_look(), 64);
+  EXPECT_EQ(gets_of_a_look(), 64) << "others";
+  EXPECT_EQ(gets_of_a_look(), 22);
+  EXPECT_EQ(gets_of_a_look(), 0) << "all have been asked for within a minute";
+  for (int i = 0; i < 150; ++i) {
+    world.client.Remove(kube::kPodKind, {"default", "j-worker-" + std::to_string(i)});
+  }
+  world.clock.Advance(seconds(60));
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(150)) << "it goes on as fast as names turn out to be free";
+}
+
+TEST(ReconcilerTest, TakenNamesAreAskedForInParallel) {
+  World world(Job("j").Workers(2).Build(), {.parallel_calls = 2});
+  TakeNames(world, 2);
+  world.Settle();
+  std::mutex mutex;
+  std::condition_variable changed;
+  int under_way = 0;
+  bool together = false;
+  world.client.SetBefore([&](const HookedClient::Call& call) {
+    if (call.verb != "get" || call.kind != "Pod") return absl::OkStatus();
+    std::unique_lock lock(mutex);
+    if (++under_way == 2) together = true;
+    changed.notify_all();
+    changed.wait_for(lock, seconds(5), [&] { return together; });
+    --under_way;
+    return absl::OkStatus();
+  });
+  world.clock.Advance(seconds(60));
+  EXPECT_TRUE(world.Reconcile().ok());
+  EXPECT_TRUE(together);
 }
 
 TEST(ReconcilerTest, AForgedOwnerReferenceMakesNoPodOrServiceTheJobs) {

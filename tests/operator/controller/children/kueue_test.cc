@@ -47,7 +47,9 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
   EXPECT_EQ(workers.at("minCount"), 2);
   EXPECT_EQ(workers.at("template").at("metadata").at("labels").at("team"), "vision");
   EXPECT_EQ(workers.at("template").at("spec").at("containers")[0].at("name"), "tensorflow");
-  EXPECT_EQ(ReadWorkload(workload).shape, WorkloadShape(job));
+  EXPECT_EQ(ReadWorkload(workload).templates, TemplatesHash(job));
+  EXPECT_EQ(ReadWorkload(workload).counts,
+            (std::map<Role, int>{{Role::kChief, 1}, {Role::kWorker, 4}}));
 }
 
 TEST(KueueTest, AWorkloadPriorityClassComesFirst) {

@@ -102,8 +102,8 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
     Role role = Role::kWorker;
     const char* waits_for = "";
   };
-  const auto image = [](const std::vector<Peer>& peers, int attempt = 0) {
-    Observed observed = Seen(Trains(4)).Build();
+  const auto image_of = [](testing::JobBuilder job, const std::vector<Peer>& peers, int attempt) {
+    Observed observed = Seen(job).Build();
     observed.settings.trainer_image = "trainer:2";
     observed.job.status.attempt = attempt;
     for (const Peer& peer : peers) {
@@ -115,7 +115,10 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
       pod.waiting_reason = peer.waits_for;
       observed.pods.push_back(pod);
     }
-    return TrainerImage(observed, Role::kWorker);
+    return TrainerImage(observed);
+  };
+  const auto image = [&image_of](const std::vector<Peer>& peers, int attempt = 0) {
+    return image_of(Trains(4), peers, attempt);
   };
   const bool unnoted = false;
   EXPECT_EQ(image({}), "");
@@ -124,9 +127,14 @@ TEST(GuardRuleTest, AReplacedPodHasItsPeersTrainer) {
   EXPECT_EQ(image({{"trainer:1"}}, /*attempt=*/1), "") << "the next attempt has the operator's";
   EXPECT_EQ(image({{""}, {"trainer:1"}}), "trainer:1") << "the first names its own";
   EXPECT_EQ(image({{"trainer:1", unnoted}}), "trainer:1") << "of an earlier operator";
-  EXPECT_EQ(image({{"own:7", unnoted, PodPhase::kRunning, Role::kChief}, {"trainer:1"}}),
-            "trainer:1")
-      << "another role's image may be the job's";
+  const Peer chief{"trainer:1", unnoted, PodPhase::kRunning, Role::kChief};
+  EXPECT_EQ(image_of(Job("j").Chief().Workers(1).Training(), {chief}, 0), "trainer:1")
+      << "of another role, when the only pod of its own is replaced";
+  const auto own_chief = Job("j").Chief().Workers(1).Training().PodTemplate(
+      Role::kChief, testing::Template("trainer", "own:7"));
+  const Peer with_own{"own:7", unnoted, PodPhase::kRunning, Role::kChief};
+  EXPECT_EQ(image_of(own_chief, {with_own}, 0), "") << "the job names it for that role";
+  EXPECT_EQ(image_of(own_chief, {with_own, {"trainer:1"}}, 0), "trainer:1");
   const Peer unscheduled{"trainer:1", true, PodPhase::kPending};
   const Peer stuck{"trainer:typo", true, PodPhase::kPending, Role::kWorker, "ImagePullBackOff"};
   EXPECT_EQ(image({unscheduled}), "trainer:1") << "a gang scheduler may wait for this very pod";

@@ -24,7 +24,6 @@ using ::testing::StartsWith;
 
 ObservedWorkload Waiting(const api::TrainingJob& job) {
   ObservedWorkload workload;
-  workload.shape = WorkloadShape(job);
   workload.templates = TemplatesHash(job);
   workload.queue = QueueName(job);
   for (const auto& [role, spec] : job.spec.replica_specs) workload.counts[role] = spec.replicas;
@@ -48,7 +47,8 @@ TEST(KueueRuleTest, ANewJobIsSuspendedThenAsksThenWaits) {
   seen.With([](Observed& observed) { observed.workload = Waiting(observed.job); });
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
   seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {}}));
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetSuspend{false, {}, "queue research has admitted the job"}));
 }
 
 TEST(KueueRuleTest, JobsOfNoQueueAndOperatorsWithoutTheFeatureAreAsEver) {
@@ -62,16 +62,18 @@ TEST(KueueRuleTest, AnElasticJobMayGetFewerWorkersAndGetsThemBackWhenItIsEvicted
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
   Seen seen = WithKueue(Queued(4).Suspended().With(elastic));
   seen.Write().With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}}));
+  EXPECT_THAT(
+      seen.Plan().actions,
+      ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}, "queue research has admitted the job"}));
   seen.With([](Observed& observed) {
     observed.job.spec.suspend = false;
     observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
     observed.workload->evicted = true;
     observed.workload->eviction = "Preempted: by another";
   });
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {{Role::kWorker, 4}}}));
-  ASSERT_THAT(seen.Plan().events, SizeIs(1));
-  EXPECT_EQ(seen.Plan().events[0].message, "Kueue stops the job: Preempted: by another");
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(SetSuspend{
+                  true, {{Role::kWorker, 4}}, "Kueue stops the job: Preempted: by another"}));
 }
 
 TEST(KueueRuleTest, AnEvictedJobGivesItsQuotaBackOnlyWhenItsPodsAreGone) {
@@ -97,7 +99,7 @@ TEST(KueueRuleTest, AJobThatHasOutgrownItsGrantAsksAgain) {
   Seen edited = WithKueue(Queued(4).Suspended());
   edited.Write().With([](Observed& observed) {
     observed.workload = Admitted(observed.job, 2);
-    observed.workload->shape = "of an earlier spec";
+    observed.workload->counts[Role::kWorker] = 3;
   });
   EXPECT_THAT(edited.Plan().actions, ElementsAre(DeleteWorkload{}));
 }

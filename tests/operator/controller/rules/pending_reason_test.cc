@@ -54,6 +54,8 @@ TEST(PendingReasonTest, SaysWhatKeepsPodsFromBeingUp) {
        PendingReason{"Unschedulable", "no node takes j-worker-1: 0/3 nodes are available"}},
       {"refused", Two().With([](Observed& o) { o.create_fault = CreateFault{"over quota"}; }),
        PendingReason{"CreateFailed", "over quota"}},
+      {"a webhook", Two().With([](Observed& o) { o.action_fault = {"DeleteFailed", "no"}; }),
+       PendingReason{"DeleteFailed", "no"}},
       {"a name", Two().With([](Observed& o) { o.name_conflicts = {"j-worker-1"}; }),
        PendingReason{"NameConflict",
                      "an object named j-worker-1 exists and belongs to another owner"}},

@@ -445,12 +445,125 @@ TEST(RestartRuleTest, TheFirstRetryIsImmediateLaterOnesBackOff) {
   EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(10));
 }
 
+// The successor of a failed pod, which fails as well.
+PodState FailedAgain(int n) {
+  return [n](ObservedPod& pod) {
+    Exited(137)(pod);
+    pod.uid += std::to_string(n);
+  };
+}
+
+TEST(RestartRuleTest, ADrainedNodeIsOneRestartThoughItsPodsAreSeenOneByOne) {
+  for (const RestartScope scope : {RestartScope::kInPlace, RestartScope::kPod}) {
+    Seen seen(Job("j").Workers(8).RestartScope(scope));
+    seen.Running();
+    for (int i = 0; i < 8; ++i) seen.Worker(i, kReady);
+    for (std::size_t i = 1; i < 8; ++i) {
+      seen.With([i](Observed& observed) { observed.pods[i].being_deleted = true; });
+      seen.Later(seconds(1)).Write();
+      EXPECT_FALSE(seen.Build().job.status.next_retry_time) << i;
+    }
+    EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{0, 7, 1}));
+  }
+}
+
+TEST(RestartRuleTest, WhatIsLostWhileReplicasWaitIsNoReasonToWaitLonger) {
+  Seen seen(Job("j").Workers(3).RestartScope(RestartScope::kInPlace));
+  seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 3; });
+  seen.Worker(0, kReady).Worker(1, kBeingDeleted).Worker(2, kReady).Write();
+  const auto retry = seen.Build().job.status.next_retry_time;
+  EXPECT_EQ(retry, seen.Build().now + seconds(40));
+  seen.Later(seconds(2)).With([](Observed& observed) { observed.pods[2].being_deleted = true; });
+  EXPECT_EQ(seen.Write().Build().job.status.restarts, (api::RestartCounts{0, 2, 4}));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, retry);
+  // Long after the node it is another one.
+  seen.Later(seconds(9)).With([](Observed& observed) { observed.pods[0].being_deleted = true; });
+  EXPECT_EQ(seen.Write().Build().job.status.restarts, (api::RestartCounts{0, 3, 5}));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(80));
+}
+
+TEST(RestartRuleTest, ACrashLoopBacksOffHoweverQuickItIs) {
+  Seen one(InPlace());
+  one.Running();
+  for (int n = 0; n < 4; ++n) {
+    one.NoPods().Worker(0, kReady).Worker(1, FailedAgain(n)).Later(seconds(2)).Write();
+    EXPECT_EQ(one.Build().job.status.restarts.since_progress, n + 1);
+  }
+  EXPECT_EQ(one.Build().job.status.next_retry_time, one.Build().now + seconds(40));
+  // Nor do two that take turns get more than one try each.
+  Seen turns(InPlace());
+  turns.Running();
+  const int since[] = {1, 1, 2, 2, 3, 3};
+  for (int n = 0; n < 6; ++n) {
+    turns.NoPods()
+        .Worker(n % 2, FailedAgain(n))
+        .Worker(1 - n % 2, kReady)
+        .Later(seconds(1))
+        .Write();
+    EXPECT_EQ(turns.Build().job.status.restarts.since_progress, since[n]) << n;
+  }
+  // All of a gang start again, so whoever fails next has failed again.
+  Seen gang(Gang());
+  gang.Running().Worker(0, kReady).Worker(1, Exited(137)).Write();
+  gang.Running().Later(seconds(2)).Worker(0, Exited(137)).Worker(1, kReady).Write();
+  EXPECT_EQ(gang.Build().job.status.restarts.since_progress, 2);
+  EXPECT_EQ(gang.Build().job.status.next_retry_time, gang.Build().now + seconds(10));
+}
+
 TEST(RestartRuleTest, ALongHealthyRunResetsTheBackOff) {
   Seen seen(Gang());
   seen.Running().With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
   seen.Later(std::chrono::minutes(11)).Worker(0, kReady).Worker(1, Exited(137)).Write();
   EXPECT_EQ(seen.Build().job.status.restarts.since_progress, 1);
   EXPECT_FALSE(seen.Build().job.status.next_retry_time);
+}
+
+// Of an operator that does not poll, or cannot reach pods.
+TEST(RestartRuleTest, SoDoesThatOfATrainerThatReportsNoProgress) {
+  const auto drained_after = [](Duration run, const auto& change) {
+    Seen seen(Job("j").Workers(2).Training());
+    seen.Running().With(
+        [](Observed& observed) { observed.job.status.restarts.since_progress = 8; });
+    seen.Later(run).With(change).Worker(0, kReady).Worker(1, kBeingDeleted).Write();
+    return seen.Build().job.status;
+  };
+  const auto nothing = [](Observed&) {};
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), nothing).next_retry_time);
+  EXPECT_TRUE(drained_after(std::chrono::minutes(9), nothing).next_retry_time);
+  const auto reported = [](Duration ago, int step) {
+    return [=](Observed& observed) {
+      observed.job.status.progress.emplace().step = 7;
+      observed.progress.emplace().step = step;
+      observed.progress->update_time = observed.now - ago;
+    };
+  };
+  EXPECT_TRUE(drained_after(std::chrono::hours(1), reported(seconds(9), 7)).next_retry_time)
+      << "it reports, but makes no step";
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), reported(seconds(9), 8)).next_retry_time);
+  EXPECT_FALSE(drained_after(std::chrono::hours(1), reported(seconds(3660), 7)).next_retry_time)
+      << "the last words of an earlier pod";
+}
+
+TEST(RestartRuleTest, ARestartThatLeavesTheJobRunningEndsItsHealthyRun) {
+  Seen seen(Job("j").Workers(2).ParameterServers(1).BackoffLimit(9).RestartPolicy(
+      Role::kWorker, RestartPolicy::kExitCode));
+  ASSERT_EQ(seen.Build().job.spec.restart_scope, RestartScope::kPod);
+  seen.Pod(Role::kParameterServer, 0, kReady).Worker(0, kReady).Worker(1, kReady).Write();
+  seen.With([](Observed& observed) { observed.job.status.restarts.since_progress = 4; });
+  seen.Later(std::chrono::minutes(11)).With([](Observed& observed) {
+    observed.last_restart = observed.now - seconds(20);
+    Exited(137)(observed.pods[0]);
+  });
+  seen.Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{1, 0, 5}));
+  EXPECT_EQ(seen.Build().job.status.next_retry_time, seen.Build().now + seconds(80));
+  const auto fails = [](Observed& observed) { Exited(137)(observed.pods[1]); };
+  Seen soon(seen);
+  soon.Later(std::chrono::minutes(11)).With(fails).Write();
+  EXPECT_EQ(soon.Build().job.status.restarts, (api::RestartCounts{2, 0, 6}))
+      << "the replica that failed first waited for 80 s of these 11 minutes";
+  seen.Later(std::chrono::minutes(12)).With(fails).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{2, 0, 1}));
 }
 
 TEST(RestartRuleTest, AFailedPodThatIsNoMemberCostsNothing) {

@@ -150,6 +150,18 @@ TEST(RunningRuleTest, AnEditThatReachesNoPodIsReportedOnce) {
   EXPECT_THAT(Reasons(seen.Write().Plan()), IsEmpty());
 }
 
+TEST(RunningRuleTest, AfterAnUpgradeOfTheOperatorNoPodIsTakenForOlderThanAnEdit) {
+  Seen seen(Job("j").Workers(2).Training());
+  seen.Running().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) {
+    // As the first operators wrote it for this very spec.
+    for (ObservedPod& pod : observed.pods) pod.spec_hash = "70c1ad2bbdd9fe3a";
+    observed.job.spec.run_policy.backoff_limit = 9;
+    ++observed.job.metadata.generation;
+  });
+  EXPECT_THAT(Reasons(seen.Plan()), IsEmpty());
+}
+
 // The quickest of a few, in seconds.
 double TimeOf(const std::function<void()>& work) {
   double best = 1e9;

@@ -50,6 +50,16 @@ TEST(ApiErrorsTest, OnlyWhatValidationRefusesIsInvalid) {
   }
 }
 
+TEST(ApiErrorsTest, AMarkKeepsTheErrorAndIsNoneOfOk) {
+  const absl::Status error = absl::UnavailableError("no");
+  EXPECT_FALSE(IsOverloaded(error));
+  EXPECT_TRUE(IsOverloaded(MarkOverloaded(error)));
+  EXPECT_TRUE(absl::IsUnavailable(MarkOverloaded(error)));
+  EXPECT_EQ(MarkOverloaded(error).message(), "no");
+  EXPECT_FALSE(IsOverloaded(MarkOverloaded(absl::OkStatus())));
+  EXPECT_TRUE(IsOverloaded(absl::DeadlineExceededError("no answer within 30 s")));
+}
+
 TEST(ApiErrorsTest, TheMessageNamesTheCallAndTheServersReason) {
   const absl::Status status = ErrorOf(
       "create pods default/a",

@@ -8,6 +8,7 @@
 #include <future>
 #include <thread>
 
+#include "operator/kube/rest/api_errors.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
 
@@ -286,6 +287,34 @@ TEST_F(RestClientTest, AServerThatNeverStopsRefusingIsGivenUp) {
   Serve([](const Request&, Connection& to) { to.Respond(503, "", {{"Retry-After", "0"}}); });
   EXPECT_TRUE(absl::IsUnavailable(client_->Get(kPodKind, {"x", "a"}).status()));
   EXPECT_EQ(server_->requests().size(), 11U);
+}
+
+TEST_F(RestClientTest, OfAnErrorItSaysWhetherTheServerIsOverloaded) {
+  const auto is_overloaded = [this](int code, const char* retry_after, Duration slow_answer) {
+    Serve([=](const Request&, Connection& to) {
+      if (retry_after == nullptr) return to.Respond(code, "no");
+      to.Respond(code, "no", {{"Retry-After", retry_after}});
+    });
+    client_ = Connect({.slow_answer = slow_answer});
+    return IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, "u"));
+  };
+  const Duration never = std::chrono::hours(1), always = Duration::zero();
+  EXPECT_FALSE(is_overloaded(429, nullptr, never)) << "a webhook refuses one object";
+  EXPECT_TRUE(is_overloaded(429, "0", never)) << "it never stops asking to come back";
+  EXPECT_TRUE(is_overloaded(503, "60", never)) << "later than a call may take";
+  EXPECT_TRUE(is_overloaded(504, nullptr, never));
+  EXPECT_TRUE(is_overloaded(429, nullptr, always));
+  EXPECT_TRUE(is_overloaded(500, nullptr, always));
+  EXPECT_FALSE(is_overloaded(403, nullptr, always)) << "it is not its load that refuses";
+  EXPECT_FALSE(is_overloaded(200, nullptr, always));
+}
+
+TEST_F(RestClientTest, ACallThatHasWaitedForItsOwnTurnDoesNotMakeTheServerOverloaded) {
+  Serve([](const Request&, Connection& to) { to.Respond(503, "no"); });
+  client_ = Connect({.qps = 0.5, .burst = 1, .slow_answer = milliseconds(1500)});
+  for (int i = 0; i < 2; ++i) {  // the second waits for two seconds
+    EXPECT_FALSE(IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, "u")));
+  }
 }
 
 TEST_F(RestClientTest, TheDeadlineIsForTheWholeAnswer) {

@@ -1,0 +1,75 @@
+#include "operator/controller/failed_actions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <variant>
+
+#include "operator/controller/call_outcome.h"
+#include "operator/controller/rules/status.h"
+
+namespace lockstep::controller {
+namespace {
+
+// A job has one of each kind of object except pods.
+std::string NameOf(const Action& action) {
+  const auto* pod = std::get_if<DeletePod>(&action);
+  if (pod == nullptr) return std::to_string(action.index());
+  return fmt::format("{}/{}{}", action.index(), pod->uid, pod->force ? " by force" : "");
+}
+
+bool IsDelete(const Action& action) {
+  return std::holds_alternative<DeletePod>(action) || std::holds_alternative<DeleteJob>(action) ||
+         std::holds_alternative<DeletePodGroup>(action) ||
+         std::holds_alternative<DeleteWorkload>(action);
+}
+
+}  // namespace
+
+void FailedActions::Note(const Action& action, const absl::Status& end, SteadyTime now,
+                         const kube::BackoffPolicy& backoff) {
+  if (end.ok()) {
+    failures_.erase(NameOf(action));
+    return;
+  }
+  Failure& failure = failures_[NameOf(action)];
+  failure.retry_at = now + kube::BackoffDelay(backoff, ++failure.count, 0.0);
+  failure.fault = {IsDelete(action) ? "DeleteFailed" : "UpdateFailed", std::string(end.message())};
+  failure.is_refusal = IsRefusal(end);
+}
+
+int FailedActions::CountOf(const Action& action) const {
+  const auto failure = failures_.find(NameOf(action));
+  return failure == failures_.end() ? 0 : failure->second.count;
+}
+
+void FailedActions::Bound(Plan& plan, SteadyTime now) {
+  if (failures_.empty()) return;
+  std::set<std::string> planned;
+  for (const Action& action : plan.actions) planned.insert(NameOf(action));
+  const auto fault = Fault();
+  std::erase_if(failures_, [&](const auto& entry) {
+    return entry.second.retry_at <= now && !planned.contains(entry.first);
+  });
+  // The plan tells of a fault that is none any more.
+  if (Fault() != fault) RequeueWithin(plan, Duration::zero());
+  for (const auto& [name, failure] : failures_) {
+    if (failure.retry_at > now) RequeueWithin(plan, failure.retry_at - now);
+  }
+  std::erase_if(plan.actions, [&](const Action& action) {
+    const auto failure = failures_.find(NameOf(action));
+    return failure != failures_.end() && failure->second.retry_at > now;
+  });
+  std::ranges::stable_sort(plan.actions, {},
+                           [this](const Action& action) { return CountOf(action); });
+}
+
+std::optional<ActionFault> FailedActions::Fault() const {
+  for (const auto& [name, failure] : failures_) {
+    if (failure.is_refusal || failure.count > 1) return failure.fault;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::controller

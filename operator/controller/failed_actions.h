@@ -1,0 +1,43 @@
+// The actions of a job that have failed and create nothing: deletes and updates. Creates have a
+// back-off of their own, one for all of a job.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "operator/controller/rules/plan.h"
+#include "operator/kube/backoff.h"
+
+namespace lockstep::controller {
+
+// Each action is retried by itself, since a webhook that guards one pod says nothing about others.
+// Not thread-safe.
+class FailedActions {
+ public:
+  // Records how an action that creates nothing ended.
+  void Note(const Action& action, const absl::Status& end, SteadyTime now,
+            const kube::BackoffPolicy& backoff);
+  // Removes from the plan the actions that must not be tried yet, and sets plan.requeue_after for
+  // them. The others come in the order of their failures, so that those that keep failing delay
+  // none that have not been tried. Forgets an action that is due and no longer planned.
+  void Bound(Plan& plan, SteadyTime now);
+  // Returns what people are told: a refusal, or a failure that was repeated.
+  std::optional<ActionFault> Fault() const;
+
+ private:
+  struct Failure {
+    int count = 0;  // consecutive
+    SteadyTime retry_at;
+    ActionFault fault;
+    bool is_refusal = false;
+  };
+  int CountOf(const Action& action) const;
+
+  std::map<std::string, Failure> failures_;  // by what NameOf returns
+};
+
+}  // namespace lockstep::controller
