@@ -3,9 +3,7 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
+#include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
 
