@@ -18,8 +18,8 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Programs of the system, whose arguments are their own business.
 SYSTEM = {"cat", "cd", "curl", "cut", "export", "grep", "helm", "kill", "kind", "kubectl", "rm", "ss", "tail", "tensorboard"}
-# Where each of our programs declares its subcommands and options.
-PROGRAMS = {"lockstep": "operator/cli/main.cc", "lockstep-trainer": "trainer/main.cc",
+# Where each of our programs declares its subcommands and options, as a glob.
+PROGRAMS = {"lockstep": "operator/cli/*.cc", "lockstep-trainer": "trainer/main.cc",
             "lockstep-operator": "operator/server/flags.cc"}
 SUBCOMMAND = re.compile(r'add_subcommand\(\s*"([a-z]+)"')
 OPTION = re.compile(r'["!,](--[a-z-]+)(?=[",])')
@@ -59,13 +59,13 @@ def commands(block):
                 words.append(word)
 
 
-def declared(pattern, path):
-    return set(pattern.findall((ROOT / path).read_text()))
+def declared(pattern, glob):
+    return {name for path in ROOT.glob(glob) for name in pattern.findall(path.read_text())}
 
 
 def faults_of_program(name, words):
     source = PROGRAMS[name]
-    if not (ROOT / source).is_file():
+    if not list(ROOT.glob(source)):
         yield f"{name} has no {source}"
         return
     if words[1:] and words[1] not in declared(SUBCOMMAND, source):

@@ -14,4 +14,8 @@ bool IsTrue(const TrainingJobStatus& status, std::string_view type) {
   return condition != nullptr && condition->status == ConditionStatus::kTrue;
 }
 
+bool IsTerminal(const TrainingJobStatus& status) {
+  return IsTrue(status, kSucceeded) || IsTrue(status, kFailed);
+}
+
 }  // namespace lockstep::api

@@ -19,4 +19,7 @@ inline constexpr char kFailed[] = "Failed";
 const Condition* FindCondition(const TrainingJobStatus& status, std::string_view type);
 bool IsTrue(const TrainingJobStatus& status, std::string_view type);
 
+// Returns true if the job has ended: it has succeeded or failed.
+bool IsTerminal(const TrainingJobStatus& status);
+
 }  // namespace lockstep::api

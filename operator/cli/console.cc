@@ -9,14 +9,15 @@ namespace lockstep::cli {
 namespace {
 
 constexpr Duration kPlainPeriod = std::chrono::seconds(2);
-
-std::size_t Columns(std::FILE* out) {
-  winsize size{};
-  if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
+constexpr int kDefaultColumns = 80;
 
 }  // namespace
+
+int TerminalColumns(std::FILE* out) {
+  winsize size{};
+  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kDefaultColumns;
+}
 
 Console::Console(std::FILE* out, const Clock& clock, bool quiet)
     : out_(out), clock_(clock), quiet_(quiet), terminal_(isatty(fileno(out)) != 0) {}
@@ -46,7 +47,8 @@ void Console::Progress(const std::string& line) {
   if (quiet_) return;
   if (terminal_) {
     ClearLine();
-    shown_ = line.substr(0, Columns(out_) - 1);  // a wrapped line cannot be cleared
+    const int width = TerminalColumns(out_) - 1;  // a wrapped line cannot be cleared
+    shown_ = line.substr(0, static_cast<std::size_t>(width));
     std::fputs(shown_.c_str(), out_);
   } else if (clock_.SteadyNow() >= next_plain_ && line != last_) {
     next_plain_ = clock_.SteadyNow() + kPlainPeriod;

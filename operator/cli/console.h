@@ -9,6 +9,9 @@
 
 namespace lockstep::cli {
 
+// Returns the width of the terminal behind `out`; 80 if it is unknown or no terminal.
+int TerminalColumns(std::FILE* out);
+
 // Not thread-safe.
 class Console {
  public:

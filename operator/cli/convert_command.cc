@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <utility>
 #include <vector>
 
-#include "api/v1/names.h"
 #include "api/v1/yaml.h"
 #include "base/printable.h"
-#include "base/status.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
 #include "operator/cli/job_file.h"
 #include "operator/cli/kubeflow_job.h"
 
@@ -56,32 +57,41 @@ void Convert(const kube::Object& document, Converted& all) {
   all.documents.push_back(std::move(converted->object));
 }
 
-int Fail(const std::string& message) {
-  fmt::print(stderr, "{}\n", Printable(message));
-  return api::kExitUsage;
-}
-
 }  // namespace
 
-int ConvertJobs(const std::string& file) {
-  const auto text = ReadInput(file);
-  if (!text.ok()) return Fail(std::string(text.status().message()));
-  const std::string source = file == "-" ? "standard input" : file;
+CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("convert", "Print Kubeflow's TFJobs and PyTorchJobs as TrainingJobs");
+  command
+      ->add_option("FILE", options.file,
+                   "YAML; - reads standard input; other objects are printed unchanged")
+      ->required();
+  command->footer(
+      "Unsupported fields are listed on stderr. Exit code: 0 all jobs were converted; 2 a job\n"
+      "cannot be converted, or there is none.");
+  return command;
+}
+
+int RunConvert(const ConvertOptions& options) {
+  const auto text = ReadInput(options.file);
+  if (!text.ok()) return Fail(kExitUsage, text.status());
+  const std::string source = options.file == "-" ? "standard input" : options.file;
   const auto documents = api::ParseYaml(*text, source);
-  if (!documents.ok()) return Fail(std::string(documents.status().message()));
+  if (!documents.ok()) return Fail(kExitUsage, documents.status());
   Converted all;
   for (const api::Json& document : *documents) Convert(document, all);
   if (all.jobs == 0) {
-    return Fail(
-        fmt::format("{}: found neither a TFJob nor a PyTorchJob of kubeflow.org/v1", source));
+    return Fail(kExitUsage,
+                absl::InvalidArgumentError(fmt::format(
+                    "{}: found neither a TFJob nor a PyTorchJob of kubeflow.org/v1", source)));
   }
-  if (all.failed) return api::kExitUsage;
+  if (all.failed) return kExitUsage;
   bool first = true;
   for (const OrderedJson& document : all.documents) {
     fmt::print("{}{}", first ? "" : "---\n", api::ToYaml(document));
     first = false;
   }
-  return api::kExitDone;
+  return kExitDone;
 }
 
 }  // namespace lockstep::cli

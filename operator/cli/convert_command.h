@@ -3,11 +3,20 @@
 
 #include <string>
 
+#include "operator/cli/shared_options.h"
+
 namespace lockstep::cli {
+
+struct ConvertOptions {
+  std::string file;  // "-": standard input
+};
+
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options);
 
 // Prints each TFJob and PyTorchJob of the file as a TrainingJob and everything else unchanged;
 // prints notes to stderr. Returns the exit code: that of wrong usage if a job cannot be converted
 // or there is none.
-int ConvertJobs(const std::string& file);
+int RunConvert(const ConvertOptions& options);
 
 }  // namespace lockstep::cli

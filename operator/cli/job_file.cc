@@ -119,9 +119,10 @@ absl::StatusOr<std::string> ReadInput(const std::string& path) {
   return text;
 }
 
-absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(path));
-  return ParseJobFile(text, path == "-" ? "standard input" : path, sets);
+absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(options.file));
+  const std::string source = options.file == "-" ? "standard input" : options.file;
+  return ParseJobFile(text, source, options.sets);
 }
 
 }  // namespace lockstep::cli

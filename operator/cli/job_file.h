@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
+#include "operator/cli/shared_options.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::cli {
@@ -18,9 +19,9 @@ struct JobFile {
 // Reads the whole file; `path` "-" is standard input. NotFound says why it cannot be read.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 
-// `path` is as for ReadInput. Applies `sets` to the job before parsing it. Errors name the file and
-// every fault of the job: in its fields, and what Validate finds after defaulting.
-absl::StatusOr<JobFile> LoadJobFile(const std::string& path, const std::vector<std::string>& sets);
+// Applies `options.sets` to the job before parsing it. Errors name the file and every fault of the
+// job: in its fields, and what Validate finds after defaulting.
+absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options);
 
 // Like LoadJobFile, from text; `source` prefixes errors.
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "api/v1/conditions.h"
 #include "base/printable.h"
 #include "operator/cli/progress_line.h"
-#include "operator/controller/rules/status.h"
 
 namespace lockstep::cli {
 namespace {
@@ -45,7 +45,7 @@ std::string SpeedOf(const api::TrainingJobStatus& status) {
 
 // A job that has ended has no time left, whatever its last report said.
 std::string LeftOf(const api::TrainingJobStatus& status) {
-  if (controller::IsTerminal(status)) return "-";
+  if (api::IsTerminal(status)) return "-";
   if (!status.progress || !status.progress->estimated_remaining_seconds) return "-";
   return FormatSeconds(*status.progress->estimated_remaining_seconds);
 }
@@ -129,8 +129,8 @@ std::string JobDetails(const api::TrainingJob& job) {
   std::string text;
   for (const api::Condition& condition : job.status.conditions) {
     const bool holds = condition.status == api::ConditionStatus::kTrue;
-    const bool not_yet = condition.type == controller::kRunning && job.status.state == "Pending";
-    if (condition.type == controller::kCreated || (!holds && !not_yet)) continue;
+    const bool not_yet = condition.type == api::kRunning && job.status.state == "Pending";
+    if (condition.type == api::kCreated || (!holds && !not_yet)) continue;
     text += fmt::format("{}: {}: {}\n", holds ? condition.type : "Not " + condition.type,
                         condition.reason, condition.message);
   }

@@ -58,7 +58,7 @@ class Parts {
   std::vector<std::string>& notes() const { return notes_; }
   void NoteRest() {
     for (const auto& [name, value] : object_.items()) {
-      Note(fmt::format("{}: has no equal in a TrainingJob; it is left out", Path(name)));
+      Note(fmt::format("{}: has no equivalent in a TrainingJob and is left out", Path(name)));
     }
     object_ = Json::object();
   }
@@ -137,11 +137,11 @@ void ConvertRunPolicy(Parts from, Parts& spec, OrderedJson& to) {
   }
   if (!policy.contains("cleanPodPolicy")) {
     from.NoteField("cleanPodPolicy",
-                   "is not set: None there, Running here; pods that still run at "
-                   "the job's end are deleted");
+                   "is not set: Kubeflow's default is None, Lockstep's is Running: pods that "
+                   "still run when the job ends are deleted");
   }
   if (!policy.contains("backoffLimit")) {
-    from.NoteField("backoffLimit", "is not set: without a limit there, 6 here");
+    from.NoteField("backoffLimit", "is not set: Kubeflow's default is no limit, Lockstep's is 6");
   }
   if (auto scheduling = from.Take("schedulingPolicy")) {
     Parts source(*scheduling, from.Path("schedulingPolicy"), from.notes());
@@ -176,9 +176,10 @@ void ConvertProcesses(Parts& source, const char* field, OrderedJson& to) {
   if (const auto number = AsNumber(*processes)) {
     to["strategy"] = {{"type", "MultiWorkerMirrored"}, {"processesPerPod", *number}};
   } else {
-    source.NoteField(field, fmt::format("{} is the default here: a process for each GPU of the pod,"
-                                        " else one",
-                                        processes->dump()));
+    source.NoteField(
+        field, fmt::format("{} is left out: Lockstep's default is one process for each GPU of "
+                           "the pod, or one without GPUs",
+                           processes->dump()));
   }
 }
 
@@ -198,14 +199,17 @@ void ConvertElastic(Parts source, OrderedJson& to) {
   if (!elastic.contains("maxReplicas")) elastic["maxReplicas"] = std::max(workers, 1);
   ConvertProcesses(source, "nProcPerNode", to);
   if (const auto backend = source.Take("rdzvBackend"); backend && *backend != "c10d") {
-    source.NoteField("rdzvBackend", fmt::format("{}: pods are told c10d", backend->dump()));
+    source.NoteField("rdzvBackend",
+                     fmt::format("{} is left out: Lockstep always uses c10d", backend->dump()));
   }
   if (source.Take("maxRestarts")) {
-    source.NoteField("maxRestarts", "set the variable PET_MAX_RESTARTS in the template instead");
+    source.NoteField("maxRestarts",
+                     "is left out: set the variable PET_MAX_RESTARTS in the template instead");
   }
   if (source.Take("metrics")) {
-    source.NoteField("metrics",
-                     "make a HorizontalPodAutoscaler of the TrainingJob's scale instead");
+    source.NoteField(
+        "metrics",
+        "is left out: create a HorizontalPodAutoscaler that scales the TrainingJob instead");
   }
   source.NoteRest();
   to["elastic"] = std::move(elastic);
@@ -223,14 +227,12 @@ void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
   if (!dynamic || *dynamic != Json(true)) return;
   if (!has_servers) {
     spec.NoteField("enableDynamicWorker",
-                   "has an equal only with parameter servers; it is left "
-                   "out");
+                   "has an equivalent only with parameter servers and is left out");
     return;
   }
   to["elastic"] = {{"minReplicas", 1}, {"maxReplicas", std::max(WorkersOf(to), 1)}};
   spec.NoteField("enableDynamicWorker",
-                 "is spec.elastic here; set maxReplicas to what the job may "
-                 "grow to");
+                 "becomes spec.elastic: set maxReplicas to the most workers that the job may have");
 }
 
 void ConvertPyTorch(Parts& spec, OrderedJson& to) {
@@ -295,9 +297,8 @@ absl::StatusOr<ConvertedJob> ConvertKubeflowJob(const kube::Object& object) {
   spec.NoteRest();
   if (!made.contains("restartScope") && !made["replicaSpecs"].contains("PS")) {
     converted.notes.emplace_back(
-        "spec.restartScope: when a replica is lost, all start again (Gang); set Pod for the old "
-        "way, "
-        "that replica alone");
+        "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to restart "
+        "only that one, as Kubeflow does");
   }
   converted.object["apiVersion"] = api::kApiVersion;
   converted.object["kind"] = api::kKind;

@@ -23,7 +23,7 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(200);
 constexpr Duration kSettling = std::chrono::seconds(1);  // failures on one machine are seen at once
 constexpr Duration kPollInterval = std::chrono::milliseconds(200);
 
-kube::Kind KindOf(const Object& object) {
+kube::Kind CompanionKind(const Object& object) {
   const std::string kind = object.value("kind", "");
   if (kind == "ConfigMap") return local::kConfigMapKind;
   if (kind == "Secret") return kube::kSecretKind;
@@ -75,7 +75,7 @@ absl::Status CheckVolumeNames(const std::vector<Object>& pods,
     std::string names;
     for (const std::string& one : known) names += (names.empty() ? "" : ", ") + one;
     return absl::InvalidArgumentError(
-        fmt::format("--volume {}={}: the job has no such volume, it has: {}", name, path,
+        fmt::format("--volume {}={}: the job has no volume of this name; it has: {}", name, path,
                     names.empty() ? "none" : names));
   }
   return absl::OkStatus();
@@ -141,7 +141,7 @@ LocalRun::~LocalRun() {
 
 absl::Status LocalRun::CreateObjects(const JobFile& file) {
   for (const Object& object : file.objects) {
-    LOCKSTEP_RETURN_IF_ERROR(client_.Create(KindOf(object), object).status());
+    LOCKSTEP_RETURN_IF_ERROR(client_.Create(CompanionKind(object), object).status());
   }
   return client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(file.job)).status();
 }

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "operator/cli/cluster_access.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
@@ -21,6 +26,8 @@ namespace {
 using controller::Replica;
 
 using RoleCounts = std::map<api::Role, int>;
+
+constexpr int kMaxCount = 1'000'000'000;  // of --index and --tail
 
 // If the spec is invalid, the status says how many replicas the job has had.
 RoleCounts CountsOf(const controller::ObservedJob& observed) {
@@ -62,7 +69,7 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
   replica.index = options.index;
   if (options.role.empty() && options.index > 0) replica.role = api::Role::kWorker;
   if (options.index < 0 || options.index >= count_of(replica.role)) {
-    return absl::NotFoundError(fmt::format("job {} has no {}, only: {}", job,
+    return absl::NotFoundError(fmt::format("job {} has no {}; it has: {}", job,
                                            controller::Describe(replica), Describe(counts)));
   }
   return replica;
@@ -70,15 +77,37 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
 
 }  // namespace
 
-absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const kube::Object object,
-      client.Get(controller::kTrainingJobKind, {options.namespace_name, options.job}));
+CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
+  CLI::App* command = app.add_subcommand("logs", "Print the log of a TrainingJob's replica");
+  command->add_option("JOB", options.job, "The job's name")->required();
+  command->add_option("--role", options.role,
+                      "chief, worker, ps or evaluator [the leading replica's]");
+  command->add_option("--index", options.index, "The replica's index within its role [0]")
+      ->check(CLI::Range(0, kMaxCount));
+  command->add_option("-c,--container", options.container,
+                      "The container [the one whose exit code decides]");
+  command->add_option("--tail", options.tail, "Print only this many of the last lines")
+      ->check(CLI::Range(0, kMaxCount));
+  command->add_flag("-f,--follow", options.follow,
+                    "Print new lines as they come, until the container ends");
+  command->add_flag("-p,--previous", options.previous,
+                    "Print the log from before the container's last restart");
+  AddClusterOptions(*command, options.cluster);
+  command->footer(
+      "Exit code: 0 the log was printed; 1 the cluster cannot be reached, refused the request or\n"
+      "has no such log; 2 wrong usage.");
+  return command;
+}
+
+absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& namespace_name,
+                                  const LogsOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object, client.Get(controller::kTrainingJobKind,
+                                                                  {namespace_name, options.job}));
   const controller::ObservedJob observed = controller::ObserveJob(object);
   const RoleCounts counts = CountsOf(observed);
   if (observed.invalid && counts.empty()) return absl::InvalidArgumentError(*observed.invalid);
   LOCKSTEP_ASSIGN_OR_RETURN(const Replica replica, FindReplica(options.job, counts, options));
-  const kube::Key key{options.namespace_name,
+  const kube::Key key{namespace_name,
                       controller::PodName(observed.job, replica.role, replica.index)};
   const auto pod = client.Get(kube::kPodKind, key);
   if (absl::IsNotFound(pod.status()) && observed.invalid) {
@@ -88,13 +117,32 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& optio
   }
   if (absl::IsNotFound(pod.status())) {
     return absl::NotFoundError(fmt::format(
-        "pod {} does not exist: the job is {}, runPolicy.cleanPodPolicy may have deleted it",
+        "pod {} does not exist: the job is {}, and runPolicy.cleanPodPolicy may have deleted the "
+        "pod",
         key.name, observed.job.status.state.empty() ? "new" : observed.job.status.state));
   }
   if (!pod.ok()) return pod.status();
   LogSource source{key, options.container};
   if (source.container.empty()) source.container = controller::MainContainerName(*pod);
   return source;
+}
+
+int RunLogs(const LogsOptions& options) {
+  const auto access = ReachCluster(options.cluster);
+  if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
+  const auto source = FindLog(*access->client, access->namespace_name, options);
+  if (!source.ok()) return FailOnCluster(kExitError, source.status());
+  const absl::Status read =
+      access->client->ReadPodLog(source->pod,
+                                 {.container = source->container,
+                                  .follow = options.follow,
+                                  .previous = options.previous,
+                                  .tail_lines = options.tail},
+                                 {}, [](const std::string& text) {
+                                   std::fwrite(text.data(), 1, text.size(), stdout);
+                                   std::fflush(stdout);
+                                 });
+  return read.ok() ? kExitDone : FailOnCluster(kExitError, read);
 }
 
 }  // namespace lockstep::cli

@@ -5,16 +5,26 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::cli {
 
 struct LogsOptions {
-  std::string job, namespace_name;
+  ClusterOptions cluster;
+  std::string job;
   std::string role;  // "worker"; empty: the leading replica's role
   int index = 0;
   std::string container;  // empty: the main container
+  bool follow = false, previous = false;
+  std::optional<int> tail;  // lines
 };
+
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options);
+
+// Connects to the cluster and prints the log to stdout. Returns the exit code.
+int RunLogs(const LogsOptions& options);
 
 struct LogSource {
   kube::Key pod;
@@ -22,8 +32,9 @@ struct LogSource {
   bool operator==(const LogSource&) const = default;
 };
 
-// Finds the log of a job's replica. NotFound if the job, the role or the pod does not exist; the
-// message says what does exist.
-absl::StatusOr<LogSource> FindLog(kube::Client& client, const LogsOptions& options);
+// Finds the log of a job's replica in the namespace. NotFound if the job, the role or the pod does
+// not exist; the message says what does exist.
+absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& namespace_name,
+                                  const LogsOptions& options);
 
 }  // namespace lockstep::cli

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <map>
+#include <CLI/CLI.hpp>
+#include <utility>
+#include <vector>
 
 #include "api/v1/defaults.h"
-#include "api/v1/names.h"
 #include "api/v1/yaml.h"
-#include "base/printable.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
 #include "operator/cli/job_file.h"
 #include "operator/controller/children/render.h"
 
@@ -29,16 +30,18 @@ OrderedJson InReadingOrder(const kube::Object& object) {
   return ordered;
 }
 
-int Fail(const absl::Status& status) {
-  fmt::print(stderr, "{}\n", Printable(std::string(status.message())));
-  return api::kExitUsage;
-}
-
 }  // namespace
 
-int RenderJob(const std::string& file, const std::vector<std::string>& sets) {
-  const absl::StatusOr<JobFile> loaded = LoadJobFile(file, sets);
-  if (!loaded.ok()) return Fail(loaded.status());
+CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("render", "Print every object that the operator would create");
+  AddJobFileOptions(*command, options.job);
+  return command;
+}
+
+int RunRender(const RenderOptions& options) {
+  const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
+  if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
   std::vector<kube::Object> objects = loaded->objects;
   for (kube::Object& object :
        controller::RenderObjects(api::WithDefaults(loaded->job), controller::DnsAddresses())) {
@@ -49,14 +52,7 @@ int RenderJob(const std::string& file, const std::vector<std::string>& sets) {
     fmt::print("{}{}", first ? "" : "---\n", api::ToYaml(InReadingOrder(object)));
     first = false;
   }
-  return api::kExitDone;
-}
-
-int ValidateJob(const std::string& file, const std::vector<std::string>& sets) {
-  const absl::StatusOr<JobFile> loaded = LoadJobFile(file, sets);
-  if (!loaded.ok()) return Fail(loaded.status());
-  fmt::print("{}: TrainingJob {} is valid\n", file, loaded->job.metadata.name);
-  return api::kExitDone;
+  return kExitDone;
 }
 
 }  // namespace lockstep::cli

@@ -1,16 +1,19 @@
-// `lockstep render FILE` and `lockstep validate FILE`.
+// `lockstep render FILE`.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "operator/cli/shared_options.h"
 
 namespace lockstep::cli {
 
+struct RenderOptions {
+  JobFileOptions job;
+};
+
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddRenderCommand(CLI::App& app, RenderOptions& options);
+
 // Prints the file's companion objects and every object that the operator would create for the job,
 // as YAML. Returns the exit code.
-int RenderJob(const std::string& file, const std::vector<std::string>& sets);
-
-// Prints the faults of the file, or that it is valid. Returns the exit code.
-int ValidateJob(const std::string& file, const std::vector<std::string>& sets);
+int RunRender(const RenderOptions& options);
 
 }  // namespace lockstep::cli

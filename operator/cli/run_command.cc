@@ -2,19 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <system_error>
 #include <utility>
 
-#include "api/v1/names.h"
 #include "base/log.h"
-#include "base/printable.h"
 #include "base/status.h"
 #include "operator/cli/console.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
 #include "operator/cli/inbox.h"
 #include "operator/cli/job_file.h"
 #include "operator/cli/local_run.h"
@@ -68,8 +69,8 @@ std::string NewestCheckpoint(const std::string& folder) {
 // Drives one run: handles its messages and decides when it is over.
 class Session {
  public:
-  Session(const RunCommandOptions& options, const JobFile& file, const WorkDir& work_dir,
-          LocalRun& run, Inbox& inbox, const Clock& clock)
+  Session(const RunOptions& options, const JobFile& file, const WorkDir& work_dir, LocalRun& run,
+          Inbox& inbox, const Clock& clock)
       : options_(options),
         file_(file),
         work_dir_(work_dir),
@@ -166,14 +167,14 @@ class Session {
       run_.Kill();
       return;
     }
-    console_.Note("stopping: pods get their grace period to save; once more kills them");
+    console_.Note("stopping: pods have their grace period to save; interrupt again to kill them");
     Stop(RunReport::End::kInterrupted);
   }
 
   void Stop(RunReport::End end) {
     if (std::exchange(stopping_, true)) return;
     end_ = end;
-    if (end == RunReport::End::kTimedOut) console_.Warn("time is up: stopping");
+    if (end == RunReport::End::kTimedOut) console_.Warn("the timeout has passed: stopping");
     run_.Stop();
   }
 
@@ -204,7 +205,7 @@ class Session {
     return work_dir_.shown() + path.substr(work_dir_.path().size());
   }
 
-  const RunCommandOptions& options_;
+  const RunOptions& options_;
   const JobFile& file_;
   const WorkDir& work_dir_;
   LocalRun& run_;
@@ -220,11 +221,12 @@ class Session {
   bool stopping_ = false, signalled_ = false, pods_stopped_ = false;
 };
 
-absl::StatusOr<RunReport> RunToEnd(const RunCommandOptions& options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const JobFile file, LoadJobFile(options.file, options.sets));
+absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const JobFile file, LoadJobFile(options.job));
   if (file.job.spec.suspend) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: spec.suspend: found true, so nothing would run", options.file));
+        fmt::format("{}: spec.suspend: found true, expected false: a suspended job does not run",
+                    options.job.file));
   }
   LocalRunOptions run_options;
   LOCKSTEP_ASSIGN_OR_RETURN(run_options.volumes, ParseVolumes(options.volumes));
@@ -249,13 +251,39 @@ absl::StatusOr<RunReport> RunToEnd(const RunCommandOptions& options) {
 
 }  // namespace
 
-int RunJob(const RunCommandOptions& options) {
+CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("run", "Run a TrainingJob on this machine, without a cluster");
+  AddJobFileOptions(*command, options.job);
+  command->add_option("--work-dir", options.work_dir,
+                      "Folder for volumes, checkpoints and logs [runs/<job>]; a job that is run "
+                      "again in the same folder resumes from its checkpoint");
+  command
+      ->add_option_function<std::string>(
+          "--output", [&options](const std::string& format) { options.json = format == "json"; },
+          "text, or json: one object on stdout at the end")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("text|json");
+  command
+      ->add_option("--volume", options.volumes,
+                   "Use the folder PATH as the volume or claim NAME; may be repeated")
+      ->type_name("NAME=PATH")
+      ->allow_extra_args(false)
+      ->take_all();
+  command->add_option("--timeout", options.timeout_seconds, "Stop the job after this many seconds")
+      ->check(CLI::Range(0.001, 1e9))
+      ->type_name("SECONDS");
+  command->footer(
+      "Exit code: 0 the job succeeded; 2 the job cannot be run as written; 124 timed out;\n"
+      "130 interrupted (Ctrl-C lets pods save, a second one kills them); if the job failed, the\n"
+      "exit code of the replica that failed it.");
+  return command;
+}
+
+int RunRun(const RunOptions& options) {
   SetLogLevel(LogLevel::kWarning);  // reconcile results are shown as events
   const absl::StatusOr<RunReport> report = RunToEnd(options);
-  if (!report.ok()) {
-    fmt::print(stderr, "{}\n", Printable(std::string(report.status().message())));
-    return api::kExitUsage;
-  }
+  if (!report.ok()) return Fail(kExitUsage, report.status());
   if (options.json) {
     fmt::print("{}\n", ToJson(*report).dump());
   } else {

@@ -1,24 +1,27 @@
 // `lockstep run FILE`.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "operator/cli/shared_options.h"
+
 namespace lockstep::cli {
 
-struct RunCommandOptions {
-  std::string file;
+struct RunOptions {
+  JobFileOptions job;
   std::string work_dir;              // empty: runs/<job>
   bool json = false;                 // --output json: prints one object on stdout at the end
-  std::vector<std::string> sets;     // --set PATH=VALUE
   std::vector<std::string> volumes;  // --volume NAME=PATH
   std::optional<double> timeout_seconds;
 };
 
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddRunCommand(CLI::App& app, RunOptions& options);
+
 // Runs the job until it ends, until SIGINT, SIGTERM or SIGHUP, or until the timeout; returns the
 // exit code.
-int RunJob(const RunCommandOptions& options);
+int RunRun(const RunOptions& options);
 
 }  // namespace lockstep::cli

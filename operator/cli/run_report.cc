@@ -6,15 +6,13 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/cli/progress_line.h"
 
 namespace lockstep::cli {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr int kInterrupted = 130;  // 128 + SIGINT
-constexpr int kTimedOut = 124;     // as timeout(1) returns
 
 std::string State(const RunReport& report) {
   if (report.end == RunReport::End::kInterrupted) return "Interrupted";
@@ -78,11 +76,11 @@ void AddFailure(const RunReport& report, std::string& text) {
 }  // namespace
 
 int ExitCode(const RunReport& report) {
-  if (report.end == RunReport::End::kInterrupted) return kInterrupted;
-  if (report.end == RunReport::End::kTimedOut) return kTimedOut;
-  if (report.status.state == "Succeeded") return 0;
+  if (report.end == RunReport::End::kInterrupted) return kExitInterrupted;
+  if (report.end == RunReport::End::kTimedOut) return kExitTimedOut;
+  if (report.status.state == "Succeeded") return kExitDone;
   const int code = report.status.failure ? report.status.failure->exit_code : 0;
-  return code >= 1 && code <= 255 ? code : 1;
+  return code >= kFirstReplicaExit && code <= kLastReplicaExit ? code : kExitError;
 }
 
 OrderedJson ToJson(const RunReport& report) {

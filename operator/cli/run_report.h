@@ -18,8 +18,8 @@ struct RunReport {
   std::string checkpoint, summaries;  // empty if there is none
 };
 
-// Returns 0 for Succeeded, 130 for interrupted, 124 for timed out; else the failing replica's exit
-// code if it is from 1 to 255, or 1.
+// Returns kExitDone, kExitInterrupted or kExitTimedOut; for a job that failed, the failing
+// replica's exit code if it has one from kFirstReplicaExit to kLastReplicaExit, else kExitError.
 int ExitCode(const RunReport& report);
 
 // Returns state, steps, loss, accuracy, test_accuracy, test_loss, images_per_second, checkpoint,

@@ -1,18 +1,25 @@
 #include "operator/cli/status_command.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "api/v1/conditions.h"
 #include "base/status.h"
+#include "operator/cli/cluster_access.h"
+#include "operator/cli/console.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
 #include "operator/cli/job_table.h"
 #include "operator/controller/observe_job.h"
-#include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
 
 namespace lockstep::cli {
@@ -20,30 +27,25 @@ namespace {
 
 using Jobs = std::vector<api::TrainingJob>;
 
-constexpr int kDefaultColumns = 80;
-
-int Columns(std::FILE* out) {
-  winsize size{};
-  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kDefaultColumns;
-}
+constexpr Duration kPollPeriod = std::chrono::seconds(2);
 
 // An invalid job is still shown, as the operator reports it.
 api::TrainingJob ReadJob(const kube::Object& object) {
   return controller::ObserveJob(object).job;
 }
 
-absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const StatusOptions& options) {
+// `namespace_name` is empty for all namespaces, here and below; `name` is empty for all jobs.
+absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const std::string& namespace_name,
+                              const std::string& name) {
   Jobs jobs;
-  if (!options.job.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const kube::Object object,
-        client.Get(controller::kTrainingJobKind, {options.namespace_name, options.job}));
+  if (!name.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Object object,
+                              client.Get(controller::kTrainingJobKind, {namespace_name, name}));
     jobs.push_back(ReadJob(object));
     return jobs;
   }
   kube::ListOptions list;
-  list.namespace_name = options.namespace_name;
+  list.namespace_name = namespace_name;
   do {
     LOCKSTEP_ASSIGN_OR_RETURN(const kube::Page page,
                               client.List(controller::kTrainingJobKind, list));
@@ -57,27 +59,24 @@ absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const StatusOptions& options
   return jobs;
 }
 
-std::string Render(const Jobs& jobs, const StatusOptions& options, Time now, std::FILE* out) {
+std::string Table(const Jobs& jobs, const std::string& namespace_name, Time now, std::FILE* out) {
   if (jobs.empty()) {
-    return options.namespace_name.empty()
+    return namespace_name.empty()
                ? "No TrainingJobs.\n"
-               : fmt::format("No TrainingJobs in namespace {}.\n", options.namespace_name);
+               : fmt::format("No TrainingJobs in namespace {}.\n", namespace_name);
   }
   const bool terminal = isatty(fileno(out)) != 0;
-  std::string text = JobTable(jobs, now,
-                              {.namespaces = options.namespace_name.empty(),
-                               .bars = terminal,
-                               .width = terminal ? Columns(out) : 0});
-  if (!options.job.empty()) text += JobDetails(jobs.front());
-  return text;
+  return JobTable(jobs, now,
+                  {.namespaces = namespace_name.empty(),
+                   .bars = terminal,
+                   .width = terminal ? TerminalColumns(out) : 0});
 }
 
 absl::Status NoneFailed(const Jobs& jobs) {
   for (const api::TrainingJob& job : jobs) {
-    if (!controller::IsTrue(job.status, controller::kFailed)) continue;
-    return absl::AbortedError(
-        fmt::format("job {} failed: {}", job.metadata.name,
-                    controller::FindCondition(job.status, controller::kFailed)->reason));
+    if (!api::IsTrue(job.status, api::kFailed)) continue;
+    return absl::AbortedError(fmt::format("job {} failed: {}", job.metadata.name,
+                                          api::FindCondition(job.status, api::kFailed)->reason));
   }
   return absl::OkStatus();
 }
@@ -105,17 +104,51 @@ class Screen {
 
 }  // namespace
 
-absl::Status ShowStatus(kube::Client& client, const StatusOptions& options, const Clock& clock,
-                        std::FILE* out, const std::function<bool()>& wait) {
+CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("status", "Show the TrainingJobs of a cluster and their progress");
+  command->add_option("JOB", options.job, "Show this job only, in more detail");
+  AddClusterOptions(*command, options.cluster);
+  command->add_flag("-A,--all-namespaces", options.all_namespaces,
+                    "Show the jobs of all namespaces");
+  command->add_flag_function(
+      "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
+      "Keep the table up to date until all jobs have ended [if stdout is a terminal]");
+  command->footer(
+      "Exit code: 0 the jobs were shown; 1 the cluster cannot be reached, refused the request or\n"
+      "has no such job; 2 wrong usage; 3 a job that was watched to its end failed.");
+  return command;
+}
+
+absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
+                        const StatusOptions& options, const Clock& clock, std::FILE* out,
+                        const std::function<bool()>& wait) {
+  const std::string space = options.all_namespaces ? "" : namespace_name;
+  const bool watch = options.watch.value_or(isatty(fileno(out)) != 0);
   Screen screen(out);
   while (true) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const Jobs jobs, ReadJobs(client, options));
-    screen.Show(Render(jobs, options, clock.Now(), out));
+    LOCKSTEP_ASSIGN_OR_RETURN(const Jobs jobs, ReadJobs(client, space, options.job));
+    std::string text = Table(jobs, space, clock.Now(), out);
+    if (!options.job.empty()) text += JobDetails(jobs.front());
+    screen.Show(text);
     const bool over = std::ranges::all_of(
-        jobs, [](const api::TrainingJob& job) { return controller::IsTerminal(job.status); });
-    if (options.watch && over) return NoneFailed(jobs);
-    if (!options.watch || !wait()) return absl::OkStatus();
+        jobs, [](const api::TrainingJob& job) { return api::IsTerminal(job.status); });
+    if (watch && over) return NoneFailed(jobs);
+    if (!watch || !wait()) return absl::OkStatus();
   }
+}
+
+int RunStatus(const StatusOptions& options) {
+  const auto access = ReachCluster(options.cluster);
+  if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
+  const SystemClock clock;
+  const absl::Status shown =
+      ShowStatus(*access->client, access->namespace_name, options, clock, stdout, [] {
+        std::this_thread::sleep_for(kPollPeriod);  // Ctrl-C ends the program at any time
+        return true;
+      });
+  if (shown.ok()) return kExitDone;
+  return FailOnCluster(absl::IsAborted(shown) ? kExitJobFailed : kExitError, shown);
 }
 
 }  // namespace lockstep::cli

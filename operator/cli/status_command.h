@@ -3,25 +3,35 @@
 
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "operator/cli/shared_options.h"
 #include "operator/kube/client.h"
 
 namespace lockstep::cli {
 
 struct StatusOptions {
-  std::string job;             // empty: all
-  std::string namespace_name;  // empty: all
-  bool watch = false;          // continue until all jobs shown have ended
+  ClusterOptions cluster;
+  std::string job;  // empty: all
+  bool all_namespaces = false;
+  std::optional<bool> watch;  // until all jobs shown have ended; nullopt: if output is a terminal
 };
 
-// Prints a table of TrainingJobs, and for a single job its details. When watching, redraws the
-// table in place on a terminal, and elsewhere prints a new one when it differs. `wait` pauses
-// between polls; false ends the watch. NotFound if `job` does not exist. Aborted names a job that
-// was watched to its end and failed.
-absl::Status ShowStatus(kube::Client& client, const StatusOptions& options, const Clock& clock,
-                        std::FILE* out, const std::function<bool()>& wait);
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options);
+
+// Connects to the cluster and shows its jobs on stdout. Returns the exit code.
+int RunStatus(const StatusOptions& options);
+
+// What RunStatus does once connected: prints a table of the namespace's TrainingJobs to `out`, and
+// for a single job its details. When watching, redraws the table in place on a terminal, and
+// elsewhere prints a new one when it differs. `wait` pauses between polls; false ends the watch.
+// NotFound if the job does not exist. Aborted names a job that was watched to its end and failed.
+absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
+                        const StatusOptions& options, const Clock& clock, std::FILE* out,
+                        const std::function<bool()>& wait);
 
 }  // namespace lockstep::cli

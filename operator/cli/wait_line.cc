@@ -35,7 +35,7 @@ std::string Activity(const RunView& view, const std::string& time) {
   const std::int64_t step = view.progress ? view.progress->step : 0;
   switch (view.activity) {
     case api::Activity::kSharingState:
-      return fmt::format("handing out the parameters to start from for {}", time);
+      return fmt::format("restoring or sharing the parameters for {}", time);
     case api::Activity::kStep:
       return fmt::format("step {} under way for {}", step + 1, time);
     case api::Activity::kEvaluation:
@@ -45,7 +45,7 @@ std::string Activity(const RunView& view, const std::string& time) {
     case api::Activity::kUnknown:
       break;
   }
-  return fmt::format("waiting {} for the trainer to say what it does", time);
+  return fmt::format("waiting {} for the trainer to report what it is doing", time);
 }
 
 std::string Reason(const RunView& view, const std::string& time) {

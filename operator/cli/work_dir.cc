@@ -53,7 +53,7 @@ absl::StatusOr<WorkDir> WorkDir::Lock(const std::string& path) {
   std::filesystem::create_directories(path, error);
   if (error) {
     return absl::FailedPreconditionError(
-        fmt::format("cannot make the work directory {}: {}", path, error.message()));
+        fmt::format("cannot create the work directory {}: {}", path, error.message()));
   }
   const std::string lock_path = path + "/.lock";
   const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -85,7 +85,7 @@ absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::strin
     absl::StatusOr<WorkDir> dir = Lock(asked);
     if (!absl::IsAborted(dir.status())) return dir;
     return absl::FailedPreconditionError(
-        fmt::format("{}: give this one another --work-dir", std::string(dir.status().message())));
+        fmt::format("{}: choose another one with --work-dir", std::string(dir.status().message())));
   }
   std::string skipped;
   for (int i = 1; i <= kMostRuns; ++i) {
@@ -102,8 +102,9 @@ absl::StatusOr<WorkDir> WorkDir::Open(const std::string& asked, const std::strin
                        : fmt::format("the job in {} has succeeded", path);
     }
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "runs/{} and {} others are in use or done: give this run a --work-dir", job, kMostRuns));
+  return absl::FailedPreconditionError(
+      fmt::format("runs/{} and {} others are in use or done: choose another folder with --work-dir",
+                  job, kMostRuns));
 }
 
 bool WorkDir::HasSucceeded() const {

@@ -84,10 +84,6 @@ void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condi
 
 }  // namespace
 
-bool IsTerminal(const api::TrainingJobStatus& status) {
-  return IsTrue(status, kSucceeded) || IsTrue(status, kFailed);
-}
-
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                   bool value, std::string reason, std::string message) {
   const auto wanted = value ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse;

@@ -13,6 +13,7 @@
 namespace lockstep::controller {
 
 using api::FindCondition;
+using api::IsTerminal;
 using api::IsTrue;
 using api::kCreated;
 using api::kFailed;
@@ -20,8 +21,6 @@ using api::kRestarting;
 using api::kRunning;
 using api::kSucceeded;
 using api::kSuspended;
-
-bool IsTerminal(const api::TrainingJobStatus& status);
 
 // Adds or changes a condition. Its transition time changes only with its status.
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,

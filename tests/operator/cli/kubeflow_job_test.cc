@@ -80,7 +80,7 @@ TEST(KubeflowJobTest, RoleNamesOfAnyCaseAndMastersAreKnown) {
   EXPECT_TRUE(spec.at("replicaSpecs").contains("Chief"));
 }
 
-TEST(KubeflowJobTest, WhatHasNoEqualIsTold) {
+TEST(KubeflowJobTest, WhatHasNoEquivalentIsReported) {
   Json job = TfJob({{"Worker", Replica(2)}, {"Teacher", Replica(1)}});
   job["spec"]["enableDynamicWorker"] = true;
   job["spec"]["fancy"] = 1;
@@ -89,14 +89,15 @@ TEST(KubeflowJobTest, WhatHasNoEqualIsTold) {
   ASSERT_TRUE(converted.ok()) << converted.status();
   EXPECT_THAT(
       converted->notes,
-      ElementsAre("spec.tfReplicaSpecs.Teacher: has no equal in a TrainingJob; it is left out",
-                  "spec.enableDynamicWorker: has an equal only with parameter servers; it is left "
-                  "out",
-                  "spec.runPolicy.cleanPodPolicy: is not set: None there, Running here; pods that "
-                  "still run at the job's end are deleted",
-                  "spec.fancy: has no equal in a TrainingJob; it is left out",
-                  "spec.restartScope: when a replica is lost, all start again (Gang); set Pod for "
-                  "the old way, that replica alone"));
+      ElementsAre(
+          "spec.tfReplicaSpecs.Teacher: has no equivalent in a TrainingJob and is left out",
+          "spec.enableDynamicWorker: has an equivalent only with parameter servers and is "
+          "left out",
+          "spec.runPolicy.cleanPodPolicy: is not set: Kubeflow's default is None, "
+          "Lockstep's is Running: pods that still run when the job ends are deleted",
+          "spec.fancy: has no equivalent in a TrainingJob and is left out",
+          "spec.restartScope: the loss of a replica restarts all of them (Gang); set Pod to "
+          "restart only that one, as Kubeflow does"));
 }
 
 TEST(KubeflowJobTest, AbsentRestartPoliciesKeepTheirOldMeaning) {

@@ -36,9 +36,9 @@ TEST(WaitLineTest, SaysWhatTheRunWaitsFor) {
       {[](RunView& view) { view.activity = api::Activity::kCheckpoint; },
        "step 12/938  writing a checkpoint for 0:15"},
       {[](RunView& view) { view.activity = api::Activity::kSharingState; },
-       "step 12/938  handing out the parameters to start from for 0:15"},
+       "step 12/938  restoring or sharing the parameters for 0:15"},
       {[](RunView& view) { view.activity = api::Activity::kUnknown; },
-       "step 12/938  waiting 0:15 for the trainer to say what it does"},
+       "step 12/938  waiting 0:15 for the trainer to report what it is doing"},
       {[](RunView& view) { view.missing = {"worker 1"}; },
        "step 12/938  waiting 0:15 for worker 1 to join again"},
       {[](RunView& view) {

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "api/v1/names.h"
+#include "operator/cli/exit_codes.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/local/memory_client.h"
+#include "tests/operator/cli/fake_cluster.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"
 
@@ -15,11 +17,13 @@ namespace {
 
 using lockstep::testing::FakeClock;
 using lockstep::testing::Job;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
-class LogsTest : public ::testing::Test {
+class LogsCommandTest : public ::testing::Test {
  protected:
-  LogsTest() : client_(clock_) {
+  LogsCommandTest() : client_(clock_) {
     auto job = Job("j").Chief().Workers(2).ParameterServers(1).BuildWithDefaults();
     const auto made = client_.Create(controller::kTrainingJobKind, api::TrainingJobToJson(job));
     EXPECT_TRUE(made.ok());
@@ -35,46 +39,43 @@ class LogsTest : public ::testing::Test {
     }
   }
   std::string Fault(const LogsOptions& options) {
-    return std::string(FindLog(client_, options).status().message());
+    return std::string(FindLog(client_, "default", options).status().message());
   }
 
   FakeClock clock_;
   local::MemoryClient client_;
 };
 
-TEST_F(LogsTest, TheLeadingReplicasMainContainerUnlessToldOtherwise) {
+TEST_F(LogsCommandTest, TheLeadingReplicasMainContainerUnlessToldOtherwise) {
   struct Case {
     LogsOptions options;
     LogSource expected;
   };
   const Case cases[] = {
-      {{.job = "j", .namespace_name = "default"}, {{"default", "j-chief-0"}, "tensorflow"}},
-      {{.job = "j", .namespace_name = "default", .role = "worker"},
-       {{"default", "j-worker-0"}, "tensorflow"}},
-      {{.job = "j", .namespace_name = "default", .role = "PS"},
-       {{"default", "j-ps-0"}, "tensorflow"}},
-      {{.job = "j", .namespace_name = "default", .role = "ps", .container = "sidecar"},
-       {{"default", "j-ps-0"}, "sidecar"}},
+      {{.job = "j"}, {{"default", "j-chief-0"}, "tensorflow"}},
+      {{.job = "j", .role = "worker"}, {{"default", "j-worker-0"}, "tensorflow"}},
+      {{.job = "j", .role = "PS"}, {{"default", "j-ps-0"}, "tensorflow"}},
+      {{.job = "j", .role = "ps", .container = "sidecar"}, {{"default", "j-ps-0"}, "sidecar"}},
   };
   for (const Case& c : cases) {
-    const auto found = FindLog(client_, c.options);
+    const auto found = FindLog(client_, "default", c.options);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(*found, c.expected) << c.expected.pod.name;
   }
 }
 
-TEST_F(LogsTest, WhatIsNotThereIsNamedBesideWhatIs) {
-  EXPECT_THAT(Fault({.job = "no", .namespace_name = "default"}), HasSubstr("no"));
-  EXPECT_EQ(Fault({.job = "j", .namespace_name = "default", .role = "teacher"}),
+TEST_F(LogsCommandTest, WhatIsNotThereIsNamedBesideWhatIs) {
+  EXPECT_THAT(Fault({.job = "no"}), HasSubstr("no"));
+  EXPECT_EQ(Fault({.job = "j", .role = "teacher"}),
             "--role: found \"teacher\", expected one of: chief 0-0, worker 0-1, ps 0-0");
-  EXPECT_EQ(Fault({.job = "j", .namespace_name = "default", .role = "worker", .index = 2}),
-            "job j has no worker-2, only: chief 0-0, worker 0-1, ps 0-0");
-  EXPECT_THAT(Fault({.job = "j", .namespace_name = "default", .index = 1}),
+  EXPECT_EQ(Fault({.job = "j", .role = "worker", .index = 2}),
+            "job j has no worker-2; it has: chief 0-0, worker 0-1, ps 0-0");
+  EXPECT_THAT(Fault({.job = "j", .index = 1}),
               HasSubstr("pod j-worker-1 does not exist: the job is new"));
 }
 
 // Istio puts its proxy first if the application must wait for it.
-TEST_F(LogsTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
+TEST_F(LogsCommandTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
   auto pod = client_.Get(kube::kPodKind, {"default", "j-worker-0"});
   ASSERT_TRUE(pod.ok());
   kube::Object& containers = pod->at("spec").at("containers");
@@ -85,30 +86,45 @@ TEST_F(LogsTest, TheMainContainerIsTheOneThatTheOperatorHasNoted) {
   for (const char* key : {"uid", "resourceVersion"}) metadata.erase(key);
   containers.insert(containers.begin(), {{"name", "istio-proxy"}, {"image", "proxy"}});
   ASSERT_TRUE(client_.Create(kube::kPodKind, *pod).ok());
-  const auto found = FindLog(client_, {.job = "j", .namespace_name = "default", .index = 1});
+  const auto found = FindLog(client_, "default", {.job = "j", .index = 1});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->container, "train");
 }
 
 // After a version skew, or an edit that this program refuses, the pods continue and have logs.
-TEST_F(LogsTest, OfAJobWhoseSpecCannotBeUsedTheStatusTellsItsReplicas) {
+TEST_F(LogsCommandTest, TheStatusNamesTheReplicasOfAJobWhoseSpecCannotBeUsed) {
   const kube::Key key{"default", "j"};
   auto job = client_.Get(controller::kTrainingJobKind, key);
   ASSERT_TRUE(job.ok());
   job->at("spec") = {{"replicaSpecs", "none"}};
   ASSERT_TRUE(client_.Update(controller::kTrainingJobKind, *job).ok());
-  const LogsOptions leading{.job = "j", .namespace_name = "default"};
+  const LogsOptions leading{.job = "j"};
   EXPECT_THAT(Fault(leading), HasSubstr("replicaSpecs")) << "it has never had a pod";
   job = client_.Get(controller::kTrainingJobKind, key);
   (*job)["status"]["replicaStatuses"] = {{"Chief", {{"desired", 1}}}, {"Worker", {{"desired", 2}}}};
   ASSERT_TRUE(client_.UpdateStatus(controller::kTrainingJobKind, *job).ok());
-  const auto found = FindLog(client_, leading);
+  const auto found = FindLog(client_, "default", leading);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, (LogSource{{"default", "j-chief-0"}, "tensorflow"}));
-  EXPECT_EQ(Fault({.job = "j", .namespace_name = "default", .role = "ps"}),
-            "job j has no ps-0, only: chief 0-0, worker 0-1");
-  EXPECT_THAT(Fault({.job = "j", .namespace_name = "default", .role = "worker", .index = 1}),
+  EXPECT_EQ(Fault({.job = "j", .role = "ps"}), "job j has no ps-0; it has: chief 0-0, worker 0-1");
+  EXPECT_THAT(Fault({.job = "j", .role = "worker", .index = 1}),
               HasSubstr("pod j-worker-1 does not exist, and the job's spec cannot be used: "));
+}
+
+TEST_F(LogsCommandTest, WhatAClusterSaysDoesNotCommandTheTerminal) {
+  const testing::FakeCluster cluster(403, R"({"kind": "Status", "code": 403, "reason": "Forbidden",
+                                              "message": "not \u001b]0;yours\u0007 to see"})");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(RunLogs({.cluster = {.kubeconfig = cluster.kubeconfig()}, .job = "j"}), kExitError);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      AllOf(HasSubstr("?]0;yours? to see"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
+}
+
+TEST_F(LogsCommandTest, AKubeconfigThatIsNotThereIsAUsageError) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(RunLogs({.cluster = {.kubeconfig = "/no/such"}, .job = "j"}), kExitUsage);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/no/such"));
 }
 
 }  // namespace

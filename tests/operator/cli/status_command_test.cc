@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "operator/cli/exit_codes.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/local/memory_client.h"
+#include "tests/operator/cli/fake_cluster.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_directory.h"
@@ -23,13 +25,14 @@ namespace {
 using controller::kTrainingJobKind;
 using lockstep::testing::FakeClock;
 using lockstep::testing::Job;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class StatusTest : public ::testing::Test {
+class StatusCommandTest : public ::testing::Test {
  protected:
-  StatusTest() : client_(clock_) {}
-  ~StatusTest() override { std::fclose(out_); }
+  StatusCommandTest() : client_(clock_) {}
+  ~StatusCommandTest() override { std::fclose(out_); }
 
   void Add(const std::string& space, const std::string& name) {
     const auto job = Job(name).Namespace(space).Workers(2).Build();
@@ -46,7 +49,7 @@ class StatusTest : public ::testing::Test {
         ADD_FAILURE() << "waited";
         return false;
       }) {
-    return ShowStatus(client_, options, clock_, out_, wait);
+    return ShowStatus(client_, "team", options, clock_, out_, wait);
   }
   std::string Printed() { return ReadTextFile(folder_.At("out")); }
 
@@ -56,35 +59,35 @@ class StatusTest : public ::testing::Test {
   std::FILE* const out_ = std::fopen(folder_.At("out").c_str(), "w");
 };
 
-TEST_F(StatusTest, OneTableOfANamespaceSortedByName) {
+TEST_F(StatusCommandTest, OneTableOfANamespaceSortedByName) {
   Add("team", "b");
   Add("team", "a");
   Add("other", "c");
-  ASSERT_TRUE(Show({.namespace_name = "team"}).ok());
+  ASSERT_TRUE(Show({}).ok());
   EXPECT_THAT(Printed(), HasSubstr("\na "));
   EXPECT_LT(Printed().find("\na "), Printed().find("\nb "));
   EXPECT_THAT(Printed(), Not(HasSubstr("\nc ")));
   EXPECT_THAT(Printed(), Not(HasSubstr("\033")));
 }
 
-TEST_F(StatusTest, AllNamespacesHaveAColumn) {
+TEST_F(StatusCommandTest, AllNamespacesHaveAColumn) {
   Add("team", "a");
   Add("other", "c");
-  ASSERT_TRUE(Show({}).ok());
+  ASSERT_TRUE(Show({.all_namespaces = true}).ok());
   EXPECT_THAT(Printed(), HasSubstr("NAMESPACE"));
   EXPECT_THAT(Printed(), HasSubstr("other       c"));
 }
 
-TEST_F(StatusTest, NoJobsAreSaidToBeNone) {
-  ASSERT_TRUE(Show({.namespace_name = "team"}).ok());
+TEST_F(StatusCommandTest, SaysThatThereAreNoJobs) {
+  ASSERT_TRUE(Show({}).ok());
   EXPECT_EQ(Printed(), "No TrainingJobs in namespace team.\n");
 }
 
-TEST_F(StatusTest, AJobThatIsNotThereIsAnError) {
-  EXPECT_TRUE(absl::IsNotFound(Show({.job = "no", .namespace_name = "team"})));
+TEST_F(StatusCommandTest, AJobThatIsNotThereIsAnError) {
+  EXPECT_TRUE(absl::IsNotFound(Show({.job = "no"})));
 }
 
-TEST_F(StatusTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
+TEST_F(StatusCommandTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
   Add("team", "a");
   int waits = 0;
   const auto wait = [&] {
@@ -93,7 +96,7 @@ TEST_F(StatusTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
     if (waits == 4) SetState("a", "Succeeded");
     return true;
   };
-  ASSERT_TRUE(Show({.job = "a", .namespace_name = "team", .watch = true}, wait).ok());
+  ASSERT_TRUE(Show({.job = "a", .watch = true}, wait).ok());
   EXPECT_EQ(waits, 4);
   std::size_t tables = 0;
   const std::string printed = Printed();
@@ -101,10 +104,10 @@ TEST_F(StatusTest, WatchingPrintsWhatChangesAndEndsWithTheJobs) {
   EXPECT_EQ(tables, 3U) << printed;
 }
 
-TEST_F(StatusTest, AJobThatWasWatchedAndFailedIsAnErrorOfItsOwn) {
+TEST_F(StatusCommandTest, AJobThatWasWatchedAndFailedIsAnErrorOfItsOwn) {
   Add("team", "a");
   SetState("a", "Failed");
-  const StatusOptions once{.job = "a", .namespace_name = "team"};
+  const StatusOptions once{.job = "a"};
   EXPECT_TRUE(Show(once).ok()) << "to look is not to wait";
   StatusOptions watched = once;
   watched.watch = true;
@@ -144,28 +147,68 @@ class Terminal {
   std::FILE* out_ = nullptr;
 };
 
-TEST_F(StatusTest, ATerminalsTableIsDrawnOverInPlace) {
+TEST_F(StatusCommandTest, ATerminalsTableIsDrawnOverInPlace) {
   Add("team", "a");
   const Terminal terminal;
   const auto wait = [this] {
     SetState("a", "Succeeded");
     return true;
   };
-  const StatusOptions options{.job = "a", .namespace_name = "team", .watch = true};
-  ASSERT_TRUE(ShowStatus(client_, options, clock_, terminal.out(), wait).ok());
+  const StatusOptions options{.job = "a", .watch = true};
+  ASSERT_TRUE(ShowStatus(client_, "team", options, clock_, terminal.out(), wait).ok());
   const std::string shown = terminal.ReadTo("Succeeded");
   const std::size_t drawn_over = shown.find("\033[2A\033[J");  // two lines up: a header and a row
   ASSERT_NE(drawn_over, std::string::npos) << shown;
   EXPECT_THAT(shown.substr(drawn_over), HasSubstr("Succeeded"));
 }
 
-TEST_F(StatusTest, AJobThatCannotBeReadIsStillShown) {
+TEST_F(StatusCommandTest, AJobThatCannotBeReadIsStillShown) {
   Add("team", "a");
   kube::Object job = *client_.Get(kTrainingJobKind, {"team", "a"});
   job["spec"]["replicaSpecs"] = 7;
   ASSERT_TRUE(client_.Update(kTrainingJobKind, job).ok());
-  ASSERT_TRUE(Show({.namespace_name = "team"}).ok());
+  ASSERT_TRUE(Show({}).ok());
   EXPECT_THAT(Printed(), HasSubstr("\na "));
+}
+
+// Runs the verb against a cluster that answers `status` and `body`; returns the exit code.
+int ExitOf(int status, const std::string& body, bool watch, std::string& err) {
+  const testing::FakeCluster cluster(status, body);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code =
+      RunStatus({.cluster = {.kubeconfig = cluster.kubeconfig()}, .job = "j", .watch = watch});
+  ::testing::internal::GetCapturedStdout();
+  err = ::testing::internal::GetCapturedStderr();
+  return code;
+}
+
+TEST(RunStatusTest, ARefusalIsAnErrorThatDoesNotCommandTheTerminal) {
+  std::string err;
+  EXPECT_EQ(ExitOf(403, R"({"kind": "Status", "code": 403, "reason": "Forbidden",
+                            "message": "not \u001b]0;yours\u0007 to see"})",
+                   /*watch=*/false, err),
+            kExitError);
+  EXPECT_THAT(
+      err, AllOf(HasSubstr("?]0;yours? to see"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
+}
+
+TEST(RunStatusTest, AJobThatFailedHasAnExitCodeOfItsOwnOnlyIfWatched) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  kube::Object object = api::TrainingJobToJson(job);
+  object["status"] = {
+      {"state", "Failed"},
+      {"conditions", {{{"type", "Failed"}, {"status", "True"}, {"reason", "Diverged"}}}}};
+  std::string err;
+  EXPECT_EQ(ExitOf(200, object.dump(), /*watch=*/false, err), kExitDone) << err;
+  EXPECT_EQ(ExitOf(200, object.dump(), /*watch=*/true, err), kExitJobFailed);
+  EXPECT_EQ(err, "lockstep: job j failed: Diverged\n");
+}
+
+TEST(RunStatusTest, AKubeconfigThatIsNotThereIsAUsageError) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(RunStatus({.cluster = {.kubeconfig = "/no/such"}}), kExitUsage);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/no/such"));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ spec:
           containers: [{name: tensorflow, image: "example.com/train:1"}]
 )";
 
-class ConvertTest : public ::testing::Test {
+class ConvertCommandTest : public ::testing::Test {
  protected:
   Ended Convert(const std::string& text) {
     std::ofstream(folder_.path() + "/job.yaml") << text;
@@ -40,7 +40,7 @@ class ConvertTest : public ::testing::Test {
   TempDirectory folder_;
 };
 
-TEST_F(ConvertTest, WhatItPrintsIsAValidTrainingJobBesideItsCompanions) {
+TEST_F(ConvertCommandTest, WhatItPrintsIsAValidTrainingJobBesideItsCompanions) {
   const Ended ended = Convert(kTfJob);
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, StartsWith("apiVersion: v1\n"));
@@ -51,7 +51,7 @@ TEST_F(ConvertTest, WhatItPrintsIsAValidTrainingJobBesideItsCompanions) {
   EXPECT_EQ(valid.code, 0) << valid.err;
 }
 
-TEST_F(ConvertTest, BadInputIsAUsageErrorThatSaysWhatIsWrong) {
+TEST_F(ConvertCommandTest, BadInputIsAUsageErrorThatSaysWhatIsWrong) {
   struct Case {
     const char* text;
     const char* expected;

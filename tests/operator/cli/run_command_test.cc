@@ -35,7 +35,7 @@ bool Lives(pid_t pid) {
   return name_end != std::string::npos && stat.substr(name_end + 2, 1) != "Z";
 }
 
-class RunTest : public ::testing::Test {
+class RunCommandTest : public ::testing::Test {
  protected:
   void WriteJob(int workers, const std::string& script) {
     WriteTextFile(folder_.At("job.yaml"), ShellJob("job", workers, script));
@@ -56,7 +56,7 @@ class RunTest : public ::testing::Test {
   TempDirectory folder_;
 };
 
-TEST_F(RunTest, SucceedsWhenItsPodsDo) {
+TEST_F(RunCommandTest, SucceedsWhenItsPodsDo) {
   WriteJob(2, "echo worker $LOCKSTEP_INDEX says $TF_CONFIG");
   const Ended ended = Run(JsonIn("w"));
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -73,7 +73,7 @@ TEST_F(RunTest, SucceedsWhenItsPodsDo) {
               StartsWith("worker 0 says {\"cluster\":{\"worker\":[\"127."));
 }
 
-TEST_F(RunTest, FailsWithTheCodeOfTheReplica) {
+TEST_F(RunCommandTest, FailsWithTheCodeOfTheReplica) {
   WriteJob(1, "exit 3");
   const Ended ended = Run(JsonIn("w"));
   EXPECT_EQ(ended.code, 3);
@@ -83,7 +83,7 @@ TEST_F(RunTest, FailsWithTheCodeOfTheReplica) {
   EXPECT_EQ(report["failure"]["exit_code"], 3);
 }
 
-TEST_F(RunTest, ARetryableExitIsTriedAgain) {
+TEST_F(RunCommandTest, ARetryableExitIsTriedAgain) {
   WriteJob(1, "[ -e /scratch/tried ] || { touch /scratch/tried; exit 143; }");
   const Ended ended = Run(JsonIn("w"));
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -91,7 +91,7 @@ TEST_F(RunTest, ARetryableExitIsTriedAgain) {
   EXPECT_TRUE(Exists(folder_.At("w/logs/job-worker-0/1.log")));
 }
 
-TEST_F(RunTest, TheTrainersLastWordIsInTheReport) {
+TEST_F(RunCommandTest, TheTrainersLastWordIsInTheReport) {
   WriteJob(1, R"(echo '{"step":5,"totalSteps":5,"testAccuracy":0.75,"examplesPerSecond":1000}' )"
               R"(> $LOCKSTEP_TERMINATION_MESSAGE_PATH)");
   const Ended ended = Run(JsonIn("w", {"--set", kTraining}));
@@ -101,14 +101,14 @@ TEST_F(RunTest, TheTrainersLastWordIsInTheReport) {
   EXPECT_EQ(ended.Report()["images_per_second"], 1000);
 }
 
-TEST_F(RunTest, TheTerminationMessageMayBeWrittenAsOnACluster) {
+TEST_F(RunCommandTest, TheTerminationMessageMayBeWrittenAsOnACluster) {
   WriteJob(1, R"(echo '{"step":3}' > /dev/termination-log)");
   const Ended ended = Run(JsonIn("w", {"--set", kTraining}));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.Report()["steps"], 3);
 }
 
-TEST_F(RunTest, AnInterruptLetsPodsSaveAndTheNextRunGoesOn) {
+TEST_F(RunCommandTest, AnInterruptLetsPodsSaveAndTheNextRunGoesOn) {
   WriteJob(1,
            "[ -e /scratch/saved ] && exit 0\n"
            "trap 'echo x > /scratch/saved; echo \"{\\\"step\\\":2}\" "
@@ -125,7 +125,7 @@ TEST_F(RunTest, AnInterruptLetsPodsSaveAndTheNextRunGoesOn) {
   EXPECT_EQ(Run(JsonIn("w")).code, 0);
 }
 
-TEST_F(RunTest, ASecondInterruptKills) {
+TEST_F(RunCommandTest, ASecondInterruptKills) {
   WriteJob(1,
            "trap '' TERM; echo $$$$ > /scratch/pid; touch /scratch/up; while :; do sleep 1; done");
   Program program(folder_.path(), JsonIn("w"));
@@ -138,7 +138,7 @@ TEST_F(RunTest, ASecondInterruptKills) {
   EXPECT_FALSE(Lives(pod)) << "process " << pod << " was left behind";
 }
 
-TEST_F(RunTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
+TEST_F(RunCommandTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
   WriteJob(1,
            "[ -e /scratch/up ] && exit 0\n"
            "setsid sh -c 'echo $$$$ > /scratch/daemon; touch /scratch/up; exec sleep 100' & wait");
@@ -151,14 +151,14 @@ TEST_F(RunTest, KilledItLeavesNoProcessAndCanBeRunAgain) {
   EXPECT_TRUE(Eventually([&] { return !Lives(daemon); }));
 }
 
-TEST_F(RunTest, TimeIsUp) {
+TEST_F(RunCommandTest, TimeIsUp) {
   WriteJob(1, "exec sleep 100");
   const Ended ended = Run(JsonIn("w", {"--timeout", "0.2"}));
   EXPECT_EQ(ended.code, 124);
   EXPECT_EQ(ended.Report()["state"], "TimedOut");
 }
 
-TEST_F(RunTest, TwoAtATimeHaveTheirOwnFoldersAndAddresses) {
+TEST_F(RunCommandTest, TwoAtATimeHaveTheirOwnFoldersAndAddresses) {
   WriteJob(1, "echo $TF_CONFIG > /scratch/config; until [ -e go ]; do sleep 0.01; done");
   Program first(folder_.path(), {"run", "job.yaml"});
   ASSERT_TRUE(Eventually([&] { return Exists(Scratch("config", "runs/job")); }));
@@ -173,7 +173,7 @@ TEST_F(RunTest, TwoAtATimeHaveTheirOwnFoldersAndAddresses) {
             ReadTextFile(Scratch("config", "runs/job-2")));
 }
 
-TEST_F(RunTest, AnotherRunsFolderIsRefusedByProcess) {
+TEST_F(RunCommandTest, AnotherRunsFolderIsRefusedByProcess) {
   WriteJob(1, "touch /scratch/up; until [ -e go ]; do sleep 0.01; done");
   Program first(folder_.path(), JsonIn("w"));
   ASSERT_TRUE(Eventually([&] { return Exists(Scratch("up")); }));
@@ -184,7 +184,7 @@ TEST_F(RunTest, AnotherRunsFolderIsRefusedByProcess) {
   EXPECT_EQ(first.Wait().code, 0);
 }
 
-TEST_F(RunTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
+TEST_F(RunCommandTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
   WriteJob(1, "ls /scratch; touch /scratch/mine");
   EXPECT_EQ(Run({"run", "job.yaml"}).code, 0);
   const Ended again = Run({"run", "job.yaml"});
@@ -194,7 +194,7 @@ TEST_F(RunTest, AJobThatIsDoneStartsAfreshUnlessItsFolderIsNamed) {
   EXPECT_EQ(ReadTextFile(folder_.At("runs/job/logs/job-worker-0/1.log")), "mine\n");
 }
 
-TEST_F(RunTest, PodsOfOneCoreGetDistinctCores) {
+TEST_F(RunCommandTest, PodsOfOneCoreGetDistinctCores) {
   cpu_set_t ours;
   ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
   if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
@@ -206,7 +206,7 @@ TEST_F(RunTest, PodsOfOneCoreGetDistinctCores) {
             ReadTextFile(folder_.At("w/logs/job-worker-1/0.log")));
 }
 
-TEST_F(RunTest, SetChangesTheJob) {
+TEST_F(RunCommandTest, SetChangesTheJob) {
   WriteJob(1, "exit 1");
   EXPECT_EQ(
       Run(JsonIn("w", {"--set",
@@ -215,7 +215,7 @@ TEST_F(RunTest, SetChangesTheJob) {
       0);
 }
 
-TEST_F(RunTest, AVolumeCanBeAFolderOfTheUsers) {
+TEST_F(RunCommandTest, AVolumeCanBeAFolderOfTheUsers) {
   fs::create_directory(folder_.At("mine"));
   WriteTextFile(folder_.At("mine/input"), "in");
   WriteJob(1, "cat /scratch/input > /scratch/output");
@@ -223,7 +223,7 @@ TEST_F(RunTest, AVolumeCanBeAFolderOfTheUsers) {
   EXPECT_EQ(ReadTextFile(folder_.At("mine/output")), "in");
 }
 
-TEST_F(RunTest, WhatCannotRunIsNamed) {
+TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
   WriteJob(1, "exit 0");
   const auto refused = [&](std::vector<std::string> more) {
     const Ended ended = Run(JsonIn("w", std::move(more)));
@@ -243,25 +243,12 @@ TEST_F(RunTest, WhatCannotRunIsNamed) {
   EXPECT_THAT(Run({"run", "absent.yaml"}).err, HasSubstr("cannot read absent.yaml"));
 }
 
-TEST_F(RunTest, AnImageWithoutCommandFailsWithTheReason) {
+TEST_F(RunCommandTest, AnImageWithoutCommandFailsWithTheReason) {
   WriteJob(1, "exit 0");
   const Ended ended = Run(
       JsonIn("w", {"--set", "spec.replicaSpecs.Worker.template.spec.containers[0].command=[]"}));
   EXPECT_EQ(ended.code, 127);
   EXPECT_THAT(ended.Report()["failure"]["message"].get<std::string>(), HasSubstr("no command"));
-}
-
-TEST_F(RunTest, ValidateAndRenderNeedNoMachine) {
-  WriteJob(2, "exit 0");
-  EXPECT_THAT(Run({"validate", "job.yaml"}).out, HasSubstr("TrainingJob job is valid"));
-  const Ended rendered = Run({"render", "job.yaml"});
-  EXPECT_EQ(rendered.code, 0);
-  for (const char* part : {"kind: Service", "name: job-worker-1", "job-worker-0.job.default.svc"}) {
-    EXPECT_THAT(rendered.out, HasSubstr(part));
-  }
-  EXPECT_EQ(Run({"validate", "job.yaml", "--set", "spec.suspend=maybe"}).code, 2);
-  EXPECT_EQ(Run({"--version"}).out.substr(0, 9), "lockstep ");
-  EXPECT_EQ(Run({}).code, 2);
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+// Reports why a verb failed. Each function prints to stderr, with control characters replaced since
+// others may have written parts of the message, and returns `code`.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace lockstep::cli {
+
+// Prints the message as it is. Requires: the message names the file or the option it is about.
+int Fail(int code, const absl::Status& status);
+
+// Prints "lockstep: " and the message: for errors of a cluster.
+int FailOnCluster(int code, const absl::Status& status);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,31 @@
+// Command-line options that several verbs have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
+class App;
+}
+
+namespace lockstep::cli {
+
+// Which TrainingJob to read; see LoadJobFile.
+struct JobFileOptions {
+  std::string file;               // "-": standard input
+  std::vector<std::string> sets;  // PATH=VALUE
+};
+// Adds FILE and --set to `command`. Parsing fills `options`, which must outlive it.
+void AddJobFileOptions(CLI::App& command, JobFileOptions& options);
+
+// Which cluster to connect to; see ReachCluster.
+struct ClusterOptions {
+  std::string kubeconfig;      // empty: $KUBECONFIG, else ~/.kube/config
+  std::string context;         // empty: the current one
+  std::string namespace_name;  // empty: the context's
+};
+// Adds --kubeconfig, --context and --namespace to `command`. Parsing fills `options`, which must
+// outlive it.
+void AddClusterOptions(CLI::App& command, ClusterOptions& options);
+
+}  // namespace lockstep::cli

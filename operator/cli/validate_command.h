@@ -1,0 +1,18 @@
+// `lockstep validate FILE`.
+#pragma once
+
+#include "operator/cli/shared_options.h"
+
+namespace lockstep::cli {
+
+struct ValidateOptions {
+  JobFileOptions job;
+};
+
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options);
+
+// Prints the faults of the file to stderr, or to stdout that it is valid. Returns the exit code.
+int RunValidate(const ValidateOptions& options);
+
+}  // namespace lockstep::cli

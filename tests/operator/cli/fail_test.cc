@@ -1,0 +1,26 @@
+#include "operator/cli/fail.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lockstep::cli {
+namespace {
+
+// Names and messages of objects are written by others, who may try to set the terminal's title.
+const absl::Status kCommand = absl::InvalidArgumentError("a \x1b]0;yours\x07 b");
+
+TEST(FailTest, PrintsTheMessageWithoutControlCharacters) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Fail(7, kCommand), 7);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "a ?]0;yours? b\n");
+}
+
+TEST(FailTest, NamesTheProgramInErrorsOfACluster) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(FailOnCluster(7, kCommand), 7);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "lockstep: a ?]0;yours? b\n");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

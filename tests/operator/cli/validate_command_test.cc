@@ -1,0 +1,40 @@
+// Runs `lockstep validate` as a program: checks stdout, stderr and its exit code.
+#include <gmock/gmock.h>
+
+#include "tests/operator/cli/program.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::Ended;
+using ::testing::HasSubstr;
+
+class ValidateCommandTest : public ::testing::Test {
+ protected:
+  ValidateCommandTest() {
+    WriteTextFile(folder_.At("job.yaml"), testing::ShellJob("job", 2, "exit 0"));
+  }
+  Ended Validate(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"validate", "job.yaml"};
+    args.insert(args.end(), more.begin(), more.end());
+    return testing::RunProgram(folder_.path(), args);
+  }
+  TempDirectory folder_;
+};
+
+TEST_F(ValidateCommandTest, NamesTheJobThatIsValid) {
+  const Ended valid = Validate({});
+  EXPECT_EQ(valid.code, 0) << valid.err;
+  EXPECT_EQ(valid.out, "job.yaml: TrainingJob job is valid\n");
+}
+
+TEST_F(ValidateCommandTest, ListsEveryFault) {
+  const Ended invalid = Validate({"--set", "spec.suspend=maybe", "--set", "spec.fancy=1"});
+  EXPECT_EQ(invalid.code, 2);
+  EXPECT_EQ(invalid.out, "");
+  EXPECT_THAT(invalid.err, HasSubstr("job.yaml: spec.suspend: found \"maybe\""));
+  EXPECT_THAT(invalid.err, HasSubstr("job.yaml: spec.fancy: unknown field"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli
