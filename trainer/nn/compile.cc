@@ -7,7 +7,6 @@
 
 #include "base/status.h"
 #include "trainer/backend/window.h"
-#include "trainer/nn/flatten_op.h"
 
 namespace lockstep::train {
 namespace {
@@ -50,7 +49,7 @@ class Compiler {
                                       SampleText(), options_.classes));
     }
     if (ops_.empty() || !desc_.dense() || desc_.shape.rank() != 2) {
-      Push("logits", MakeFlattenOp(desc_, backend_));
+      Push("logits", backend_.MakeOp(FlattenSpec{.x = desc_}));
     }
     return std::move(ops_);
   }
@@ -69,7 +68,7 @@ class Compiler {
             static_cast<double>(spec.kernel_h * spec.kernel_w)));
     spec.x = desc_;
     spec.input_gradient = trainable_before_;
-    return backend_.MakeConv2d(spec);
+    return backend_.MakeOp(spec);
   }
 
   MadeOp Make(DenseSpec spec) {
@@ -84,7 +83,7 @@ class Compiler {
                                         units * static_cast<double>(inputs)));
     spec.x = desc_;
     spec.input_gradient = trainable_before_;
-    return backend_.MakeDense(spec);
+    return backend_.MakeOp(spec);
   }
 
   MadeOp Make(Pool2dSpec spec) {
@@ -93,20 +92,21 @@ class Compiler {
         "poolSize", PlaceWindow(desc_.shape[2], spec.window_h, spec.stride_h, spec.padding),
         PlaceWindow(desc_.shape[3], spec.window_w, spec.stride_w, spec.padding)));
     spec.x = desc_;
-    return backend_.MakePool2d(spec);
+    return backend_.MakeOp(spec);
   }
 
-  MadeOp Make(GlobalAveragePool2dSpec) {
+  MadeOp Make(GlobalAveragePool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("GlobalAveragePooling2D"));
     flat_ = true;
-    return backend_.MakeGlobalAveragePool2d(desc_);
+    spec.x = desc_;
+    return backend_.MakeOp(spec);
   }
 
   // Unlike an elementwise op, BatchNorm must know whether its channels are C or C*H*W.
   MadeOp Make(BatchNormSpec spec) {
-    if (flat_ && desc_.shape.rank() != 2) Push("flatten", MakeFlattenOp(desc_, backend_));
+    if (flat_ && desc_.shape.rank() != 2) Push("flatten", backend_.MakeOp(FlattenSpec{.x = desc_}));
     spec.x = desc_;
-    return backend_.MakeBatchNorm(spec);
+    return backend_.MakeOp(spec);
   }
 
   MadeOp Make(FlattenSpec) {
@@ -115,12 +115,15 @@ class Compiler {
     return std::unique_ptr<Op>();
   }
 
-  MadeOp Make(ReluSpec) { return backend_.MakeRelu(desc_); }
+  MadeOp Make(ActivationSpec spec) {
+    spec.x = desc_;
+    return backend_.MakeOp(spec);
+  }
 
   MadeOp Make(DropoutSpec spec) {
     spec.x = desc_;
     spec.layer = kDropoutStreams + index_;
-    return backend_.MakeDropout(spec);
+    return backend_.MakeOp(spec);
   }
 
   void Push(std::string name, std::unique_ptr<Op> op) {

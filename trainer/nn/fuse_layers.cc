@@ -10,11 +10,16 @@ Pool2dSpec* AsMaxPool(Layer& layer) {
   return pool != nullptr && pool->kind == PoolKind::kMax ? pool : nullptr;
 }
 
-// Returns the activation of `layer` into which a relu can be fused, or null if there is none.
-Activation* FusedActivation(Layer& layer) {
-  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->activation;
-  if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->activation;
-  if (auto* pool = AsMaxPool(layer)) return &pool->activation;
+bool IsRelu(const Layer& layer) {
+  const auto* activation = std::get_if<ActivationSpec>(&layer.spec);
+  return activation != nullptr && activation->activation == Activation::kRelu;
+}
+
+// Returns the field of `layer` that fuses a relu into it, or null if there is none.
+bool* FusedRelu(Layer& layer) {
+  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->relu;
+  if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->relu;
+  if (auto* pool = AsMaxPool(layer)) return &pool->relu;
   return nullptr;
 }
 
@@ -23,17 +28,17 @@ Activation* FusedActivation(Layer& layer) {
 std::vector<Layer> FuseLayers(std::vector<Layer> layers) {
   std::vector<Layer> fused;
   for (Layer& layer : layers) {
-    Activation* previous = fused.empty() ? nullptr : FusedActivation(fused.back());
-    if (std::holds_alternative<ReluSpec>(layer.spec) && previous != nullptr) {
-      *previous = Activation::kRelu;
+    bool* previous = fused.empty() ? nullptr : FusedRelu(fused.back());
+    if (IsRelu(layer) && previous != nullptr) {
+      *previous = true;
       continue;
     }
     if (Pool2dSpec* pool = AsMaxPool(layer); pool != nullptr && !fused.empty()) {
-      if (std::holds_alternative<ReluSpec>(fused.back().spec)) {
+      if (IsRelu(fused.back())) {
         fused.pop_back();
-        pool->activation = Activation::kRelu;
+        pool->relu = true;
       } else if (previous != nullptr) {
-        pool->activation = std::exchange(*previous, Activation::kNone);
+        pool->relu = std::exchange(*previous, false);
       }
     }
     fused.push_back(std::move(layer));

@@ -4,26 +4,17 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/backend/backend.h"
+#include "trainer/backend/op_spec.h"
 
 namespace lockstep::train {
-
-struct FlattenSpec {};
-struct GlobalAveragePool2dSpec {};
-struct ReluSpec {};
-
-// The backend's specs; CompileLayers sets their `x` and `input_gradient`.
-using LayerSpec = std::variant<Conv2dSpec, DenseSpec, Pool2dSpec, GlobalAveragePool2dSpec,
-                               BatchNormSpec, FlattenSpec, ReluSpec, DropoutSpec>;
 
 struct Layer {
   std::size_t index = 0;  // in the user's list; messages say "layers[2]"
   std::string name;       // as given, else Keras' default: "conv2d_1"
-  LayerSpec spec;
+  OpSpec spec;            // without `x` and `input_gradient`, which CompileLayers sets
 };
 
 // Parses a list of layers. Types and fields are as in Keras, with fields in camelCase:
@@ -34,8 +25,13 @@ struct Layer {
 //   Activation              activation
 //   BatchNormalization      momentum, epsilon
 //   Dropout                 rate
-// and `name` for each. InvalidArgument has one line per fault: path, found, expected.
+// and `name` for each. A layer with an activation becomes two, of which the second is called
+// "<name>/activation". InvalidArgument has one line per fault: path, found, expected.
 absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers);
+
+// The OpenAPI schema of one of these objects, for the CRD: the fields of all types. Requires that
+// a field has the same schema in all types that have it.
+nlohmann::json LayerSchema();
 
 // Fuses each relu into an operation that computes it at no extra cost: the max pool before or after
 // it (where it runs on a quarter of the values), else the convolution or dense layer before it. The

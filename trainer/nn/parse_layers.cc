@@ -2,65 +2,75 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "trainer/nn/layer.h"
 #include "trainer/nn/layer_fields.h"
 
 namespace lockstep::train {
 namespace {
 
-LayerSpec ParseDense(LayerFields& fields) {
-  return DenseSpec{.units = fields.Count("units"),
-                   .bias = fields.Flag("useBias", true),
-                   .activation = fields.ActivationField()};
+// The ops of one layer, in order.
+using LayerOps = std::vector<OpSpec>;
+
+LayerOps WithActivation(OpSpec spec, LayerFields& fields) {
+  LayerOps ops = {std::move(spec)};
+  const std::optional<Activation> activation = fields.ActivationField();
+  if (activation) ops.push_back(ActivationSpec{.activation = *activation});
+  return ops;
 }
 
-LayerSpec ParseConv2d(LayerFields& fields) {
+LayerOps ParseDense(LayerFields& fields) {
+  return WithActivation(
+      DenseSpec{.units = fields.Count("units"), .bias = fields.Flag("useBias", true)}, fields);
+}
+
+LayerOps ParseConv2d(LayerFields& fields) {
   const Extent2d kernel = fields.Extent("kernelSize");
   const Extent2d strides = fields.Extent("strides", {1, 1});
-  return Conv2dSpec{.filters = fields.Count("filters"),
-                    .kernel_h = kernel.h,
-                    .kernel_w = kernel.w,
-                    .stride_h = strides.h,
-                    .stride_w = strides.w,
-                    .padding = fields.PaddingField(),
-                    .bias = fields.Flag("useBias", true),
-                    .activation = fields.ActivationField()};
+  return WithActivation(Conv2dSpec{.filters = fields.Count("filters"),
+                                   .kernel_h = kernel.h,
+                                   .kernel_w = kernel.w,
+                                   .stride_h = strides.h,
+                                   .stride_w = strides.w,
+                                   .padding = fields.PaddingField(),
+                                   .bias = fields.Flag("useBias", true)},
+                        fields);
 }
 
-LayerSpec ParsePool2d(LayerFields& fields, PoolKind kind) {
+LayerOps ParsePool2d(LayerFields& fields, PoolKind kind) {
   const Extent2d window = fields.Extent("poolSize", {2, 2});
   const Extent2d strides = fields.Extent("strides", window);  // Keras: the window's own size
-  return Pool2dSpec{.kind = kind,
-                    .window_h = window.h,
-                    .window_w = window.w,
-                    .stride_h = strides.h,
-                    .stride_w = strides.w,
-                    .padding = fields.PaddingField()};
+  return {Pool2dSpec{.kind = kind,
+                     .window_h = window.h,
+                     .window_w = window.w,
+                     .stride_h = strides.h,
+                     .stride_w = strides.w,
+                     .padding = fields.PaddingField()}};
 }
 
-LayerSpec ParseActivation(LayerFields& fields) {
-  if (fields.ActivationField() != Activation::kRelu) {
-    fields.Fault("activation", "relu, the only activation that is a layer");
-  }
-  return ReluSpec{};
+LayerOps ParseActivation(LayerFields& fields) {
+  const std::optional<Activation> activation = fields.ActivationField();
+  if (!activation) fields.Fault("activation", "an activation other than linear");
+  return {ActivationSpec{.activation = activation.value_or(Activation::kRelu)}};
 }
 
-LayerSpec ParseBatchNorm(LayerFields& fields) {
-  return BatchNormSpec{.momentum = static_cast<float>(fields.Number("momentum", 0.99, 0, 1)),
-                       .epsilon = static_cast<float>(fields.Number("epsilon", 1e-3, 1e-12, 1))};
+LayerOps ParseBatchNorm(LayerFields& fields) {
+  return {BatchNormSpec{.momentum = static_cast<float>(fields.Number("momentum", 0.99, 0, 1)),
+                        .epsilon = static_cast<float>(fields.Number("epsilon", 1e-3, 1e-12, 1))}};
 }
 
-LayerSpec ParseDropout(LayerFields& fields) {
+LayerOps ParseDropout(LayerFields& fields) {
   if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
-  return DropoutSpec{.rate = static_cast<float>(fields.Number("rate", 0, 0, 1))};
+  return {DropoutSpec{.rate = static_cast<float>(fields.Number("rate", 0, 0, 1))}};
 }
 
 struct LayerType {
   const char* type;
   const char* default_name;  // Keras'
-  LayerSpec (*parse)(LayerFields& fields);
+  LayerOps (*parse)(LayerFields& fields);
 };
 const LayerType kLayerTypes[] = {
     {"Activation", "activation", ParseActivation},
@@ -70,14 +80,15 @@ const LayerType kLayerTypes[] = {
     {"Conv2D", "conv2d", ParseConv2d},
     {"Dense", "dense", ParseDense},
     {"Dropout", "dropout", ParseDropout},
-    {"Flatten", "flatten", [](LayerFields&) { return LayerSpec(FlattenSpec{}); }},
+    {"Flatten", "flatten", [](LayerFields&) { return LayerOps{FlattenSpec{}}; }},
     {"GlobalAveragePooling2D", "global_average_pooling2d",
-     [](LayerFields&) { return LayerSpec(GlobalAveragePool2dSpec{}); }},
+     [](LayerFields&) { return LayerOps{GlobalAveragePool2dSpec{}}; }},
     {"MaxPool2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"MaxPooling2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
-    {"ReLU", "re_lu", [](LayerFields&) { return LayerSpec(ReluSpec{}); }},
+    {"ReLU", "re_lu",
+     [](LayerFields&) { return LayerOps{ActivationSpec{.activation = Activation::kRelu}}; }},
 };
 
 const LayerType* FindType(LayerFields& fields) {
@@ -121,7 +132,54 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
   return given;
 }
 
+// What a field is, for people; by name.
+const std::map<std::string, std::string> kFieldDocs = {
+    {"activation", "linear if absent."},
+    {"epsilon", "0.001 if absent."},
+    {"filters", "channels that it gives."},
+    {"kernelSize", "one number, or height and width."},
+    {"momentum", "0.99 if absent."},
+    {"padding", "valid if absent."},
+    {"poolSize", "one number, or height and width; 2 if absent."},
+    {"rate", "the share that is dropped."},
+    {"strides", "one number, or those of height and width; 1 if absent, poolSize with pooling."},
+    {"units", "numbers that it gives."},
+    {"useBias", "true if absent."},
+};
+
 }  // namespace
+
+nlohmann::json LayerSchema() {
+  nlohmann::json properties = nlohmann::json::object();
+  std::map<std::string, std::vector<std::string>> types_of;
+  std::vector<std::string> types, faults;
+  for (const LayerType& type : kLayerTypes) {
+    types.emplace_back(type.type);
+    nlohmann::json own = nlohmann::json::object();
+    LayerFields fields(own, faults);
+    type.parse(fields);
+    for (const auto& [field, schema] : own.items()) {
+      LOCKSTEP_CHECK(!properties.contains(field) || properties[field] == schema,
+                     "layers: {} of {} is {}, expected {} as in other types", field, type.type,
+                     schema.dump(), properties[field].dump());
+      properties[field] = schema;
+      types_of[field].emplace_back(type.type);
+    }
+  }
+  for (const auto& [field, of] : types_of) {
+    properties[field]["description"] =
+        fmt::format("{}: {}", fmt::join(of, ", "), kFieldDocs.at(field));
+  }
+  properties["type"] = {
+      {"type", "string"}, {"enum", types}, {"description", "The layer's name in Keras."}};
+  properties["name"] = {{"type", "string"},
+                        {"maxLength", 253},
+                        {"description", "What its parameters are called in checkpoints."}};
+  return {{"type", "object"},
+          {"required", {"type"}},
+          {"description", "A layer; which fields it has depends on its type."},
+          {"properties", properties}};
+}
 
 absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers) {
   std::vector<std::string> errors;
@@ -139,12 +197,14 @@ absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>
     LayerFields fields(layers[i], path, errors);
     const LayerType* type = FindType(fields);
     if (type == nullptr) continue;
-    LayerSpec spec = type->parse(fields);
-    const std::string name = fields.Text("name");
+    LayerOps ops = type->parse(fields);
+    std::string name = fields.Text("name");
     fields.RefuseOthers();
-    parsed.push_back({.index = i,
-                      .name = name.empty() ? DefaultName(type->default_name, given, used) : name,
-                      .spec = std::move(spec)});
+    if (name.empty()) name = DefaultName(type->default_name, given, used);
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+      parsed.push_back(
+          {.index = i, .name = op == 0 ? name : name + "/activation", .spec = std::move(ops[op])});
+    }
   }
   if (errors.empty()) return parsed;
   return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors, "\n")));

@@ -138,7 +138,7 @@ void SequentialModel::PlanActivations() {
     if (!op.input_gradient) break;
     std::size_t& dx = gradients[static_cast<std::size_t>(i)];
     const std::size_t dy = gradients[static_cast<std::size_t>(i) + 1];
-    if (op.op->InPlace() && op.op->input().bytes() == op.op->output().bytes()) {
+    if (op.op->BackwardInPlace() && op.op->input().bytes() == op.op->output().bytes()) {
       dx = dy;
       lifetimes[dy].last = backward(i - 1);
     } else {

@@ -50,6 +50,10 @@ std::vector<ModelCase> ModelCases() {
       {"GlobalPoolToLogits",
        {norm, Conv(8, 3, "same", true), Conv(kClasses, 1, "valid", false),
         LayerJson("GlobalAveragePooling2D")}},
+      {"SmoothActivations",
+       {LayerJson("Conv2D", {{"filters", 6}, {"kernelSize", 3}, {"activation", "gelu"}}), max_pool,
+        LayerJson("Activation", {{"activation", "tanh"}}), flatten,
+        LayerJson("Dense", {{"units", 9}, {"activation", "silu"}}), Dense(kClasses)}},
       {"ConvolutionToLogits", {Conv(kClasses, 12, "valid", false), flatten}},
       {"PoolFirst", {max_pool, average, Conv(8, 3, "same", true), flatten, Dense(kClasses)}},
   };

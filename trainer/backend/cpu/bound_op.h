@@ -44,7 +44,8 @@ class BoundOp : public Op {
   void ApplyRelu() const {
     ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
                       [this](std::int64_t begin, std::int64_t end) {
-                        device_.kernels.relu(y() + begin, y() + begin, end - begin);
+                        device_.kernels.activate(Activation::kRelu, y() + begin, y() + begin,
+                                                 end - begin);
                       });
   }
   // Sets dy to dy * relu'(y): the fused activation's part of Backward.

@@ -79,11 +79,11 @@ class Conv2d final : public BoundOp {
     }
     order_weight_.Run();
     forward_.Run();
-    if (spec_.activation == Activation::kRelu) ApplyRelu();
+    if (spec_.relu) ApplyRelu();
   }
 
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu();
+    if (spec_.relu) MaskByRelu();
     order_x_back_.Run();
     order_dy_weights_.Run();
     RunWeights();
@@ -240,7 +240,7 @@ class Conv2d final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
   device.Enter();
   return Guarded("conv2d", [&] {
     const ConvolutionExtents extents = ExtentsOf(spec);

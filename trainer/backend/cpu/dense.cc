@@ -120,11 +120,11 @@ class Dense final : public BoundOp {
     order_x_.Run();
     order_weight_.Run();
     forward_.Run();
-    if (spec_.activation == Activation::kRelu) ApplyRelu();
+    if (spec_.relu) ApplyRelu();
   }
 
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu();
+    if (spec_.relu) MaskByRelu();
     weights_.Run();
     order_gradient_.Run();
     if (data_.empty() || dx() == nullptr) return;
@@ -194,7 +194,7 @@ class Dense final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeDense(const Device& device, const DenseSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec) {
   LOCKSTEP_CHECK(spec.x.shape.rank() >= 2 && spec.units > 0,
                  "dense: {} units on x of shape {}, expected at least 1 on N,…", spec.units,
                  spec.x.shape.ToString());

@@ -2,11 +2,6 @@
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
-void Relu(const float* x, float* y, std::int64_t size) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < size; ++i) y[i] = x[i] < 0 ? 0.0f : x[i];
-}
-
 void MaskByRelu(const float* __restrict y, float* __restrict dy, std::int64_t size) {
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;

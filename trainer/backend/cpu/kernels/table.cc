@@ -4,7 +4,8 @@ namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
 const Kernels kKernels = {
     .lanes = LOCKSTEP_LANES,
-    .relu = Relu,
+    .activate = Activate,
+    .activate_backward = ActivateBackward,
     .mask_by_relu = MaskByRelu,
     .scale_bytes = ScaleBytes,
     .max_pool = MaxPool<std::uint8_t>,
