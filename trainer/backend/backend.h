@@ -43,10 +43,10 @@ struct StepContext {
 // gradients are in the order of Parameters(), states in the order of States(). All three are dense,
 // so that replicas on different processors have the same floats at the same offsets.
 struct OpMemory {
-  const void* x = nullptr;  // x and y stay unchanged until Backward
-  void* y = nullptr;        // never x's memory
-  void* dy = nullptr;       // may be overwritten by Backward
-  void* dx = nullptr;       // null: not needed
+  std::vector<const void*> x;  // one for each input; x and y stay unchanged until Backward
+  void* y = nullptr;           // never x's memory
+  void* dy = nullptr;          // may be overwritten by Backward
+  std::vector<void*> dx;       // one for each input; null: not needed
   std::vector<float*> parameters, gradients, states;
   void* workspace = nullptr;  // preserved from Forward to Backward
   void* scratch = nullptr;    // shared by all ops; not preserved between calls
@@ -60,18 +60,19 @@ struct OpChoice {
   std::string layout;          // of x and y
 };
 
-// One differentiable operation x -> y.
+// One differentiable operation of one or more inputs x -> y.
 class Op {
  public:
   virtual ~Op() = default;
-  virtual const TensorDesc& input() const = 0;   // the spec's x
+  virtual const std::vector<TensorDesc>& inputs() const = 0;  // the spec's x
+  const TensorDesc& input() const { return inputs().front(); }
   virtual const TensorDesc& output() const = 0;  // the backend chooses the layout
   virtual std::vector<ParameterDesc> Parameters() const { return {}; }
   // Tensors that are saved but not trained: running mean and variance.
   virtual std::vector<ParameterDesc> States() const { return {}; }
   virtual std::size_t WorkspaceBytes() const { return 0; }
   virtual std::size_t ScratchBytes() const { return 0; }
-  // True if dx may share dy's memory.
+  // True if the first input's dx may share dy's memory.
   virtual bool BackwardInPlace() const { return false; }
   // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }
@@ -131,6 +132,8 @@ class Backend {
   virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
   // Converts a batch's bytes to the model's float input: y[i] = scale * x[i].
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
+  // y[i] += x[i]: sums the gradients of a tensor that several ops read.
+  virtual void Accumulate(const float* x, float* y, std::int64_t size) = 0;
   // The same result as SquaredNorm in trainer/core, of device memory and on any number of threads.
   virtual double SquaredNorm(const float* values, std::int64_t size) = 0;
   // Convert between a layout and dense row-major order, for checkpoints and tests.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "trainer/backend/activation.h"
 #include "trainer/core/tensor.h"
@@ -59,13 +60,23 @@ struct ActivationSpec {
   TensorDesc x = {};
   Activation activation = Activation::kRelu;
 };
+// y = the sum of the inputs, in the order of the first.
+struct AddSpec {
+  std::vector<TensorDesc> x = {};  // at least two, of equal shapes
+  bool relu = false;               // as in Conv2dSpec
+};
+// y = the inputs' channels, one input after the other, in the order of the first.
+struct ConcatenateSpec {
+  std::vector<TensorDesc> x = {};  // at least two N,C,H,W or N,C that differ in C alone
+};
 // y = x in dense row-major order, as N,F.
 struct FlattenSpec {
   TensorDesc x = {};  // N,… in any layout
 };
 
-using OpSpec = std::variant<ActivationSpec, BatchNormSpec, Conv2dSpec, DenseSpec, DropoutSpec,
-                            FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec>;
+using OpSpec =
+    std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec, DenseSpec,
+                 DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec>;
 
 // As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
 struct SgdSpec {

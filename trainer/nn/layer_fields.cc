@@ -144,6 +144,20 @@ std::string LayerFields::Text(const std::string& field) {
   return "";
 }
 
+std::vector<std::string> LayerFields::Texts(const std::string& field) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return {};
+  std::vector<std::string> texts;
+  if (value->is_array()) {
+    for (const nlohmann::json& text : *value) {
+      if (text.is_string()) texts.push_back(text.get<std::string>());
+    }
+    if (!texts.empty() && texts.size() == value->size()) return texts;
+  }
+  Fault(field, "a list of texts that is not empty");
+  return {};
+}
+
 Padding LayerFields::PaddingField() {
   return Choice("padding", {"valid", "same"}, 0) == 1 ? Padding::kSame : Padding::kValid;
 }

@@ -41,7 +41,8 @@ class LayerFields {
   // Returns the index of the value found in `choices`, which the message lists in this order.
   std::size_t Choice(const std::string& field, const std::vector<std::string>& choices,
                      std::size_t fallback);
-  std::string Text(const std::string& field);  // "" if absent
+  std::string Text(const std::string& field);                // "" if absent
+  std::vector<std::string> Texts(const std::string& field);  // empty if absent
   Padding PaddingField();
   std::optional<Activation> ActivationField();  // nullopt: "linear" or absent
 

@@ -71,12 +71,16 @@ struct LayerType {
   const char* type;
   const char* default_name;  // Keras'
   LayerOps (*parse)(LayerFields& fields);
+  bool merges = false;  // takes at least two inputs; the others take one
 };
 const LayerType kLayerTypes[] = {
     {"Activation", "activation", ParseActivation},
+    {"Add", "add", [](LayerFields&) { return LayerOps{AddSpec{}}; }, /*merges=*/true},
     {"AveragePooling2D", "average_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kAverage); }},
     {"BatchNormalization", "batch_normalization", ParseBatchNorm},
+    {"Concatenate", "concatenate", [](LayerFields&) { return LayerOps{ConcatenateSpec{}}; },
+     /*merges=*/true},
     {"Conv2D", "conv2d", ParseConv2d},
     {"Dense", "dense", ParseDense},
     {"Dropout", "dropout", ParseDropout},
@@ -147,6 +151,91 @@ const std::map<std::string, std::string> kFieldDocs = {
     {"useBias", "true if absent."},
 };
 
+class Parser {
+ public:
+  explicit Parser(const std::vector<nlohmann::json>& layers) : given_(GivenNames(layers, errors_)) {
+    if (layers.empty()) {
+      errors_.push_back("layers: found an empty list, expected at least one layer");
+    }
+  }
+
+  void Add(std::size_t index, const nlohmann::json& layer) {
+    const std::string path = fmt::format("layers[{}]", index);
+    if (!layer.is_object()) {
+      errors_.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
+                                    JsonText(layer), R"({"type": "Flatten"})"));
+      return;
+    }
+    LayerFields fields(layer, path, errors_);
+    const LayerType* type = FindType(fields);
+    if (type == nullptr) return;
+    LayerOps ops = type->parse(fields);
+    std::vector<int> inputs = Inputs(*type, fields);
+    std::string name = fields.Text("name");
+    fields.RefuseOthers();
+    if (name.empty()) name = DefaultName(type->default_name, given_, used_);
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+      parsed_.push_back({.index = index,
+                         .name = op == 0 ? name : name + "/activation",
+                         .spec = std::move(ops[op]),
+                         .inputs = std::move(inputs)});
+      inputs = {static_cast<int>(parsed_.size()) - 1};
+    }
+    outputs_[name] = inputs.front();
+  }
+
+  absl::StatusOr<std::vector<Layer>> Finish() && {
+    if (errors_.empty()) ExpectAllUsed();
+    if (errors_.empty()) return std::move(parsed_);
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors_, "\n")));
+  }
+
+ private:
+  std::vector<int> Inputs(const LayerType& type, LayerFields& fields) {
+    const std::vector<std::string> names = fields.Texts("inputs");
+    if (names.empty() && !type.merges) {
+      return {parsed_.empty() ? kSamples : static_cast<int>(parsed_.size()) - 1};
+    }
+    if (type.merges ? names.size() < 2 : names.size() != 1) {
+      fields.Fault("inputs", type.merges ? "the names of at least two earlier layers, or input"
+                                         : "the name of one earlier layer, or input");
+    }
+    std::vector<int> inputs;
+    for (const std::string& name : names) {
+      const auto at = outputs_.find(name);
+      if (at == outputs_.end() && name != "input") {
+        fields.Fault("inputs", fmt::format("names of earlier layers, or input, and {} is neither",
+                                           JsonText(name)));
+      }
+      inputs.push_back(at == outputs_.end() ? kSamples : at->second);
+    }
+    return inputs;
+  }
+
+  // A layer whose output nothing reads is a mistake in `inputs`; it would never learn.
+  void ExpectAllUsed() {
+    std::vector<bool> is_used(parsed_.size(), false);
+    for (const Layer& layer : parsed_) {
+      for (const int input : layer.inputs) {
+        if (input != kSamples) is_used[static_cast<std::size_t>(input)] = true;
+      }
+    }
+    for (std::size_t i = 0; i + 1 < parsed_.size(); ++i) {
+      if (is_used[i]) continue;
+      errors_.push_back(
+          fmt::format("layers[{}]: found no later layer that reads the output of {}, expected it "
+                      "in the inputs of one",
+                      parsed_[i].index, parsed_[i].name));
+    }
+  }
+
+  std::vector<std::string> errors_;
+  std::set<std::string> given_;
+  std::map<std::string, int> used_;     // default names
+  std::map<std::string, int> outputs_;  // positions in parsed_, by the layer's name
+  std::vector<Layer> parsed_;
+};
+
 }  // namespace
 
 nlohmann::json LayerSchema() {
@@ -175,6 +264,15 @@ nlohmann::json LayerSchema() {
   properties["name"] = {{"type", "string"},
                         {"maxLength", 253},
                         {"description", "What its parameters are called in checkpoints."}};
+  properties["inputs"] = {
+      {"type", "array"},
+      {"minItems", 1},
+      {"maxItems", 64},
+      {"x-kubernetes-list-type", "atomic"},
+      {"items", {{"type", "string"}, {"minLength", 1}, {"maxLength", 253}}},
+      {"description",
+       "Names of the earlier layers that it reads, or input for the samples; the layer before if "
+       "absent."}};
   return {{"type", "object"},
           {"required", {"type"}},
           {"description", "A layer; which fields it has depends on its type."},
@@ -182,32 +280,9 @@ nlohmann::json LayerSchema() {
 }
 
 absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers) {
-  std::vector<std::string> errors;
-  std::vector<Layer> parsed;
-  if (layers.empty()) errors.push_back("layers: found an empty list, expected at least one layer");
-  const std::set<std::string> given = GivenNames(layers, errors);
-  std::map<std::string, int> used;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::string path = fmt::format("layers[{}]", i);
-    if (!layers[i].is_object()) {
-      errors.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
-                                   JsonText(layers[i]), R"({"type": "Flatten"})"));
-      continue;
-    }
-    LayerFields fields(layers[i], path, errors);
-    const LayerType* type = FindType(fields);
-    if (type == nullptr) continue;
-    LayerOps ops = type->parse(fields);
-    std::string name = fields.Text("name");
-    fields.RefuseOthers();
-    if (name.empty()) name = DefaultName(type->default_name, given, used);
-    for (std::size_t op = 0; op < ops.size(); ++op) {
-      parsed.push_back(
-          {.index = i, .name = op == 0 ? name : name + "/activation", .spec = std::move(ops[op])});
-    }
-  }
-  if (errors.empty()) return parsed;
-  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors, "\n")));
+  Parser parser(layers);
+  for (std::size_t i = 0; i < layers.size(); ++i) parser.Add(i, layers[i]);
+  return std::move(parser).Finish();
 }
 
 }  // namespace lockstep::train

@@ -140,6 +140,33 @@ std::vector<OpCase> OtherCases() {
          return backend.MakeOp(DropoutSpec{.x = x, .rate = 0.3f, .layer = 4});
        },
        {.training = true, .step = 7, .seed = 11, .first_position = 1000}},
+      {"Add",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) { return backend.MakeOp(AddSpec{.x = {x, x}}); }},
+      {"AddReluOfThreeInTwoOrders",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape}, x}, .relu = true});
+       }},
+      {"AddOfMatrices",
+       {3, 37},
+       [](Backend& backend, const TensorDesc& x) { return backend.MakeOp(AddSpec{.x = {x, x}}); }},
+      // In blocks of 8 and 16: with channels that fill them, and that do not.
+      {"ConcatenateBlocks",
+       {3, 32, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ConcatenateSpec{.x = {x, x}});
+       }},
+      {"ConcatenateInTwoOrders",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}}, x}});
+       }},
+      {"ConcatenateMatrices",
+       {3, 37},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 4}}}});
+       }},
       {"Flatten",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) { return backend.MakeOp(FlattenSpec{.x = x}); }},

@@ -42,6 +42,27 @@ TEST(FuseLayersTest, AveragePoolTakesNoRelu) {
   EXPECT_FALSE(std::get<Pool2dSpec>(fused[1].spec).relu);
 }
 
+// A relu that something else reads as well, or that reads what something else reads, stays.
+TEST(FuseLayersTest, NothingThatTwoLayersReadIsFused) {
+  const std::vector<Layer> before = Fused(
+      {kConv, kRelu, LayerJson("Add", {{"inputs", {"conv2d", "re_lu"}}}), LayerJson("Flatten")});
+  ASSERT_EQ(before.size(), 4u);
+  EXPECT_FALSE(std::get<Conv2dSpec>(before[0].spec).relu);
+}
+
+TEST(FuseLayersTest, AReluThatTwoLayersReadIsFusedIntoItsInput) {
+  const std::vector<Layer> fused =
+      Fused({kConvRelu, kMaxPool, LayerJson("MaxPooling2D", {{"inputs", {"conv2d"}}}),
+             LayerJson("Add", {{"inputs", {"max_pooling2d", "max_pooling2d_1"}}}), kRelu});
+  ASSERT_EQ(fused.size(), 4u);
+  EXPECT_TRUE(std::get<Conv2dSpec>(fused[0].spec).relu);
+  EXPECT_FALSE(std::get<Pool2dSpec>(fused[1].spec).relu) << "the other pool reads it too";
+  EXPECT_EQ(fused[1].inputs, std::vector<int>{0});
+  EXPECT_EQ(fused[2].inputs, std::vector<int>{0});
+  EXPECT_TRUE(std::get<AddSpec>(fused[3].spec).relu);
+  EXPECT_EQ(fused[3].inputs, (std::vector<int>{1, 2}));
+}
+
 TEST(FuseLayersTest, OtherActivationsStayOpsOfTheirOwn) {
   const std::vector<Layer> fused = Fused(
       {LayerJson("Dense", {{"units", 3}, {"activation", "gelu"}}), LayerJson("MaxPooling2D")});

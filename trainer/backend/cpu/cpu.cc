@@ -23,6 +23,9 @@ class CpuBackend final : public Backend {
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     cpu::ConvertInput(device_, x, y, size, scale);
   }
+  void Accumulate(const float* x, float* y, std::int64_t size) override {
+    cpu::Accumulate(device_, x, y, size);
+  }
   double SquaredNorm(const float* values, std::int64_t size) override {
     return cpu::SquaredNorm(device_, values, size);
   }

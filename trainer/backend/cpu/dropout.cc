@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/bound_op.h"
+#include "trainer/backend/cpu/channels.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/core/rng.h"
 
@@ -56,22 +57,13 @@ class Dropout final : public BoundOp {
         target[at] = kept ? source[at] * scale : 0.0f;
       }
     }
-    ZeroPaddingChannels(target);
+    ZeroPaddingChannels(view_, target);
   }
 
   // The offset of logical element `e` in a row.
   std::int64_t Place(std::int64_t e) const {
     if (view_.inner == 1) return e;
     return view_.ChannelOffset(0, e / view_.area()) + e % view_.area() * view_.inner;
-  }
-
-  void ZeroPaddingChannels(float* row) const {
-    const std::int64_t used = view_.channels - (view_.outer - 1) * view_.inner;
-    if (used == view_.inner) return;
-    float* last = row + (view_.outer - 1) * view_.area() * view_.inner;
-    for (std::int64_t pixel = 0; pixel < view_.area(); ++pixel) {
-      std::fill(last + pixel * view_.inner + used, last + (pixel + 1) * view_.inner, 0.0f);
-    }
   }
 
   DropoutSpec spec_;

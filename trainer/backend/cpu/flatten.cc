@@ -1,4 +1,5 @@
 #include "trainer/backend/cpu/bound_op.h"
+#include "trainer/backend/cpu/channels.h"
 #include "trainer/backend/cpu/ops.h"
 
 namespace lockstep::train::cpu {
@@ -9,41 +10,18 @@ class Flatten final : public BoundOp {
  public:
   Flatten(const Device& device, const TensorDesc& x)
       : BoundOp(device, x, {.shape = {x.shape[0], x.shape.elements() / x.shape[0]}}),
-        view_(ViewOf(x)) {}
+        x_view_(ViewOf(x)),
+        y_view_(ViewOf({.shape = x.shape})) {}
 
   void Forward(const StepContext&) override {
-    ForChannels(view_.channels, [this](std::int64_t n, std::int64_t c) {
-      const float* from = x() + view_.ChannelOffset(n, c);
-      float* to = y() + (n * view_.channels + c) * view_.area();
-      for (std::int64_t i = 0; i < view_.area(); ++i) to[i] = from[i * view_.inner];
-    });
+    CopyChannels(device(), {x(), x_view_}, {y(), y_view_}, x_view_.channels);
   }
-
-  // Zeroes the order's padding channels.
   void Backward(const StepContext&) override {
-    if (dx() == nullptr) return;
-    ForChannels(view_.outer * view_.inner, [this](std::int64_t n, std::int64_t c) {
-      float* to = dx() + view_.ChannelOffset(n, c);
-      const float* from = dy() + (n * view_.channels + c) * view_.area();
-      const bool padding = c >= view_.channels;
-      for (std::int64_t i = 0; i < view_.area(); ++i) {
-        to[i * view_.inner] = padding ? 0.0f : from[i];
-      }
-    });
+    if (dx() != nullptr) CopyChannels(device(), {dy(), y_view_}, {dx(), x_view_}, x_view_.channels);
   }
 
  private:
-  template <typename Body>
-  void ForChannels(std::int64_t channels, Body body) const {
-    ParallelFor(ThreadsFor(device().threads, view_.floats()), view_.rows,
-                [&](std::int64_t begin, std::int64_t end) {
-                  for (std::int64_t n = begin; n < end; ++n) {
-                    for (std::int64_t c = 0; c < channels; ++c) body(n, c);
-                  }
-                });
-  }
-
-  ImageView view_;
+  ImageView x_view_, y_view_;
 };
 
 }  // namespace

@@ -9,7 +9,9 @@
 namespace lockstep::train::cpu {
 
 std::unique_ptr<Op> MakeOp(const Device& device, const ActivationSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const AddSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const BatchNormSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const ConcatenateSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
@@ -22,6 +24,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& 
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
+void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);
 double SquaredNorm(const Device& device, const float* values, std::int64_t size);
 void ToDense(const Device& device, const TensorDesc& from, const void* source, float* target);
 void FromDense(const Device& device, const float* source, const TensorDesc& to, void* target);

@@ -8,7 +8,9 @@
 namespace lockstep::train::reference {
 
 std::unique_ptr<Op> MakeOp(const ActivationSpec& spec);
+std::unique_ptr<Op> MakeOp(const AddSpec& spec);
 std::unique_ptr<Op> MakeOp(const BatchNormSpec& spec);
+std::unique_ptr<Op> MakeOp(const ConcatenateSpec& spec);
 std::unique_ptr<Op> MakeOp(const Conv2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const DenseSpec& spec);
 std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
@@ -19,6 +21,7 @@ std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows, std::int64_t 
 std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void Accumulate(const float* x, float* y, std::int64_t size);
 void CopyDense(const TensorDesc& desc, const void* source, void* target);
 
 }  // namespace lockstep::train::reference

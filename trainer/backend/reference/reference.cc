@@ -22,6 +22,9 @@ class ReferenceBackend final : public Backend {
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     reference::ConvertInput(x, y, size, scale);
   }
+  void Accumulate(const float* x, float* y, std::int64_t size) override {
+    reference::Accumulate(x, y, size);
+  }
   double SquaredNorm(const float* values, std::int64_t size) override {
     return train::SquaredNorm({values, static_cast<std::size_t>(size)});
   }

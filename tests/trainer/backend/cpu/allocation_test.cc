@@ -66,10 +66,10 @@ class BoundMemory {
     }
     arena_.Allocate();
     OpMemory memory;
-    memory.x = arena_.At(x);
+    memory.x = {arena_.At(x)};
     memory.y = arena_.At(y);
     memory.dy = arena_.At(dy);
-    memory.dx = arena_.At(dx);
+    memory.dx = {arena_.At(dx)};
     const std::size_t count = op.Parameters().size();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       float* tensor = arena_.At<float>(tensors[i]);

@@ -114,6 +114,17 @@ INSTANTIATE_TEST_SUITE_P(
             "Dropout",
             [](Backend& backend) { return backend.MakeOp(DropoutSpec{.x = kImage, .rate = 0.4f}); },
             {.training = true, .step = 5, .seed = 1}},
+        SlopeCase{"AddRelu",
+                  [](Backend& backend) {
+                    return backend.MakeOp(AddSpec{.x = {kImage, kImage, kImage}, .relu = true});
+                  }},
+        SlopeCase{"Concatenate",
+                  [](Backend& backend) {
+                    return backend.MakeOp(
+                        ConcatenateSpec{.x = {kImage, {.shape = {2, 1, 4, 3}}, kImage}});
+                  }},
+        SlopeCase{"Flatten",
+                  [](Backend& backend) { return backend.MakeOp(FlattenSpec{.x = kImage}); }},
         BatchNorm("BatchNormImage", {3, 2, 3, 2}, 0), BatchNorm("BatchNormMatrix", {6, 3}, 0),
         BatchNorm("BatchNormPadded", {5, 2, 2, 2}, 3)),
     [](const auto& slope) { return slope.param.name; });

@@ -100,6 +100,8 @@ struct Kernels {
                             std::int64_t size);
   // dy = y > 0 ? dy : 0
   void (*mask_by_relu)(const float* y, float* dy, std::int64_t size);
+  // y = a + b, or max(a + b, 0); keeps NaN. y may be a or b.
+  void (*add)(const float* a, const float* b, float* y, std::int64_t size, bool relu);
   // y = scale * x
   void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 

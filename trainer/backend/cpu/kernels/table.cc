@@ -7,6 +7,7 @@ const Kernels kKernels = {
     .activate = Activate,
     .activate_backward = ActivateBackward,
     .mask_by_relu = MaskByRelu,
+    .add = Add,
     .scale_bytes = ScaleBytes,
     .max_pool = MaxPool<std::uint8_t>,
     .max_pool_backward = MaxPoolBackward<std::uint8_t>,
