@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>
 
 // The OpenAPI schema of one of these objects, for the CRD: the fields of all types. Requires that
 // a field has the same schema in all types that have it.
-nlohmann::json LayerSchema();
+nlohmann::ordered_json LayerSchema();
 
 // Fuses each relu into an operation that computes it at no extra cost: the max pool before or after
 // it (where it runs on a quarter of the values), else the convolution, dense layer or sum before

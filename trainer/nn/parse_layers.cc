@@ -238,8 +238,8 @@ class Parser {
 
 }  // namespace
 
-nlohmann::json LayerSchema() {
-  nlohmann::json properties = nlohmann::json::object();
+nlohmann::ordered_json LayerSchema() {
+  std::map<std::string, nlohmann::json> fields_of_all;
   std::map<std::string, std::vector<std::string>> types_of;
   std::vector<std::string> types, faults;
   for (const LayerType& type : kLayerTypes) {
@@ -248,31 +248,34 @@ nlohmann::json LayerSchema() {
     LayerFields fields(own, faults);
     type.parse(fields);
     for (const auto& [field, schema] : own.items()) {
-      LOCKSTEP_CHECK(!properties.contains(field) || properties[field] == schema,
+      const auto [known, is_new] = fields_of_all.emplace(field, schema);
+      LOCKSTEP_CHECK(is_new || known->second == schema,
                      "layers: {} of {} is {}, expected {} as in other types", field, type.type,
-                     schema.dump(), properties[field].dump());
-      properties[field] = schema;
+                     schema.dump(), known->second.dump());
       types_of[field].emplace_back(type.type);
     }
   }
-  for (const auto& [field, of] : types_of) {
+  nlohmann::ordered_json properties = {
+      {"type",
+       {{"type", "string"}, {"enum", types}, {"description", "The layer's name in Keras."}}},
+      {"name",
+       {{"type", "string"},
+        {"maxLength", 253},
+        {"description", "What its parameters are called in checkpoints."}}},
+      {"inputs",
+       {{"type", "array"},
+        {"minItems", 1},
+        {"maxItems", 64},
+        {"x-kubernetes-list-type", "atomic"},
+        {"items", {{"type", "string"}, {"minLength", 1}, {"maxLength", 253}}},
+        {"description",
+         "Names of the earlier layers that it reads, or input for the samples; the layer before if "
+         "absent."}}}};
+  for (const auto& [field, schema] : fields_of_all) {
+    properties[field] = schema;
     properties[field]["description"] =
-        fmt::format("{}: {}", fmt::join(of, ", "), kFieldDocs.at(field));
+        fmt::format("{}: {}", fmt::join(types_of[field], ", "), kFieldDocs.at(field));
   }
-  properties["type"] = {
-      {"type", "string"}, {"enum", types}, {"description", "The layer's name in Keras."}};
-  properties["name"] = {{"type", "string"},
-                        {"maxLength", 253},
-                        {"description", "What its parameters are called in checkpoints."}};
-  properties["inputs"] = {
-      {"type", "array"},
-      {"minItems", 1},
-      {"maxItems", 64},
-      {"x-kubernetes-list-type", "atomic"},
-      {"items", {{"type", "string"}, {"minLength", 1}, {"maxLength", 253}}},
-      {"description",
-       "Names of the earlier layers that it reads, or input for the samples; the layer before if "
-       "absent."}};
   return {{"type", "object"},
           {"required", {"type"}},
           {"description", "A layer; which fields it has depends on its type."},
