@@ -207,6 +207,18 @@ class DocsTest(unittest.TestCase):
         self.assertEqual([], sorted(folder for folder in drawn if not (ROOT / folder).is_dir()))
         self.assertEqual([], sorted(set(LAYERS) - drawn))
 
+    def test_the_recipe_for_an_activation_names_what_the_last_one_touched(self):
+        section = re.search(r"^## Add an activation\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
+                            re.MULTILINE | re.DOTALL).group(1)
+        named = {path.replace("NAME", "tanh") for path in re.findall(r"`([a-z_/-]+/[\w./-]+)`", section)
+                 if "." in path}
+        mentions = re.compile(r"\btanh\b|kTanh")
+        touched = {path.relative_to(ROOT).as_posix()
+                   for folder in ("api", "charts", "docs", "tests/golden", "trainer")
+                   for path in (ROOT / folder).rglob("*")
+                   if path.is_file() and mentions.search(path.read_text(errors="replace"))}
+        self.assertEqual(touched, named)
+
     def test_every_field_of_a_job_has_its_place_in_the_reference(self):
         text = (ROOT / "docs" / "training-job.md").read_text()
         known = set(re.findall(r"\w+", text))

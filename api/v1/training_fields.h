@@ -87,6 +87,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("model", training.model);
   visit.Field("dataset", training.dataset);
   visit.Field("batchSize", training.batch_size);
+  visit.Field("gradientAccumulation", training.gradient_accumulation, IntegerRange{1, 65'536});
   visit.Field("epochs", training.epochs, AtLeast(1));
   visit.Field("steps", training.steps, AtLeast(1));
   visit.Field("seed", training.seed, AtLeast(0));

@@ -136,6 +136,7 @@ struct TrainingSpec {
   ModelSpec model;
   DatasetSpec dataset;
   BatchSizeSpec batch_size;
+  int gradient_accumulation = 1;  // parts of a replica's samples of a step that run one by one
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
   OptimizerSpec optimizer;

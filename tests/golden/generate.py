@@ -121,6 +121,10 @@ def write_pools(generator):
 
 def write_elementwise(generator):
     write_op("relu", "relu", {}, values(generator, 3, 4, 3, 2), (), lambda x: x.relu())
+    # From -8 to 8, where each of them has become flat or straight.
+    for name, function in (("gelu", F.gelu), ("silu", F.silu), ("tanh", torch.tanh)):
+        own = torch.Generator().manual_seed(8)
+        write_op(name, name, {}, values(own, 3, 4, 3, 2) * 8, (), function)
     for name, shape in (("batch_norm_image", (4, 3, 3, 2)), ("batch_norm_matrix", (6, 5))):
         channels, momentum, epsilon = shape[1], 0.9, 1e-3
         axes = (0,) + tuple(range(2, len(shape)))
@@ -200,8 +204,8 @@ OPTIMIZERS = {
 }
 
 
-def write_training(generator, name, layers, sample, batch, parameters, forward):
-    """The first ten losses (before each update) on one batch, for every optimizer."""
+def write_training(generator, name, layers, sample, batch, parameters, forward, steps=10):
+    """The first losses (before each update) on one batch, for every optimizer."""
     classes = 4
     x = values(generator, batch, *sample)
     labels = torch.randint(classes, (batch,), generator=generator)
@@ -210,7 +214,7 @@ def write_training(generator, name, layers, sample, batch, parameters, forward):
         trained = {n: p.clone().requires_grad_() for n, p in parameters.items()}
         optimizer = make(list(trained.values()))
         losses = []
-        for _ in range(10):
+        for _ in range(steps):
             for p in trained.values():
                 p.grad = None
             loss = F.cross_entropy(forward(x, trained), labels)
@@ -257,6 +261,66 @@ def write_trainings(generator):
          "dense_1/weight": parameter(4, 8), "dense_1/bias": parameter(4)}, cnn)
 
 
+def write_graph_trainings():
+    """Residual and Inception-like blocks. Generators of their own keep the other files as they are."""
+    def parameters_of(generator, shapes):
+        parameters = {}
+        for name, shape in shapes.items():
+            parameters[f"{name}/weight"] = values(generator, *shape) * 0.5
+            parameters[f"{name}/bias"] = values(generator, shape[0]) * 0.1
+        return parameters
+
+    def conv(p, name, x, padding=1):
+        return F.conv2d(x, p[f"{name}/weight"], p[f"{name}/bias"], padding=padding)
+
+    def dense(p, x):
+        return F.linear(x, p["dense/weight"], p["dense/bias"])
+
+    def residual(x, p):
+        stem = conv(p, "stem", x).relu()
+        block = (stem + conv(p, "b", conv(p, "a", stem).relu())).relu()
+        down = (conv(p, "shortcut", block, 0) + conv(p, "c", block)).relu()
+        return dense(p, F.max_pool2d(down, 2).flatten(1))
+
+    def layer(name, filters, kernel, activation="linear", inputs=None):
+        return {"type": "Conv2D", "name": name, "filters": filters, "kernelSize": kernel,
+                "padding": "same", "activation": activation,
+                **({"inputs": inputs} if inputs else {})}
+
+    generator = torch.Generator().manual_seed(7)
+    write_training(
+        generator, "training_residual",
+        [layer("stem", 3, 3, "relu"), layer("a", 3, 3, "relu"), layer("b", 3, 3),
+         {"type": "Add", "inputs": ["stem", "b"]}, {"type": "ReLU", "name": "block"},
+         layer("shortcut", 4, 1), layer("c", 4, 3, inputs=["block"]),
+         {"type": "Add", "inputs": ["shortcut", "c"]}, {"type": "ReLU"}, {"type": "MaxPooling2D"},
+         {"type": "Flatten"}, {"type": "Dense", "units": 4}],
+        (2, 6, 6), 4,
+        parameters_of(generator, {"stem": (3, 2, 3, 3), "a": (3, 3, 3, 3), "b": (3, 3, 3, 3),
+                                  "shortcut": (4, 3, 1, 1), "c": (4, 3, 3, 3), "dense": (4, 36)}),
+        residual, steps=20)
+
+    def inception(x, p):
+        stem = conv(p, "stem", x).relu()
+        merged = torch.cat([conv(p, "one", stem, 0).relu(), F.gelu(conv(p, "three", stem)),
+                            F.max_pool2d(stem, 3, 1, 1), x], 1)
+        return dense(p, merged.mean((2, 3)))
+
+    generator = torch.Generator().manual_seed(11)
+    write_training(
+        generator, "training_inception",
+        [layer("stem", 3, 3, "relu"), layer("one", 2, 1, "relu"),
+         layer("three", 4, 3, "gelu", ["stem"]),
+         {"type": "MaxPooling2D", "name": "pool", "poolSize": 3, "strides": 1, "padding": "same",
+          "inputs": ["stem"]},
+         {"type": "Concatenate", "inputs": ["one", "three", "pool", "input"]},
+         {"type": "GlobalAveragePooling2D"}, {"type": "Dense", "units": 4}],
+        (2, 6, 6), 4,
+        parameters_of(generator, {"stem": (3, 2, 3, 3), "one": (2, 3, 1, 1),
+                                  "three": (4, 3, 3, 3), "dense": (4, 11)}),
+        inception, steps=20)
+
+
 def main():
     generator = torch.Generator().manual_seed(2026)
     write_convolutions(generator)
@@ -265,6 +329,7 @@ def main():
     write_elementwise(generator)
     write_losses_of_rows(generator)
     write_trainings(generator)
+    write_graph_trainings()
 
 
 if __name__ == "__main__":

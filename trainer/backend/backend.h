@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/backend/op_spec.h"
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train {
@@ -18,9 +19,6 @@ class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-enum class Padding { kValid, kSame };  // as in Keras: same = ceil(in / stride), extra at the end
-enum class Activation { kNone, kRelu };
 
 // A parameter's initial values. Fans are as in Keras: receptive field x channels.
 enum class Init { kZeros, kOnes, kGlorotUniform };
@@ -45,10 +43,10 @@ struct StepContext {
 // gradients are in the order of Parameters(), states in the order of States(). All three are dense,
 // so that replicas on different processors have the same floats at the same offsets.
 struct OpMemory {
-  const void* x = nullptr;
-  void* y = nullptr;
-  void* dy = nullptr;  // may be overwritten by Backward
-  void* dx = nullptr;  // null: not needed
+  std::vector<const void*> x;  // one for each input; x and y stay unchanged until Backward
+  void* y = nullptr;           // never x's memory
+  void* dy = nullptr;          // may be overwritten by Backward
+  std::vector<void*> dx;       // one for each input; null: not needed
   std::vector<float*> parameters, gradients, states;
   void* workspace = nullptr;  // preserved from Forward to Backward
   void* scratch = nullptr;    // shared by all ops; not preserved between calls
@@ -62,19 +60,20 @@ struct OpChoice {
   std::string layout;          // of x and y
 };
 
-// One differentiable operation x -> y.
+// One differentiable operation of one or more inputs x -> y.
 class Op {
  public:
   virtual ~Op() = default;
-  virtual const TensorDesc& input() const = 0;   // as passed to Make…
+  virtual const std::vector<TensorDesc>& inputs() const = 0;  // the spec's x
+  const TensorDesc& input() const { return inputs().front(); }
   virtual const TensorDesc& output() const = 0;  // the backend chooses the layout
   virtual std::vector<ParameterDesc> Parameters() const { return {}; }
   // Tensors that are saved but not trained: running mean and variance.
   virtual std::vector<ParameterDesc> States() const { return {}; }
   virtual std::size_t WorkspaceBytes() const { return 0; }
   virtual std::size_t ScratchBytes() const { return 0; }
-  // True if y may share x's memory and dx may share dy's.
-  virtual bool InPlace() const { return false; }
+  // True if the first input's dx may share dy's memory.
+  virtual bool BackwardInPlace() const { return false; }
   // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
@@ -111,18 +110,6 @@ struct OptimizerMemory {
   std::vector<float*> slots;  // SGD: momentum (if any); Adam: m, v
   std::int64_t size = 0;
 };
-// As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
-struct SgdSpec {
-  float momentum = 0;  // 0: no slot
-  bool nesterov = false;
-  float weight_decay = 0;  // decoupled, before the update: w -= lr * decay * w
-};
-// Kingma & Ba 2015, as in Keras: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t); epsilon is added to
-// sqrt(v) without bias correction.
-struct AdamSpec {
-  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
-  float weight_decay = 0;  // decoupled (AdamW), before the update, as in SGD
-};
 class OptimizerOp {
  public:
   virtual ~OptimizerOp() = default;
@@ -132,65 +119,21 @@ class OptimizerOp {
   virtual void Step(float learning_rate, std::int64_t step) = 0;
 };
 
-struct Conv2dSpec {
-  TensorDesc x = {};  // N,C,H,W
-  std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
-  Padding padding = Padding::kValid;
-  bool bias = true;
-  Activation activation = Activation::kNone;
-  bool input_gradient = true;  // if false, dx is not computed, as in the first layer
-};
-struct DenseSpec {
-  TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
-  std::int64_t units = 0;
-  bool bias = true;
-  Activation activation = Activation::kNone;
-  bool input_gradient = true;
-};
-enum class PoolKind { kMax, kAverage };
-struct Pool2dSpec {   // the average does not count padding, as in Keras
-  TensorDesc x = {};  // N,C,H,W
-  PoolKind kind = PoolKind::kMax;
-  std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
-  Padding padding = Padding::kValid;
-  Activation activation = Activation::kNone;  // max pool only: relu before (= after) the pool
-};
-// Normalizes over N,H,W (or N) of the valid rows. As in Keras, the variance is biased, in the step
-// and in the moving averages (moving = momentum * moving + (1 - momentum) * step's). Padding rows
-// of y are finite but meaningless; those of dx are 0. Without valid rows, or in evaluation, uses
-// the moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
-struct BatchNormSpec {
-  TensorDesc x = {};  // N,C,H,W or N,C
-  float momentum = 0.99f, epsilon = 1e-3f;
-};
-// Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of
-// the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
-//   word = Philox(DeriveKey(seed, layer), p, step << 32 | e / 4)[e % 4].
-struct DropoutSpec {
-  TensorDesc x = {};  // N,…
-  float rate = 0.5f;
-  std::uint64_t layer = 0;
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string Name() const = 0;  // "reference", "cpu"
   // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
-  virtual std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) = 0;
-  virtual std::unique_ptr<Op> MakeDense(const DenseSpec& spec) = 0;
-  virtual std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec) = 0;
-  virtual std::unique_ptr<Op> MakeGlobalAveragePool2d(const TensorDesc& x) = 0;  // -> N,C
-  virtual std::unique_ptr<Op> MakeBatchNorm(const BatchNormSpec& spec) = 0;
-  virtual std::unique_ptr<Op> MakeRelu(const TensorDesc& x) = 0;
-  virtual std::unique_ptr<Op> MakeDropout(const DropoutSpec& spec) = 0;
+  // Throws CheckFailure if the spec is invalid for any backend: a window that does not fit, say.
+  virtual std::unique_ptr<Op> MakeOp(const OpSpec& spec) = 0;
   virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
                                                           std::int64_t classes) = 0;
-  virtual std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec) = 0;
-  virtual std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) = 0;
+  virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
   // Converts a batch's bytes to the model's float input: y[i] = scale * x[i].
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
+  // y[i] += x[i]: sums the gradients of a tensor that several ops read.
+  virtual void Accumulate(const float* x, float* y, std::int64_t size) = 0;
   // The same result as SquaredNorm in trainer/core, of device memory and on any number of threads.
   virtual double SquaredNorm(const float* values, std::int64_t size) = 0;
   // Convert between a layout and dense row-major order, for checkpoints and tests.

@@ -7,7 +7,6 @@
 
 #include "base/status.h"
 #include "trainer/backend/window.h"
-#include "trainer/nn/flatten_op.h"
 
 namespace lockstep::train {
 namespace {
@@ -23,118 +22,201 @@ absl::Status Fault(const std::string& path, const std::string& text) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", path, text));
 }
 
+// A tensor between layers.
+struct Value {
+  int op = kSamples;  // whose output it is
+  TensorDesc desc;
+  bool is_flat = false;       // logically N,F, though desc may still be an image in some layout
+  bool is_trainable = false;  // depends on parameters
+};
+
 class Compiler {
  public:
   Compiler(const ModelOptions& options, Backend& backend) : options_(options), backend_(backend) {
     std::vector<std::int64_t> dims = {options.batch};
     dims.insert(dims.end(), options.input.dims().begin(), options.input.dims().end());
-    desc_.shape = Shape(std::move(dims));
-    flat_ = desc_.shape.rank() == 2;
+    samples_.desc.shape = Shape(std::move(dims));
+    samples_.is_flat = samples_.desc.shape.rank() == 2;
   }
 
   absl::Status Add(const Layer& layer) {
     index_ = layer.index;
     path_ = fmt::format("layers[{}]", index_);
+    inputs_.clear();
+    for (const int input : layer.inputs) inputs_.push_back(ValueOf(input));
     LOCKSTEP_ASSIGN_OR_RETURN(
         std::unique_ptr<Op> op,
         std::visit([this](const auto& spec) { return Make(spec); }, layer.spec));
-    if (op != nullptr) Push(layer.name, std::move(op));
+    values_.push_back(op == nullptr ? FlatView(input()) : Push(layer.name, std::move(op), inputs_));
     return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<NamedOp>> Finish() && {
-    const std::int64_t values = desc_.shape.elements() / options_.batch;
-    if (!flat_ || values != options_.classes) {
+    const Value last = values_.empty() ? samples_ : values_.back();
+    const std::int64_t elements = last.desc.shape.elements() / options_.batch;
+    if (!last.is_flat || elements != options_.classes) {
       return Fault(path_, fmt::format("the last layer gives {} a sample, expected [{}], one value "
                                       "for each class of the data set",
-                                      SampleText(), options_.classes));
+                                      SampleText(last), options_.classes));
     }
-    if (ops_.empty() || !desc_.dense() || desc_.shape.rank() != 2) {
-      Push("logits", MakeFlattenOp(desc_, backend_));
+    // The logits are the last op's output.
+    const bool is_last = !ops_.empty() && last.op == static_cast<int>(ops_.size()) - 1;
+    if (!is_last || !last.desc.dense() || last.desc.shape.rank() != 2) {
+      Push("logits", backend_.MakeOp(FlattenSpec{.x = last.desc}), {last});
     }
     return std::move(ops_);
   }
 
  private:
+  const Value& ValueOf(int layer) const {
+    return layer == kSamples ? samples_ : values_[static_cast<std::size_t>(layer)];
+  }
+
+  const Value& input() const { return inputs_.front(); }
+  const TensorDesc& desc() const { return input().desc; }
+
   MadeOp Make(Conv2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("Conv2D"));
-    const WindowAxis rows = PlaceWindow(desc_.shape[2], spec.kernel_h, spec.stride_h, spec.padding);
+    const WindowAxis rows =
+        PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding);
     const WindowAxis columns =
-        PlaceWindow(desc_.shape[3], spec.kernel_w, spec.stride_w, spec.padding);
+        PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w, spec.padding);
     LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", rows, columns));
     const double filters = static_cast<double>(spec.filters);
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
         "filters", filters * static_cast<double>(options_.batch * rows.out * columns.out),
-        filters * static_cast<double>(desc_.shape[1]) *
+        filters * static_cast<double>(desc().shape[1]) *
             static_cast<double>(spec.kernel_h * spec.kernel_w)));
-    spec.x = desc_;
-    spec.input_gradient = trainable_before_;
-    return backend_.MakeConv2d(spec);
+    spec.x = desc();
+    spec.input_gradient = input().is_trainable;
+    return backend_.MakeOp(spec);
   }
 
   MadeOp Make(DenseSpec spec) {
-    if (!flat_) {
+    if (!input().is_flat) {
       return Fault(path_, fmt::format("Dense on an input of {} a sample, expected Flatten or "
                                       "GlobalAveragePooling2D before it",
-                                      SampleText()));
+                                      SampleText(input())));
     }
     const double units = static_cast<double>(spec.units);
-    const std::int64_t inputs = desc_.shape.elements() / options_.batch;
+    const std::int64_t features = desc().shape.elements() / options_.batch;
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize("units", units * static_cast<double>(options_.batch),
-                                        units * static_cast<double>(inputs)));
-    spec.x = desc_;
-    spec.input_gradient = trainable_before_;
-    return backend_.MakeDense(spec);
+                                        units * static_cast<double>(features)));
+    spec.x = desc();
+    spec.input_gradient = input().is_trainable;
+    return backend_.MakeOp(spec);
   }
 
   MadeOp Make(Pool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("a pool"));
     LOCKSTEP_RETURN_IF_ERROR(ExpectFit(
-        "poolSize", PlaceWindow(desc_.shape[2], spec.window_h, spec.stride_h, spec.padding),
-        PlaceWindow(desc_.shape[3], spec.window_w, spec.stride_w, spec.padding)));
-    spec.x = desc_;
-    return backend_.MakePool2d(spec);
+        "poolSize", PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding),
+        PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding)));
+    spec.x = desc();
+    return backend_.MakeOp(spec);
   }
 
-  MadeOp Make(GlobalAveragePool2dSpec) {
+  MadeOp Make(GlobalAveragePool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("GlobalAveragePooling2D"));
-    flat_ = true;
-    return backend_.MakeGlobalAveragePool2d(desc_);
+    spec.x = desc();
+    return backend_.MakeOp(spec);
   }
 
   // Unlike an elementwise op, BatchNorm must know whether its channels are C or C*H*W.
   MadeOp Make(BatchNormSpec spec) {
-    if (flat_ && desc_.shape.rank() != 2) Push("flatten", MakeFlattenOp(desc_, backend_));
-    spec.x = desc_;
-    return backend_.MakeBatchNorm(spec);
+    FlattenInputs();
+    spec.x = desc();
+    return backend_.MakeOp(spec);
   }
 
-  MadeOp Make(FlattenSpec) {
-    flat_ = true;
-    if (desc_.dense()) desc_.shape = {options_.batch, desc_.shape.elements() / options_.batch};
-    return std::unique_ptr<Op>();
-  }
+  // No op: see FlatView.
+  MadeOp Make(FlattenSpec) { return std::unique_ptr<Op>(); }
 
-  MadeOp Make(ReluSpec) { return backend_.MakeRelu(desc_); }
+  MadeOp Make(ActivationSpec spec) {
+    spec.x = desc();
+    return backend_.MakeOp(spec);
+  }
 
   MadeOp Make(DropoutSpec spec) {
-    spec.x = desc_;
+    spec.x = desc();
     spec.layer = kDropoutStreams + index_;
-    return backend_.MakeDropout(spec);
+    return backend_.MakeOp(spec);
   }
 
-  void Push(std::string name, std::unique_ptr<Op> op) {
-    desc_ = op->output();
-    const bool trainable = !op->Parameters().empty();
-    ops_.push_back(
-        {.name = std::move(name), .op = std::move(op), .input_gradient = trainable_before_});
-    trainable_before_ |= trainable;
+  MadeOp Make(AddSpec spec) {
+    FlattenInputs();
+    for (const Value& value : inputs_) {
+      if (value.desc.shape == desc().shape && value.is_flat == input().is_flat) continue;
+      return Fault(path_, fmt::format("Add of inputs of {} and {} a sample, expected equal ones",
+                                      SampleText(input()), SampleText(value)));
+    }
+    for (const Value& value : inputs_) spec.x.push_back(value.desc);
+    return backend_.MakeOp(spec);
+  }
+
+  MadeOp Make(ConcatenateSpec spec) {
+    FlattenInputs();
+    for (const Value& value : inputs_) {
+      if (HasSameArea(value)) continue;
+      return Fault(path_, fmt::format("Concatenate of inputs of {} and {} a sample, expected them "
+                                      "to differ in their channels alone",
+                                      SampleText(input()), SampleText(value)));
+    }
+    for (const Value& value : inputs_) spec.x.push_back(value.desc);
+    double elements = 0;
+    for (const TensorDesc& x : spec.x) elements += static_cast<double>(x.shape.elements());
+    LOCKSTEP_RETURN_IF_ERROR(ExpectSize("inputs", elements, 0));
+    return backend_.MakeOp(spec);
+  }
+
+  // True if the value has the first input's extents in all but the channels.
+  bool HasSameArea(const Value& value) const {
+    const Shape &shape = value.desc.shape, &first = desc().shape;
+    if (value.is_flat != input().is_flat || shape.rank() != first.rank()) return false;
+    for (int axis = 2; axis < shape.rank(); ++axis) {
+      if (shape[axis] != first[axis]) return false;
+    }
+    return true;
+  }
+
+  // The same memory as N,F. A dense image is in that order already; Dense and the elementwise ops
+  // accept the other orders.
+  Value FlatView(Value value) const {
+    value.is_flat = true;
+    if (value.desc.dense()) {
+      value.desc.shape = {options_.batch, value.desc.shape.elements() / options_.batch};
+    }
+    return value;
+  }
+
+  // Copies flat inputs that are still images in some layout to N,F.
+  void FlattenInputs() {
+    for (Value& value : inputs_) {
+      if (!value.is_flat || value.desc.shape.rank() == 2) continue;
+      value = Push("flatten", backend_.MakeOp(FlattenSpec{.x = value.desc}), {value});
+    }
+  }
+
+  // Appends an op and returns its output.
+  Value Push(std::string name, std::unique_ptr<Op> op, const std::vector<Value>& inputs) {
+    Value output{.op = static_cast<int>(ops_.size()),
+                 .desc = op->output(),
+                 .is_flat = inputs.front().is_flat || op->output().shape.rank() == 2,
+                 .is_trainable = !op->Parameters().empty()};
+    NamedOp named{.name = std::move(name), .op = std::move(op)};
+    for (const Value& value : inputs) {
+      named.inputs.push_back(value.op);
+      named.input_gradients.push_back(value.is_trainable);
+      output.is_trainable |= value.is_trainable;
+    }
+    ops_.push_back(std::move(named));
+    return output;
   }
 
   absl::Status ExpectImage(const char* what) const {
-    if (!flat_ && desc_.shape.rank() == 4) return absl::OkStatus();
+    if (!input().is_flat && desc().shape.rank() == 4) return absl::OkStatus();
     return Fault(path_, fmt::format("{} on an input of {} a sample, expected an image [C,H,W]",
-                                    what, SampleText()));
+                                    what, SampleText(input())));
   }
 
   absl::Status ExpectFit(const char* field, const WindowAxis& rows,
@@ -155,20 +237,22 @@ class Compiler {
   }
 
   // "[32,14,14]", or "[6272]" if flat.
-  std::string SampleText() const {
-    if (flat_) return fmt::format("[{}]", desc_.shape.elements() / options_.batch);
-    const auto& dims = desc_.shape.dims();
-    return Shape(std::vector<std::int64_t>(dims.begin() + 1, dims.end())).ToString();
+  std::string SampleText(const Value& value) const {
+    const Shape& shape = value.desc.shape;
+    if (value.is_flat) return fmt::format("[{}]", shape.elements() / options_.batch);
+    return Shape(std::vector<std::int64_t>(shape.dims().begin() + 1, shape.dims().end()))
+        .ToString();
   }
 
   const ModelOptions& options_;
   Backend& backend_;
   std::vector<NamedOp> ops_;
-  TensorDesc desc_;    // input of the next layer
-  bool flat_ = false;  // logically N,F, though desc_ may still be an image in some layout
-  bool trainable_before_ = false;
+  Value samples_;
+  std::vector<Value> values_;  // each layer's output
+  // Of the layer that is being added:
   std::string path_ = "layers";
   std::size_t index_ = 0;
+  std::vector<Value> inputs_;
 };
 
 }  // namespace

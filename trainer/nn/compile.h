@@ -14,10 +14,13 @@ namespace lockstep::train {
 struct NamedOp {
   std::string name;  // the layer's name
   std::unique_ptr<Op> op;
-  bool input_gradient = false;  // dx is needed: an earlier op has parameters
+  std::vector<int> inputs;  // the ops whose outputs it reads, all before it, or kSamples
+  // For each input, whether its dx is needed: it depends on parameters.
+  std::vector<bool> input_gradients;
 };
 
-// The first op's input is batch,C,H,W dense; the last op's output is batch,classes dense.
+// The ops in an order in which each follows its inputs. The samples are batch,C,H,W dense; the last
+// op's output is batch,classes dense.
 // InvalidArgument names the first layer that does not fit its input.
 absl::StatusOr<std::vector<NamedOp>> CompileLayers(const std::vector<Layer>& layers,
                                                    const ModelOptions& options, Backend& backend);

@@ -10,35 +10,102 @@ Pool2dSpec* AsMaxPool(Layer& layer) {
   return pool != nullptr && pool->kind == PoolKind::kMax ? pool : nullptr;
 }
 
-// Returns the activation of `layer` into which a relu can be fused, or null if there is none.
-Activation* FusedActivation(Layer& layer) {
-  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->activation;
-  if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->activation;
-  if (auto* pool = AsMaxPool(layer)) return &pool->activation;
+bool IsRelu(const Layer& layer) {
+  const auto* activation = std::get_if<ActivationSpec>(&layer.spec);
+  return activation != nullptr && activation->activation == Activation::kRelu;
+}
+
+// Returns the field of `layer` that fuses a relu into it, or null if there is none.
+bool* FusedRelu(Layer& layer) {
+  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->relu;
+  if (auto* dense = std::get_if<DenseSpec>(&layer.spec)) return &dense->relu;
+  if (auto* add = std::get_if<AddSpec>(&layer.spec)) return &add->relu;
+  if (auto* pool = AsMaxPool(layer)) return &pool->relu;
   return nullptr;
 }
+
+std::vector<int> CountReaders(const std::vector<Layer>& layers) {
+  std::vector<int> readers(layers.size(), 0);
+  for (const Layer& layer : layers) {
+    for (const int input : layer.inputs) {
+      if (input != kSamples) ++readers[static_cast<std::size_t>(input)];
+    }
+  }
+  return readers;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(std::vector<Layer> layers)
+      : layers_(std::move(layers)), readers_(CountReaders(layers_)), stands_for_(layers_.size()) {}
+
+  std::vector<Layer> Run() && {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      stands_for_[i] = static_cast<int>(i);
+      for (int& input : layers_[i].inputs) {
+        if (input != kSamples) input = stands_for_[static_cast<std::size_t>(input)];
+      }
+      if (IsRelu(layers_[i])) FuseIntoInput(i);
+      if (AsMaxPool(layers_[i]) != nullptr) FuseFromInput(i);
+    }
+    return Compacted();
+  }
+
+ private:
+  // The one input of layer `i` if no other layer reads it, else null.
+  Layer* OnlyInput(std::size_t i) {
+    const int input = layers_[i].inputs.front();
+    if (input == kSamples || readers_[static_cast<std::size_t>(input)] != 1) return nullptr;
+    return &layers_[static_cast<std::size_t>(input)];
+  }
+
+  void FuseIntoInput(std::size_t relu) {
+    Layer* input = OnlyInput(relu);
+    bool* fused = input == nullptr ? nullptr : FusedRelu(*input);
+    if (fused == nullptr) return;
+    *fused = true;
+    const int stands = layers_[relu].inputs.front();
+    readers_[static_cast<std::size_t>(stands)] = readers_[relu];
+    stands_for_[relu] = stands;
+  }
+
+  // Moves the relu before a max pool into the pool.
+  void FuseFromInput(std::size_t pool) {
+    Layer* input = OnlyInput(pool);
+    if (input == nullptr) return;
+    bool* before = FusedRelu(*input);
+    if (IsRelu(*input)) {
+      stands_for_[static_cast<std::size_t>(layers_[pool].inputs.front())] = input->inputs.front();
+      layers_[pool].inputs = input->inputs;
+      AsMaxPool(layers_[pool])->relu = true;
+    } else if (before != nullptr && *before) {
+      AsMaxPool(layers_[pool])->relu = std::exchange(*before, false);
+    }
+  }
+
+  std::vector<Layer> Compacted() {
+    std::vector<Layer> kept;
+    std::vector<int> position(layers_.size());
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      if (stands_for_[i] != static_cast<int>(i)) continue;
+      position[i] = static_cast<int>(kept.size());
+      for (int& input : layers_[i].inputs) {
+        if (input != kSamples) input = position[static_cast<std::size_t>(input)];
+      }
+      kept.push_back(std::move(layers_[i]));
+    }
+    return kept;
+  }
+
+  std::vector<Layer> layers_;
+  std::vector<int> readers_;     // how many inputs name the layer
+  std::vector<int> stands_for_;  // the layer that gives its output: itself, unless it is removed
+};
 
 }  // namespace
 
 std::vector<Layer> FuseLayers(std::vector<Layer> layers) {
-  std::vector<Layer> fused;
-  for (Layer& layer : layers) {
-    Activation* previous = fused.empty() ? nullptr : FusedActivation(fused.back());
-    if (std::holds_alternative<ReluSpec>(layer.spec) && previous != nullptr) {
-      *previous = Activation::kRelu;
-      continue;
-    }
-    if (Pool2dSpec* pool = AsMaxPool(layer); pool != nullptr && !fused.empty()) {
-      if (std::holds_alternative<ReluSpec>(fused.back().spec)) {
-        fused.pop_back();
-        pool->activation = Activation::kRelu;
-      } else if (previous != nullptr) {
-        pool->activation = std::exchange(*previous, Activation::kNone);
-      }
-    }
-    fused.push_back(std::move(layer));
-  }
-  return fused;
+  return Fuser(std::move(layers)).Run();
 }
 
 }  // namespace lockstep::train

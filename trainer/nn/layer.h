@@ -1,30 +1,24 @@
-// A layer of a Keras Sequential list as plain values, parsed from JSON, independent of any backend.
+// The layers of a model as plain values, parsed from JSON, independent of any backend. They form a
+// graph: each layer reads the outputs of earlier ones.
 #pragma once
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/backend/backend.h"
+#include "trainer/backend/op_spec.h"
 
 namespace lockstep::train {
 
-struct FlattenSpec {};
-struct GlobalAveragePool2dSpec {};
-struct ReluSpec {};
-
-// The backend's specs; CompileLayers sets their `x` and `input_gradient`.
-using LayerSpec = std::variant<Conv2dSpec, DenseSpec, Pool2dSpec, GlobalAveragePool2dSpec,
-                               BatchNormSpec, FlattenSpec, ReluSpec, DropoutSpec>;
-
 struct Layer {
-  std::size_t index = 0;  // in the user's list; messages say "layers[2]"
-  std::string name;       // as given, else Keras' default: "conv2d_1"
-  LayerSpec spec;
+  std::size_t index = 0;    // in the user's list; messages say "layers[2]"
+  std::string name;         // as given, else Keras' default: "conv2d_1"
+  OpSpec spec;              // without `x` and `input_gradient`, which CompileLayers sets
+  std::vector<int> inputs;  // positions in the list of layers, all before this one, or kSamples
 };
+inline constexpr int kSamples = -1;  // the model's input
 
 // Parses a list of layers. Types and fields are as in Keras, with fields in camelCase:
 //   Dense                   units, useBias, activation
@@ -34,12 +28,21 @@ struct Layer {
 //   Activation              activation
 //   BatchNormalization      momentum, epsilon
 //   Dropout                 rate
-// and `name` for each. InvalidArgument has one line per fault: path, found, expected.
+//   Add, Concatenate        inputs
+// and `name` and `inputs` for each. `inputs` are the names of earlier layers, or "input" for the
+// samples; Add and Concatenate take at least two, the others one (the default: the layer before).
+// Every layer but the last must be an input of another. A layer with an activation becomes two, of
+// which the second is called
+// "<name>/activation". InvalidArgument has one line per fault: path, found, expected.
 absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers);
 
+// The OpenAPI schema of one of these objects, for the CRD: the fields of all types. Requires that
+// a field has the same schema in all types that have it.
+nlohmann::ordered_json LayerSchema();
+
 // Fuses each relu into an operation that computes it at no extra cost: the max pool before or after
-// it (where it runs on a quarter of the values), else the convolution or dense layer before it. The
-// result computes the same function.
+// it (where it runs on a quarter of the values), else the convolution, dense layer or sum before
+// it, where nothing else reads the values in between. The result computes the same function.
 std::vector<Layer> FuseLayers(std::vector<Layer> layers);
 
 }  // namespace lockstep::train

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/shorten.h"
+#include "trainer/backend/activation_names.h"
 
 namespace lockstep::train {
 namespace {
@@ -15,7 +16,33 @@ constexpr std::int64_t kMaxCount = 1 << 20;  // far above any use, far below ove
 const std::string kCountText = fmt::format("an integer in [1, {}]", kMaxCount);
 const std::string kExtentText = fmt::format("{} or a pair [height, width] of them", kCountText);
 
+nlohmann::json CountSchema() {
+  return {{"type", "integer"}, {"format", "int64"}, {"minimum", 1}, {"maximum", kMaxCount}};
+}
+
+// An integer or a pair of them, which a structural schema cannot say by types. Each bound is of one
+// type of value, and those of objects and strings allow none.
+nlohmann::json ExtentSchema() {
+  return {{"x-kubernetes-preserve-unknown-fields", true},
+          {"minimum", 1},
+          {"maximum", kMaxCount},
+          {"minItems", 2},
+          {"maxItems", 2},
+          {"items", CountSchema()},
+          {"maxProperties", 0},
+          {"minLength", 1},
+          {"maxLength", 0}};
+}
+
+std::vector<std::string> ActivationChoices() {
+  std::vector<std::string> choices = {"linear"};
+  for (const NamedActivation& entry : kActivations) choices.emplace_back(entry.name);
+  return choices;
+}
+
 }  // namespace
+
+const nlohmann::json LayerFields::kNoFields = nlohmann::json::object();
 
 std::string JsonText(const nlohmann::json& value) {
   return Shortened(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kMaxText,
@@ -26,6 +53,10 @@ const nlohmann::json* LayerFields::Find(const std::string& field) {
   known_.insert(field);
   const auto it = json_.find(field);
   return it == json_.end() || it->is_null() ? nullptr : &*it;
+}
+
+void LayerFields::Describe(const std::string& field, nlohmann::json schema) {
+  if (properties_ != nullptr) (*properties_)[field] = std::move(schema);
 }
 
 void LayerFields::Fault(const std::string& field, const std::string& expected) {
@@ -45,6 +76,7 @@ bool LayerFields::IsCount(const nlohmann::json& value) const {
 }
 
 std::int64_t LayerFields::Count(const std::string& field) {
+  Describe(field, CountSchema());
   const nlohmann::json* value = Find(field);
   if (value != nullptr && IsCount(*value)) return value->get<std::int64_t>();
   Fault(field, kCountText);
@@ -57,6 +89,7 @@ Extent2d LayerFields::Extent(const std::string& field) {
 }
 
 Extent2d LayerFields::Extent(const std::string& field, Extent2d fallback) {
+  Describe(field, ExtentSchema());
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return fallback;
   if (IsCount(*value)) return {value->get<std::int64_t>(), value->get<std::int64_t>()};
@@ -68,6 +101,8 @@ Extent2d LayerFields::Extent(const std::string& field, Extent2d fallback) {
 }
 
 double LayerFields::Number(const std::string& field, double fallback, double low, double below) {
+  Describe(field,
+           {{"type", "number"}, {"minimum", low}, {"maximum", below}, {"exclusiveMaximum", true}});
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return fallback;
   if (value->is_number()) {
@@ -79,6 +114,7 @@ double LayerFields::Number(const std::string& field, double fallback, double low
 }
 
 bool LayerFields::Flag(const std::string& field, bool fallback) {
+  Describe(field, {{"type", "boolean"}});
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return fallback;
   if (value->is_boolean()) return value->get<bool>();
@@ -88,6 +124,7 @@ bool LayerFields::Flag(const std::string& field, bool fallback) {
 
 std::size_t LayerFields::Choice(const std::string& field, const std::vector<std::string>& choices,
                                 std::size_t fallback) {
+  Describe(field, {{"type", "string"}, {"enum", choices}});
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return fallback;
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -107,17 +144,35 @@ std::string LayerFields::Text(const std::string& field) {
   return "";
 }
 
+std::vector<std::string> LayerFields::Texts(const std::string& field) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return {};
+  std::vector<std::string> texts;
+  if (value->is_array()) {
+    for (const nlohmann::json& text : *value) {
+      if (text.is_string()) texts.push_back(text.get<std::string>());
+    }
+    if (!texts.empty() && texts.size() == value->size()) return texts;
+  }
+  Fault(field, "a list of texts that is not empty");
+  return {};
+}
+
 Padding LayerFields::PaddingField() {
   return Choice("padding", {"valid", "same"}, 0) == 1 ? Padding::kSame : Padding::kValid;
 }
 
-Activation LayerFields::ActivationField() {
+std::optional<Activation> LayerFields::ActivationField() {
+  const std::vector<std::string> choices = ActivationChoices();
   const nlohmann::json* value = Find("activation");
   if (value != nullptr && *value == "softmax") {
-    Fault("activation", "relu or linear (the loss applies the softmax itself)");
-    return Activation::kNone;
+    Fault("activation",
+          fmt::format("one of {} (the loss applies the softmax itself)", fmt::join(choices, ", ")));
+    return std::nullopt;
   }
-  return Choice("activation", {"linear", "relu"}, 0) == 1 ? Activation::kRelu : Activation::kNone;
+  const std::size_t chosen = Choice("activation", choices, 0);
+  if (chosen == 0) return std::nullopt;
+  return kActivations[chosen - 1].activation;
 }
 
 void LayerFields::RefuseOthers() {

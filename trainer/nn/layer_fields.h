@@ -1,14 +1,15 @@
 // Reads one JSON object of `layers` field by field. Appends a line to `errors` for each fault,
-// including unknown fields.
+// including unknown fields. The same calls describe the fields for the CRD's schema.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "trainer/backend/backend.h"
+#include "trainer/backend/op_spec.h"
 
 namespace lockstep::train {
 
@@ -24,6 +25,10 @@ class LayerFields {
   // Requires: `json` is an object; `json` and `errors` outlive this.
   LayerFields(const nlohmann::json& json, std::string path, std::vector<std::string>& errors)
       : json_(json), path_(std::move(path)), errors_(errors) {}
+  // Reads an empty object and adds to `properties` each field's OpenAPI schema, by name, as the
+  // fields are read. `errors` gets the faults of an empty object.
+  LayerFields(nlohmann::json& properties, std::vector<std::string>& errors)
+      : json_(kNoFields), errors_(errors), properties_(&properties) {}
 
   bool Has(const std::string& field) { return Find(field) != nullptr; }
 
@@ -36,22 +41,27 @@ class LayerFields {
   // Returns the index of the value found in `choices`, which the message lists in this order.
   std::size_t Choice(const std::string& field, const std::vector<std::string>& choices,
                      std::size_t fallback);
-  std::string Text(const std::string& field);  // "" if absent
+  std::string Text(const std::string& field);                // "" if absent
+  std::vector<std::string> Texts(const std::string& field);  // empty if absent
   Padding PaddingField();
-  Activation ActivationField();
+  std::optional<Activation> ActivationField();  // nullopt: "linear" or absent
 
   // Reports all fields not read so far as unknown. Call it last.
   void RefuseOthers();
   void Fault(const std::string& field, const std::string& expected);
 
  private:
+  static const nlohmann::json kNoFields;
+
   const nlohmann::json* Find(const std::string& field);
+  void Describe(const std::string& field, nlohmann::json schema);
   bool IsCount(const nlohmann::json& value) const;
 
   const nlohmann::json& json_;
   std::string path_;
   std::vector<std::string>& errors_;
   std::set<std::string> known_;
+  nlohmann::json* properties_ = nullptr;  // null: reads only
 };
 
 }  // namespace lockstep::train

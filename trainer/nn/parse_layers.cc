@@ -2,82 +2,97 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "trainer/nn/layer.h"
 #include "trainer/nn/layer_fields.h"
 
 namespace lockstep::train {
 namespace {
 
-LayerSpec ParseDense(LayerFields& fields) {
-  return DenseSpec{.units = fields.Count("units"),
-                   .bias = fields.Flag("useBias", true),
-                   .activation = fields.ActivationField()};
+// The ops of one layer, in order.
+using LayerOps = std::vector<OpSpec>;
+
+LayerOps WithActivation(OpSpec spec, LayerFields& fields) {
+  LayerOps ops = {std::move(spec)};
+  const std::optional<Activation> activation = fields.ActivationField();
+  if (activation) ops.push_back(ActivationSpec{.activation = *activation});
+  return ops;
 }
 
-LayerSpec ParseConv2d(LayerFields& fields) {
+LayerOps ParseDense(LayerFields& fields) {
+  return WithActivation(
+      DenseSpec{.units = fields.Count("units"), .bias = fields.Flag("useBias", true)}, fields);
+}
+
+LayerOps ParseConv2d(LayerFields& fields) {
   const Extent2d kernel = fields.Extent("kernelSize");
   const Extent2d strides = fields.Extent("strides", {1, 1});
-  return Conv2dSpec{.filters = fields.Count("filters"),
-                    .kernel_h = kernel.h,
-                    .kernel_w = kernel.w,
-                    .stride_h = strides.h,
-                    .stride_w = strides.w,
-                    .padding = fields.PaddingField(),
-                    .bias = fields.Flag("useBias", true),
-                    .activation = fields.ActivationField()};
+  return WithActivation(Conv2dSpec{.filters = fields.Count("filters"),
+                                   .kernel_h = kernel.h,
+                                   .kernel_w = kernel.w,
+                                   .stride_h = strides.h,
+                                   .stride_w = strides.w,
+                                   .padding = fields.PaddingField(),
+                                   .bias = fields.Flag("useBias", true)},
+                        fields);
 }
 
-LayerSpec ParsePool2d(LayerFields& fields, PoolKind kind) {
+LayerOps ParsePool2d(LayerFields& fields, PoolKind kind) {
   const Extent2d window = fields.Extent("poolSize", {2, 2});
   const Extent2d strides = fields.Extent("strides", window);  // Keras: the window's own size
-  return Pool2dSpec{.kind = kind,
-                    .window_h = window.h,
-                    .window_w = window.w,
-                    .stride_h = strides.h,
-                    .stride_w = strides.w,
-                    .padding = fields.PaddingField()};
+  return {Pool2dSpec{.kind = kind,
+                     .window_h = window.h,
+                     .window_w = window.w,
+                     .stride_h = strides.h,
+                     .stride_w = strides.w,
+                     .padding = fields.PaddingField()}};
 }
 
-LayerSpec ParseActivation(LayerFields& fields) {
-  if (fields.ActivationField() != Activation::kRelu) {
-    fields.Fault("activation", "relu, the only activation that is a layer");
-  }
-  return ReluSpec{};
+LayerOps ParseActivation(LayerFields& fields) {
+  const std::optional<Activation> activation = fields.ActivationField();
+  if (!activation) fields.Fault("activation", "an activation other than linear");
+  return {ActivationSpec{.activation = activation.value_or(Activation::kRelu)}};
 }
 
-LayerSpec ParseBatchNorm(LayerFields& fields) {
-  return BatchNormSpec{.momentum = static_cast<float>(fields.Number("momentum", 0.99, 0, 1)),
-                       .epsilon = static_cast<float>(fields.Number("epsilon", 1e-3, 1e-12, 1))};
+LayerOps ParseBatchNorm(LayerFields& fields) {
+  return {BatchNormSpec{.momentum = static_cast<float>(fields.Number("momentum", 0.99, 0, 1)),
+                        .epsilon = static_cast<float>(fields.Number("epsilon", 1e-3, 1e-12, 1))}};
 }
 
-LayerSpec ParseDropout(LayerFields& fields) {
+LayerOps ParseDropout(LayerFields& fields) {
   if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
-  return DropoutSpec{.rate = static_cast<float>(fields.Number("rate", 0, 0, 1))};
+  return {DropoutSpec{.rate = static_cast<float>(fields.Number("rate", 0, 0, 1))}};
 }
 
 struct LayerType {
   const char* type;
   const char* default_name;  // Keras'
-  LayerSpec (*parse)(LayerFields& fields);
+  LayerOps (*parse)(LayerFields& fields);
+  bool merges = false;  // takes at least two inputs; the others take one
 };
 const LayerType kLayerTypes[] = {
     {"Activation", "activation", ParseActivation},
+    {"Add", "add", [](LayerFields&) { return LayerOps{AddSpec{}}; }, /*merges=*/true},
     {"AveragePooling2D", "average_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kAverage); }},
     {"BatchNormalization", "batch_normalization", ParseBatchNorm},
+    {"Concatenate", "concatenate", [](LayerFields&) { return LayerOps{ConcatenateSpec{}}; },
+     /*merges=*/true},
     {"Conv2D", "conv2d", ParseConv2d},
     {"Dense", "dense", ParseDense},
     {"Dropout", "dropout", ParseDropout},
-    {"Flatten", "flatten", [](LayerFields&) { return LayerSpec(FlattenSpec{}); }},
+    {"Flatten", "flatten", [](LayerFields&) { return LayerOps{FlattenSpec{}}; }},
     {"GlobalAveragePooling2D", "global_average_pooling2d",
-     [](LayerFields&) { return LayerSpec(GlobalAveragePool2dSpec{}); }},
+     [](LayerFields&) { return LayerOps{GlobalAveragePool2dSpec{}}; }},
     {"MaxPool2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"MaxPooling2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
-    {"ReLU", "re_lu", [](LayerFields&) { return LayerSpec(ReluSpec{}); }},
+    {"ReLU", "re_lu",
+     [](LayerFields&) { return LayerOps{ActivationSpec{.activation = Activation::kRelu}}; }},
 };
 
 const LayerType* FindType(LayerFields& fields) {
@@ -121,33 +136,156 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
   return given;
 }
 
+// What a field is, for people; by name.
+const std::map<std::string, std::string> kFieldDocs = {
+    {"activation", "linear if absent."},
+    {"epsilon", "0.001 if absent."},
+    {"filters", "channels that it gives."},
+    {"kernelSize", "one number, or height and width."},
+    {"momentum", "0.99 if absent."},
+    {"padding", "valid if absent."},
+    {"poolSize", "one number, or height and width; 2 if absent."},
+    {"rate", "the share that is dropped."},
+    {"strides", "one number, or those of height and width; 1 if absent, poolSize with pooling."},
+    {"units", "numbers that it gives."},
+    {"useBias", "true if absent."},
+};
+
+class Parser {
+ public:
+  explicit Parser(const std::vector<nlohmann::json>& layers) : given_(GivenNames(layers, errors_)) {
+    if (layers.empty()) {
+      errors_.push_back("layers: found an empty list, expected at least one layer");
+    }
+  }
+
+  void Add(std::size_t index, const nlohmann::json& layer) {
+    const std::string path = fmt::format("layers[{}]", index);
+    if (!layer.is_object()) {
+      errors_.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
+                                    JsonText(layer), R"({"type": "Flatten"})"));
+      return;
+    }
+    LayerFields fields(layer, path, errors_);
+    const LayerType* type = FindType(fields);
+    if (type == nullptr) return;
+    LayerOps ops = type->parse(fields);
+    std::vector<int> inputs = Inputs(*type, fields);
+    std::string name = fields.Text("name");
+    fields.RefuseOthers();
+    if (name.empty()) name = DefaultName(type->default_name, given_, used_);
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+      parsed_.push_back({.index = index,
+                         .name = op == 0 ? name : name + "/activation",
+                         .spec = std::move(ops[op]),
+                         .inputs = std::move(inputs)});
+      inputs = {static_cast<int>(parsed_.size()) - 1};
+    }
+    outputs_[name] = inputs.front();
+  }
+
+  absl::StatusOr<std::vector<Layer>> Finish() && {
+    if (errors_.empty()) ExpectAllUsed();
+    if (errors_.empty()) return std::move(parsed_);
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors_, "\n")));
+  }
+
+ private:
+  std::vector<int> Inputs(const LayerType& type, LayerFields& fields) {
+    const std::vector<std::string> names = fields.Texts("inputs");
+    if (names.empty() && !type.merges) {
+      return {parsed_.empty() ? kSamples : static_cast<int>(parsed_.size()) - 1};
+    }
+    if (type.merges ? names.size() < 2 : names.size() != 1) {
+      fields.Fault("inputs", type.merges ? "the names of at least two earlier layers, or input"
+                                         : "the name of one earlier layer, or input");
+    }
+    std::vector<int> inputs;
+    for (const std::string& name : names) {
+      const auto at = outputs_.find(name);
+      if (at == outputs_.end() && name != "input") {
+        fields.Fault("inputs", fmt::format("names of earlier layers, or input, and {} is neither",
+                                           JsonText(name)));
+      }
+      inputs.push_back(at == outputs_.end() ? kSamples : at->second);
+    }
+    return inputs;
+  }
+
+  // A layer whose output nothing reads is a mistake in `inputs`; it would never learn.
+  void ExpectAllUsed() {
+    std::vector<bool> is_used(parsed_.size(), false);
+    for (const Layer& layer : parsed_) {
+      for (const int input : layer.inputs) {
+        if (input != kSamples) is_used[static_cast<std::size_t>(input)] = true;
+      }
+    }
+    for (std::size_t i = 0; i + 1 < parsed_.size(); ++i) {
+      if (is_used[i]) continue;
+      errors_.push_back(
+          fmt::format("layers[{}]: found no later layer that reads the output of {}, expected it "
+                      "in the inputs of one",
+                      parsed_[i].index, parsed_[i].name));
+    }
+  }
+
+  std::vector<std::string> errors_;
+  std::set<std::string> given_;
+  std::map<std::string, int> used_;     // default names
+  std::map<std::string, int> outputs_;  // positions in parsed_, by the layer's name
+  std::vector<Layer> parsed_;
+};
+
 }  // namespace
 
-absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers) {
-  std::vector<std::string> errors;
-  std::vector<Layer> parsed;
-  if (layers.empty()) errors.push_back("layers: found an empty list, expected at least one layer");
-  const std::set<std::string> given = GivenNames(layers, errors);
-  std::map<std::string, int> used;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::string path = fmt::format("layers[{}]", i);
-    if (!layers[i].is_object()) {
-      errors.push_back(fmt::format("{}: found {}, expected an object such as {}", path,
-                                   JsonText(layers[i]), R"({"type": "Flatten"})"));
-      continue;
+nlohmann::ordered_json LayerSchema() {
+  std::map<std::string, nlohmann::json> fields_of_all;
+  std::map<std::string, std::vector<std::string>> types_of;
+  std::vector<std::string> types, faults;
+  for (const LayerType& type : kLayerTypes) {
+    types.emplace_back(type.type);
+    nlohmann::json own = nlohmann::json::object();
+    LayerFields fields(own, faults);
+    type.parse(fields);
+    for (const auto& [field, schema] : own.items()) {
+      const auto [known, is_new] = fields_of_all.emplace(field, schema);
+      LOCKSTEP_CHECK(is_new || known->second == schema,
+                     "layers: {} of {} is {}, expected {} as in other types", field, type.type,
+                     schema.dump(), known->second.dump());
+      types_of[field].emplace_back(type.type);
     }
-    LayerFields fields(layers[i], path, errors);
-    const LayerType* type = FindType(fields);
-    if (type == nullptr) continue;
-    LayerSpec spec = type->parse(fields);
-    const std::string name = fields.Text("name");
-    fields.RefuseOthers();
-    parsed.push_back({.index = i,
-                      .name = name.empty() ? DefaultName(type->default_name, given, used) : name,
-                      .spec = std::move(spec)});
   }
-  if (errors.empty()) return parsed;
-  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(errors, "\n")));
+  nlohmann::ordered_json properties = {
+      {"type",
+       {{"type", "string"}, {"enum", types}, {"description", "The layer's name in Keras."}}},
+      {"name",
+       {{"type", "string"},
+        {"maxLength", 253},
+        {"description", "What its parameters are called in checkpoints."}}},
+      {"inputs",
+       {{"type", "array"},
+        {"minItems", 1},
+        {"maxItems", 64},
+        {"x-kubernetes-list-type", "atomic"},
+        {"items", {{"type", "string"}, {"minLength", 1}, {"maxLength", 253}}},
+        {"description",
+         "Names of the earlier layers that it reads, or input for the samples; the layer before if "
+         "absent."}}}};
+  for (const auto& [field, schema] : fields_of_all) {
+    properties[field] = schema;
+    properties[field]["description"] =
+        fmt::format("{}: {}", fmt::join(types_of[field], ", "), kFieldDocs.at(field));
+  }
+  return {{"type", "object"},
+          {"required", {"type"}},
+          {"description", "A layer; which fields it has depends on its type."},
+          {"properties", properties}};
+}
+
+absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>& layers) {
+  Parser parser(layers);
+  for (std::size_t i = 0; i < layers.size(); ++i) parser.Add(i, layers[i]);
+  return std::move(parser).Finish();
 }
 
 }  // namespace lockstep::train

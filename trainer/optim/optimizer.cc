@@ -28,9 +28,9 @@ absl::StatusOr<Rule> MakeRule(const api::OptimizerSpec& spec, Backend& backend) 
   if (!(spec.weight_decay >= 0)) return OutOfRange("weightDecay", spec.weight_decay, "at least 0");
   if (spec.name == "SGD") {
     if (!IsFraction(spec.momentum)) return OutOfRange("momentum", spec.momentum, "[0, 1)");
-    Rule rule{.op = backend.MakeSgd({.momentum = static_cast<float>(spec.momentum),
-                                     .nesterov = spec.nesterov,
-                                     .weight_decay = weight_decay}),
+    Rule rule{.op = backend.MakeOptimizer(SgdSpec{.momentum = static_cast<float>(spec.momentum),
+                                                  .nesterov = spec.nesterov,
+                                                  .weight_decay = weight_decay}),
               .slot_names = {}};
     if (spec.momentum != 0) rule.slot_names = {"momentum"};
     return rule;
@@ -39,10 +39,10 @@ absl::StatusOr<Rule> MakeRule(const api::OptimizerSpec& spec, Backend& backend) 
     if (!IsFraction(spec.beta1)) return OutOfRange("beta1", spec.beta1, "[0, 1)");
     if (!IsFraction(spec.beta2)) return OutOfRange("beta2", spec.beta2, "[0, 1)");
     if (!(spec.epsilon > 0)) return OutOfRange("epsilon", spec.epsilon, "above 0");
-    return Rule{.op = backend.MakeAdam({.beta1 = static_cast<float>(spec.beta1),
-                                        .beta2 = static_cast<float>(spec.beta2),
-                                        .epsilon = static_cast<float>(spec.epsilon),
-                                        .weight_decay = weight_decay}),
+    return Rule{.op = backend.MakeOptimizer(AdamSpec{.beta1 = static_cast<float>(spec.beta1),
+                                                     .beta2 = static_cast<float>(spec.beta2),
+                                                     .epsilon = static_cast<float>(spec.epsilon),
+                                                     .weight_decay = weight_decay}),
                 .slot_names = {"m", "v"}};
   }
   return absl::InvalidArgumentError(

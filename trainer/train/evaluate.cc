@@ -21,11 +21,13 @@ struct Sums {
 };
 
 void AddBatch(Session& session, const Batch& batch, Sums& sums) {
-  session.Load(batch);
-  session.model().Forward({.training = false, .valid = batch.valid});
-  const LossOp::Result result = session.evaluation_loss().Run(0.0f);
-  sums.loss += result.loss;
-  sums.correct += result.correct;
+  for (int i = 0; i < session.parts(); ++i) {
+    const Session::Part part = session.Load(batch, i);
+    session.model().Forward({.training = false, .valid = part.valid});
+    const LossOp::Result result = session.evaluation_loss().Run(0.0f);
+    sums.loss += result.loss;
+    sums.correct += result.correct;
+  }
   sums.examples += static_cast<double>(batch.valid);
 }
 

@@ -64,7 +64,9 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
     LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, train_data_->classes()));
   }
   backend_ = MakeBackend({.name = options.backend, .threads = options.threads});
-  const ModelOptions model_options{.batch = plan_.LocalBatch(),
+  parts_ =
+      static_cast<int>(std::min<std::int64_t>(training_.gradient_accumulation, plan_.LocalBatch()));
+  const ModelOptions model_options{.batch = (plan_.LocalBatch() + parts_ - 1) / parts_,
                                    .input = train_data_->sample_shape(),
                                    .classes = train_data_->classes(),
                                    .seed = static_cast<std::uint64_t>(training_.seed)};
@@ -78,6 +80,7 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   saved_states_.resize(model_->states().size());
+  if (parts_ > 1) accumulated_.resize(model_->gradients().size());
   LossOp::Memory memory{.logits = model_->logits(),
                         .dlogits = model_->logits_gradient(),
                         .labels = labels_.data(),
@@ -90,12 +93,18 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   return absl::OkStatus();
 }
 
-void Session::Load(const Batch& batch) {
+Session::Part Session::Load(const Batch& batch, int part) {
   constexpr float kByteToUnit = 1.0f / 255.0f;
-  backend_->ConvertInput(batch.pixels.data(), model_->input(),
-                         static_cast<std::int64_t>(batch.pixels.size()), kByteToUnit);
-  std::copy(batch.labels.begin(), batch.labels.end(), labels_.begin());
-  std::copy(batch.weights.begin(), batch.weights.end(), weights_.begin());
+  const std::int64_t most = std::ssize(labels_), first = part * most;
+  const std::int64_t rows = std::clamp<std::int64_t>(std::ssize(batch.labels) - first, 0, most);
+  const std::int64_t row_bytes = std::ssize(batch.pixels) / std::ssize(batch.labels);
+  backend_->ConvertInput(batch.pixels.data() + first * row_bytes, model_->input(), rows * row_bytes,
+                         kByteToUnit);
+  std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
+  std::copy_n(batch.weights.begin() + first, rows, weights_.begin());
+  std::fill(weights_.begin() + rows, weights_.end(), 0.0f);
+  return {.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
+          .first_position = batch.first_position + first};
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

@@ -62,8 +62,18 @@ class Session {
   }
   std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
 
-  // Copies a batch into the model's input and the losses' labels and weights.
-  void Load(const Batch& batch);
+  // A rank's batch is computed in this many parts, one after the other. The model's batch is the
+  // rows of a part. gradientAccumulation, but at most one part per row.
+  int parts() const { return parts_; }
+  struct Part {
+    std::int64_t valid = 0;           // leading rows that are real samples
+    std::int64_t first_position = 0;  // row 0's position in the epoch
+  };
+  // Copies a part of a batch into the model's input and the losses' labels and weights. Rows that
+  // the batch does not have get weight 0.
+  Part Load(const Batch& batch, int part);
+  // The sum of the gradients of the parts before the last; empty with one part.
+  std::vector<float>& accumulated() { return accumulated_; }
   // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
   LossOp& training_loss() { return *training_loss_; }
   LossOp& evaluation_loss() { return *evaluation_loss_; }
@@ -85,7 +95,8 @@ class Session {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;
   std::vector<std::int32_t> labels_;
-  std::vector<float> weights_, saved_states_;
+  std::vector<float> weights_, saved_states_, accumulated_;
+  int parts_ = 1;
 };
 
 }  // namespace lockstep::train

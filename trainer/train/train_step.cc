@@ -11,12 +11,12 @@
 namespace lockstep::train {
 namespace {
 
-StepContext ContextOf(const Session& session, const Batch& batch, std::int64_t step) {
+StepContext ContextOf(const Session& session, const Session::Part& part, std::int64_t step) {
   return {.training = true,
-          .valid = batch.valid,
+          .valid = part.valid,
           .step = static_cast<std::uint64_t>(step),
           .seed = static_cast<std::uint64_t>(session.training().seed),
-          .first_position = static_cast<std::uint64_t>(batch.first_position)};
+          .first_position = static_cast<std::uint64_t>(part.first_position)};
 }
 
 // Running statistics become their mean over ranks, so that all ranks stay bitwise equal.
@@ -40,28 +40,55 @@ StepTotals TotalsOf(const StepTail& tail) {
           .hash = HashOf(tail)};
 }
 
-// Runs forward, loss and backward. Hands gradients to the strategy as they become ready.
-void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, std::int64_t step,
-                      bool stop_requested, PhaseClock& phases) {
-  Model& model = session.model();
-  const StepContext context = ContextOf(session, batch, step);
-  const std::int64_t examples = session.plan().GlobalExamples(step);
+// Loads a part of the batch and runs forward and loss, whose sums it adds to `tail`.
+StepContext ForwardPart(Session& session, const Batch& batch, int index, StepTail& tail,
+                        PhaseClock& phases) {
+  const std::int64_t examples = session.plan().GlobalExamples(batch.step);
+  StepContext context;
+  {
+    const PhaseTimer timer(phases, Phase::kInput);
+    context = ContextOf(session, session.Load(batch, index), batch.step);
+  }
   {
     const PhaseTimer timer(phases, Phase::kForward);
-    model.Forward(context);
+    session.model().Forward(context);
   }
   const PhaseTimer timer(phases, Phase::kBackward);
   const LossOp::Result loss = session.training_loss().Run(1.0f / static_cast<float>(examples));
-  OfferStates(session, session.plan().world);
-  StepTail& tail = session.tail();
-  tail = StepTail{.loss = static_cast<float>(loss.loss),
-                  .correct = static_cast<float>(loss.correct),
-                  .examples = static_cast<float>(batch.valid),
-                  .stop_requests = stop_requested ? 1.0f : 0.0f};
+  tail.loss += static_cast<float>(loss.loss);
+  tail.correct += static_cast<float>(loss.correct);
+  return context;
+}
+
+// Runs forward, loss and backward of each part of the batch. Hands the sum of the parts' gradients
+// to the strategy as they become ready, during the last part's backward pass.
+void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch, bool stop_requested,
+                      PhaseClock& phases) {
+  Model& model = session.model();
+  const auto size = static_cast<std::int64_t>(model.gradients().size());
+  float* const gradients = model.gradients().data();
+  float* const accumulated = session.accumulated().data();
+  std::ranges::fill(session.accumulated(), 0.0f);
+  StepTail tail{.examples = static_cast<float>(batch.valid),
+                .stop_requests = stop_requested ? 1.0f : 0.0f};
   SetHash(tail, batch.hash_sum);
-  strategy.GradientsReady(static_cast<std::int64_t>(model.gradients().size()));
-  model.Backward(context,
-                 [&](std::int64_t offset, std::int64_t) { strategy.GradientsReady(offset); });
+  for (int part = 0; part + 1 < session.parts(); ++part) {
+    const StepContext context = ForwardPart(session, batch, part, tail, phases);
+    const PhaseTimer timer(phases, Phase::kBackward);
+    model.Backward(context, [](std::int64_t, std::int64_t) {});
+    session.backend().Accumulate(gradients, accumulated, size);
+  }
+  const StepContext context = ForwardPart(session, batch, session.parts() - 1, tail, phases);
+  const PhaseTimer timer(phases, Phase::kBackward);
+  OfferStates(session, session.plan().world);
+  session.tail() = tail;
+  strategy.GradientsReady(size);
+  model.Backward(context, [&](std::int64_t offset, std::int64_t floats) {
+    if (session.parts() > 1) {
+      session.backend().Accumulate(accumulated + offset, gradients + offset, floats);
+    }
+    strategy.GradientsReady(offset);
+  });
 }
 
 void RestoreStates(Session& session) {
@@ -93,11 +120,10 @@ std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& stra
     batch = *next;
     LOCKSTEP_CHECK(batch->step == step, "the loader is at step {}, the replica at step {}",
                    batch->step, step);
-    session.Load(*batch);
   }
   const std::span<float> states = model.states();
   std::copy(states.begin(), states.end(), session.saved_states().begin());
-  ComputeGradients(session, strategy, *batch, step, stop_requested, phases);
+  ComputeGradients(session, strategy, *batch, stop_requested, phases);
   absl::Status reduced;
   {
     const PhaseTimer timer(phases, Phase::kCommunication);

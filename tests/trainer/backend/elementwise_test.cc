@@ -120,13 +120,13 @@ TEST_P(ElementwiseTest, SgdMatchesReference) {
   for (const SgdSpec& spec : {SgdSpec{}, SgdSpec{.momentum = 0.9f},
                               SgdSpec{.momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f},
                               SgdSpec{.weight_decay = 0.1f}}) {
-    ExpectSameOptimizer(*backend_->MakeSgd(spec), *oracle_->MakeSgd(spec));
+    ExpectSameOptimizer(*backend_->MakeOptimizer(spec), *oracle_->MakeOptimizer(spec));
   }
 }
 
 TEST_P(ElementwiseTest, AdamMatchesReference) {
   for (const AdamSpec& spec : {AdamSpec{}, AdamSpec{.beta1 = 0.8f, .weight_decay = 0.01f}}) {
-    ExpectSameOptimizer(*backend_->MakeAdam(spec), *oracle_->MakeAdam(spec));
+    ExpectSameOptimizer(*backend_->MakeOptimizer(spec), *oracle_->MakeOptimizer(spec));
   }
 }
 
@@ -140,8 +140,8 @@ TEST_P(ElementwiseTest, ConvertInputMatchesReference) {
 }
 
 TEST_P(ElementwiseTest, LayoutsKeepEveryElement) {
-  const auto conv = backend_->MakeConv2d(
-      {.x = {.shape = {2, 3, 8, 8}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
+  const auto conv = backend_->MakeOp(
+      Conv2dSpec{.x = {.shape = {2, 3, 8, 8}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
   for (const TensorDesc& desc : {conv->input(), conv->output(), conv->Parameters()[0].desc}) {
     const std::vector<float> values = RandomValues(desc.shape.elements(), 5);
     std::vector<float> native(desc.bytes() / sizeof(float)), back(values.size());

@@ -8,6 +8,7 @@
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/backend/golden_file.h"
 #include "tests/trainer/backend/op_bench.h"
+#include "trainer/backend/activation_names.h"
 
 namespace lockstep::train {
 namespace {
@@ -17,42 +18,43 @@ using nlohmann::json;
 Padding PaddingOf(const json& spec) {
   return spec.at("padding") == "same" ? Padding::kSame : Padding::kValid;
 }
-Activation ActivationOf(const json& spec) {
-  return spec.at("relu") == true ? Activation::kRelu : Activation::kNone;
-}
 
 std::unique_ptr<Op> MakeOp(Backend& backend, const json& golden) {
   const std::string op = golden.at("op");
   const json& spec = golden.at("spec");
   const TensorDesc x{.shape = GoldenShape(golden.at("x"))};
   if (op == "conv2d") {
-    return backend.MakeConv2d({.x = x,
-                               .filters = spec.at("filters"),
-                               .kernel_h = spec.at("kernel")[0],
-                               .kernel_w = spec.at("kernel")[1],
-                               .stride_h = spec.at("strides")[0],
-                               .stride_w = spec.at("strides")[1],
-                               .padding = PaddingOf(spec),
-                               .activation = ActivationOf(spec)});
+    return backend.MakeOp(Conv2dSpec{.x = x,
+                                     .filters = spec.at("filters"),
+                                     .kernel_h = spec.at("kernel")[0],
+                                     .kernel_w = spec.at("kernel")[1],
+                                     .stride_h = spec.at("strides")[0],
+                                     .stride_w = spec.at("strides")[1],
+                                     .padding = PaddingOf(spec),
+                                     .relu = spec.at("relu")});
   }
   if (op == "dense") {
-    return backend.MakeDense({.x = x, .units = spec.at("units"), .activation = ActivationOf(spec)});
+    return backend.MakeOp(DenseSpec{.x = x, .units = spec.at("units"), .relu = spec.at("relu")});
   }
   if (op == "pool2d") {
-    return backend.MakePool2d(
-        {.x = x,
-         .kind = spec.at("kind") == "max" ? PoolKind::kMax : PoolKind::kAverage,
-         .window_h = spec.at("window")[0],
-         .window_w = spec.at("window")[1],
-         .stride_h = spec.at("strides")[0],
-         .stride_w = spec.at("strides")[1],
-         .padding = PaddingOf(spec)});
+    return backend.MakeOp(
+        Pool2dSpec{.x = x,
+                   .kind = spec.at("kind") == "max" ? PoolKind::kMax : PoolKind::kAverage,
+                   .window_h = spec.at("window")[0],
+                   .window_w = spec.at("window")[1],
+                   .stride_h = spec.at("strides")[0],
+                   .stride_w = spec.at("strides")[1],
+                   .padding = PaddingOf(spec)});
   }
-  if (op == "global_average_pool2d") return backend.MakeGlobalAveragePool2d(x);
-  if (op == "relu") return backend.MakeRelu(x);
+  if (op == "global_average_pool2d") return backend.MakeOp(GlobalAveragePool2dSpec{.x = x});
+  for (const NamedActivation& entry : kActivations) {
+    if (op == entry.name) {
+      return backend.MakeOp(ActivationSpec{.x = x, .activation = entry.activation});
+    }
+  }
   LOCKSTEP_CHECK(op == "batch_norm", "golden file: unknown op {}", op);
-  return backend.MakeBatchNorm(
-      {.x = x, .momentum = spec.at("momentum"), .epsilon = spec.at("epsilon")});
+  return backend.MakeOp(
+      BatchNormSpec{.x = x, .momentum = spec.at("momentum"), .epsilon = spec.at("epsilon")});
 }
 
 void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected,
@@ -136,9 +138,20 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("conv2d_valid", "conv2d_same_relu", "conv2d_same_strided",
                                      "dense", "dense_relu", "pool2d_max_valid", "pool2d_max_same",
                                      "pool2d_average_valid", "pool2d_average_same",
-                                     "global_average_pool2d", "relu", "batch_norm_image",
+                                     "global_average_pool2d", "batch_norm_image",
                                      "batch_norm_matrix")),
     [](const auto& golden) { return std::get<0>(golden.param) + "_" + std::get<1>(golden.param); });
+std::vector<std::string> ActivationFiles() {
+  std::vector<std::string> files;
+  for (const NamedActivation& entry : kActivations) files.emplace_back(entry.name);
+  return files;
+}
+INSTANTIATE_TEST_SUITE_P(Activations, GoldenOpTest,
+                         testing::Combine(testing::ValuesIn(AllBackends()),
+                                          testing::ValuesIn(ActivationFiles())),
+                         [](const auto& golden) {
+                           return std::get<0>(golden.param) + "_" + std::get<1>(golden.param);
+                         });
 INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return backend.param; });
 

@@ -83,6 +83,26 @@ std::vector<std::vector<float>> Download(const Tensors& tensors) {
   return values;
 }
 
+Tensors UploadInputs(Backend& backend, const Op& op, const std::vector<float>& values) {
+  Tensors tensors;
+  auto first = values.begin();
+  for (const TensorDesc& desc : op.inputs()) {
+    const auto last = first + desc.shape.elements();
+    tensors.push_back(
+        std::make_unique<DeviceTensor>(backend, desc, std::vector<float>(first, last)));
+    first = last;
+  }
+  return tensors;
+}
+
+Tensors UnwrittenInputs(Backend& backend, const Op& op) {
+  Tensors tensors;
+  for (const TensorDesc& desc : op.inputs()) {
+    tensors.push_back(std::make_unique<DeviceTensor>(backend, desc));
+  }
+  return tensors;
+}
+
 TensorDesc Bytes(std::size_t bytes) {
   return {.shape = {static_cast<std::int64_t>((bytes + 3) / 4)}};
 }
@@ -101,7 +121,9 @@ std::vector<float> RandomValues(std::int64_t size, std::uint64_t stream) {
 OpInputs RandomInputs(const Op& op, std::uint64_t stream) {
   OpInputs inputs;
   std::uint64_t next = stream * 100;
-  inputs.x = RandomValues(op.input().shape.elements(), next++);
+  std::int64_t elements = 0;
+  for (const TensorDesc& input : op.inputs()) elements += input.shape.elements();
+  inputs.x = RandomValues(elements, next++);
   inputs.dy = RandomValues(op.output().shape.elements(), next++);
   for (const ParameterDesc& parameter : op.Parameters()) {
     inputs.parameters.push_back(RandomValues(parameter.desc.shape.elements(), next++));
@@ -115,8 +137,8 @@ OpInputs RandomInputs(const Op& op, std::uint64_t stream) {
 
 OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepContext& step,
                 bool want_dx) {
-  const DeviceTensor x(backend, op.input(), inputs.x), dy(backend, op.output(), inputs.dy);
-  const DeviceTensor y(backend, op.output()), dx(backend, op.input());
+  const Tensors x = UploadInputs(backend, op, inputs.x), dx = UnwrittenInputs(backend, op);
+  const DeviceTensor dy(backend, op.output(), inputs.dy), y(backend, op.output());
   const DeviceTensor workspace(backend, Bytes(op.WorkspaceBytes()));
   const DeviceTensor scratch(backend, Bytes(op.ScratchBytes()));
   const Tensors parameters = Upload(backend, op.Parameters(), inputs.parameters);
@@ -124,10 +146,10 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
   const Tensors states = Upload(backend, op.States(), inputs.states);
 
   OpMemory memory;
-  memory.x = x.data();
+  for (const auto& tensor : x) memory.x.push_back(tensor->data());
   memory.y = y.data();
   memory.dy = dy.data();
-  memory.dx = want_dx ? dx.data() : nullptr;
+  for (const auto& tensor : dx) memory.dx.push_back(want_dx ? tensor->data() : nullptr);
   memory.parameters = Pointers(parameters);
   memory.gradients = Pointers(gradients);
   memory.states = Pointers(states);
@@ -148,8 +170,11 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
   op.Backward(step);
   backend.Synchronize();
   if (want_dx) {
-    if (numbers) dx.ExpectZeroPadding(step.valid, "dx");
-    outputs.dx = dx.Dense();
+    for (const auto& tensor : dx) {
+      if (numbers) tensor->ExpectZeroPadding(step.valid, "dx");
+      const std::vector<float> dense = tensor->Dense();
+      outputs.dx.insert(outputs.dx.end(), dense.begin(), dense.end());
+    }
   }
   outputs.gradients = Download(gradients);
   return outputs;

@@ -11,6 +11,7 @@
 
 namespace lockstep::train {
 
+// x and dx hold an op's inputs one after the other.
 struct OpInputs {
   std::vector<float> x, dy;
   std::vector<std::vector<float>> parameters, states;

@@ -1,6 +1,10 @@
 #include "tests/trainer/backend/op_cases.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "trainer/backend/activation_names.h"
 
 namespace lockstep::train {
 namespace {
@@ -8,50 +12,57 @@ namespace {
 OpCase ConvCase(std::string name, Shape x, Conv2dSpec spec) {
   return {std::move(name), std::move(x), [spec](Backend& backend, const TensorDesc& desc) mutable {
             spec.x = desc;
-            return backend.MakeConv2d(spec);
+            return backend.MakeOp(spec);
           }};
 }
 OpCase DenseCase(std::string name, Shape x, DenseSpec spec) {
   return {std::move(name), std::move(x), [spec](Backend& backend, const TensorDesc& desc) mutable {
             spec.x = desc;
-            return backend.MakeDense(spec);
+            return backend.MakeOp(spec);
           }};
 }
 OpCase PoolCase(std::string name, Shape x, Pool2dSpec spec) {
   return {std::move(name), std::move(x), [spec](Backend& backend, const TensorDesc& desc) mutable {
             spec.x = desc;
-            return backend.MakePool2d(spec);
+            return backend.MakeOp(spec);
           }};
 }
 OpCase BatchNormCase(std::string name, Shape x, std::int64_t valid) {
   return {std::move(name),
           std::move(x),
           [](Backend& backend, const TensorDesc& desc) {
-            return backend.MakeBatchNorm({.x = desc, .momentum = 0.9f});
+            return backend.MakeOp(BatchNormSpec{.x = desc, .momentum = 0.9f});
           },
           {.training = true, .valid = valid}};
+}
+
+std::vector<OpCase> ActivationCases() {
+  std::vector<OpCase> cases;
+  for (const NamedActivation& entry : kActivations) {
+    for (const Shape& shape : {Shape{3, 20, 5, 4}, Shape{3, 37}}) {
+      cases.push_back(
+          {fmt::format("Activation_{}_{}", entry.name, shape.rank() == 4 ? "image" : "matrix"),
+           shape, [activation = entry.activation](Backend& backend, const TensorDesc& x) {
+             return backend.MakeOp(ActivationSpec{.x = x, .activation = activation});
+           }});
+    }
+  }
+  return cases;
 }
 
 }  // namespace
 
 std::vector<OpCase> ConvCases() {
-  const Activation relu = Activation::kRelu;
   return {
       ConvCase("ConvSame5x5OneChannel", {4, 1, 14, 14},
                {.filters = 32, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame}),
-      ConvCase("ConvSame5x5Relu", {3, 32, 7, 7},
-               {.filters = 64,
-                .kernel_h = 5,
-                .kernel_w = 5,
-                .padding = Padding::kSame,
-                .activation = relu}),
+      ConvCase(
+          "ConvSame5x5Relu", {3, 32, 7, 7},
+          {.filters = 64, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame, .relu = true}),
       // Wide and large enough for Winograd's method on the CPU.
-      ConvCase("ConvWinograd3x3Relu", {16, 32, 16, 16},
-               {.filters = 32,
-                .kernel_h = 3,
-                .kernel_w = 3,
-                .padding = Padding::kSame,
-                .activation = relu}),
+      ConvCase(
+          "ConvWinograd3x3Relu", {16, 32, 16, 16},
+          {.filters = 32, .kernel_h = 3, .kernel_w = 3, .padding = Padding::kSame, .relu = true}),
       ConvCase("ConvWinograd3x3WithoutBias", {32, 32, 22, 22},
                {.filters = 32, .kernel_h = 3, .kernel_w = 3, .bias = false}),
       ConvCase("ConvWinograd5x5", {8, 32, 20, 20},
@@ -66,7 +77,7 @@ std::vector<OpCase> ConvCases() {
                 .stride_h = 2,
                 .stride_w = 2,
                 .padding = Padding::kSame,
-                .activation = relu}),
+                .relu = true}),
       ConvCase("ConvSameStrideOverKernel", {2, 3, 10, 10},
                {.filters = 4,
                 .kernel_h = 1,
@@ -75,7 +86,7 @@ std::vector<OpCase> ConvCases() {
                 .stride_w = 3,
                 .padding = Padding::kSame}),
       ConvCase("ConvWithoutBias", {2, 8, 6, 6},
-               {.filters = 16, .kernel_h = 1, .kernel_w = 1, .bias = false, .activation = relu}),
+               {.filters = 16, .kernel_h = 1, .kernel_w = 1, .bias = false, .relu = true}),
       ConvCase("ConvFourChannelsWideKernel", {3, 4, 9, 20},
                {.filters = 16, .kernel_h = 2, .kernel_w = 9, .padding = Padding::kSame}),
       ConvCase("ConvThreeChannelsStrideTwo", {3, 3, 17, 15},
@@ -99,45 +110,72 @@ std::vector<OpCase> ConvCases() {
 }
 
 std::vector<OpCase> OtherCases() {
-  const Activation relu = Activation::kRelu;
   const PoolKind average = PoolKind::kAverage;
-  return {
+  std::vector<OpCase> cases = {
       DenseCase("Dense", {6, 37}, {.units = 10}),
-      DenseCase("DenseRelu", {128, 50}, {.units = 33, .activation = relu}),
-      DenseCase("DenseOnImage", {3, 20, 5, 4}, {.units = 9, .activation = relu}),
+      DenseCase("DenseRelu", {128, 50}, {.units = 33, .relu = true}),
+      DenseCase("DenseOnImage", {3, 20, 5, 4}, {.units = 9, .relu = true}),
       // Many rows, few units: less to copy of the weight than of x.
       DenseCase("DenseOnImageManyRows", {64, 20, 5, 4}, {.units = 3}),
       DenseCase("DenseOnImageWithoutInputGradient", {64, 20, 5, 4},
-                {.units = 3, .bias = false, .activation = relu}),
+                {.units = 3, .bias = false, .relu = true}),
       DenseCase("DenseWithoutBias", {1, 8}, {.units = 1, .bias = false}),
       PoolCase("MaxPool", {2, 32, 8, 6}, {}),
-      PoolCase("MaxPoolRelu", {2, 32, 9, 7}, {.activation = relu}),
+      PoolCase("MaxPoolRelu", {2, 32, 9, 7}, {.relu = true}),
       PoolCase("MaxPoolOverlapping", {2, 5, 9, 8},
                {.window_h = 3, .window_w = 2, .stride_h = 1, .stride_w = 1}),
       PoolCase("MaxPoolSame", {2, 3, 7, 5},
-               {.window_h = 3, .window_w = 3, .padding = Padding::kSame, .activation = relu}),
+               {.window_h = 3, .window_w = 3, .padding = Padding::kSame, .relu = true}),
       PoolCase("AveragePool", {2, 16, 9, 6}, {.kind = average}),
       PoolCase("AveragePoolSame", {2, 3, 7, 5},
                {.kind = average, .window_h = 3, .window_w = 3, .padding = Padding::kSame}),
       {"GlobalAveragePool",
        {3, 20, 5, 4},
-       [](Backend& backend, const TensorDesc& x) { return backend.MakeGlobalAveragePool2d(x); }},
-      {"Relu",
-       {3, 20, 5, 4},
-       [](Backend& backend, const TensorDesc& x) { return backend.MakeRelu(x); }},
-      {"ReluMatrix",
-       {3, 37},
-       [](Backend& backend, const TensorDesc& x) { return backend.MakeRelu(x); }},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(GlobalAveragePool2dSpec{.x = x});
+       }},
       {"Dropout",
        {5, 3, 5, 7},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeDropout({.x = x, .rate = 0.3f, .layer = 4});
+         return backend.MakeOp(DropoutSpec{.x = x, .rate = 0.3f, .layer = 4});
        },
        {.training = true, .step = 7, .seed = 11, .first_position = 1000}},
+      {"Add",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) { return backend.MakeOp(AddSpec{.x = {x, x}}); }},
+      {"AddReluOfThreeInTwoOrders",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape}, x}, .relu = true});
+       }},
+      {"AddOfMatrices",
+       {3, 37},
+       [](Backend& backend, const TensorDesc& x) { return backend.MakeOp(AddSpec{.x = {x, x}}); }},
+      // In blocks of 8 and 16: with channels that fill them, and that do not.
+      {"ConcatenateBlocks",
+       {3, 32, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ConcatenateSpec{.x = {x, x}});
+       }},
+      {"ConcatenateInTwoOrders",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}}, x}});
+       }},
+      {"ConcatenateMatrices",
+       {3, 37},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 4}}}});
+       }},
+      {"Flatten",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) { return backend.MakeOp(FlattenSpec{.x = x}); }},
       BatchNormCase("BatchNormImage", {6, 20, 5, 4}, 0),
       BatchNormCase("BatchNormMatrix", {9, 37}, 0),
       BatchNormCase("BatchNormWithPaddingRows", {6, 20, 5, 4}, 4),
   };
+  for (OpCase& activation : ActivationCases()) cases.push_back(std::move(activation));
+  return cases;
 }
 
 }  // namespace lockstep::train

@@ -19,11 +19,11 @@ enum class InputLayout { kDense, kNative };
 // What the back end's convolutions give for `shape`; dense for matrices.
 TensorDesc NativeDesc(Backend& backend, const Shape& shape) {
   if (shape.rank() != 4) return {.shape = shape};
-  const auto conv = backend.MakeConv2d({.x = {.shape = {shape[0], 16, shape[2], shape[3]}},
-                                        .filters = shape[1],
-                                        .kernel_h = 3,
-                                        .kernel_w = 3,
-                                        .padding = Padding::kSame});
+  const auto conv = backend.MakeOp(Conv2dSpec{.x = {.shape = {shape[0], 16, shape[2], shape[3]}},
+                                              .filters = shape[1],
+                                              .kernel_h = 3,
+                                              .kernel_w = 3,
+                                              .padding = Padding::kSame});
   return conv->output();
 }
 

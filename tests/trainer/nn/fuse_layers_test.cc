@@ -21,8 +21,8 @@ TEST(FuseLayersTest, ReluMovesFromConvolutionIntoTheMaxPool) {
        {std::vector{kConvRelu, kMaxPool}, {kConv, kRelu, kMaxPool}, {kConv, kMaxPool, kRelu}}) {
     const std::vector<Layer> fused = Fused(layers);
     ASSERT_EQ(fused.size(), 2u);
-    EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kNone);
-    EXPECT_EQ(std::get<Pool2dSpec>(fused[1].spec).activation, Activation::kRelu);
+    EXPECT_FALSE(std::get<Conv2dSpec>(fused[0].spec).relu);
+    EXPECT_TRUE(std::get<Pool2dSpec>(fused[1].spec).relu);
   }
 }
 
@@ -31,23 +31,53 @@ TEST(FuseLayersTest, ReluBehindAConvolutionOrDenseLayerBecomesItsActivation) {
       Fused({kConv, kRelu, LayerJson("Flatten"), LayerJson("Dense", {{"units", 3}}),
              LayerJson("Activation", {{"activation", "relu"}})});
   ASSERT_EQ(fused.size(), 3u);
-  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kRelu);
-  EXPECT_EQ(std::get<DenseSpec>(fused[2].spec).activation, Activation::kRelu);
+  EXPECT_TRUE(std::get<Conv2dSpec>(fused[0].spec).relu);
+  EXPECT_TRUE(std::get<DenseSpec>(fused[2].spec).relu);
 }
 
 TEST(FuseLayersTest, AveragePoolTakesNoRelu) {
   const std::vector<Layer> fused = Fused({kConvRelu, LayerJson("AveragePooling2D"), kRelu});
   ASSERT_EQ(fused.size(), 3u);
-  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kRelu);
-  EXPECT_EQ(std::get<Pool2dSpec>(fused[1].spec).activation, Activation::kNone);
+  EXPECT_TRUE(std::get<Conv2dSpec>(fused[0].spec).relu);
+  EXPECT_FALSE(std::get<Pool2dSpec>(fused[1].spec).relu);
+}
+
+// A relu that something else reads as well, or that reads what something else reads, stays.
+TEST(FuseLayersTest, NothingThatTwoLayersReadIsFused) {
+  const std::vector<Layer> before = Fused(
+      {kConv, kRelu, LayerJson("Add", {{"inputs", {"conv2d", "re_lu"}}}), LayerJson("Flatten")});
+  ASSERT_EQ(before.size(), 4u);
+  EXPECT_FALSE(std::get<Conv2dSpec>(before[0].spec).relu);
+}
+
+TEST(FuseLayersTest, AReluThatTwoLayersReadIsFusedIntoItsInput) {
+  const std::vector<Layer> fused =
+      Fused({kConvRelu, kMaxPool, LayerJson("MaxPooling2D", {{"inputs", {"conv2d"}}}),
+             LayerJson("Add", {{"inputs", {"max_pooling2d", "max_pooling2d_1"}}}), kRelu});
+  ASSERT_EQ(fused.size(), 4u);
+  EXPECT_TRUE(std::get<Conv2dSpec>(fused[0].spec).relu);
+  EXPECT_FALSE(std::get<Pool2dSpec>(fused[1].spec).relu) << "the other pool reads it too";
+  EXPECT_EQ(fused[1].inputs, std::vector<int>{0});
+  EXPECT_EQ(fused[2].inputs, std::vector<int>{0});
+  EXPECT_TRUE(std::get<AddSpec>(fused[3].spec).relu);
+  EXPECT_EQ(fused[3].inputs, (std::vector<int>{1, 2}));
+}
+
+TEST(FuseLayersTest, OtherActivationsStayOpsOfTheirOwn) {
+  const std::vector<Layer> fused = Fused(
+      {LayerJson("Dense", {{"units", 3}, {"activation", "gelu"}}), LayerJson("MaxPooling2D")});
+  ASSERT_EQ(fused.size(), 3u);
+  EXPECT_FALSE(std::get<DenseSpec>(fused[0].spec).relu);
+  EXPECT_EQ(std::get<ActivationSpec>(fused[1].spec).activation, Activation::kGelu);
+  EXPECT_FALSE(std::get<Pool2dSpec>(fused[2].spec).relu);
 }
 
 TEST(FuseLayersTest, OtherLayersStandInBetweenAndKeepTheirIndex) {
   const std::vector<Layer> fused =
       Fused({kConvRelu, LayerJson("Dropout", {{"rate", 0.5}}), kRelu, kMaxPool});
   ASSERT_EQ(fused.size(), 3u);
-  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).activation, Activation::kRelu);
-  EXPECT_EQ(std::get<Pool2dSpec>(fused[2].spec).activation, Activation::kRelu);
+  EXPECT_TRUE(std::get<Conv2dSpec>(fused[0].spec).relu);
+  EXPECT_TRUE(std::get<Pool2dSpec>(fused[2].spec).relu);
   EXPECT_EQ(fused[1].index, 1u);
   EXPECT_EQ(fused[2].index, 3u);
 }

@@ -219,7 +219,7 @@ TEST(ModelTest, LearnsExclusiveOr) {
   const Layers layers = {Dense(8, kRelu), Dense(2)};
   ModelBench bench(layers, {.batch = 4, .input = {2}, .classes = 2, .seed = 1});
   const Batch batch{.x = {0, 0, 0, 1, 1, 0, 1, 1}, .labels = {0, 1, 1, 0}, .weights = {1, 1, 1, 1}};
-  const auto sgd = bench.backend().MakeSgd({});
+  const auto sgd = bench.backend().MakeOptimizer(SgdSpec{});
   sgd->Bind({.values = bench.model().parameters().data(),
              .gradients = bench.model().gradients().data(),
              .slots = {},

@@ -37,7 +37,7 @@ TEST(ParseLayersTest, DefaultsAreThoseOfKeras) {
   EXPECT_EQ(conv.stride_h, 1);
   EXPECT_EQ(conv.padding, Padding::kValid);
   EXPECT_TRUE(conv.bias);
-  EXPECT_EQ(conv.activation, Activation::kNone);
+  EXPECT_EQ(layers->size(), 3u) << "no activation";
   const auto& pool = std::get<Pool2dSpec>((*layers)[1].spec);
   EXPECT_EQ(pool.window_w, 3);
   EXPECT_EQ(pool.stride_h, 3) << "strides follow poolSize";
@@ -56,32 +56,45 @@ TEST(ParseLayersTest, EveryFieldIsRead) {
                             {"activation", "relu"}}),
        LayerJson("AveragePooling2D", {{"poolSize", {2, 3}}, {"strides", 1}, {"padding", "same"}}),
        LayerJson("BatchNormalization", {{"momentum", 0.5}, {"epsilon", 0.01}}),
-       LayerJson("Dropout", {{"rate", 0.25}}), LayerJson("Activation", {{"activation", "relu"}}),
+       LayerJson("Dropout", {{"rate", 0.25}}), LayerJson("Activation", {{"activation", "tanh"}}),
        LayerJson("GlobalAveragePooling2D"), LayerJson("Flatten"), LayerJson("ReLU"),
-       LayerJson("Dense", {{"units", 3}, {"useBias", false}, {"activation", "relu"}})});
+       LayerJson("Dense", {{"units", 3}, {"useBias", false}, {"activation", "silu"}})});
   ASSERT_TRUE(layers.ok()) << layers.status();
-  const auto& conv = std::get<Conv2dSpec>((*layers)[0].spec);
+  ASSERT_EQ(layers->size(), 11u) << "two of Conv2D and of Dense with an activation";
+  const auto spec = [&](std::size_t i) { return (*layers)[i].spec; };
+  const auto conv = std::get<Conv2dSpec>(spec(0));
   EXPECT_EQ(conv.stride_h, 2);
   EXPECT_EQ(conv.stride_w, 1);
   EXPECT_EQ(conv.padding, Padding::kSame);
   EXPECT_FALSE(conv.bias);
-  EXPECT_EQ(conv.activation, Activation::kRelu);
-  const auto& pool = std::get<Pool2dSpec>((*layers)[1].spec);
+  EXPECT_EQ(std::get<ActivationSpec>(spec(1)).activation, Activation::kRelu);
+  const auto pool = std::get<Pool2dSpec>(spec(2));
   EXPECT_EQ(pool.kind, PoolKind::kAverage);
   EXPECT_EQ(pool.window_w, 3);
   EXPECT_EQ(pool.stride_w, 1);
   EXPECT_EQ(pool.padding, Padding::kSame);
-  EXPECT_FLOAT_EQ(std::get<BatchNormSpec>((*layers)[2].spec).momentum, 0.5f);
-  EXPECT_FLOAT_EQ(std::get<BatchNormSpec>((*layers)[2].spec).epsilon, 0.01f);
-  EXPECT_FLOAT_EQ(std::get<DropoutSpec>((*layers)[3].spec).rate, 0.25f);
-  EXPECT_TRUE(std::holds_alternative<ReluSpec>((*layers)[4].spec));
-  EXPECT_TRUE(std::holds_alternative<GlobalAveragePool2dSpec>((*layers)[5].spec));
-  EXPECT_TRUE(std::holds_alternative<FlattenSpec>((*layers)[6].spec));
-  EXPECT_TRUE(std::holds_alternative<ReluSpec>((*layers)[7].spec));
-  const auto& dense = std::get<DenseSpec>((*layers)[8].spec);
+  EXPECT_FLOAT_EQ(std::get<BatchNormSpec>(spec(3)).momentum, 0.5f);
+  EXPECT_FLOAT_EQ(std::get<BatchNormSpec>(spec(3)).epsilon, 0.01f);
+  EXPECT_FLOAT_EQ(std::get<DropoutSpec>(spec(4)).rate, 0.25f);
+  EXPECT_EQ(std::get<ActivationSpec>(spec(5)).activation, Activation::kTanh);
+  EXPECT_TRUE(std::holds_alternative<GlobalAveragePool2dSpec>(spec(6)));
+  EXPECT_TRUE(std::holds_alternative<FlattenSpec>(spec(7)));
+  EXPECT_EQ(std::get<ActivationSpec>(spec(8)).activation, Activation::kRelu);
+  const auto dense = std::get<DenseSpec>(spec(9));
   EXPECT_EQ(dense.units, 3);
   EXPECT_FALSE(dense.bias);
-  EXPECT_EQ(dense.activation, Activation::kRelu);
+  EXPECT_EQ(std::get<ActivationSpec>(spec(10)).activation, Activation::kSilu);
+}
+
+TEST(ParseLayersTest, AnActivationIsNamedAfterItsLayerAndKeepsItsIndex) {
+  const auto layers =
+      ParseLayers({LayerJson("Flatten"),
+                   LayerJson("Dense", {{"units", 3}, {"name", "hidden"}, {"activation", "gelu"}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  ASSERT_EQ(layers->size(), 3u);
+  EXPECT_EQ((*layers)[1].name, "hidden");
+  EXPECT_EQ((*layers)[2].name, "hidden/activation");
+  EXPECT_EQ((*layers)[2].index, 1u);
 }
 
 TEST(ParseLayersTest, NamesAreGivenOrCountedByType) {
@@ -91,6 +104,26 @@ TEST(ParseLayersTest, NamesAreGivenOrCountedByType) {
                LayerJson("Dense", {{"units", 1}}), LayerJson("MaxPool2D"),
                LayerJson("MaxPooling2D")}),
       testing::ElementsAre("dense", "dense_1", "dense_2", "max_pooling2d", "max_pooling2d_1"));
+}
+
+TEST(ParseLayersTest, InputsAreTheLayerBeforeOrThoseNamed) {
+  const auto layers =
+      ParseLayers({LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 1}, {"activation", "tanh"}}),
+                   LayerJson("BatchNormalization"),
+                   LayerJson("Add", {{"inputs", {"batch_normalization", "conv2d", "input"}}}),
+                   LayerJson("Flatten")});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  std::vector<std::vector<int>> inputs;
+  for (const Layer& layer : *layers) inputs.push_back(layer.inputs);
+  EXPECT_EQ(inputs, (std::vector<std::vector<int>>{{kSamples}, {0}, {1}, {2, 1, kSamples}, {3}}))
+      << "conv2d's output is its activation's";
+}
+
+TEST(ParseLayersTest, ALayerCalledInputIsMeantByItsName) {
+  const auto layers = ParseLayers({LayerJson("Flatten"), LayerJson("ReLU", {{"name", "input"}}),
+                                   LayerJson("Add", {{"inputs", {"input", "flatten"}}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  EXPECT_EQ((*layers)[2].inputs, (std::vector<int>{1, 0}));
 }
 
 struct FaultCase {
@@ -114,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"NoType", {json::object()}, "layers[0].type: found nothing, expected one of"},
         FaultCase{"UnknownType",
                   {kFlatten, LayerJson("LSTM")},
-                  "layers[1].type: found \"LSTM\", expected one of Activation, Average"},
+                  "layers[1].type: found \"LSTM\", expected one of Activation, Add, Average"},
         FaultCase{"UnitsMissing",
                   {LayerJson("Dense")},
                   "layers[0].units: found nothing, expected an integer in [1, 1048576]"},
@@ -145,10 +178,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "layers[0].padding: found \"full\", expected one of valid, same"},
         FaultCase{"Softmax",
                   {LayerJson("Dense", {{"units", 1}, {"activation", "softmax"}})},
-                  "layers[0].activation: found \"softmax\", expected relu or linear (the loss"},
+                  "layers[0].activation: found \"softmax\", expected one of linear, relu, "},
         FaultCase{"ActivationMissing",
                   {LayerJson("Activation")},
-                  "layers[0].activation: found nothing, expected relu"},
+                  "layers[0].activation: found nothing, expected an activation other than linear"},
         FaultCase{"RateMissing", {LayerJson("Dropout")}, "layers[0].rate: found nothing"},
         FaultCase{"RateOne",
                   {LayerJson("Dropout", {{"rate", 1.0}})},
@@ -158,8 +191,29 @@ INSTANTIATE_TEST_SUITE_P(
                   "layers[0].useBias: found \"no\", expected true or false"},
         FaultCase{"SnakeCase",
                   {LayerJson("Dense", {{"units", 1}, {"use_bias", true}})},
-                  "layers[0].use_bias: unknown field, expected one of activation, name, type, "
-                  "units, useBias"},
+                  "layers[0].use_bias: unknown field, expected one of activation, inputs, "
+                  "name, type, units, useBias"},
+        FaultCase{"InputsOfAddMissing",
+                  {kFlatten, LayerJson("Add")},
+                  "layers[1].inputs: found nothing, expected the names of at least two earlier"},
+        FaultCase{"InputsTooFew",
+                  {kFlatten, LayerJson("Concatenate", {{"inputs", {"flatten"}}})},
+                  "layers[1].inputs: found [\"flatten\"], expected the names of at least two"},
+        FaultCase{"InputsTooMany",
+                  {kFlatten, LayerJson("ReLU", {{"inputs", {"flatten", "input"}}})},
+                  "layers[1].inputs: found [\"flatten\",\"input\"], expected the name of one"},
+        FaultCase{"InputsUnknown",
+                  {kFlatten, LayerJson("ReLU", {{"inputs", {"flat"}}})},
+                  "names of earlier layers, or input, and \"flat\" is neither"},
+        FaultCase{"InputsLater",
+                  {LayerJson("Add", {{"inputs", {"input", "flatten"}}}), kFlatten},
+                  "names of earlier layers, or input, and \"flatten\" is neither"},
+        FaultCase{"InputsNoList",
+                  {kFlatten, LayerJson("ReLU", {{"inputs", "flatten"}})},
+                  "layers[1].inputs: found \"flatten\", expected a list of texts"},
+        FaultCase{"OutputUnused",
+                  {kFlatten, LayerJson("ReLU", {{"inputs", {"input"}}})},
+                  "layers[0]: found no later layer that reads the output of flatten, expected it"},
         FaultCase{"NameTwice",
                   {LayerJson("Flatten", {{"name", "a"}}), LayerJson("ReLU", {{"name", "a"}})},
                   "layers[1].name: found \"a\", expected a name that no earlier layer has"},

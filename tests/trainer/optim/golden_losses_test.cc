@@ -1,4 +1,4 @@
-// The first ten losses of small models are those of PyTorch, on every back end and optimizer.
+// The first losses of small models are those of PyTorch, on every back end and optimizer.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -30,7 +30,7 @@ api::OptimizerSpec SpecOf(const json& spec) {
 class GoldenLossesTest
     : public testing::TestWithParam<std::tuple<std::string, std::string, std::string>> {};
 
-TEST_P(GoldenLossesTest, FirstTenAreThoseOfPyTorch) {
+TEST_P(GoldenLossesTest, AreThoseOfPyTorch) {
   const auto& [backend, file, run_name] = GetParam();
   const json golden = GoldenFile(file);
   const json& run = golden.at("runs").at(run_name);
@@ -47,8 +47,8 @@ TEST_P(GoldenLossesTest, FirstTenAreThoseOfPyTorch) {
   const api::OptimizerSpec spec = SpecOf(run.at("optimizer"));
   const auto optimizer = Optimizer::Create(spec, bench.model(), bench.backend()).value();
   const std::vector<double> losses = run.at("losses");
-  ASSERT_EQ(losses.size(), 10u);
-  ASSERT_LT(losses[9], 0.9 * losses[0]) << "the run is one that learns";
+  ASSERT_GE(losses.size(), 10u);
+  ASSERT_LT(losses.back(), 0.9 * losses[0]) << "the run is one that learns";
   const double rows = static_cast<double>(x[0]);
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const double loss =
@@ -64,15 +64,15 @@ std::vector<std::string> AllBackends() {
   return {names.begin(), names.end()};
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, GoldenLossesTest,
-                         testing::Combine(testing::ValuesIn(AllBackends()),
-                                          testing::Values("training_mlp", "training_cnn"),
-                                          testing::Values("sgd", "momentum", "nesterov", "adam",
-                                                          "adamw")),
-                         [](const auto& run) {
-                           return std::get<0>(run.param) + "_" + std::get<1>(run.param) + "_" +
-                                  std::get<2>(run.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Runs, GoldenLossesTest,
+    testing::Combine(testing::ValuesIn(AllBackends()),
+                     testing::Values("training_mlp", "training_cnn", "training_residual",
+                                     "training_inception"),
+                     testing::Values("sgd", "momentum", "nesterov", "adam", "adamw")),
+    [](const auto& run) {
+      return std::get<0>(run.param) + "_" + std::get<1>(run.param) + "_" + std::get<2>(run.param);
+    });
 
 }  // namespace
 }  // namespace lockstep::train

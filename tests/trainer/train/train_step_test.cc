@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <variant>
@@ -53,9 +55,8 @@ class ScriptedStrategy final : public Strategy {
 };
 
 struct Rank {
-  explicit Rank(int rank)
-      : session(*Session::Create(
-            {.training = TrainingWithBatchNorm(), .world = 2, .backend = "reference"})),
+  explicit Rank(int rank, const api::TrainingSpec& training = TrainingWithBatchNorm())
+      : session(*Session::Create({.training = training, .world = 2, .backend = "reference"})),
         strategy(session->buffer()),
         loader(Loader::Create(session->train_data(),
                               {.plan = session->plan(), .rank = rank, .prefetch = 0})) {}
@@ -113,6 +114,43 @@ TEST(TrainStepTest, AStepWhoseSumFailsLeavesNoTrace) {
   EXPECT_EQ(rank.Parameters(), parameters);
   ASSERT_FALSE(rank.Step(0));
   EXPECT_EQ(rank.strategy.offered, offered);
+}
+
+api::TrainingSpec InParts(int parts) {
+  api::TrainingSpec training = TrainingWithBatchNorm();
+  training.model.layers->erase(1);  // batch normalization sees parts
+  training.model.layers->insert(training.model.layers->begin() + 1,
+                                api::Json{{"type", "Dropout"}, {"rate", 0.3}});
+  training.dataset.synthetic->train_examples = 60;  // the last step has 12 of 16
+  training.gradient_accumulation = parts;
+  return training;
+}
+
+// 8 rows in 3 parts of 3, 3 and 2; in 8; and in more parts than there are rows.
+TEST(TrainStepTest, PartsGiveTheGradientsOfTheWhole) {
+  for (const std::int64_t step : {0, 3}) {
+    for (const int rank : {0, 1}) {
+      Rank whole(rank, InParts(1));
+      ASSERT_FALSE(whole.Step(step));
+      for (const int parts : {2, 3, 8, 50}) {
+        Rank in_parts(rank, InParts(parts));
+        EXPECT_EQ(in_parts.session->parts(), std::min(parts, 8));
+        ASSERT_FALSE(in_parts.Step(step));
+        const std::vector<float>&found = in_parts.strategy.offered,
+              &expected = whole.strategy.offered;
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          EXPECT_NEAR(found[i], expected[i], 2e-6f * std::max(1.0f, std::abs(expected[i])))
+              << "step " << step << ", rank " << rank << ", " << parts << " parts, at " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(TrainStepTest, APartTakesLessMemory) {
+  const Rank whole(0, InParts(1)), in_parts(0, InParts(4));
+  EXPECT_LT(in_parts.session->model().MemoryBytes(), whole.session->model().MemoryBytes() / 2);
 }
 
 }  // namespace

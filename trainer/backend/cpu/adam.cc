@@ -51,7 +51,7 @@ class Adam final : public OptimizerOp {
 
 }  // namespace
 
-std::unique_ptr<OptimizerOp> MakeAdam(const Device& device, const AdamSpec& spec) {
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec) {
   return std::make_unique<Adam>(device, spec);
 }
 

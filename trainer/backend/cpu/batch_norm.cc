@@ -198,7 +198,7 @@ class BatchNorm final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeBatchNorm(const Device& device, const BatchNormSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const BatchNormSpec& spec) {
   LOCKSTEP_CHECK(spec.x.shape.rank() == 4 || spec.x.shape.rank() == 2,
                  "batch_norm: x has shape {}, expected N,C,H,W or N,C", spec.x.shape.ToString());
   return std::make_unique<BatchNorm>(device, spec);

@@ -15,7 +15,7 @@ namespace lockstep::train::cpu {
 
 class BoundOp : public Op {
  public:
-  const TensorDesc& input() const final { return input_; }
+  const std::vector<TensorDesc>& inputs() const final { return inputs_; }
   const TensorDesc& output() const final { return output_; }
   void Bind(const OpMemory& memory) final {
     memory_ = memory;
@@ -24,27 +24,30 @@ class BoundOp : public Op {
   // The default: the op uses only this folder's kernels.
   std::vector<OpChoice> Choices() const override {
     const std::string name = std::string("lockstep:") + NameOf(device_.isa);
-    return {{"forward", name, NameOf(input_)}, {"backward", name, NameOf(input_)}};
+    return {{"forward", name, NameOf(input())}, {"backward", name, NameOf(input())}};
   }
 
  protected:
   BoundOp(const Device& device, TensorDesc input, TensorDesc output)
-      : device_(device), input_(std::move(input)), output_(std::move(output)) {}
+      : BoundOp(device, std::vector{std::move(input)}, std::move(output)) {}
+  BoundOp(const Device& device, std::vector<TensorDesc> inputs, TensorDesc output)
+      : device_(device), inputs_(std::move(inputs)), output_(std::move(output)) {}
   // Binds memory() to primitives.
   virtual void OnBind() {}
 
   const OpMemory& memory() const { return memory_; }
-  const float* x() const { return static_cast<const float*>(memory_.x); }
+  const float* x(std::size_t i = 0) const { return static_cast<const float*>(memory_.x[i]); }
   float* y() const { return static_cast<float*>(memory_.y); }
   float* dy() const { return static_cast<float*>(memory_.dy); }
-  float* dx() const { return static_cast<float*>(memory_.dx); }
+  float* dx(std::size_t i = 0) const { return static_cast<float*>(memory_.dx[i]); }
   const Device& device() const { return device_; }
   // Sets y to max(y, 0) and keeps NaN: the fused activation's part of Forward. oneDNN's fused relu
   // turns NaN into 0, so that a model that overflows would continue to train unnoticed.
   void ApplyRelu() const {
     ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
                       [this](std::int64_t begin, std::int64_t end) {
-                        device_.kernels.relu(y() + begin, y() + begin, end - begin);
+                        device_.kernels.activate(Activation::kRelu, y() + begin, y() + begin,
+                                                 end - begin);
                       });
   }
   // Sets dy to dy * relu'(y): the fused activation's part of Backward.
@@ -57,7 +60,8 @@ class BoundOp : public Op {
 
  private:
   const Device& device_;
-  TensorDesc input_, output_;
+  std::vector<TensorDesc> inputs_;
+  TensorDesc output_;
   OpMemory memory_;
 };
 

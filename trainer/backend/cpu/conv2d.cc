@@ -79,11 +79,11 @@ class Conv2d final : public BoundOp {
     }
     order_weight_.Run();
     forward_.Run();
-    if (spec_.activation == Activation::kRelu) ApplyRelu();
+    if (spec_.relu) ApplyRelu();
   }
 
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu();
+    if (spec_.relu) MaskByRelu();
     order_x_back_.Run();
     order_dy_weights_.Run();
     RunWeights();
@@ -156,16 +156,16 @@ class Conv2d final : public BoundOp {
   }
 
   // x in the order of the forward pass.
-  const void* image() const { return order_x_.empty() ? memory().x : memory().workspace; }
+  const void* image() const { return order_x_.empty() ? x() : memory().workspace; }
   // The x that the weight's gradient reads.
   const void* WeightsX() const {
     if (c_.weights.src_desc() == c_.image()) return image();
-    return order_x_back_.empty() ? memory().x : Scratch(x_at_);
+    return order_x_back_.empty() ? x() : Scratch(x_at_);
   }
   void* WeightsDy() const { return order_dy_weights_.empty() ? memory().dy : Scratch(dy_at_); }
   // The input and the output of the gradient of x, before its final reorder.
   void* DataDy() const { return order_dy_data_.empty() ? memory().dy : Scratch(dy_at_); }
-  void* DataDx() const { return order_dx_.empty() ? memory().dx : Scratch(x_at_); }
+  void* DataDx() const { return order_dx_.empty() ? dx() : Scratch(x_at_); }
   memory::desc RowMajorWeight() const { return DenseMemoryDesc(Shape(extents_.weight)); }
   // The order of x if it is copied, then those of a pass's x and y: "nchw > nChw8c > nChw8c".
   std::string Orders(const memory::desc& x, const memory::desc& y) const {
@@ -180,16 +180,16 @@ class Conv2d final : public BoundOp {
   }
 
   void OnBind() override {
-    order_x_.Bind(memory().x, memory().workspace, Scratch(pad_at_));
+    order_x_.Bind(x(), memory().workspace, Scratch(pad_at_));
     if (!own_forward_) BindForward();
     if (memory().dy == nullptr) return;
-    order_x_back_.Bind(memory().x, Scratch(x_at_), Scratch(pad_at_));
+    order_x_back_.Bind(x(), Scratch(x_at_), Scratch(pad_at_));
     order_dy_weights_.Bind(memory().dy, Scratch(dy_at_), Scratch(pad_at_));
     if (!weights_.empty()) BindWeights();
     if (!c_.data) return;
     order_dy_data_.Bind(memory().dy, DataDy(), Scratch(pad_at_));
     if (!own_data_) BindData();
-    order_dx_.Bind(DataDx(), memory().dx, Scratch(pad_at_));
+    order_dx_.Bind(DataDx(), dx(), Scratch(pad_at_));
   }
 
   void BindForward() {
@@ -240,7 +240,7 @@ class Conv2d final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
   device.Enter();
   return Guarded("conv2d", [&] {
     const ConvolutionExtents extents = ExtentsOf(spec);

@@ -14,6 +14,12 @@ void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::in
   });
 }
 
+void Accumulate(const Device& device, const float* x, float* y, std::int64_t size) {
+  ParallelForFloats(device.threads, size, [&](std::int64_t begin, std::int64_t end) {
+    device.kernels.add(x + begin, y + begin, y + begin, end - begin, /*relu=*/false);
+  });
+}
+
 double SquaredNorm(const Device& device, const float* values, std::int64_t size) {
   const std::span<const float> all(values, static_cast<std::size_t>(size));
   double parts[kNormParts];

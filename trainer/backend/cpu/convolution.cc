@@ -164,9 +164,8 @@ class Candidates {
   }
 
   double OneDnnForwardSeconds(const Convolution& c) const {
-    const double relu = spec_.activation == Activation::kRelu
-                            ? PassSeconds(c.result().get_size() / sizeof(float), /*vectors=*/true)
-                            : 0;
+    const double relu =
+        spec_.relu ? PassSeconds(c.result().get_size() / sizeof(float), /*vectors=*/true) : 0;
     return Seconds(c.forward.impl_info_str()) + relu +
            CopyUnlessEqual(RowMajorWeight(), c.forward.weights_desc());
   }

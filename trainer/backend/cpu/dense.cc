@@ -120,11 +120,11 @@ class Dense final : public BoundOp {
     order_x_.Run();
     order_weight_.Run();
     forward_.Run();
-    if (spec_.activation == Activation::kRelu) ApplyRelu();
+    if (spec_.relu) ApplyRelu();
   }
 
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu();
+    if (spec_.relu) MaskByRelu();
     weights_.Run();
     order_gradient_.Run();
     if (data_.empty() || dx() == nullptr) return;
@@ -151,22 +151,22 @@ class Dense final : public BoundOp {
   }
 
   void OnBind() override {
-    const void* x = order_x_.empty() ? memory().x : memory().workspace;
+    const void* rows = order_x_.empty() ? x() : memory().workspace;
     void* weight = order_weight_.empty() ? memory().parameters[0] : Scratch(weight_at_);
-    order_x_.Bind(memory().x, memory().workspace, Scratch(pad_at_));
+    order_x_.Bind(x(), memory().workspace, Scratch(pad_at_));
     order_weight_.Bind(memory().parameters[0], weight, Scratch(pad_at_));
-    forward_.Bind(DNNL_ARG_SRC, p_.forward.src_desc(), x);
+    forward_.Bind(DNNL_ARG_SRC, p_.forward.src_desc(), rows);
     forward_.Bind(DNNL_ARG_WEIGHTS, p_.forward.weights_desc(), weight);
     forward_.Bind(DNNL_ARG_DST, p_.forward.dst_desc(), memory().y);
     forward_.Bind(DNNL_ARG_SCRATCHPAD, p_.forward.scratchpad_desc(), Scratch(pad_at_));
     if (spec_.bias) forward_.Bind(DNNL_ARG_BIAS, p_.forward.bias_desc(), memory().parameters[1]);
-    if (memory().dy != nullptr) BindBackward(x, weight);
+    if (memory().dy != nullptr) BindBackward(rows, weight);
   }
 
-  void BindBackward(const void* x, void* weight) {
+  void BindBackward(const void* rows, void* weight) {
     float* gradient = memory().gradients[0];
     void* raw_gradient = order_gradient_.empty() ? gradient : Scratch(weight_at_);
-    weights_.Bind(DNNL_ARG_SRC, p_.weights.src_desc(), x);
+    weights_.Bind(DNNL_ARG_SRC, p_.weights.src_desc(), rows);
     weights_.Bind(DNNL_ARG_DIFF_DST, p_.weights.diff_dst_desc(), memory().dy);
     weights_.Bind(DNNL_ARG_DIFF_WEIGHTS, p_.weights.diff_weights_desc(), raw_gradient);
     weights_.Bind(DNNL_ARG_SCRATCHPAD, p_.weights.scratchpad_desc(), Scratch(pad_at_));
@@ -175,12 +175,12 @@ class Dense final : public BoundOp {
     }
     order_gradient_.Bind(raw_gradient, gradient, Scratch(pad_at_));
     if (data_.empty()) return;
-    void* raw_dx = order_dx_.empty() ? memory().dx : Scratch(dx_at_);
+    void* raw_dx = order_dx_.empty() ? dx() : Scratch(dx_at_);
     data_.Bind(DNNL_ARG_DIFF_SRC, p_.data->diff_src_desc(), raw_dx);
     data_.Bind(DNNL_ARG_WEIGHTS, p_.data->weights_desc(), weight);
     data_.Bind(DNNL_ARG_DIFF_DST, p_.data->diff_dst_desc(), memory().dy);
     data_.Bind(DNNL_ARG_SCRATCHPAD, p_.data->scratchpad_desc(), Scratch(pad_at_));
-    order_dx_.Bind(raw_dx, memory().dx, Scratch(pad_at_));
+    order_dx_.Bind(raw_dx, dx(), Scratch(pad_at_));
   }
 
   DenseSpec spec_;
@@ -194,7 +194,7 @@ class Dense final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeDense(const Device& device, const DenseSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec) {
   LOCKSTEP_CHECK(spec.x.shape.rank() >= 2 && spec.units > 0,
                  "dense: {} units on x of shape {}, expected at least 1 on N,…", spec.units,
                  spec.x.shape.ToString());

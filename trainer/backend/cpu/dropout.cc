@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/bound_op.h"
+#include "trainer/backend/cpu/channels.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/core/rng.h"
 
@@ -13,12 +14,12 @@ class Dropout final : public BoundOp {
  public:
   Dropout(const Device& device, const DropoutSpec& spec)
       : BoundOp(device, spec.x, spec.x), spec_(spec), view_(ViewOf(spec.x)) {}
-  bool InPlace() const override { return true; }
+  bool BackwardInPlace() const override { return true; }
 
   void Forward(const StepContext& step) override {
     if (step.training) {
       ApplyMask(step, x(), y());
-    } else if (x() != y()) {
+    } else {
       ParallelForFloats(device().threads, view_.floats(),
                         [this](std::int64_t begin, std::int64_t end) {
                           std::copy_n(x() + begin, end - begin, y() + begin);
@@ -56,23 +57,13 @@ class Dropout final : public BoundOp {
         target[at] = kept ? source[at] * scale : 0.0f;
       }
     }
-    ZeroPaddingChannels(target);
+    ZeroPaddingChannels(view_, target);
   }
 
   // The offset of logical element `e` in a row.
   std::int64_t Place(std::int64_t e) const {
     if (view_.inner == 1) return e;
-    const std::int64_t channel = e / view_.area(), pixel = e % view_.area();
-    return (channel / view_.inner * view_.area() + pixel) * view_.inner + channel % view_.inner;
-  }
-
-  void ZeroPaddingChannels(float* row) const {
-    const std::int64_t used = view_.channels - (view_.outer - 1) * view_.inner;
-    if (used == view_.inner) return;
-    float* last = row + (view_.outer - 1) * view_.area() * view_.inner;
-    for (std::int64_t pixel = 0; pixel < view_.area(); ++pixel) {
-      std::fill(last + pixel * view_.inner + used, last + (pixel + 1) * view_.inner, 0.0f);
-    }
+    return view_.ChannelOffset(0, e / view_.area()) + e % view_.area() * view_.inner;
   }
 
   DropoutSpec spec_;
@@ -81,7 +72,7 @@ class Dropout final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeDropout(const Device& device, const DropoutSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec) {
   LOCKSTEP_CHECK(spec.rate >= 0 && spec.rate < 1, "dropout: rate is {}, expected [0, 1)",
                  spec.rate);
   return std::make_unique<Dropout>(device, spec);

@@ -40,9 +40,7 @@ class GlobalAveragePool2d final : public BoundOp {
                 [&](std::int64_t begin, std::int64_t end) {
                   for (std::int64_t n = begin; n < end; ++n) {
                     for (std::int64_t c = 0; c < channels; ++c) {
-                      const std::int64_t block = n * view_.outer + c / view_.inner;
-                      body(block * view_.area() * view_.inner + c % view_.inner,
-                           matrix + n * view_.channels + c, c);
+                      body(view_.ChannelOffset(n, c), matrix + n * view_.channels + c, c);
                     }
                   }
                 });
@@ -53,10 +51,11 @@ class GlobalAveragePool2d final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeGlobalAveragePool2d(const Device& device, const TensorDesc& x) {
-  LOCKSTEP_CHECK(x.shape.rank() == 4, "global_average_pool2d: x has shape {}, expected N,C,H,W",
-                 x.shape.ToString());
-  return std::make_unique<GlobalAveragePool2d>(device, x);
+std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec) {
+  LOCKSTEP_CHECK(spec.x.shape.rank() == 4,
+                 "global_average_pool2d: x has shape {}, expected N,C,H,W",
+                 spec.x.shape.ToString());
+  return std::make_unique<GlobalAveragePool2d>(device, spec.x);
 }
 
 }  // namespace lockstep::train::cpu

@@ -17,6 +17,11 @@ struct ImageView {
   std::int64_t area() const { return height * width; }
   std::int64_t row_floats() const { return outer * area() * inner; }
   std::int64_t floats() const { return rows * row_floats(); }
+  // The offset of row n's channel c, whose pixels are `inner` floats apart. c may be a channel of
+  // the padding.
+  std::int64_t ChannelOffset(std::int64_t n, std::int64_t c) const {
+    return n * row_floats() + c / inner * area() * inner + c % inner;
+  }
 };
 
 // A build with oneDNN has the orders of memory_desc.h (layout.cc), one without has only row-major

@@ -8,19 +8,23 @@
 
 namespace lockstep::train::cpu {
 
-std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec);
-std::unique_ptr<Op> MakeDense(const Device& device, const DenseSpec& spec);
-std::unique_ptr<Op> MakePool2d(const Device& device, const Pool2dSpec& spec);
-std::unique_ptr<Op> MakeGlobalAveragePool2d(const Device& device, const TensorDesc& x);
-std::unique_ptr<Op> MakeBatchNorm(const Device& device, const BatchNormSpec& spec);
-std::unique_ptr<Op> MakeRelu(const Device& device, const TensorDesc& x);
-std::unique_ptr<Op> MakeDropout(const Device& device, const DropoutSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const ActivationSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const AddSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const BatchNormSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const ConcatenateSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const FlattenSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device, std::int64_t rows,
                                                 std::int64_t classes);
-std::unique_ptr<OptimizerOp> MakeSgd(const Device& device, const SgdSpec& spec);
-std::unique_ptr<OptimizerOp> MakeAdam(const Device& device, const AdamSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
+void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);
 double SquaredNorm(const Device& device, const float* values, std::int64_t size);
 void ToDense(const Device& device, const TensorDesc& from, const void* source, float* target);
 void FromDense(const Device& device, const float* source, const TensorDesc& to, void* target);

@@ -17,7 +17,7 @@ PoolShape ShapeOf(const Pool2dSpec& spec, const WindowAxis& rows, const WindowAx
           .stride_w = columns.stride,
           .pad_h = rows.pad_begin,
           .pad_w = columns.pad_begin,
-          .relu = spec.activation == Activation::kRelu};
+          .relu = spec.relu};
 }
 
 TensorDesc OutputOf(const Pool2dSpec& spec, const PoolShape& shape) {
@@ -109,7 +109,7 @@ class AveragePool2d final : public Pool2d {
 
 }  // namespace
 
-std::unique_ptr<Op> MakePool2d(const Device& device, const Pool2dSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec) {
   const auto [rows, columns] = WindowsOf(spec);
   const PoolShape shape = ShapeOf(spec, rows, columns);
   const std::int64_t taps = spec.window_h * spec.window_w;
@@ -119,7 +119,7 @@ std::unique_ptr<Op> MakePool2d(const Device& device, const Pool2dSpec& spec) {
     if (taps < 255) return std::make_unique<MaxPool2d<std::uint8_t>>(device, spec, shape);
     return std::make_unique<MaxPool2d<std::uint16_t>>(device, spec, shape);
   }
-  LOCKSTEP_CHECK(spec.activation == Activation::kNone, "pool2d: relu is for max pools only");
+  LOCKSTEP_CHECK(!spec.relu, "pool2d: relu is for max pools only");
   return std::make_unique<AveragePool2d>(device, spec, shape);
 }
 

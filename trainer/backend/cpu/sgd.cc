@@ -36,7 +36,7 @@ class Sgd final : public OptimizerOp {
 
 }  // namespace
 
-std::unique_ptr<OptimizerOp> MakeSgd(const Device& device, const SgdSpec& spec) {
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& spec) {
   return std::make_unique<Sgd>(device, spec);
 }
 

@@ -137,7 +137,7 @@ Winograd Winograd::Forward(const Device& device, const Conv2dSpec& spec, const I
                            const ImageView& y) {
   const std::int64_t field = spec.kernel_h * spec.kernel_w;
   WinogradShape shape = ShapeOf(spec, x, y, RowsOfPass(x));
-  shape.relu = spec.activation == Activation::kRelu;
+  shape.relu = spec.relu;
   return {device,
           x.rows,
           shape,

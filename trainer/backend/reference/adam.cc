@@ -44,7 +44,7 @@ class Adam final : public OptimizerOp {
 
 }  // namespace
 
-std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) {
+std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec) {
   return std::make_unique<Adam>(spec);
 }
 

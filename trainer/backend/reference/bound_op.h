@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "trainer/backend/backend.h"
@@ -12,19 +13,23 @@ namespace lockstep::train::reference {
 class BoundOp : public Op {
  public:
   BoundOp(const char* name, TensorDesc input, Shape output)
-      : input_(std::move(input)), output_{.shape = std::move(output)} {
-    LOCKSTEP_CHECK(input_.dense() && input_.dtype == DType::kFloat32,
-                   "{}: x of shape {} must be dense float32", name, input_.shape.ToString());
+      : BoundOp(name, std::vector{std::move(input)}, std::move(output)) {}
+  BoundOp(const char* name, std::vector<TensorDesc> inputs, Shape output)
+      : inputs_(std::move(inputs)), output_{.shape = std::move(output)} {
+    for (const TensorDesc& input : inputs_) {
+      LOCKSTEP_CHECK(input.dense() && input.dtype == DType::kFloat32,
+                     "{}: x of shape {} must be dense float32", name, input.shape.ToString());
+    }
   }
-  const TensorDesc& input() const final { return input_; }
+  const std::vector<TensorDesc>& inputs() const final { return inputs_; }
   const TensorDesc& output() const final { return output_; }
   void Bind(const OpMemory& memory) final { memory_ = memory; }
 
  protected:
-  const float* x() const { return static_cast<const float*>(memory_.x); }
+  const float* x(std::size_t i = 0) const { return static_cast<const float*>(memory_.x[i]); }
   float* y() const { return static_cast<float*>(memory_.y); }
   float* dy() const { return static_cast<float*>(memory_.dy); }
-  float* dx() const { return static_cast<float*>(memory_.dx); }
+  float* dx(std::size_t i = 0) const { return static_cast<float*>(memory_.dx[i]); }
   float* parameter(std::size_t i) const { return memory_.parameters[i]; }
   float* gradient(std::size_t i) const { return memory_.gradients[i]; }
   float* state(std::size_t i) const { return memory_.states[i]; }
@@ -34,7 +39,8 @@ class BoundOp : public Op {
   }
 
  private:
-  TensorDesc input_, output_;
+  std::vector<TensorDesc> inputs_;
+  TensorDesc output_;
   OpMemory memory_;
 };
 

@@ -29,14 +29,14 @@ class Conv2d final : public BoundOp {
             sum += static_cast<double>(x()[in]) * static_cast<double>(weight[tap]);
           });
           const float value = static_cast<float>(sum);
-          y()[out] = spec_.activation == Activation::kRelu && value < 0 ? 0.0f : value;
+          y()[out] = spec_.relu && value < 0 ? 0.0f : value;
         });
   }
 
   // dweight[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n,c,h,w]   dbias[k] = sum over n,p,q of dy
   // dx[n,c,h,w] = sum over all k,r,s,p,q that use h,w of dy[n,k,p,q] * weight[k,c,r,s]
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) {
+    if (spec_.relu) {
       MaskByRelu(y(), dy(), output().shape.elements());
     }
     const float* weight = parameter(0);
@@ -92,7 +92,7 @@ class Conv2d final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Conv2dSpec& spec) {
   const auto [rows, columns] = WindowsOf(spec);
   return std::make_unique<Conv2d>(spec, rows, columns);
 }

@@ -25,8 +25,7 @@ class Dense final : public BoundOp {
           sum += static_cast<double>(x()[n * inputs_ + i]) * static_cast<double>(weight[i]);
         }
         const float value = static_cast<float>(sum);
-        y()[n * spec_.units + u] =
-            spec_.activation == Activation::kRelu && value < 0 ? 0.0f : value;
+        y()[n * spec_.units + u] = spec_.relu && value < 0 ? 0.0f : value;
       }
     }
   }
@@ -34,7 +33,7 @@ class Dense final : public BoundOp {
   // dweight[u,i] = sum over n of dy[n,u] * x[n,i]   dbias[u] = sum over n of dy[n,u]
   // dx[n,i] = sum over u of dy[n,u] * weight[u,i]
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu(y(), dy(), batch_ * spec_.units);
+    if (spec_.relu) MaskByRelu(y(), dy(), batch_ * spec_.units);
     for (std::int64_t u = 0; u < spec_.units; ++u) {
       for (std::int64_t i = 0; i < inputs_; ++i) {
         double sum = 0;
@@ -72,7 +71,7 @@ class Dense final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeDense(const DenseSpec& spec) {
+std::unique_ptr<Op> MakeOp(const DenseSpec& spec) {
   LOCKSTEP_CHECK(spec.x.shape.rank() >= 2 && spec.units > 0,
                  "dense: {} units on x of shape {}, expected at least 1 on N,…", spec.units,
                  spec.x.shape.ToString());

@@ -14,7 +14,7 @@ class Dropout final : public BoundOp {
         spec_(spec),
         batch_(spec.x.shape[0]),
         row_(spec.x.shape.elements() / spec.x.shape[0]) {}
-  bool InPlace() const override { return true; }
+  bool BackwardInPlace() const override { return true; }
 
   void Forward(const StepContext& step) override {
     if (step.training) {
@@ -50,7 +50,7 @@ class Dropout final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeDropout(const DropoutSpec& spec) {
+std::unique_ptr<Op> MakeOp(const DropoutSpec& spec) {
   LOCKSTEP_CHECK(spec.rate >= 0 && spec.rate < 1, "dropout: rate is {}, expected [0, 1)",
                  spec.rate);
   return std::make_unique<Dropout>(spec);

@@ -34,10 +34,11 @@ class GlobalAveragePool2d final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeGlobalAveragePool2d(const TensorDesc& x) {
-  LOCKSTEP_CHECK(x.shape.rank() == 4, "global_average_pool2d: x has shape {}, expected N,C,H,W",
-                 x.shape.ToString());
-  return std::make_unique<GlobalAveragePool2d>(x);
+std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec) {
+  LOCKSTEP_CHECK(spec.x.shape.rank() == 4,
+                 "global_average_pool2d: x has shape {}, expected N,C,H,W",
+                 spec.x.shape.ToString());
+  return std::make_unique<GlobalAveragePool2d>(spec.x);
 }
 
 }  // namespace lockstep::train::reference

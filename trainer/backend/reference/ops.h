@@ -7,17 +7,21 @@
 
 namespace lockstep::train::reference {
 
-std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec);
-std::unique_ptr<Op> MakeDense(const DenseSpec& spec);
-std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec);
-std::unique_ptr<Op> MakeGlobalAveragePool2d(const TensorDesc& x);
-std::unique_ptr<Op> MakeBatchNorm(const BatchNormSpec& spec);
-std::unique_ptr<Op> MakeRelu(const TensorDesc& x);
-std::unique_ptr<Op> MakeDropout(const DropoutSpec& spec);
+std::unique_ptr<Op> MakeOp(const ActivationSpec& spec);
+std::unique_ptr<Op> MakeOp(const AddSpec& spec);
+std::unique_ptr<Op> MakeOp(const BatchNormSpec& spec);
+std::unique_ptr<Op> MakeOp(const ConcatenateSpec& spec);
+std::unique_ptr<Op> MakeOp(const Conv2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const DenseSpec& spec);
+std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
+std::unique_ptr<Op> MakeOp(const FlattenSpec& spec);
+std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const Pool2dSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes);
-std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec);
-std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
+void Accumulate(const float* x, float* y, std::int64_t size);
 void CopyDense(const TensorDesc& desc, const void* source, void* target);
 
 }  // namespace lockstep::train::reference

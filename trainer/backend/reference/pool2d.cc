@@ -54,7 +54,7 @@ class Pool2d : public BoundOp {
 class MaxPool2d final : public Pool2d {
  public:
   MaxPool2d(const Pool2dSpec& spec, const WindowAxis& rows, const WindowAxis& columns)
-      : Pool2d(spec, rows, columns), relu_(spec.activation == Activation::kRelu) {}
+      : Pool2d(spec, rows, columns), relu_(spec.relu) {}
 
   // The index into x of each output's maximum.
   std::size_t WorkspaceBytes() const override {
@@ -117,10 +117,10 @@ class AveragePool2d final : public Pool2d {
 
 }  // namespace
 
-std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Pool2dSpec& spec) {
   const auto [rows, columns] = WindowsOf(spec);
   if (spec.kind == PoolKind::kMax) return std::make_unique<MaxPool2d>(spec, rows, columns);
-  LOCKSTEP_CHECK(spec.activation == Activation::kNone, "pool2d: relu is for max pools only");
+  LOCKSTEP_CHECK(!spec.relu, "pool2d: relu is for max pools only");
   return std::make_unique<AveragePool2d>(spec, rows, columns);
 }
 

@@ -9,37 +9,21 @@ namespace {
 class ReferenceBackend final : public Backend {
  public:
   std::string Name() const override { return "reference"; }
-  std::unique_ptr<Op> MakeConv2d(const Conv2dSpec& spec) override {
-    return reference::MakeConv2d(spec);
-  }
-  std::unique_ptr<Op> MakeDense(const DenseSpec& spec) override {
-    return reference::MakeDense(spec);
-  }
-  std::unique_ptr<Op> MakePool2d(const Pool2dSpec& spec) override {
-    return reference::MakePool2d(spec);
-  }
-  std::unique_ptr<Op> MakeGlobalAveragePool2d(const TensorDesc& x) override {
-    return reference::MakeGlobalAveragePool2d(x);
-  }
-  std::unique_ptr<Op> MakeBatchNorm(const BatchNormSpec& spec) override {
-    return reference::MakeBatchNorm(spec);
-  }
-  std::unique_ptr<Op> MakeRelu(const TensorDesc& x) override { return reference::MakeRelu(x); }
-  std::unique_ptr<Op> MakeDropout(const DropoutSpec& spec) override {
-    return reference::MakeDropout(spec);
+  std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
+    return std::visit([](const auto& op) { return reference::MakeOp(op); }, spec);
   }
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
                                                   std::int64_t classes) override {
     return reference::MakeSoftmaxCrossEntropy(rows, classes);
   }
-  std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec) override {
-    return reference::MakeSgd(spec);
-  }
-  std::unique_ptr<OptimizerOp> MakeAdam(const AdamSpec& spec) override {
-    return reference::MakeAdam(spec);
+  std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
+    return std::visit([](const auto& spec) { return reference::MakeOptimizer(spec); }, rule);
   }
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     reference::ConvertInput(x, y, size, scale);
+  }
+  void Accumulate(const float* x, float* y, std::int64_t size) override {
+    reference::Accumulate(x, y, size);
   }
   double SquaredNorm(const float* values, std::int64_t size) override {
     return train::SquaredNorm({values, static_cast<std::size_t>(size)});

@@ -37,7 +37,7 @@ class Sgd final : public OptimizerOp {
 
 }  // namespace
 
-std::unique_ptr<OptimizerOp> MakeSgd(const SgdSpec& spec) {
+std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec) {
   return std::make_unique<Sgd>(spec);
 }
 

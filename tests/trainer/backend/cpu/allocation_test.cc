@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "trainer/backend/activation_names.h"
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
 
@@ -65,10 +66,10 @@ class BoundMemory {
     }
     arena_.Allocate();
     OpMemory memory;
-    memory.x = arena_.At(x);
+    memory.x = {arena_.At(x)};
     memory.y = arena_.At(y);
     memory.dy = arena_.At(dy);
-    memory.dx = arena_.At(dx);
+    memory.dx = {arena_.At(dx)};
     const std::size_t count = op.Parameters().size();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       float* tensor = arena_.At<float>(tensors[i]);
@@ -112,12 +113,15 @@ class AllocationTest : public testing::TestWithParam<int> {
 
 TEST_P(AllocationTest, OwnKernelsAllocateNothing) {
   std::vector<std::unique_ptr<Op>> ops;
-  ops.push_back(backend_->MakePool2d({.x = kImage, .activation = Activation::kRelu}));
-  ops.push_back(backend_->MakePool2d({.x = kImage, .kind = PoolKind::kAverage}));
-  ops.push_back(backend_->MakeGlobalAveragePool2d(kImage));
-  ops.push_back(backend_->MakeRelu(kImage));
-  ops.push_back(backend_->MakeDropout({.x = kImage}));
-  ops.push_back(backend_->MakeBatchNorm({.x = kImage}));
+  ops.push_back(backend_->MakeOp(Pool2dSpec{.x = kImage, .relu = true}));
+  ops.push_back(backend_->MakeOp(Pool2dSpec{.x = kImage, .kind = PoolKind::kAverage}));
+  ops.push_back(backend_->MakeOp(GlobalAveragePool2dSpec{.x = kImage}));
+  for (const NamedActivation& entry : kActivations) {
+    ops.push_back(backend_->MakeOp(ActivationSpec{.x = kImage, .activation = entry.activation}));
+  }
+  ops.push_back(backend_->MakeOp(DropoutSpec{.x = kImage}));
+  ops.push_back(backend_->MakeOp(FlattenSpec{.x = kImage}));
+  ops.push_back(backend_->MakeOp(BatchNormSpec{.x = kImage}));
   for (std::size_t i = 0; i < ops.size(); ++i) {
     EXPECT_EQ(InASteadyStep(*ops[i]).count, 0u) << "op " << i;
   }
@@ -125,14 +129,14 @@ TEST_P(AllocationTest, OwnKernelsAllocateNothing) {
 
 TEST_P(AllocationTest, PrimitivesAllocateOnlyTheirArgumentMaps) {
   constexpr std::size_t kMapOfArguments = 1024;
-  const auto conv = backend_->MakeConv2d({.x = kImage,
-                                          .filters = 64,
-                                          .kernel_h = 5,
-                                          .kernel_w = 5,
-                                          .padding = Padding::kSame,
-                                          .activation = Activation::kRelu});
+  const auto conv = backend_->MakeOp(Conv2dSpec{.x = kImage,
+                                                .filters = 64,
+                                                .kernel_h = 5,
+                                                .kernel_w = 5,
+                                                .padding = Padding::kSame,
+                                                .relu = true});
   EXPECT_LE(InASteadyStep(*conv).largest, kMapOfArguments);
-  const auto dense = backend_->MakeDense({.x = kImage, .units = 64});
+  const auto dense = backend_->MakeOp(DenseSpec{.x = kImage, .units = 64});
   EXPECT_LE(InASteadyStep(*dense).largest, kMapOfArguments);
 }
 
@@ -146,7 +150,7 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
               .dlogits = floats.data() + kRows * kClasses,
               .labels = labels.data(),
               .weights = weights.data()});
-  const auto adam = backend_->MakeAdam({});
+  const auto adam = backend_->MakeOptimizer(AdamSpec{});
   adam->Bind({.values = floats.data(),
               .gradients = floats.data() + kSize,
               .slots = {floats.data() + 2 * kSize, floats.data() + 3 * kSize},

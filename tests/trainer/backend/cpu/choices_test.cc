@@ -43,11 +43,11 @@ TEST_P(ChoicesTest, NoOpIsAPlainLoopAfterAConvolution) {
   const OpCase& op_case = GetParam();
   if (op_case.x.rank() != 4) return;  // matrices have one order
   const Shape before{op_case.x[0], 24, op_case.x[2], op_case.x[3]};
-  const auto conv = backend_->MakeConv2d({.x = {.shape = before},
-                                          .filters = op_case.x[1],
-                                          .kernel_h = 3,
-                                          .kernel_w = 3,
-                                          .padding = Padding::kSame});
+  const auto conv = backend_->MakeOp(Conv2dSpec{.x = {.shape = before},
+                                                .filters = op_case.x[1],
+                                                .kernel_h = 3,
+                                                .kernel_w = 3,
+                                                .padding = Padding::kSame});
   ExpectFastChoices(*conv, "the convolution before " + op_case.name);
   ExpectFastChoices(*op_case.make(*backend_, conv->output()), op_case.name);
 }
@@ -88,18 +88,18 @@ TEST(PassesTest, EachTakesTheOrdersInWhichItIsFast) {
   };
   for (const Case& c : std::vector<Case>{
            {{1, 20, 28, 4}, 1, 11, 2}, {{1, 16, 33, 7}, 8, 7, 7}, {{2, 8, 28, 28}, 2, 7, 7}}) {
-    const auto conv = backend->MakeConv2d({.x = {.shape = c.x},
-                                           .filters = c.filters,
-                                           .kernel_h = c.kernel_h,
-                                           .kernel_w = c.kernel_w,
-                                           .padding = Padding::kSame});
-    ExpectFastChoices(*conv, c.x.ToString());
-    const auto reference = MakeBackend({.name = "reference"});
-    const auto expected = reference->MakeConv2d({.x = {.shape = c.x},
+    const auto conv = backend->MakeOp(Conv2dSpec{.x = {.shape = c.x},
                                                  .filters = c.filters,
                                                  .kernel_h = c.kernel_h,
                                                  .kernel_w = c.kernel_w,
                                                  .padding = Padding::kSame});
+    ExpectFastChoices(*conv, c.x.ToString());
+    const auto reference = MakeBackend({.name = "reference"});
+    const auto expected = reference->MakeOp(Conv2dSpec{.x = {.shape = c.x},
+                                                       .filters = c.filters,
+                                                       .kernel_h = c.kernel_h,
+                                                       .kernel_w = c.kernel_w,
+                                                       .padding = Padding::kSame});
     const OpInputs inputs = RandomInputs(*expected, 1);
     const StepContext step{.training = true, .valid = c.x[0]};
     const OpOutputs found = RunOp(*backend, *conv, inputs, step);
@@ -114,11 +114,11 @@ TEST(PassesTest, EachTakesTheOrdersInWhichItIsFast) {
 // choice.
 TEST(PassesTest, TheWeightGradientCounts) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 2});
-  const auto conv = backend->MakeConv2d({.x = {.shape = {8, 16, 20, 20}},
-                                         .filters = 32,
-                                         .kernel_h = 3,
-                                         .kernel_w = 3,
-                                         .input_gradient = false});
+  const auto conv = backend->MakeOp(Conv2dSpec{.x = {.shape = {8, 16, 20, 20}},
+                                               .filters = 32,
+                                               .kernel_h = 3,
+                                               .kernel_w = 3,
+                                               .input_gradient = false});
   ExpectFastChoices(*conv, "a convolution without a gradient for x");
 }
 
@@ -126,11 +126,11 @@ TEST(PassesTest, TheWeightGradientCounts) {
 TEST(PassesTest, WideConvolutionsAreWinogradsOnEveryProcessor) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 2});
   for (const std::int64_t kernel : {3, 5}) {
-    const auto conv = backend->MakeConv2d({.x = {.shape = {128, 32, 14, 14}},
-                                           .filters = 64,
-                                           .kernel_h = kernel,
-                                           .kernel_w = kernel,
-                                           .padding = Padding::kSame});
+    const auto conv = backend->MakeOp(Conv2dSpec{.x = {.shape = {128, 32, 14, 14}},
+                                                 .filters = 64,
+                                                 .kernel_h = kernel,
+                                                 .kernel_w = kernel,
+                                                 .padding = Padding::kSame});
     ASSERT_EQ(conv->Choices().size(), 3u);
     for (const OpChoice& choice : conv->Choices()) {
       EXPECT_THAT(choice.implementation, testing::StartsWith("lockstep:winograd:"))
@@ -145,7 +145,7 @@ TEST(FlatteningTest, WhateverIsLessToCopyIsCopied) {
     const Shape shape{rows, 32, 6, 6};
     const TensorDesc x = cpu::TensorOf(
         shape, {shape.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc});
-    return backend->MakeDense({.x = x, .units = units})->Choices()[0].layout;
+    return backend->MakeOp(DenseSpec{.x = x, .units = units})->Choices()[0].layout;
   };
   EXPECT_THAT(layout(2, 64), testing::EndsWith("x copied"));
   EXPECT_THAT(layout(64, 2), testing::EndsWith("weight copied"));
@@ -164,13 +164,13 @@ TEST(ResidualNetworkTest, NoConvolutionIsAPlainLoop) {
                                          {{2, 256, 56, 56}, 512, 1, 2},
                                          {{2, 128, 56, 56}, 128, 3, 2},
                                          {{2, 512, 7, 7}, 2048, 1, 1}}) {
-    const auto conv = backend->MakeConv2d({.x = {.shape = c.x},
-                                           .filters = c.filters,
-                                           .kernel_h = c.kernel,
-                                           .kernel_w = c.kernel,
-                                           .stride_h = c.stride,
-                                           .stride_w = c.stride,
-                                           .padding = Padding::kSame});
+    const auto conv = backend->MakeOp(Conv2dSpec{.x = {.shape = c.x},
+                                                 .filters = c.filters,
+                                                 .kernel_h = c.kernel,
+                                                 .kernel_w = c.kernel,
+                                                 .stride_h = c.stride,
+                                                 .stride_w = c.stride,
+                                                 .padding = Padding::kSame});
     ExpectFastChoices(*conv, c.x.ToString());
   }
 }

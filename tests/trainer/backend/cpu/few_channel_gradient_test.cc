@@ -17,7 +17,7 @@ using dnnl::memory;
 // there is no kernel for that order on this processor.
 bool Compare(const Conv2dSpec& spec, memory::format_tag order, int threads) {
   const auto reference = MakeBackend({.name = "reference"});
-  const auto op = reference->MakeConv2d(spec);
+  const auto op = reference->MakeOp(spec);
   const OpInputs inputs = RandomInputs(*op, 7);
   const Device device(threads);
   const Shape y = op->output().shape;

@@ -10,6 +10,7 @@
 
 #include "tests/trainer/backend/cpu/each_isa.h"
 #include "tests/trainer/backend/op_bench.h"
+#include "trainer/backend/activation_names.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -26,6 +27,24 @@ void ExpectNear(const std::vector<float>& found, const std::vector<float>& expec
   for (std::size_t i = 0; i < found.size(); ++i) {
     ASSERT_NEAR(found[i], expected[i], 1e-6f) << "at " << i;
   }
+}
+
+// Within 4e-7 of the value, or of 1 where that is smaller.
+void ExpectAccurate(const std::vector<float>& found, const std::vector<float>& expected,
+                    const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 4e-7f * std::max(1.0f, std::abs(expected[i])))
+        << what << " at " << i;
+  }
+}
+
+OpOutputs OnReference(Activation activation, const std::vector<float>& x,
+                      const std::vector<float>& dy) {
+  const auto backend = MakeBackend({.name = "reference"});
+  const auto op = backend->MakeOp(ActivationSpec{
+      .x = {.shape = {1, static_cast<std::int64_t>(x.size())}}, .activation = activation});
+  return RunOp(*backend, *op, {.x = x, .dy = dy}, {.training = true, .valid = 1});
 }
 
 PoolShape Pool(std::int64_t in, std::int64_t out, std::int64_t inner, std::int64_t window,
@@ -92,13 +111,44 @@ TEST_P(KernelsTest, AMaxPoolTakesAndKeepsNaN) {
 TEST_P(KernelsTest, ElementwiseLoopsAgree) {
   const std::vector<float> x = RandomValues(kSize, 1), dy = RandomValues(kSize, 2);
   std::vector<float> found(x.size()), expected(x.size());
-  tested().relu(x.data(), found.data(), kSize);
-  plain().relu(x.data(), expected.data(), kSize);
-  EXPECT_EQ(found, expected);
   found = expected = dy;
   tested().mask_by_relu(x.data(), found.data(), kSize);
   plain().mask_by_relu(x.data(), expected.data(), kSize);
   EXPECT_EQ(found, expected);
+}
+
+// To the bit, and everywhere within a few units of the last place of what double gives.
+TEST_P(KernelsTest, ActivationsAgreeAndAreAccurate) {
+  std::vector<float> x = RandomValues(kSize, 1);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % 3 == 0 ? 100.0f : 5.0f;
+  x[0] = 0;
+  x[1] = -1e30f;
+  x[2] = 1e30f;
+  x[3] = 1e-20f;
+  const std::vector<float> ones(x.size(), 1.0f);
+  for (const NamedActivation& entry : kActivations) {
+    std::vector<float> found(x.size()), expected(x.size());
+    tested().activate(entry.activation, x.data(), found.data(), kSize);
+    plain().activate(entry.activation, x.data(), expected.data(), kSize);
+    EXPECT_EQ(found, expected) << entry.name;
+    const auto reference = OnReference(entry.activation, x, ones);
+    ExpectAccurate(found, reference.y, std::string(entry.name));
+    tested().activate_backward(entry.activation, x.data(), ones.data(), found.data(), kSize);
+    plain().activate_backward(entry.activation, x.data(), ones.data(), expected.data(), kSize);
+    EXPECT_EQ(found, expected) << entry.name;
+    ExpectAccurate(found, reference.dx, std::string(entry.name) + "'");
+  }
+}
+
+TEST_P(KernelsTest, ActivationsKeepNaN) {
+  for (const NamedActivation& entry : kActivations) {
+    std::vector<float> x(37, 1.0f), y(x.size());
+    x[0] = x[20] = x[36] = NAN;
+    tested().activate(entry.activation, x.data(), y.data(), 37);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << entry.name << " at " << i;
+    }
+  }
 }
 
 TEST_P(KernelsTest, BytesOfEveryValueAreScaled) {

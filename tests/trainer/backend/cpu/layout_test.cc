@@ -52,10 +52,10 @@ TEST(LayoutTest, APoolKeepsTheOrderOfItsInput) {
 // Replicas on different processors share these bytes: whatever an op prefers, they are row-major.
 TEST(LayoutTest, ParametersAreDense) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 1});
-  const auto conv = backend->MakeConv2d(
-      {.x = {.shape = {2, 16, 5, 5}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
-  const auto dense = backend->MakeDense({.x = conv->output(), .units = 7});
-  const auto norm = backend->MakeBatchNorm({.x = conv->output()});
+  const auto conv = backend->MakeOp(
+      Conv2dSpec{.x = {.shape = {2, 16, 5, 5}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
+  const auto dense = backend->MakeOp(DenseSpec{.x = conv->output(), .units = 7});
+  const auto norm = backend->MakeOp(BatchNormSpec{.x = conv->output()});
   for (const Op* op : {conv.get(), dense.get(), norm.get()}) {
     for (const ParameterDesc& parameter : op->Parameters()) {
       EXPECT_TRUE(parameter.desc.dense()) << parameter.name;

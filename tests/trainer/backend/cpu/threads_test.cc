@@ -70,48 +70,50 @@ std::vector<LargeOp> LargeOps() {
   return {
       {"Conv",
        [x](Backend& b) {
-         return b.MakeConv2d({.x = x,
-                              .filters = 32,
-                              .kernel_h = 5,
-                              .kernel_w = 5,
-                              .padding = Padding::kSame,
-                              .activation = Activation::kRelu});
+         return b.MakeOp(Conv2dSpec{.x = x,
+                                    .filters = 32,
+                                    .kernel_h = 5,
+                                    .kernel_w = 5,
+                                    .padding = Padding::kSame,
+                                    .relu = true});
        }},
       {"ConvWinograd",
        [](Backend& b) {
-         return b.MakeConv2d({.x = {.shape = {16, 32, 16, 16}},
-                              .filters = 32,
-                              .kernel_h = 3,
-                              .kernel_w = 3,
-                              .padding = Padding::kSame});
+         return b.MakeOp(Conv2dSpec{.x = {.shape = {16, 32, 16, 16}},
+                                    .filters = 32,
+                                    .kernel_h = 3,
+                                    .kernel_w = 3,
+                                    .padding = Padding::kSame});
        }},
       {"Dense",
        [](Backend& b) {
-         return b.MakeDense(
-             {.x = {.shape = {33, 700}}, .units = 129, .activation = Activation::kRelu});
+         return b.MakeOp(DenseSpec{.x = {.shape = {33, 700}}, .units = 129, .relu = true});
        }},
-      {"MaxPool",
-       [x](Backend& b) { return b.MakePool2d({.x = x, .activation = Activation::kRelu}); }},
+      {"MaxPool", [x](Backend& b) { return b.MakeOp(Pool2dSpec{.x = x, .relu = true}); }},
       {"MaxPoolOfManyTaps",  // more than a byte can number
        [x](Backend& b) {
-         return b.MakePool2d({.x = {.shape = {3, 20, 23, 23}},
-                              .window_h = 17,
-                              .window_w = 17,
-                              .stride_h = 3,
-                              .stride_w = 3});
+         return b.MakeOp(Pool2dSpec{.x = {.shape = {3, 20, 23, 23}},
+                                    .window_h = 17,
+                                    .window_w = 17,
+                                    .stride_h = 3,
+                                    .stride_w = 3});
        }},
       {"AveragePool",
        [x](Backend& b) {
-         return b.MakePool2d({.x = x,
-                              .kind = PoolKind::kAverage,
-                              .window_h = 3,
-                              .window_w = 3,
-                              .padding = Padding::kSame});
+         return b.MakeOp(Pool2dSpec{.x = x,
+                                    .kind = PoolKind::kAverage,
+                                    .window_h = 3,
+                                    .window_w = 3,
+                                    .padding = Padding::kSame});
        }},
-      {"GlobalAveragePool", [x](Backend& b) { return b.MakeGlobalAveragePool2d(x); }},
-      {"Relu", [x](Backend& b) { return b.MakeRelu(x); }},
-      {"Dropout", [x](Backend& b) { return b.MakeDropout({.x = x, .rate = 0.4f, .layer = 2}); }},
-      {"BatchNorm", [x](Backend& b) { return b.MakeBatchNorm({.x = x}); }},
+      {"GlobalAveragePool", [x](Backend& b) { return b.MakeOp(GlobalAveragePool2dSpec{.x = x}); }},
+      {"Relu",
+       [x](Backend& b) {
+         return b.MakeOp(ActivationSpec{.x = x, .activation = Activation::kRelu});
+       }},
+      {"Dropout",
+       [x](Backend& b) { return b.MakeOp(DropoutSpec{.x = x, .rate = 0.4f, .layer = 2}); }},
+      {"BatchNorm", [x](Backend& b) { return b.MakeOp(BatchNormSpec{.x = x}); }},
   };
 }
 
@@ -122,7 +124,7 @@ TEST(LargeRangeTest, AdamOfALargeRangeMatchesReference) {
   constexpr std::int64_t kSize = 50021;
   const auto run = [](const std::string& name, int threads) {
     const auto backend = MakeBackend({.name = name, .threads = threads});
-    const auto adam = backend->MakeAdam({});
+    const auto adam = backend->MakeOptimizer(AdamSpec{});
     std::vector<float> value = RandomValues(kSize, 1), gradient = RandomValues(kSize, 2);
     std::vector<float> m(value.size()), v(value.size());
     adam->Bind({.values = value.data(),

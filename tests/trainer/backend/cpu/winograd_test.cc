@@ -39,7 +39,7 @@ std::vector<float> RunPass(Backend& backend, const Winograd& pass, const std::ve
 // order on this processor.
 bool Compare(const Conv2dSpec& spec, Tag order, int threads) {
   const auto reference = MakeBackend({.name = "reference"});
-  const auto op = reference->MakeConv2d(spec);
+  const auto op = reference->MakeOp(spec);
   const OpInputs inputs = RandomInputs(*op, 7);
   const Device device(threads);
   const TensorDesc x = Ordered(spec.x.shape, order), y = Ordered(op->output().shape, order);
@@ -54,8 +54,8 @@ bool Compare(const Conv2dSpec& spec, Tag order, int threads) {
               expected.y, "y");
   // What remains of dy where y is cut off at 0 is the op's business.
   Conv2dSpec plain = spec;
-  plain.activation = Activation::kNone;
-  const auto linear = reference->MakeConv2d(plain);
+  plain.relu = false;
+  const auto linear = reference->MakeOp(plain);
   const OpOutputs of_linear =
       RunOp(*reference, *linear, inputs, {.training = true, .valid = spec.x.shape[0]});
   const Winograd backward = Winograd::BackwardData(device, spec, ViewOf(y), ViewOf(x));
@@ -85,7 +85,7 @@ TEST(WinogradTest, MatchesReferenceInEveryOrderThatItSupports) {
        .kernel_h = 5,
        .kernel_w = 5,
        .padding = Padding::kSame,
-       .activation = Activation::kRelu},
+       .relu = true},
       // Tiles that stick out, and more tiles than are transformed at a time.
       {.x = {.shape = {5, 16, 19, 23}},
        .filters = 48,
@@ -100,7 +100,7 @@ TEST(WinogradTest, MatchesReferenceInEveryOrderThatItSupports) {
        .kernel_h = 3,
        .kernel_w = 3,
        .padding = Padding::kSame,
-       .activation = Activation::kRelu},
+       .relu = true},
       {.x = {.shape = {2, 64, 8, 9}}, .filters = 80, .kernel_h = 3, .kernel_w = 3},
       {.x = {.shape = {2, 16, 4, 5}}, .filters = 16, .kernel_h = 3, .kernel_w = 3},
       {.x = {.shape = {1, 256, 7, 7}},
@@ -169,7 +169,7 @@ TEST(WinogradTest, AWeightOfSeveralBlocksMatchesReference) {
                         .kernel_h = 3,
                         .kernel_w = 3,
                         .padding = Padding::kSame,
-                        .activation = Activation::kRelu};
+                        .relu = true};
   EXPECT_TRUE(Compare(spec, Tag::nhwc, /*threads=*/2));
 }
 

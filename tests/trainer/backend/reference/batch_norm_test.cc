@@ -14,7 +14,8 @@ class BatchNormTest : public testing::Test {
   }
 
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "reference"});
-  std::unique_ptr<Op> op_ = backend_->MakeBatchNorm({.x = {.shape = kShape}, .momentum = 0.5f});
+  std::unique_ptr<Op> op_ =
+      backend_->MakeOp(BatchNormSpec{.x = {.shape = kShape}, .momentum = 0.5f});
 };
 
 TEST_F(BatchNormTest, PaddingRowsDoNotMoveTheStatistics) {

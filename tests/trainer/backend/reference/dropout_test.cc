@@ -11,7 +11,7 @@ class DropoutTest : public testing::Test {
  protected:
   std::vector<float> Mask(std::int64_t rows, const StepContext& step, std::uint64_t layer = 0) {
     const auto op =
-        backend_->MakeDropout({.x = {.shape = {rows, 1000}}, .rate = 0.25f, .layer = layer});
+        backend_->MakeOp(DropoutSpec{.x = {.shape = {rows, 1000}}, .rate = 0.25f, .layer = layer});
     const std::vector<float> ones(static_cast<std::size_t>(rows * 1000), 1.0f);
     return RunOp(*backend_, *op, {.x = ones, .dy = ones, .parameters = {}, .states = {}}, step).y;
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/trainer/backend/op_bench.h"
+#include "trainer/backend/activation_names.h"
 
 namespace lockstep::train {
 namespace {
@@ -65,20 +66,21 @@ TEST_P(FiniteDifferenceTest, ParameterGradients) {
 
 SlopeCase Conv(std::string name, Conv2dSpec spec) {
   spec.x = {.shape = {2, 3, 6, 5}};
-  return {std::move(name), [spec](Backend& backend) { return backend.MakeConv2d(spec); }};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
 }
 SlopeCase Pool(std::string name, Pool2dSpec spec) {
   spec.x = {.shape = {2, 2, 6, 5}};
-  return {std::move(name), [spec](Backend& backend) { return backend.MakePool2d(spec); }};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
 }
 SlopeCase Dense(std::string name, DenseSpec spec) {
   spec.x = {.shape = {3, 2, 2, 2}};
-  return {std::move(name), [spec](Backend& backend) { return backend.MakeDense(spec); }};
+  return {std::move(name), [spec](Backend& backend) { return backend.MakeOp(spec); }};
 }
 SlopeCase BatchNorm(std::string name, Shape shape, std::int64_t valid) {
-  return {std::move(name),
-          [shape](Backend& backend) { return backend.MakeBatchNorm({.x = {.shape = shape}}); },
-          {.training = true, .valid = valid}};
+  return {
+      std::move(name),
+      [shape](Backend& backend) { return backend.MakeOp(BatchNormSpec{.x = {.shape = shape}}); },
+      {.training = true, .valid = valid}};
 }
 
 const TensorDesc kImage{.shape = {2, 3, 4, 3}};
@@ -86,11 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
     Ops, FiniteDifferenceTest,
     testing::Values(
         Conv("ConvValid", {.filters = 2, .kernel_h = 3, .kernel_w = 2}),
-        Conv("ConvSameRelu", {.filters = 2,
-                              .kernel_h = 3,
-                              .kernel_w = 4,
-                              .padding = Padding::kSame,
-                              .activation = Activation::kRelu}),
+        Conv("ConvSameRelu",
+             {.filters = 2, .kernel_h = 3, .kernel_w = 4, .padding = Padding::kSame, .relu = true}),
         Conv("ConvStridedWithoutBias", {.filters = 2,
                                         .kernel_h = 2,
                                         .kernel_w = 3,
@@ -98,9 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
                                         .stride_w = 2,
                                         .padding = Padding::kSame,
                                         .bias = false}),
-        Dense("Dense", {.units = 3}),
-        Dense("DenseRelu", {.units = 3, .activation = Activation::kRelu}), Pool("MaxPool", {}),
-        Pool("MaxPoolRelu", {.activation = Activation::kRelu}),
+        Dense("Dense", {.units = 3}), Dense("DenseRelu", {.units = 3, .relu = true}),
+        Pool("MaxPool", {}), Pool("MaxPoolRelu", {.relu = true}),
         Pool("MaxPoolSameOverlapping", {.window_h = 3,
                                         .window_w = 3,
                                         .stride_h = 1,
@@ -109,15 +107,39 @@ INSTANTIATE_TEST_SUITE_P(
         Pool("AveragePool", {.kind = PoolKind::kAverage}),
         Pool("AveragePoolSame",
              {.kind = PoolKind::kAverage, .window_h = 3, .window_w = 3, .padding = Padding::kSame}),
-        SlopeCase{"GlobalAveragePool",
-                  [](Backend& backend) { return backend.MakeGlobalAveragePool2d(kImage); }},
-        SlopeCase{"Relu", [](Backend& backend) { return backend.MakeRelu(kImage); }},
-        SlopeCase{"Dropout",
-                  [](Backend& backend) { return backend.MakeDropout({.x = kImage, .rate = 0.4f}); },
-                  {.training = true, .step = 5, .seed = 1}},
+        SlopeCase{
+            "GlobalAveragePool",
+            [](Backend& backend) { return backend.MakeOp(GlobalAveragePool2dSpec{.x = kImage}); }},
+        SlopeCase{
+            "Dropout",
+            [](Backend& backend) { return backend.MakeOp(DropoutSpec{.x = kImage, .rate = 0.4f}); },
+            {.training = true, .step = 5, .seed = 1}},
+        SlopeCase{"AddRelu",
+                  [](Backend& backend) {
+                    return backend.MakeOp(AddSpec{.x = {kImage, kImage, kImage}, .relu = true});
+                  }},
+        SlopeCase{"Concatenate",
+                  [](Backend& backend) {
+                    return backend.MakeOp(
+                        ConcatenateSpec{.x = {kImage, {.shape = {2, 1, 4, 3}}, kImage}});
+                  }},
+        SlopeCase{"Flatten",
+                  [](Backend& backend) { return backend.MakeOp(FlattenSpec{.x = kImage}); }},
         BatchNorm("BatchNormImage", {3, 2, 3, 2}, 0), BatchNorm("BatchNormMatrix", {6, 3}, 0),
         BatchNorm("BatchNormPadded", {5, 2, 2, 2}, 3)),
     [](const auto& slope) { return slope.param.name; });
+
+std::vector<SlopeCase> ActivationCases() {
+  std::vector<SlopeCase> cases;
+  for (const NamedActivation& entry : kActivations) {
+    cases.push_back({std::string(entry.name), [activation = entry.activation](Backend& backend) {
+                       return backend.MakeOp(ActivationSpec{.x = kImage, .activation = activation});
+                     }});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Activations, FiniteDifferenceTest, testing::ValuesIn(ActivationCases()),
+                         [](const auto& slope) { return slope.param.name; });
 
 TEST(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
   constexpr std::int64_t kRows = 4, kClasses = 3;

@@ -2,14 +2,22 @@
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
-void Relu(const float* x, float* y, std::int64_t size) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < size; ++i) y[i] = x[i] < 0 ? 0.0f : x[i];
-}
-
 void MaskByRelu(const float* __restrict y, float* __restrict dy, std::int64_t size) {
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;
+}
+
+void Add(const float* a, const float* b, float* y, std::int64_t size, bool relu) {
+  if (relu) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < size; ++i) {
+      const float sum = a[i] + b[i];
+      y[i] = sum < 0 ? 0.0f : sum;
+    }
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < size; ++i) y[i] = a[i] + b[i];
+  }
 }
 
 void ScaleBytes(const std::uint8_t* __restrict x, float* __restrict y, std::int64_t size,

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "trainer/backend/activation.h"
+
 namespace lockstep::train::cpu {
 
 // Instruction sets from narrowest to widest. kBaseline is SSE4.1; on other architectures it is the
@@ -91,10 +93,15 @@ struct SgdFactors {
 struct Kernels {
   int lanes;  // floats in a register
 
-  // y = max(x, 0); keeps NaN
-  void (*relu)(const float* x, float* y, std::int64_t size);
+  // y = f(x); keeps NaN. y may be x.
+  void (*activate)(Activation activation, const float* x, float* y, std::int64_t size);
+  // dx = dy * f'(x). dx may be dy.
+  void (*activate_backward)(Activation activation, const float* x, const float* dy, float* dx,
+                            std::int64_t size);
   // dy = y > 0 ? dy : 0
   void (*mask_by_relu)(const float* y, float* dy, std::int64_t size);
+  // y = a + b, or max(a + b, 0); keeps NaN. y may be a or b.
+  void (*add)(const float* a, const float* b, float* y, std::int64_t size, bool relu);
   // y = scale * x
   void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 

@@ -6,8 +6,11 @@
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
-void Relu(const float* x, float* y, std::int64_t size);
+void Activate(Activation activation, const float* x, float* y, std::int64_t size);
+void ActivateBackward(Activation activation, const float* x, const float* dy, float* dx,
+                      std::int64_t size);
 void MaskByRelu(const float* y, float* dy, std::int64_t size);
+void Add(const float* a, const float* b, float* y, std::int64_t size, bool relu);
 void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Multiply(const Product& product, float* scratch);
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,

@@ -4,8 +4,10 @@ namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
 const Kernels kKernels = {
     .lanes = LOCKSTEP_LANES,
-    .relu = Relu,
+    .activate = Activate,
+    .activate_backward = ActivateBackward,
     .mask_by_relu = MaskByRelu,
+    .add = Add,
     .scale_bytes = ScaleBytes,
     .max_pool = MaxPool<std::uint8_t>,
     .max_pool_backward = MaxPoolBackward<std::uint8_t>,

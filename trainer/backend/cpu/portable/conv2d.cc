@@ -43,7 +43,7 @@ class Conv2d final : public BoundOp {
   }
 
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu();
+    if (spec_.relu) MaskByRelu();
     ForThreads([this](std::int64_t thread, std::int64_t begin, std::int64_t end) {
       std::fill_n(Scratch(thread, sums_at_), Sums(), 0.0f);
       for (std::int64_t n = begin; n < end; ++n) {
@@ -102,8 +102,8 @@ class Conv2d final : public BoundOp {
                         .c_row = pixels_,
                         .add = spec_.bias});
     });
-    if (spec_.activation == Activation::kRelu) {
-      device().kernels.relu(y_image, y_image, spec_.filters * pixels_);
+    if (spec_.relu) {
+      device().kernels.activate(Activation::kRelu, y_image, y_image, spec_.filters * pixels_);
     }
   }
 
@@ -193,7 +193,7 @@ class Conv2d final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeConv2d(const Device& device, const Conv2dSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const Conv2dSpec& spec) {
   const auto [rows, columns] = WindowsOf(spec);
   return std::make_unique<Conv2d>(
       device, spec, Patches{.channels = spec.x.shape[1], .rows = rows, .columns = columns});

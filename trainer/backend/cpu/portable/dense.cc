@@ -38,14 +38,14 @@ class Dense final : public BoundOp {
               .c_row = spec_.units,
               .add = spec_.bias},
              memory().scratch);
-    if (spec_.activation == Activation::kRelu) {
-      device().kernels.relu(y(), y(), rows_ * spec_.units);
+    if (spec_.relu) {
+      device().kernels.activate(Activation::kRelu, y(), y(), rows_ * spec_.units);
     }
   }
 
   // dweight = dy^T x, dbias = sum of dy's rows, dx = dy weight
   void Backward(const StepContext&) override {
-    if (spec_.activation == Activation::kRelu) MaskByRelu();
+    if (spec_.relu) MaskByRelu();
     Multiply(device(),
              {.m = spec_.units,
               .n = inputs_,
@@ -93,7 +93,7 @@ class Dense final : public BoundOp {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeDense(const Device& device, const DenseSpec& spec) {
+std::unique_ptr<Op> MakeOp(const Device& device, const DenseSpec& spec) {
   LOCKSTEP_CHECK(spec.x.shape.rank() >= 2 && spec.units > 0,
                  "dense: {} units on x of shape {}, expected at least 1 on N,…", spec.units,
                  spec.x.shape.ToString());

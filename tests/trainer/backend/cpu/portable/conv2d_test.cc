@@ -8,12 +8,12 @@ namespace {
 
 OpOutputs RunLarge(const std::string& name, int threads) {
   const auto backend = MakeBackend({.name = name, .threads = threads});
-  const auto conv = backend->MakeConv2d({.x = {.shape = {2, 3, 70, 70}},
-                                         .filters = 4,
-                                         .kernel_h = 5,
-                                         .kernel_w = 5,
-                                         .padding = Padding::kSame,
-                                         .activation = Activation::kRelu});
+  const auto conv = backend->MakeOp(Conv2dSpec{.x = {.shape = {2, 3, 70, 70}},
+                                               .filters = 4,
+                                               .kernel_h = 5,
+                                               .kernel_w = 5,
+                                               .padding = Padding::kSame,
+                                               .relu = true});
   const StepContext step{.training = true, .valid = 2};
   return RunOp(*backend, *conv, RandomInputs(*conv, 1), step);
 }

@@ -27,10 +27,10 @@ TEST(PortableLayoutTest, ImagesAndMatricesAreRowMajor) {
 
 TEST(PortableLayoutTest, EveryOpPutsOutRowMajor) {
   const auto backend = MakeBackend({.name = "cpu", .threads = 1});
-  const auto conv = backend->MakeConv2d(
-      {.x = {.shape = {2, 16, 5, 5}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
-  const auto pool = backend->MakePool2d({.x = conv->output()});
-  const auto dense = backend->MakeDense({.x = pool->output(), .units = 7});
+  const auto conv = backend->MakeOp(
+      Conv2dSpec{.x = {.shape = {2, 16, 5, 5}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
+  const auto pool = backend->MakeOp(Pool2dSpec{.x = conv->output()});
+  const auto dense = backend->MakeOp(DenseSpec{.x = pool->output(), .units = 7});
   for (const Op* op : {conv.get(), pool.get(), dense.get()}) EXPECT_TRUE(op->output().dense());
 }
 

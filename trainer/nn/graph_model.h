@@ -1,4 +1,4 @@
-// The only implementation of Model: a sequence of ops over planned memory.
+// The only implementation of Model: a graph of ops over planned memory.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ class FlatRange {
   std::int64_t size_ = 0;
 };
 
-class SequentialModel final : public Model {
+class GraphModel final : public Model {
  public:
-  SequentialModel(std::vector<NamedOp> ops, const ModelOptions& options, Backend& backend);
+  GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Backend& backend);
 
   std::span<float> parameters() override;
   std::span<float> gradients() override;
@@ -59,10 +59,24 @@ class SequentialModel final : public Model {
     double forward, backward;
   };
 
-  void PlanActivations();
+  // Where an op's dx goes. The gradient of a tensor that several ops read is the sum of theirs: the
+  // first to run writes it, each later one writes to `written`, which is added to `sum`.
+  struct InputGradient {
+    std::size_t written = 0;  // offset, or kNotWanted
+    std::size_t sum = 0;      // offset, or kNotWanted: nothing is added
+    std::int64_t floats = 0;  // of both
+  };
+  struct OpBuffers {  // offsets in buffers_
+    std::vector<std::size_t> x;
+    std::vector<InputGradient> dx;
+    std::size_t y = 0, dy = 0, workspace = 0;
+  };
+
+  void PlanBuffers();
   void BindOps();
   OpMemory MemoryOf(std::size_t op) const;
   bool NeedsBackward(const NamedOp& op) const;
+  void AccumulateGradients(const OpBuffers& buffers);
   StepContext Seeded(StepContext step) const;
 
   std::vector<NamedOp> ops_;
@@ -74,9 +88,8 @@ class SequentialModel final : public Model {
   Arena values_, own_gradients_, state_values_, buffers_;
   float* gradients_ = nullptr;
 
-  // Offsets in buffers_. Activation i is the input of op i and the output of op i - 1; likewise for
-  // the gradients, some of which are not needed.
-  std::vector<std::size_t> activations_, activation_gradients_, workspaces_;
+  std::vector<OpBuffers> op_buffers_;
+  std::size_t samples_ = 0;
   std::size_t scratch_ = 0;
   std::vector<OpTimes> times_;  // empty before Watch()
 };

@@ -1,4 +1,4 @@
-#include "trainer/nn/sequential_model.h"
+#include "trainer/nn/graph_model.h"
 
 #include <fmt/format.h>
 
@@ -81,14 +81,12 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Build(const std::vector<nlohmann::
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Layer> parsed, ParseLayers(layers));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedOp> ops,
                             CompileLayers(FuseLayers(std::move(parsed)), options, backend));
-  std::unique_ptr<Model> model =
-      std::make_unique<SequentialModel>(std::move(ops), options, backend);
+  std::unique_ptr<Model> model = std::make_unique<GraphModel>(std::move(ops), options, backend);
   model->InitializeParameters();
   return model;
 }
 
-SequentialModel::SequentialModel(std::vector<NamedOp> ops, const ModelOptions& options,
-                                 Backend& backend)
+GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Backend& backend)
     : ops_(std::move(ops)), options_(options), backend_(backend) {
   for (const NamedOp& op : ops_) {
     op_slots_.push_back(
@@ -102,79 +100,150 @@ SequentialModel::SequentialModel(std::vector<NamedOp> ops, const ModelOptions& o
   ReserveFloats(own_gradients_, parameters_.size());
   ReserveFloats(state_values_, states_.size());
   gradients_ = own_gradients_.At<float>(0);
-  PlanActivations();
+  PlanBuffers();
   BindOps();
 }
 
-bool SequentialModel::NeedsBackward(const NamedOp& op) const {
-  return op.input_gradient || !op.op->Parameters().empty();
+bool GraphModel::NeedsBackward(const NamedOp& op) const {
+  return !op.op->Parameters().empty() ||
+         std::ranges::any_of(op.input_gradients, [](bool needed) { return needed; });
 }
 
-// Times: at 0 the caller writes the input; at i + 1 op i runs forward; at ops + 1 the loss runs; at
-// 2 * ops + 1 - i op i runs backward. An op's backward pass may read its input and output, so both
-// live until then. Activations are never reused in place, because the op before may still need its
-// unchanged output. An activation's gradient lives from one op's backward pass to the next one's.
-void SequentialModel::PlanActivations() {
-  const int ops = static_cast<int>(ops_.size());
-  const int loss = ops + 1, end = 2 * ops + 1;
-  const auto backward = [&](int op) { return end - op; };
-  std::vector<Lifetime> lifetimes;
-  const auto add = [&](std::size_t bytes, int first, int last) {
-    lifetimes.push_back({bytes, first, last});
-    return lifetimes.size() - 1;
+namespace {
+
+// The buffers of a graph's steps, by number; the plan turns them into offsets.
+//
+// Times: at 0 the caller writes the samples; at i + 1 op i runs forward; at ops + 1 the loss runs;
+// at 2 * ops + 1 - i op i runs backward. An op's backward pass may read its inputs and its output,
+// so an op's output lives until its own backward pass, which is after those of its readers.
+// Activations are never reused in place, because an op may still need its unchanged output. A
+// tensor's gradient lives from the backward pass of its last reader to that of its op.
+class BufferPlan {
+ public:
+  struct Gradient {
+    std::size_t written = kNotWanted, sum = kNotWanted;
+  };
+  struct Buffers {
+    std::vector<Gradient> dx;
+    std::size_t y = 0, dy = kNotWanted, workspace = 0;
   };
 
-  std::vector<std::size_t> activations, gradients(ops_.size() + 1, kNotWanted), workspaces;
-  activations.push_back(add(ops_[0].op->input().bytes(), 0, backward(0)));
-  for (int i = 0; i < ops; ++i) {
-    const Op& op = *ops_[static_cast<std::size_t>(i)].op;
-    const int last = i + 1 == ops ? end : backward(i);  // logits are also read after the step
-    activations.push_back(add(op.output().bytes(), i + 1, last));
-    workspaces.push_back(add(op.WorkspaceBytes(), i + 1, backward(i)));
-  }
-  gradients.back() = add(ops_.back().op->output().bytes(), loss, backward(ops - 1));
-  for (int i = ops - 1; i >= 1; --i) {
-    const NamedOp& op = ops_[static_cast<std::size_t>(i)];
-    if (!op.input_gradient) break;
-    std::size_t& dx = gradients[static_cast<std::size_t>(i)];
-    const std::size_t dy = gradients[static_cast<std::size_t>(i) + 1];
-    if (op.op->InPlace() && op.op->input().bytes() == op.op->output().bytes()) {
-      dx = dy;
-      lifetimes[dy].last = backward(i - 1);
-    } else {
-      dx = add(op.op->input().bytes(), backward(i), backward(i - 1));
+  explicit BufferPlan(const std::vector<NamedOp>& ops)
+      : ops_(ops),
+        count_(static_cast<int>(ops.size())),
+        end_(2 * count_ + 1),
+        ops_buffers_(ops.size()) {
+    samples_ = Add(SampleBytes(), 0, Backward(FirstReaderOfSamples()));
+    for (int i = 0; i < count_; ++i) {
+      const Op& op = *At(i).op;
+      const int last = i + 1 == count_ ? end_ : Backward(i);  // logits are also read after the step
+      Of(i).y = Add(op.output().bytes(), i + 1, last);
+      Of(i).workspace = Add(op.WorkspaceBytes(), i + 1, Backward(i));
     }
+    Of(count_ - 1).dy = Add(At(count_ - 1).op->output().bytes(), count_ + 1, Backward(count_ - 1));
+    for (int i = count_ - 1; i >= 0; --i) AddInputGradients(i);
+    std::size_t scratch_bytes = 0;
+    for (const NamedOp& op : ops_) scratch_bytes = std::max(scratch_bytes, op.op->ScratchBytes());
+    scratch_ = Add(scratch_bytes, 0, end_);
   }
-  std::size_t scratch_bytes = 0;
-  for (const NamedOp& op : ops_) scratch_bytes = std::max(scratch_bytes, op.op->ScratchBytes());
-  const std::size_t scratch = add(scratch_bytes, 0, end);
 
-  const MemoryPlan plan = PlanMemory(lifetimes);
-  const auto places = [&](const std::vector<std::size_t>& buffers) {
-    std::vector<std::size_t> offsets;
-    for (const std::size_t buffer : buffers) {
-      offsets.push_back(buffer == kNotWanted ? kNotWanted : plan.offsets[buffer]);
+  const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
+  const Buffers& of(std::size_t op) const { return ops_buffers_[op]; }
+  std::size_t samples() const { return samples_; }
+  std::size_t scratch() const { return scratch_; }
+
+ private:
+  const NamedOp& At(int op) const { return ops_[static_cast<std::size_t>(op)]; }
+  Buffers& Of(int op) { return ops_buffers_[static_cast<std::size_t>(op)]; }
+  int Backward(int op) const { return end_ - op; }
+
+  std::size_t Add(std::size_t bytes, int first, int last) {
+    lifetimes_.push_back({bytes, first, last});
+    return lifetimes_.size() - 1;
+  }
+
+  int FirstReaderOfSamples() const {
+    for (int i = 0; i < count_; ++i) {
+      if (std::ranges::find(At(i).inputs, kSamples) != At(i).inputs.end()) return i;
     }
-    return offsets;
+    LOCKSTEP_CHECK(false, "model: no op reads the samples, expected at least one");
+    return 0;
+  }
+
+  std::size_t SampleBytes() const {
+    const NamedOp& reader = At(FirstReaderOfSamples());
+    const auto input = std::ranges::find(reader.inputs, kSamples) - reader.inputs.begin();
+    return reader.op->inputs()[static_cast<std::size_t>(input)].bytes();
+  }
+
+  // Called for the last op first, so that an op's dy is known before its dx.
+  void AddInputGradients(int i) {
+    const NamedOp& op = At(i);
+    Of(i).dx.resize(op.inputs.size());
+    for (std::size_t k = 0; k < op.inputs.size(); ++k) {
+      if (!op.input_gradients[k]) continue;
+      const int producer = op.inputs[k];
+      const std::size_t bytes = op.op->inputs()[k].bytes();
+      std::size_t& sum = Of(producer).dy;
+      Gradient& dx = Of(i).dx[k];
+      if (sum != kNotWanted) {
+        dx = {.written = Add(bytes, Backward(i), Backward(i)), .sum = sum};
+      } else if (k == 0 && op.op->BackwardInPlace() && bytes == op.op->output().bytes()) {
+        dx.written = sum = Of(i).dy;
+        lifetimes_[sum].last = Backward(producer);
+      } else {
+        dx.written = sum = Add(bytes, Backward(i), Backward(producer));
+      }
+    }
+  }
+
+  const std::vector<NamedOp>& ops_;
+  int count_, end_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<Buffers> ops_buffers_;
+  std::size_t samples_ = 0, scratch_ = 0;
+};
+
+}  // namespace
+
+void GraphModel::PlanBuffers() {
+  const BufferPlan buffers(ops_);
+  const MemoryPlan plan = PlanMemory(buffers.lifetimes());
+  const auto offset = [&](std::size_t buffer) {
+    return buffer == kNotWanted ? kNotWanted : plan.offsets[buffer];
   };
-  activations_ = places(activations);
-  activation_gradients_ = places(gradients);
-  workspaces_ = places(workspaces);
-  scratch_ = plan.offsets[scratch];
+  samples_ = offset(buffers.samples());
+  scratch_ = offset(buffers.scratch());
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const BufferPlan::Buffers& planned = buffers.of(i);
+    OpBuffers placed{
+        .y = offset(planned.y), .dy = offset(planned.dy), .workspace = offset(planned.workspace)};
+    for (std::size_t k = 0; k < ops_[i].inputs.size(); ++k) {
+      const int input = ops_[i].inputs[k];
+      placed.x.push_back(input == kSamples ? samples_
+                                           : op_buffers_[static_cast<std::size_t>(input)].y);
+      placed.dx.push_back(
+          {.written = offset(planned.dx[k].written),
+           .sum = offset(planned.dx[k].sum),
+           .floats = static_cast<std::int64_t>(ops_[i].op->inputs()[k].bytes() / sizeof(float))});
+    }
+    op_buffers_.push_back(std::move(placed));
+  }
   buffers_.Reserve(plan.bytes);
   buffers_.Allocate();
 }
 
-OpMemory SequentialModel::MemoryOf(std::size_t i) const {
+OpMemory GraphModel::MemoryOf(std::size_t i) const {
   const auto wanted = [&](std::size_t offset) {
     return offset == kNotWanted ? nullptr : buffers_.At(offset);
   };
+  const OpBuffers& buffers = op_buffers_[i];
   OpMemory memory;
-  memory.x = buffers_.At(activations_[i]);
-  memory.y = buffers_.At(activations_[i + 1]);
-  memory.dy = wanted(activation_gradients_[i + 1]);
-  memory.dx = wanted(activation_gradients_[i]);
-  memory.workspace = buffers_.At(workspaces_[i]);
+  for (const std::size_t x : buffers.x) memory.x.push_back(buffers_.At(x));
+  memory.y = buffers_.At(buffers.y);
+  memory.dy = wanted(buffers.dy);
+  for (const InputGradient& dx : buffers.dx) memory.dx.push_back(wanted(dx.written));
+  memory.workspace = buffers_.At(buffers.workspace);
   memory.scratch = buffers_.At(scratch_);
   const std::size_t parameters = ops_[i].op->Parameters().size();
   for (std::size_t p = 0; p < parameters; ++p) {
@@ -190,11 +259,11 @@ OpMemory SequentialModel::MemoryOf(std::size_t i) const {
   return memory;
 }
 
-void SequentialModel::BindOps() {
+void GraphModel::BindOps() {
   for (std::size_t i = 0; i < ops_.size(); ++i) ops_[i].op->Bind(MemoryOf(i));
 }
 
-void SequentialModel::BindGradients(float* memory) {
+void GraphModel::BindGradients(float* memory) {
   LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(memory) % kArenaAlignment == 0,
                  "model: gradients at {}, expected alignment to {} bytes",
                  static_cast<const void*>(memory), kArenaAlignment);
@@ -203,12 +272,12 @@ void SequentialModel::BindGradients(float* memory) {
   BindOps();
 }
 
-void SequentialModel::InitializeParameters() {
+void GraphModel::InitializeParameters() {
   Fill(parameters_, options_.seed, backend_, values_.At<float>(0));
   Fill(states_, options_.seed, backend_, state_values_.At<float>(0));
 }
 
-std::string SequentialModel::LayoutFingerprint() const {
+std::string GraphModel::LayoutFingerprint() const {
   std::string text;
   for (const FlatRange* range : {&parameters_, &states_}) {
     for (const TensorSlot& slot : range->slots()) {
@@ -219,14 +288,14 @@ std::string SequentialModel::LayoutFingerprint() const {
   return text;
 }
 
-StepContext SequentialModel::Seeded(StepContext step) const {
+StepContext GraphModel::Seeded(StepContext step) const {
   LOCKSTEP_CHECK(step.valid >= 0 && step.valid <= options_.batch,
                  "model: {} valid rows in a batch of {}", step.valid, options_.batch);
   step.seed = options_.seed;
   return step;
 }
 
-void SequentialModel::Forward(const StepContext& step) {
+void GraphModel::Forward(const StepContext& step) {
   const StepContext seeded = Seeded(step);
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const ShortestTime timer(times_.empty() ? nullptr : &times_[i].forward);
@@ -234,15 +303,16 @@ void SequentialModel::Forward(const StepContext& step) {
   }
 }
 
-void SequentialModel::Backward(const StepContext& step,
-                               const std::function<void(std::int64_t, std::int64_t)>& on_ready) {
+void GraphModel::Backward(const StepContext& step,
+                          const std::function<void(std::int64_t, std::int64_t)>& on_ready) {
   const StepContext seeded = Seeded(step);
   std::int64_t end = parameters_.size();
   for (std::size_t i = ops_.size(); i-- > 0;) {
-    if (!NeedsBackward(ops_[i])) break;  // no earlier op has parameters
+    if (!NeedsBackward(ops_[i])) continue;
     {
       const ShortestTime timer(times_.empty() ? nullptr : &times_[i].backward);
       ops_[i].op->Backward(seeded);
+      AccumulateGradients(op_buffers_[i]);
     }
     const std::size_t first = op_slots_[i].first_parameter;
     if (first == parameters_.slots().size()) continue;
@@ -253,34 +323,41 @@ void SequentialModel::Backward(const StepContext& step,
   }
 }
 
-std::span<float> SequentialModel::parameters() {
+void GraphModel::AccumulateGradients(const OpBuffers& buffers) {
+  for (const InputGradient& dx : buffers.dx) {
+    if (dx.sum == kNotWanted) continue;
+    backend_.Accumulate(buffers_.At<float>(dx.written), buffers_.At<float>(dx.sum), dx.floats);
+  }
+}
+
+std::span<float> GraphModel::parameters() {
   return {values_.At<float>(0), static_cast<std::size_t>(parameters_.size())};
 }
-std::span<float> SequentialModel::gradients() {
+std::span<float> GraphModel::gradients() {
   return {gradients_, static_cast<std::size_t>(parameters_.size())};
 }
-std::span<float> SequentialModel::states() {
+std::span<float> GraphModel::states() {
   return {state_values_.At<float>(0), static_cast<std::size_t>(states_.size())};
 }
-float* SequentialModel::input() {
-  return buffers_.At<float>(activations_.front());
+float* GraphModel::input() {
+  return buffers_.At<float>(samples_);
 }
-const float* SequentialModel::logits() const {
-  return buffers_.At<float>(activations_.back());
+const float* GraphModel::logits() const {
+  return buffers_.At<float>(op_buffers_.back().y);
 }
-float* SequentialModel::logits_gradient() {
-  return buffers_.At<float>(activation_gradients_.back());
+float* GraphModel::logits_gradient() {
+  return buffers_.At<float>(op_buffers_.back().dy);
 }
-std::size_t SequentialModel::MemoryBytes() const {
+std::size_t GraphModel::MemoryBytes() const {
   return values_.bytes() + own_gradients_.bytes() + state_values_.bytes() + buffers_.bytes();
 }
 
-void SequentialModel::Watch() {
+void GraphModel::Watch() {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   times_.assign(ops_.size(), {.forward = kNever, .backward = kNever});
 }
 
-std::vector<OpReport> SequentialModel::Report() const {
+std::vector<OpReport> GraphModel::Report() const {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<OpReport> reports;
   for (std::size_t i = 0; i < ops_.size(); ++i) {

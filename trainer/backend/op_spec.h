@@ -1,0 +1,95 @@
+// What an op or an optimizer computes, as plain values. OpSpec lists the ops: each backend has a
+// file of the same name for each.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "trainer/backend/activation.h"
+#include "trainer/core/tensor.h"
+
+namespace lockstep::train {
+
+enum class Padding { kValid, kSame };  // as in Keras: same = ceil(in / stride), extra at the end
+
+struct Conv2dSpec {
+  TensorDesc x = {};  // N,C,H,W
+  std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
+  Padding padding = Padding::kValid;
+  bool bias = true;
+  bool relu = false;           // fused: y = max(y, 0)
+  bool input_gradient = true;  // if false, dx is not computed, as in the first layer
+};
+struct DenseSpec {
+  TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
+  std::int64_t units = 0;
+  bool bias = true;
+  bool relu = false;  // as in Conv2dSpec
+  bool input_gradient = true;
+};
+enum class PoolKind { kMax, kAverage };
+struct Pool2dSpec {   // the average does not count padding, as in Keras
+  TensorDesc x = {};  // N,C,H,W
+  PoolKind kind = PoolKind::kMax;
+  std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
+  Padding padding = Padding::kValid;
+  bool relu = false;  // max pool only: relu before (= after) the pool
+};
+struct GlobalAveragePool2dSpec {
+  TensorDesc x = {};  // N,C,H,W -> N,C
+};
+// Normalizes over N,H,W (or N) of the valid rows. As in Keras, the variance is biased, in the step
+// and in the moving averages (moving = momentum * moving + (1 - momentum) * step's). Padding rows
+// of y are finite but meaningless; those of dx are 0. Without valid rows, or in evaluation, uses
+// the moving averages unchanged. Parameters: gamma, beta (C); states: mean, variance (C).
+struct BatchNormSpec {
+  TensorDesc x = {};  // N,C,H,W or N,C
+  float momentum = 0.99f, epsilon = 1e-3f;
+};
+// Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of
+// the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
+//   word = Philox(DeriveKey(seed, layer), p, step << 32 | e / 4)[e % 4].
+struct DropoutSpec {
+  TensorDesc x = {};  // N,…
+  float rate = 0.5f;
+  std::uint64_t layer = 0;
+};
+// y = activation(x), elementwise.
+struct ActivationSpec {
+  TensorDesc x = {};
+  Activation activation = Activation::kRelu;
+};
+// y = the sum of the inputs, in the order of the first.
+struct AddSpec {
+  std::vector<TensorDesc> x = {};  // at least two, of equal shapes
+  bool relu = false;               // as in Conv2dSpec
+};
+// y = the inputs' channels, one input after the other, in the order of the first.
+struct ConcatenateSpec {
+  std::vector<TensorDesc> x = {};  // at least two N,C,H,W or N,C that differ in C alone
+};
+// y = x in dense row-major order, as N,F.
+struct FlattenSpec {
+  TensorDesc x = {};  // N,… in any layout
+};
+
+using OpSpec =
+    std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec, DenseSpec,
+                 DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec>;
+
+// As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
+struct SgdSpec {
+  float momentum = 0;  // 0: no slot
+  bool nesterov = false;
+  float weight_decay = 0;  // decoupled, before the update: w -= lr * decay * w
+};
+// Kingma & Ba 2015, as in Keras: lr_t = lr * sqrt(1 - b2^t) / (1 - b1^t); epsilon is added to
+// sqrt(v) without bias correction.
+struct AdamSpec {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
+  float weight_decay = 0;  // decoupled (AdamW), before the update, as in SGD
+};
+using OptimizerRule = std::variant<SgdSpec, AdamSpec>;
+
+}  // namespace lockstep::train
