@@ -210,7 +210,7 @@ class DocsTest(unittest.TestCase):
     def test_the_recipe_for_an_activation_names_what_the_last_one_touched(self):
         section = re.search(r"^## Add an activation\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(),
                             re.MULTILINE | re.DOTALL).group(1)
-        named = {path.replace("NAME", "tanh") for path in re.findall(r"`([a-z_/-]+/[\w./-]+)`", section)
+        named = {path.replace("your_activation", "tanh") for path in re.findall(r"`([a-z_/-]+/[\w./-]+)`", section)
                  if "." in path}
         mentions = re.compile(r"\btanh\b|kTanh")
         touched = {path.relative_to(ROOT).as_posix()
