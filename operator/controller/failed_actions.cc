@@ -52,7 +52,7 @@ void FailedActions::Bound(Plan& plan, SteadyTime now) {
   std::erase_if(failures_, [&](const auto& entry) {
     return entry.second.retry_at <= now && !planned.contains(entry.first);
   });
-  // The plan tells of a fault that is none any more.
+  // The plan reports a fault that no longer exists.
   if (Fault() != fault) RequeueWithin(plan, Duration::zero());
   for (const auto& [name, failure] : failures_) {
     if (failure.retry_at > now) RequeueWithin(plan, failure.retry_at - now);

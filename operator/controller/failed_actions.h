@@ -25,7 +25,7 @@ class FailedActions {
   // them. The others come in the order of their failures, so that those that keep failing delay
   // none that have not been tried. Forgets an action that is due and no longer planned.
   void Bound(Plan& plan, SteadyTime now);
-  // Returns what people are told: a refusal, or a failure that was repeated.
+  // Returns the fault to report: a refusal, or a failure that was repeated.
   std::optional<ActionFault> Fault() const;
 
  private:
