@@ -33,22 +33,23 @@ Plan FailedPlan(const Observed& observed, const api::TrainingJobStatus& charged,
 
 // Evictions reach the pods of a drained node over a few seconds, and each may be seen by itself.
 // All that is lost within `settling` of the first loss is one incident, except a replica that was
-// lost in it before: its successor has failed. A gang restarts as a whole, so each of its losses is
-// a new incident.
-bool GoesOn(const Observed& observed, const std::vector<PodFailure>& losses, bool gang) {
+// lost in it before: its successor has failed. A gang restarts as a whole, so each of its failures
+// is a new incident.
+bool GoesOn(const Observed& observed, const std::vector<PodFailure>& failures, bool gang) {
   const std::optional<Incident>& incident = observed.incident;
   if (gang || !incident || incident->attempt != observed.job.status.attempt) return false;
   if (observed.now - incident->since > observed.settings.settling) return false;
-  return std::ranges::none_of(losses, [&incident](const PodFailure& loss) {
-    return incident->replicas.contains(loss.replica);
+  return std::ranges::none_of(failures, [&incident](const PodFailure& failure) {
+    return incident->replicas.contains(failure.replica);
   });
 }
 
-// Returns the present incident, with the losses.
-Incident IncidentOf(const Observed& observed, const std::vector<PodFailure>& losses, bool goes_on) {
+// Returns the present incident, with the failures.
+Incident IncidentOf(const Observed& observed, const std::vector<PodFailure>& failures,
+                    bool goes_on) {
   Incident incident =
       goes_on ? *observed.incident : Incident{observed.now, observed.job.status.attempt, {}};
-  for (const PodFailure& loss : losses) incident.replicas.insert(loss.replica);
+  for (const PodFailure& failure : failures) incident.replicas.insert(failure.replica);
   return incident;
 }
 
@@ -170,7 +171,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
     return FailedPlan(observed, status, first, "BackoffLimitExceeded",
                       fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
-  const bool goes_on = GoesOn(observed, losses, gang);
+  const bool goes_on = GoesOn(observed, failures, gang);
   if (!goes_on) SetRetryTime(observed, status);
   status.failure = FailureOf(first);
   const std::string message =
@@ -179,7 +180,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
                   status.restarts.disruption);
   if (gang) OpenNextAttempt(observed, "Restarting", message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
-  plan.incident = IncidentOf(observed, losses, goes_on);
+  plan.incident = IncidentOf(observed, failures, goes_on);
   plan.names_cause = !blame.first_may_be_consequence;
   return plan;
 }
