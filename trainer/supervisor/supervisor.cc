@@ -1,6 +1,5 @@
 #include "trainer/supervisor/supervisor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -14,10 +13,12 @@
 #include <utility>
 
 #include "api/v1/names.h"
+#include "base/check.h"
+#include "base/descriptor.h"
+#include "base/launch.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "trainer/rendezvous/rendezvous_service.h"
-#include "trainer/supervisor/child_process.h"
 #include "trainer/supervisor/metrics_pipe.h"
 
 namespace lockstep::train {
@@ -54,7 +55,6 @@ class SignalFd {
   SignalFd& operator=(const SignalFd&) = delete;
 
   int fd() const { return fd_; }
-  const sigset_t& before() const { return before_; }
   std::optional<int> Next() {
     signalfd_siginfo info;
     if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
@@ -156,28 +156,24 @@ void Supervisor::ShowReplica(int local_rank) {
 
 absl::Status Supervisor::StartReplica(Replica& replica) {
   replica.restart_at.reset();
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "no pipe for metrics");
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  replica.metrics = std::make_unique<MetricsPipeReader>(ends[0]);
-  ChildSpec spec;
+  LOCKSTEP_ASSIGN_OR_RETURN(Pipe metrics, MakePipe());
+  LaunchSpec spec;
   spec.argv = options_.replica_command;
-  spec.signal_mask = signals_.before();
-  spec.fds = {ends[1]};
+  spec.env = CurrentEnvironment();
+  spec.fds = {metrics.write.fd()};
+  spec.dies_with_thread = true;
   spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
   spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
   spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
-  spec.env[kEnvMetricsFd] = fmt::format("{}", ends[1]);
+  spec.env[kEnvMetricsFd] = fmt::format("{}", metrics.write.fd());
   if (rendezvous_) {
     const std::string listens = ListenAddress(identity_);
     const std::string host = listens.substr(0, listens.rfind(':'));
     spec.env[kEnvRendezvousAddress] =
         fmt::format("{}:{}", host.empty() ? "127.0.0.1" : host, rendezvous_->port());
   }
-  auto pid = StartChild(spec);
-  close(ends[1]);
-  if (!pid.ok()) return pid.status();
-  replica.pid = *pid;
+  LOCKSTEP_ASSIGN_OR_RETURN(replica.pid, Launch(spec));
+  replica.metrics = std::make_unique<MetricsPipeReader>(std::move(metrics.read));
   LogInfo("replica started", {{"local_rank", replica.local_rank}, {"pid", replica.pid}});
   return absl::OkStatus();
 }
@@ -321,6 +317,8 @@ Duration StopGrace(Duration pod_grace) {
 
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options) {
+  LOCKSTEP_CHECK(getpid() == gettid(),
+                 "replicas are bound to the thread that starts them, which must be the main one");
   return Supervisor(identity, clock, options).Run();
 }
 
