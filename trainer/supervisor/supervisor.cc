@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "base/log.h"
+#include "base/signal_fd.h"
 #include "base/status.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/supervisor/metrics_pipe.h"
@@ -35,35 +35,6 @@ struct Replica {
   std::optional<SteadyTime> restart_at;
   std::int64_t starts = 0;
   int exit_code = 0;  // of the last process
-};
-
-// Reads SIGTERM, SIGINT and SIGCHLD from a descriptor; blocks them for this and later threads.
-class SignalFd {
- public:
-  SignalFd() {
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&ours, signal);
-    pthread_sigmask(SIG_BLOCK, &ours, &before_);
-    fd_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~SignalFd() {
-    close(fd_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalFd(const SignalFd&) = delete;
-  SignalFd& operator=(const SignalFd&) = delete;
-
-  int fd() const { return fd_; }
-  std::optional<int> Next() {
-    signalfd_siginfo info;
-    if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
-    return static_cast<int>(info.ssi_signo);
-  }
-
- private:
-  sigset_t before_;
-  int fd_ = -1;
 };
 
 class Supervisor {
@@ -97,7 +68,7 @@ class Supervisor {
   const Clock& clock_;
   const SupervisorOptions& options_;
   const Time started_;
-  SignalFd signals_;  // blocks the signals before the members below start threads
+  SignalFd signals_{SIGTERM, SIGINT, SIGCHLD};  // before the members below start threads
   RestartBudget budget_;
   std::unique_ptr<RendezvousService> rendezvous_;
   std::unique_ptr<MetricsServer> metrics_;
