@@ -9,6 +9,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
 #include "tests/operator/controller/world.h"
+#include "tests/support/controller_uid.h"
 
 namespace lockstep::controller {
 namespace {
