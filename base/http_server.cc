@@ -70,7 +70,7 @@ std::shared_ptr<const Text> TextOf(const HttpAnswer& answer) {
 }
 
 struct Connection {
-  Socket socket;
+  Descriptor socket;
   std::string peer;
   SteadyTime deadline;
   std::string request;
@@ -213,7 +213,7 @@ class PollingServer final : public HttpServer {
   }
 
   const Listener listener_;
-  const Socket wake_;
+  const Descriptor wake_;
   std::map<std::string, Page> pages_;  // this and the next: used only by the thread
   std::list<Connection> connections_;  // oldest first
   SteadyTime accept_at_{};             // no accepts before

@@ -41,7 +41,7 @@ absl::StatusOr<HostPort> Parse(const std::string& address) {
 
 absl::StatusOr<Listener> ListenAtOne(const addrinfo& at, int backlog) {
   const auto failed = [] { return absl::UnavailableError(std::strerror(errno)); };
-  Socket socket(::socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return failed();
   const int on = 1, off = 0;
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -111,8 +111,8 @@ absl::StatusOr<Listener> ListenAt(const std::string& address, int backlog) {
 Caller Accept(const Listener& listener) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
-  Socket socket(::accept4(listener.socket.fd(), reinterpret_cast<sockaddr*>(&address), &length,
-                          SOCK_NONBLOCK | SOCK_CLOEXEC));
+  Descriptor socket(::accept4(listener.socket.fd(), reinterpret_cast<sockaddr*>(&address), &length,
+                              SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return {};
   return {std::move(socket), HostOf(address)};
 }

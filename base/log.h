@@ -12,10 +12,6 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Sets the lowest level that is logged. The default is kInfo.
 void SetLogLevel(LogLevel level);
 
-// Sets the fields that every later record of this process carries, e.g. {"pod": "mnist-worker-0",
-// "rank": 1}.
-void SetLogContext(const nlohmann::json& fields);
-
 void Log(LogLevel level, std::string_view message, const nlohmann::json& fields = {});
 
 inline void LogInfo(std::string_view message, const nlohmann::json& fields = {}) {

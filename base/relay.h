@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/listener.h"
+#include "base/descriptor.h"
 
 namespace lockstep {
 
@@ -24,7 +24,7 @@ class Relay {
   using Check = std::function<bool(std::string_view piece)>;
 
   // Requires: both sockets are non-blocking.
-  Relay(Socket caller, Socket server, Check check)
+  Relay(Descriptor caller, Descriptor server, Check check)
       : ends_{{std::move(caller)}, {std::move(server)}}, check_(std::move(check)) {}
 
   // Registers both sockets with `epoll`, which must outlive the relay, for the events that each
@@ -52,7 +52,7 @@ class Relay {
  private:
   enum class Read { kSome, kNothing, kEnd };
   struct End {
-    Socket socket;
+    Descriptor socket;
     std::string waiting = {};   // bytes to send to it
     std::uint32_t watched = 0;  // the events that epoll waits for
   };

@@ -11,6 +11,8 @@ using std::chrono::minutes;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
+constexpr int kMostDigits = 9;
+
 // A cursor over the text; after the first mismatch every read fails.
 class Scanner {
  public:
@@ -72,18 +74,22 @@ class Scanner {
 }  // namespace
 
 std::string FormatRfc3339(Time time) {
+  std::string text = FormatRfc3339(time, kMostDigits);
+  text.pop_back();  // the Z
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + "Z";
+}
+
+std::string FormatRfc3339(Time time, int digits) {
   const auto day = std::chrono::floor<days>(time);
   const std::chrono::year_month_day date{day};
   const std::chrono::hh_mm_ss<nanoseconds> clock{time - day};
-  std::string fraction;
-  if (clock.subseconds().count() != 0) {
-    fraction = fmt::format(".{:09}", clock.subseconds().count());
-    fraction.erase(fraction.find_last_not_of('0') + 1);
-  }
+  const std::string fraction = fmt::format(".{:09}", clock.subseconds().count());
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}Z", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
-                     fraction);
+                     digits == 0 ? "" : fraction.substr(0, static_cast<std::size_t>(digits) + 1));
 }
 
 std::optional<Time> ParseRfc3339(std::string_view text) {

@@ -12,6 +12,17 @@ namespace lockstep {
 // Formats whole seconds without a fraction, others with as many digits as they need (up to nine).
 std::string FormatRfc3339(Time time);
 
+// Formats with exactly `digits` digits of the fraction, 0 to 9; the others are cut off.
+std::string FormatRfc3339(Time time, int digits);
+
+// Formats metav1.Time, which has whole seconds, and metav1.MicroTime, which always has six digits.
+inline std::string FormatApiTime(Time time) {
+  return FormatRfc3339(time, 0);
+}
+inline std::string FormatApiMicroTime(Time time) {
+  return FormatRfc3339(time, 6);
+}
+
 // Parses a time with an optional fraction and any offset. Returns nullopt if `text` is not RFC
 // 3339, names a day or a time of day that does not exist, or has a year outside 1970 to 2261 (a
 // Time ends in 2262).

@@ -3,29 +3,25 @@
 #include <atomic>
 #include <csignal>
 
-namespace lockstep::train {
+#include "base/signal_fd.h"
+
+namespace lockstep {
 namespace {
 
-std::atomic<bool> g_stop{false};
-static_assert(std::atomic<bool>::is_always_lock_free,
-              "a signal handler may only use lock-free atomics");
-
-void NoteStop(int) {
-  g_stop.store(true, std::memory_order_relaxed);
-}
+// Never destroyed: a signal that arrives while the process is exiting must not change its exit
+// code.
+SignalFd* g_signals = nullptr;
+std::atomic<bool> g_stopped{false};
 
 }  // namespace
 
 void InstallStopSignal() {
-  struct sigaction action{};
-  action.sa_handler = &NoteStop;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
+  g_signals = new SignalFd({SIGTERM, SIGINT});
 }
 
 bool StopSignalled() {
-  return g_stop.load(std::memory_order_relaxed);
+  if (g_signals != nullptr && !g_stopped && g_signals->Next()) g_stopped = true;
+  return g_stopped;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep

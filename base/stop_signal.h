@@ -1,12 +1,13 @@
-// Records a replica's SIGTERM, for the training loop to check between steps.
+// The request to stop that SIGTERM and SIGINT make, for a program that looks for it between steps.
 #pragma once
 
-namespace lockstep::train {
+namespace lockstep {
 
-// From now on SIGTERM and SIGINT set a flag instead of ending the process.
+// From now on these signals no longer end the process. Call it once, before any other thread is
+// started.
 void InstallStopSignal();
 
-// Returns true once one of them has arrived. Thread-safe.
+// Returns true once one of them has arrived, and false without InstallStopSignal. Thread-safe.
 bool StopSignalled();
 
-}  // namespace lockstep::train
+}  // namespace lockstep

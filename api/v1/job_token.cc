@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
+#include <utility>
 
 #include "base/hmac.h"
+#include "base/read_file.h"
 
 namespace lockstep::api {
 namespace {
@@ -15,11 +15,9 @@ constexpr std::size_t kShortestSecret = 16;
 }  // namespace
 
 absl::StatusOr<JobToken> JobToken::ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string secret{std::istreambuf_iterator<char>(file), {}};
-  if (!file) {
-    return absl::InvalidArgumentError(fmt::format("{}: cannot read the job's token", path));
-  }
+  absl::StatusOr<std::string> read = lockstep::ReadFile(path, "the job's token");
+  if (!read.ok()) return absl::InvalidArgumentError(read.status().message());
+  std::string secret = *std::move(read);
   while (!secret.empty() && std::string_view(" \t\r\n").find(secret.back()) != std::string::npos) {
     secret.pop_back();
   }

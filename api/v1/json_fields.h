@@ -17,11 +17,13 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "api/v1/enum_names.h"
-#include "api/v1/field_error.h"
 #include "api/v1/training_job.h"
+#include "base/field_error.h"
+#include "base/json_reader.h"
 
 namespace lockstep::api {
 
@@ -34,27 +36,6 @@ concept Enum = std::is_enum_v<E>;
 template <class T>
 concept Integer = std::same_as<T, int> || std::same_as<T, std::int64_t>;
 
-// The largest integer that every JSON reader holds exactly (2^53 - 1).
-inline constexpr std::int64_t kMaxJsonInteger = 9'007'199'254'740'991;
-
-struct IntegerRange {
-  std::int64_t min = -kMaxJsonInteger, max = kMaxJsonInteger;
-};
-constexpr IntegerRange AtLeast(std::int64_t min) {
-  return {min, kMaxJsonInteger};
-}
-
-struct RealRange {
-  double min = std::numeric_limits<double>::lowest(), max = std::numeric_limits<double>::max();
-  bool min_excluded = false, max_excluded = false;
-};
-constexpr RealRange Above(double min) {
-  return {min, std::numeric_limits<double>::max(), true, false};
-}
-constexpr RealRange NotBelow(double min) {
-  return {min, std::numeric_limits<double>::max()};
-}
-
 // A bound for a list that is kept as raw JSON.
 struct ListOfObjects {};
 
@@ -64,13 +45,14 @@ enum class UnknownFields {
   kIgnoreAndClamp,  // like kIgnore, and clamps integers to their range
 };
 
-// Reads one object of the input. As in Kubernetes, a field that is absent or null leaves the
-// struct's value unchanged.
-class FieldReader {
+// Reads one object of the input into a struct. A field that is absent leaves the struct's value
+// unchanged.
+class FieldReader : private JsonReader {
  public:
-  // `json` and `errors` must outlive the reader. `path` is empty at the root.
+  // As JsonReader's constructor.
   FieldReader(const Json& json, std::string path, UnknownFields unknown,
-              std::vector<FieldError>* errors);
+              std::vector<FieldError>* errors)
+      : JsonReader(json, std::move(path), errors), unknown_(unknown) {}
 
   template <class T, class... Bounds>
   void Field(std::string_view name, T& value, const Bounds&... bounds) {
@@ -88,20 +70,14 @@ class FieldReader {
   void Finish();
 
  private:
-  const Json* Find(std::string_view name);
-  std::string Child(std::string_view name) const;
-  void Fault(std::string path, const Json& found, std::string_view expected);
-
-  void Read(const Json& json, const std::string& path, bool& value);
-  void Read(const Json& json, const std::string& path, std::string& value);
-  void Read(const Json& json, const std::string& path, double& value, RealRange range = {});
+  using JsonReader::Read;
   void Read(const Json& json, const std::string& path, Time& value);
   void Read(const Json& json, const std::string& path, Json& value);        // any object
   void Read(const Json& json, const std::string& path, SharedJson& value);  // any object, too
   void Read(const Json& json, const std::string& path, SharedJson& value, ListOfObjects bounds);
   void Read(const Json& json, const std::string& path, std::map<std::string, std::string>& value);
-  std::optional<std::int64_t> ReadInteger(const Json& json, const std::string& path,
-                                          IntegerRange range);
+  std::optional<std::int64_t> ReadClampedInteger(const Json& json, const std::string& path,
+                                                 IntegerRange range);
   void EnumFault(const std::string& path, const Json& found,
                  const std::vector<std::string_view>& names);
 
@@ -109,7 +85,7 @@ class FieldReader {
   void Read(const Json& json, const std::string& path, T& value, IntegerRange range = {}) {
     range.min = std::max<std::int64_t>(range.min, std::numeric_limits<T>::min());
     range.max = std::min<std::int64_t>(range.max, std::numeric_limits<T>::max());
-    if (const auto read = ReadInteger(json, path, range)) value = static_cast<T>(*read);
+    if (const auto read = ReadClampedInteger(json, path, range)) value = static_cast<T>(*read);
   }
 
   template <Enum E>
@@ -129,15 +105,15 @@ class FieldReader {
   void Read(const Json& json, const std::string& path, std::optional<T>& value,
             const Bounds&... bounds) {
     T read{};
-    const std::size_t before = errors_->size();
+    const std::size_t before = errors().size();
     Read(json, path, read, bounds...);
-    if (errors_->size() == before) value = std::move(read);
+    if (errors().size() == before) value = std::move(read);
   }
 
   template <class T, class... Bounds>
   void Read(const Json& json, const std::string& path, std::vector<T>& value,
             const Bounds&... bounds) {
-    if (!json.is_array()) return Fault(path, json, "a list");
+    if (!json.is_array()) return Fault(path, &json, "a list");
     value.clear();
     for (std::size_t i = 0; i < json.size(); ++i) {
       T element{};
@@ -149,7 +125,7 @@ class FieldReader {
   // An object whose keys are the names of an enum.
   template <Enum E, class T>
   void Read(const Json& json, const std::string& path, std::map<E, T>& value) {
-    FieldReader entries(json, path, unknown_, errors_);
+    FieldReader entries(json, path, unknown_, &errors());
     for (const auto& [key, name] : kEnumNames<E>) {
       T entry{};
       if (const Json* found = entries.Find(name)) {
@@ -168,16 +144,12 @@ class FieldReader {
 
   template <class T>
   void ReadStruct(const Json& json, const std::string& path, T& value, UnknownFields unknown) {
-    FieldReader nested(json, path, unknown, errors_);
+    FieldReader nested(json, path, unknown, &errors());
     Fields(nested, value);
     nested.Finish();
   }
 
-  const Json* object_;  // null if the input is not an object
-  std::string path_;
-  UnknownFields unknown_;
-  std::vector<FieldError>* errors_;
-  std::vector<std::string_view> known_;
+  const UnknownFields unknown_;
 };
 
 // How FieldWriter treats a field that equals that of a default-constructed struct.

@@ -7,10 +7,8 @@
 namespace lockstep::api {
 
 inline constexpr char kGroup[] = "training.lockstep.dev";
-inline constexpr char kVersion[] = "v1";
 inline constexpr char kApiVersion[] = "training.lockstep.dev/v1";
 inline constexpr char kKind[] = "TrainingJob";
-inline constexpr char kPlural[] = "trainingjobs";
 
 // Labels: the first two are on every child of a job, the others on its pods.
 inline constexpr char kLabelJobName[] = "training.lockstep.dev/job-name";

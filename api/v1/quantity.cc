@@ -8,6 +8,8 @@
 #include <map>
 #include <string>
 
+#include "base/json_text.h"
+
 namespace lockstep::api {
 
 absl::StatusOr<double> ParseQuantity(const Json& quantity) {
@@ -25,10 +27,8 @@ absl::StatusOr<double> ParseQuantity(const Json& quantity) {
       return number * factor->second;
     }
   }
-  // Input that is not UTF-8 cannot be quoted unchanged.
-  const std::string found = quantity.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return absl::InvalidArgumentError(
-      fmt::format("found {}, expected a quantity like \"2\", \"500m\" or \"4Gi\"", found));
+  return absl::InvalidArgumentError(fmt::format(
+      "found {}, expected a quantity like \"2\", \"500m\" or \"4Gi\"", JsonText(quantity)));
 }
 
 std::string FormatQuantity(double value) {

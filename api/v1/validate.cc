@@ -9,6 +9,7 @@
 #include "api/v1/enum_names.h"
 #include "api/v1/quantity.h"
 #include "api/v1/validate_replicas.h"
+#include "base/json_text.h"
 
 namespace lockstep::api {
 namespace {
@@ -64,7 +65,7 @@ void ValidateRunPolicy(const TrainingJobSpec& spec, Errors& errors) {
     if (!value.ok()) {
       errors.push_back({path, std::string(value.status().message())});
     } else if (*value < 0) {
-      errors.push_back({path, fmt::format("found {}, expected at least 0", quantity.dump())});
+      errors.push_back({path, fmt::format("found {}, expected at least 0", JsonText(quantity))});
     }
   }
 }

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "api/v1/field_error.h"
 #include "api/v1/training_job.h"
+#include "base/field_error.h"
 
 namespace lockstep::api {
+
+using lockstep::ToStatus;
 
 // Validates a job. Requires: WithDefaults has completed it.
 std::vector<FieldError> Validate(const TrainingJob& job);

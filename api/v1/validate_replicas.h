@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "api/v1/field_error.h"
 #include "api/v1/training_job.h"
+#include "base/field_error.h"
 
 namespace lockstep::api {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "api/v1/enum_names.h"
-#include "api/v1/suggest.h"
 #include "api/v1/validate.h"
+#include "base/suggest.h"
 
 namespace lockstep::api {
 namespace {

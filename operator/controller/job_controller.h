@@ -1,5 +1,6 @@
 // The whole operator on top of one client: informers, work queue, reconciler and worker threads.
-// main.cc runs it with a RestClient, `lockstep run` with a MemoryClient.
+// The operator runs it with a RestClient (operator/server/run_operator.cc), `lockstep run` with a
+// MemoryClient (operator/cli/local_run.cc).
 #pragma once
 
 #include <atomic>

@@ -128,7 +128,7 @@ ObservedJob ObserveJob(const Object& object) {
   absl::Status valid = read.status();
   if (read.ok()) {
     observed.job = api::WithDefaults(*std::move(read));
-    valid = api::ToStatus(api::Validate(observed.job));
+    valid = ToStatus(api::Validate(observed.job));
   } else {
     observed.job = Unreadable(object);
   }

@@ -94,8 +94,4 @@ const Object& ControllerOf(const Object& object) {
   return kNobody;
 }
 
-std::string ControllerUid(const Object& object) {
-  return TextMember(ControllerOf(object), "uid");
-}
-
 }  // namespace lockstep::kube

@@ -49,7 +49,6 @@ std::string Label(const Object& object, const std::string& key);
 bool IsBeingDeleted(const Object& object);
 // Returns the owner reference with controller: true, or null if there is none.
 const Object& ControllerOf(const Object& object);
-std::string ControllerUid(const Object& object);
 
 inline const Kind kPodKind{"", "v1", "Pod", "pods"};
 inline const Kind kServiceKind{"", "v1", "Service", "services"};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/v1/quantity.h"
+#include "base/json_text.h"
 #include "base/status.h"
 #include "operator/local/volumes.h"
 
@@ -112,7 +113,7 @@ absl::StatusOr<std::optional<std::string>> ValueFrom(const Object& pod, const Ob
     }
     return value;
   }
-  return absl::InvalidArgumentError(fmt::format("unknown valueFrom {}", source.dump()));
+  return absl::InvalidArgumentError(fmt::format("unknown valueFrom {}", JsonText(source)));
 }
 
 absl::Status AddEnvFrom(const Object& pod, const Object& container, kube::Client& client,

@@ -13,9 +13,9 @@
 namespace lockstep::local {
 
 struct HostFacts {
-  std::map<std::string, std::string> env;  // inherited; the container's own variables override it
-  std::string program_dir;                 // first on PATH: contains lockstep-trainer
-  std::string current_dir;                 // for containers without workingDir
+  Environment env;          // inherited; the container's own variables override it
+  std::string program_dir;  // first on PATH: contains lockstep-trainer
+  std::string current_dir;  // for containers without workingDir
 };
 
 // Expands Kubernetes' $(NAME) in env values, command and args: "$$(NAME)" becomes "$(NAME)", and a

@@ -3,15 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
+#include "base/launch.h"
 #include "operator/local/marked_processes.h"
 
 namespace lockstep::local {
@@ -36,24 +36,23 @@ namespace {
 }  // namespace
 
 Guardian::Guardian(const std::string& mark) {
-  std::array<int, 2> ends{};
-  LOCKSTEP_CHECK(pipe2(ends.data(), O_CLOEXEC) == 0, "pipe: {}", std::strerror(errno));
+  absl::StatusOr<Pipe> pipe = MakePipe();
+  LOCKSTEP_CHECK(pipe.ok(), "{}", pipe.status().ToString());
   pid_ = fork();
   LOCKSTEP_CHECK(pid_ >= 0, "fork: {}", std::strerror(errno));
   if (pid_ == 0) {
-    close(ends[1]);
-    Guard(mark, ends[0]);
+    pipe->write.Close();
+    Guard(mark, pipe->read.fd());
   }
-  close(ends[0]);
-  pipe_ = ends[1];
+  pipe_ = std::move(pipe->write);
 }
 
 Guardian::~Guardian() {
   const char byte = 0;
   // The guardian may have been killed.
-  [[maybe_unused]] const ssize_t written = write(pipe_, &byte, 1);
-  close(pipe_);
-  waitpid(pid_, nullptr, 0);
+  [[maybe_unused]] const ssize_t written = write(pipe_.fd(), &byte, 1);
+  pipe_.Close();
+  WaitFor(pid_);
 }
 
 std::string MarkOfThisRun() {

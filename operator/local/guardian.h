@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "base/descriptor.h"
+
 namespace lockstep::local {
 
 // The kernel kills the processes that we started when we die, but not their descendants.
@@ -18,7 +20,7 @@ class Guardian {
 
  private:
   pid_t pid_ = -1;
-  int pipe_ = -1;  // closed when this process dies
+  Descriptor pipe_;  // closed when this process dies
 };
 
 // Returns a mark for the processes of this program that is unique to this run.

@@ -6,10 +6,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_split.h"
+#include "base/read_file.h"
 
 namespace lockstep::local {
 
@@ -27,8 +26,8 @@ enum StatField : std::uint8_t {
   kEnvEnd = 48
 };
 std::vector<std::string> StatFields(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text =
+      ReadFile(fmt::format("/proc/{}/stat", pid), "a process's state").value_or("");
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   std::vector<std::string> fields =
@@ -68,13 +67,13 @@ pid_t ParentOf(pid_t pid) {
 }
 
 Mark MarkOf(pid_t pid, const std::string& prefix) {
-  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-  if (!file) return Mark::kNone;
-  const std::string env((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (env.empty()) return IsExecuting(pid) ? Mark::kExecuting : Mark::kNone;
+  const absl::StatusOr<std::string> env =
+      ReadFile(fmt::format("/proc/{}/environ", pid), "a process's environment");
+  if (!env.ok()) return Mark::kNone;
+  if (env->empty()) return IsExecuting(pid) ? Mark::kExecuting : Mark::kNone;
   const std::string wanted = fmt::format("{}={}", kMarkVariable, prefix);
-  const std::size_t pos = env.find(wanted);
-  const bool found = pos != std::string::npos && (pos == 0 || env[pos - 1] == '\0');
+  const std::size_t pos = env->find(wanted);
+  const bool found = pos != std::string::npos && (pos == 0 || (*env)[pos - 1] == '\0');
   return found ? Mark::kFound : Mark::kNone;
 }
 

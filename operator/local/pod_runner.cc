@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/local/api_time.h"
+#include "base/rfc3339.h"
 #include "operator/local/logs.h"
 
 namespace lockstep::local {

@@ -1,9 +1,6 @@
 #include "operator/local/process.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <linux/close_range.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -16,106 +13,32 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <sstream>
+#include <utility>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "operator/local/marked_processes.h"
 
 namespace lockstep::local {
 namespace {
 
-enum Stage : int { kLog, kDirectory, kExecute };
-struct ChildError {
-  int stage = 0;
-  int error = 0;
-};
-
-// Everything that the child uses between fork and exec, prepared before the fork.
-struct Prepared {
-  std::string executable;
-  std::vector<char*> argv;
-  std::vector<std::string> env_text;
-  std::vector<char*> envp;
-  cpu_set_t cpus;
-  bool pin = false;
-};
-
-bool IsExecutableFile(const std::string& path) {
-  return access(path.c_str(), X_OK) == 0;
-}
-
-// Searches like execvp, with the child's own PATH; resolves relative names against its working
-// folder.
-std::optional<std::string> FindExecutable(const ProcessSpec& spec) {
-  const std::string& name = spec.argv.front();
-  if (name.find('/') != std::string::npos) {
-    const std::string path = name.front() == '/' ? name : spec.working_dir + "/" + name;
-    return access(path.c_str(), F_OK) == 0 ? std::optional(path) : std::nullopt;
-  }
-  const auto path = spec.env.find("PATH");
-  std::istringstream folders(path == spec.env.end() ? "/usr/bin:/bin" : path->second);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    std::string candidate = (folder.empty() ? std::string(".") : folder) + "/" + name;
-    if (IsExecutableFile(candidate)) return candidate;
-  }
-  return std::nullopt;
-}
-
-Prepared Prepare(const ProcessSpec& spec, std::string executable) {
-  Prepared prepared;
-  prepared.executable = std::move(executable);
-  for (const std::string& arg : spec.argv) prepared.argv.push_back(const_cast<char*>(arg.c_str()));
-  prepared.argv.push_back(nullptr);
-  for (const auto& [key, value] : spec.env) prepared.env_text.push_back(key + "=" + value);
-  prepared.env_text.push_back(fmt::format("{}={}", kMarkVariable, spec.marker));
-  for (std::string& text : prepared.env_text) prepared.envp.push_back(text.data());
-  prepared.envp.push_back(nullptr);
-  CPU_ZERO(&prepared.cpus);
-  for (const int cpu : spec.cpus) CPU_SET(static_cast<std::size_t>(cpu), &prepared.cpus);
-  prepared.pin = !spec.cpus.empty();
-  return prepared;
-}
-
-// Runs in the child: async-signal-safe calls only.
-[[noreturn]] void RunChild(const ProcessSpec& spec, const Prepared& prepared, pid_t parent,
-                           int error_pipe) {
-  const auto fail = [&](Stage stage) {
-    const ChildError error{stage, errno};
-    [[maybe_unused]] const ssize_t written = write(error_pipe, &error, sizeof error);
-    _exit(127);
-  };
-  setsid();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // the parent died before the prctl
-  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (prepared.pin) sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
-  const int null = open("/dev/null", O_RDONLY);
-  const int log = open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  if (null < 0 || log < 0) fail(kLog);
-  dup2(null, STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
-  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  if (chdir(spec.working_dir.c_str()) != 0) fail(kDirectory);
-  execve(prepared.executable.c_str(), prepared.argv.data(), prepared.envp.data());
-  fail(kExecute);
-  _exit(127);
-}
-
-absl::Status Explain(const ProcessSpec& spec, const ChildError& error) {
-  const char* why = std::strerror(error.error);
-  switch (error.stage) {
-    case kLog:
-      return absl::InternalError(fmt::format("cannot write the log {}: {}", spec.log_path, why));
-    case kDirectory:
-      return absl::FailedPreconditionError(
-          fmt::format("working directory {}: {}", spec.working_dir, why));
-    default:
-      return absl::FailedPreconditionError(fmt::format("exec {}: {}", spec.argv.front(), why));
-  }
+absl::StatusOr<pid_t> LaunchInSession(const ProcessSpec& spec) {
+  LaunchSpec launch;
+  LOCKSTEP_ASSIGN_OR_RETURN(launch.program, FindProgram(spec.argv.front(), spec.env));
+  const Descriptor log(
+      open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (log.fd() < 0) return absl::ErrnoToStatus(errno, "cannot write the log " + spec.log_path);
+  launch.argv = spec.argv;
+  launch.env = spec.env;
+  launch.env[kMarkVariable] = spec.marker;
+  launch.working_dir = spec.working_dir;
+  launch.stdio = {-1, log.fd(), log.fd()};
+  launch.close_others = true;
+  launch.cpus = spec.cpus;
+  launch.new_session = true;
+  launch.default_signals = true;
+  launch.dies_with_thread = true;
+  return Launch(launch);
 }
 
 // Returns this program's children: the processes that it started, and their orphans.
@@ -131,56 +54,31 @@ std::vector<pid_t> Children() {
 
 SystemProcesses::SystemProcesses()
     : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  LOCKSTEP_CHECK(epoll_ >= 0 && wake_ >= 0, "epoll and eventfd: {}", std::strerror(errno));
+  LOCKSTEP_CHECK(epoll_.fd() >= 0 && wake_.fd() >= 0, "epoll and eventfd: {}",
+                 std::strerror(errno));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = 0;  // pids are positive, so 0 marks the wake-up
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, wake_.fd(), &event);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 SystemProcesses::~SystemProcesses() {
   for (const auto& [pid, fd] : pidfds_) {
     kill(-pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-    close(fd);
+    WaitFor(pid);
   }
-  close(wake_);
-  close(epoll_);
 }
 
 absl::StatusOr<pid_t> SystemProcesses::Start(const ProcessSpec& spec) {
-  std::optional<std::string> executable = FindExecutable(spec);
-  if (!executable) {
-    return absl::NotFoundError(fmt::format("command not found: {}", spec.argv.front()));
-  }
-  const Prepared prepared = Prepare(spec, *std::move(executable));
-  std::array<int, 2> pipe_ends{};
-  if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
-    return absl::InternalError(fmt::format("pipe: {}", std::strerror(errno)));
-  }
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) RunChild(spec, prepared, parent, pipe_ends[1]);
-  close(pipe_ends[1]);
-  if (pid < 0) {
-    close(pipe_ends[0]);
-    return absl::ResourceExhaustedError(fmt::format("fork: {}", std::strerror(errno)));
-  }
-  ChildError error;
-  const ssize_t got = read(pipe_ends[0], &error, sizeof error);
-  close(pipe_ends[0]);
-  if (got == sizeof error) {
-    waitpid(pid, nullptr, 0);
-    return Explain(spec, error);
-  }
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  LOCKSTEP_CHECK(pidfd >= 0, "pidfd_open({}): {}", pid, std::strerror(errno));
+  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t pid, LaunchInSession(spec));
+  Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  LOCKSTEP_CHECK(pidfd.fd() >= 0, "pidfd_open({}): {}", pid, std::strerror(errno));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = pid;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, pidfd, &event);
-  pidfds_[pid] = pidfd;
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, pidfd.fd(), &event);
+  pidfds_[pid] = std::move(pidfd);
   return pid;
 }
 
@@ -211,7 +109,7 @@ void SystemProcesses::KillLeftovers(pid_t group, const std::string& marker) {
   };
   KillMarked(marker, orphans, [](pid_t pid) {
     kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+    WaitFor(pid);
     return true;
   });
 }
@@ -224,28 +122,27 @@ std::vector<ProcessExit> SystemProcesses::Poll(std::optional<SteadyTime> deadlin
     timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
   }
   std::array<epoll_event, 64> events{};
-  const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
+  const int count =
+      epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), timeout);
   std::vector<ProcessExit> exits;
   for (int i = 0; i < count; ++i) {
     const pid_t pid = events[static_cast<std::size_t>(i)].data.fd;
     if (pid == 0) {
       std::uint64_t value = 0;
-      [[maybe_unused]] const ssize_t got = read(wake_, &value, sizeof value);
+      [[maybe_unused]] const ssize_t got = read(wake_.fd(), &value, sizeof value);
       continue;
     }
     int status = 0;
     if (waitpid(pid, &status, WNOHANG) != pid) continue;
-    close(pidfds_[pid]);
     pidfds_.erase(pid);
-    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    exits.push_back({pid, signal != 0 ? 128 + signal : WEXITSTATUS(status), signal});
+    exits.push_back({pid, ExitCodeOf(status), WIFSIGNALED(status) ? WTERMSIG(status) : 0});
   }
   return exits;
 }
 
 void SystemProcesses::Wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = write(wake_.fd(), &one, sizeof one);
 }
 
 }  // namespace lockstep::local

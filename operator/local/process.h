@@ -10,12 +10,14 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
+#include "base/launch.h"
 
 namespace lockstep::local {
 
 struct ProcessSpec {
   std::vector<std::string> argv;
-  std::map<std::string, std::string> env;  // complete; nothing is inherited
+  Environment env;  // complete; nothing is inherited
   std::string working_dir;
   std::string log_path;   // receives stdout and stderr, appended
   std::vector<int> cpus;  // affinity; empty: any
@@ -32,8 +34,8 @@ struct ProcessExit {
 class ProcessHost {
  public:
   virtual ~ProcessHost() = default;
-  // Starts a process that leads its own session and group. NotFound: there is no such executable.
-  // Another code: it could not be started. Both say why.
+  // Starts a process that leads its own session and group. On failure, the message says why it
+  // could not be started.
   virtual absl::StatusOr<pid_t> Start(const ProcessSpec& spec) = 0;
   virtual void Signal(pid_t pid, int signal) = 0;
   virtual void SignalGroup(pid_t group, int signal) = 0;
@@ -64,9 +66,8 @@ class SystemProcesses final : public ProcessHost {
   void Wake();
 
  private:
-  int epoll_ = -1;
-  int wake_ = -1;
-  std::map<pid_t, int> pidfds_;  // of processes that were started and not yet waited for
+  const Descriptor epoll_, wake_;
+  std::map<pid_t, Descriptor> pidfds_;  // of processes that were started and not yet waited for
 };
 
 }  // namespace lockstep::local

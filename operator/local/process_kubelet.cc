@@ -11,11 +11,10 @@
 
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
+#include "base/launch.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/local/server_rules.h"
-
-extern char** environ;
 
 namespace lockstep::local {
 namespace {
@@ -45,11 +44,7 @@ std::string FolderOfProgram() {
 
 HostFacts ThisHost() {
   HostFacts host;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) host.env[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  host.env = CurrentEnvironment();
   host.program_dir = FolderOfProgram();
   host.current_dir = std::filesystem::current_path().string();
   return host;

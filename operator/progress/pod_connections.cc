@@ -44,13 +44,14 @@ Address AddressOf(const std::string& host, int port) {
   return address;
 }
 
-absl::StatusOr<Socket> StartConnecting(const std::string& host, int port) {
+absl::StatusOr<Descriptor> StartConnecting(const std::string& host, int port) {
   const Address address = AddressOf(host, port);
   if (address.length == 0 || port <= 0 || port > 65535) {
     return absl::InvalidArgumentError(fmt::format(
         "\"{}\", port {}: expected an IP address and a port of 1 to 65535", host, port));
   }
-  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Descriptor socket(
+      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return Unavailable("socket");
   const int on = 1;
   ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -78,15 +79,15 @@ PodConnections::~PodConnections() {
 }
 
 absl::StatusOr<PodConnections::Opened> PodConnections::Open(const std::string& host, int port) {
-  absl::StatusOr<Socket> pod = StartConnecting(host, port);
+  absl::StatusOr<Descriptor> pod = StartConnecting(host, port);
   if (!pod.ok()) return pod.status();
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
     return Unavailable("socketpair");
   }
-  Socket theirs(ends[0]);
+  Descriptor theirs(ends[0]);
   const auto left = std::make_shared<std::size_t>(most_bytes_);
-  Relay relay(*std::move(pod), Socket(ends[1]), [left](std::string_view piece) {
+  Relay relay(*std::move(pod), Descriptor(ends[1]), [left](std::string_view piece) {
     if (piece.size() > *left) return false;
     *left -= piece.size();
     return true;

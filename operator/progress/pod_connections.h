@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "base/listener.h"
+#include "base/descriptor.h"
 #include "base/relay.h"
 
 namespace lockstep::progress {
@@ -29,7 +29,7 @@ class PodConnections {
 
   struct Opened {
     Id id = 0;
-    Socket socket;  // non-blocking; the caller closes it
+    Descriptor socket;  // non-blocking; the caller closes it
   };
   // Connects without waiting for the pod: a connection that fails is closed like one that breaks.
   // InvalidArgument if `host` is not an IP address or the port is invalid. Unavailable says why
@@ -54,7 +54,7 @@ class PodConnections {
   static bool KeepsUp(const Relay& relay);
 
   const std::size_t most_bytes_;
-  const Socket epoll_, wake_;
+  const Descriptor epoll_, wake_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<Id, Connection> connections_;

@@ -26,7 +26,7 @@ constexpr std::size_t kLongestNonce = 256;  // a trainer's has some 80 bytes; th
 constexpr int kSilence = 2;
 
 // Uses an existing connection: gRPC does not reconnect when it breaks.
-std::shared_ptr<grpc::Channel> MakeChannel(Socket socket) {
+std::shared_ptr<grpc::Channel> MakeChannel(Descriptor socket) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLongestAnswer);
   // gRPC would decompress 16 KiB to 15 MB before it checks the size.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stop_token>
-#include <thread>
 
 #include "base/clock.h"
 

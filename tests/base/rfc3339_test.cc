@@ -24,6 +24,20 @@ TEST(Rfc3339Test, SpellsAsManyFractionDigitsAsNeeded) {
   EXPECT_EQ(FormatRfc3339(At(1) + nanoseconds{1}), "1970-01-01T00:00:01.000000001Z");
 }
 
+TEST(Rfc3339Test, SpellsExactlyTheDigitsAskedForAndCutsTheRest) {
+  const Time time = At(59) + nanoseconds{999'999'999};
+  EXPECT_EQ(FormatRfc3339(time, 0), "1970-01-01T00:00:59Z");
+  EXPECT_EQ(FormatRfc3339(time, 3), "1970-01-01T00:00:59.999Z");
+  EXPECT_EQ(FormatRfc3339(time, 9), "1970-01-01T00:00:59.999999999Z");
+  EXPECT_EQ(FormatRfc3339(At(0), 3), "1970-01-01T00:00:00.000Z");
+}
+
+TEST(Rfc3339Test, TheApisTimesHaveNoDigitsOrSix) {
+  const Time time = At(1) + nanoseconds{1'999};
+  EXPECT_EQ(FormatApiTime(time), "1970-01-01T00:00:01Z");
+  EXPECT_EQ(FormatApiMicroTime(time), "1970-01-01T00:00:01.000001Z");
+}
+
 TEST(Rfc3339Test, ReadsFractionsAndOffsets) {
   EXPECT_EQ(ParseRfc3339("2023-11-14T22:13:20Z"), At(1'700'000'000));
   EXPECT_EQ(ParseRfc3339("2023-11-15T00:13:20+02:00"), At(1'700'000'000));

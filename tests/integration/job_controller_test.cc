@@ -1,5 +1,6 @@
 // The whole operator over a real API server, with a kubelet that only says what pods do.
 #include "operator/controller/job_controller.h"
+#include "tests/support/controller_uid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // What only a real API server shows of RestClient: TLS, tokens, admission, history, and the network
 // between them going wrong.
 #include "operator/kube/rest/rest_client.h"
+#include "tests/support/whole_object.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tests/support/whole_object.h"
+
 namespace lockstep::testing {
 namespace {
 

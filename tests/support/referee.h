@@ -11,6 +11,7 @@
 #include "operator/controller/reconciler.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
+#include "tests/support/controller_uid.h"
 
 namespace lockstep::testing {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/listener.h"
+#include "base/descriptor.h"
 
 namespace lockstep::testing {
 
@@ -36,7 +36,7 @@ class Stranger {
     return address;
   }
 
-  Socket socket_;
+  Descriptor socket_;
 };
 
 }  // namespace lockstep::testing

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -47,26 +49,16 @@ auto Retry(Call call) {
   return result;
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : fd_(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
+Descriptor Open(const std::string& path, int flags) {
+  return Descriptor(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); }));
+}
 
-  // Network file systems report failed writes here. Linux closes the file even on EINTR.
-  int Close() {
-    const int result = ::close(std::exchange(fd_, -1));
-    return result < 0 && errno != EINTR ? errno : 0;
-  }
-
- private:
-  int fd_;
-};
+// Returns the error or 0. Network file systems report failed writes here. Linux closes the file
+// even on EINTR.
+int CloseChecked(Descriptor file) {
+  const int result = ::close(file.Release());
+  return result < 0 && errno != EINTR ? errno : 0;
+}
 
 absl::Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -103,19 +95,20 @@ class PosixFileSystem final : public FileSystem {
 
   absl::Status WriteFile(const std::string& path,
                          const std::vector<std::span<const std::byte>>& pieces) override {
-    Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
-    if (file.get() < 0) return SystemError(errno, "create", path);
-    for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.get(), piece, path));
-    if (Retry([&] { return ::fsync(file.get()); }) != 0) return SystemError(errno, "sync", path);
-    if (const int error = file.Close(); error != 0) return SystemError(error, "close", path);
+    Descriptor file = Open(path, O_WRONLY | O_CREAT | O_TRUNC);
+    if (file.fd() < 0) return SystemError(errno, "create", path);
+    for (const auto piece : pieces) LOCKSTEP_RETURN_IF_ERROR(WriteAll(file.fd(), piece, path));
+    if (Retry([&] { return ::fsync(file.fd()); }) != 0) return SystemError(errno, "sync", path);
+    if (const int error = CloseChecked(std::move(file)); error != 0)
+      return SystemError(error, "close", path);
     return absl::OkStatus();
   }
 
   absl::StatusOr<std::string> ReadFile(const std::string& path) override {
-    const Descriptor file(path, O_RDONLY);
-    if (file.get() < 0) return SystemError(errno, "open", path);
+    const Descriptor file = Open(path, O_RDONLY);
+    if (file.fd() < 0) return SystemError(errno, "open", path);
     struct stat info{};
-    if (::fstat(file.get(), &info) != 0) return SystemError(errno, "stat", path);
+    if (::fstat(file.fd(), &info) != 0) return SystemError(errno, "stat", path);
     if (!S_ISREG(info.st_mode)) {
       return absl::FailedPreconditionError(fmt::format("{}: is not a regular file", path));
     }
@@ -123,7 +116,7 @@ class PosixFileSystem final : public FileSystem {
     std::size_t filled = 0;
     while (filled < content.size()) {
       const ssize_t got = Retry(
-          [&] { return ::read(file.get(), content.data() + filled, content.size() - filled); });
+          [&] { return ::read(file.fd(), content.data() + filled, content.size() - filled); });
       if (got < 0) return SystemError(errno, "read", path);
       if (got == 0) break;
       filled += static_cast<std::size_t>(got);
@@ -140,9 +133,9 @@ class PosixFileSystem final : public FileSystem {
   }
 
   absl::Status SyncDirectory(const std::string& path) override {
-    const Descriptor folder(path, O_RDONLY | O_DIRECTORY);
-    if (folder.get() < 0) return SystemError(errno, "open the folder", path);
-    if (Retry([&] { return ::fsync(folder.get()); }) == 0) return absl::OkStatus();
+    const Descriptor folder = Open(path, O_RDONLY | O_DIRECTORY);
+    if (folder.fd() < 0) return SystemError(errno, "open the folder", path);
+    if (Retry([&] { return ::fsync(folder.fd()); }) == 0) return absl::OkStatus();
     // Mounts of object stores cannot sync folders.
     if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return absl::OkStatus();
     return SystemError(errno, "sync the folder", path);

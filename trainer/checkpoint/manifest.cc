@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/status.h"
 #include "trainer/core/crc32c.h"
 
@@ -68,8 +69,8 @@ absl::StatusOr<ManifestFile> DecodeFile(const Json& json, const std::string& pat
       return ManifestFile{name->get<std::string>(), bytes->get<std::uint64_t>(), *crc32c};
     }
   }
-  return Damaged(path, fmt::format("files: found {}, expected name, bytes and crc32c",
-                                   Canonical(json).substr(0, 80)));
+  return Damaged(path,
+                 fmt::format("files: found {}, expected name, bytes and crc32c", JsonText(json)));
 }
 
 }  // namespace
@@ -102,14 +103,14 @@ absl::StatusOr<Manifest> DecodeManifest(const std::string& text, const std::stri
     return absl::FailedPreconditionError(
         fmt::format("{}: formatVersion is {}, this program reads up to {}: use a newer one, or "
                     "another checkpoint directory",
-                    path, Canonical(*version), kCheckpointFormat));
+                    path, JsonText(*version), kCheckpointFormat));
   }
   const Json checksum = json.value("checksum", Json());
   json.erase("checksum");
   const std::string expected = Hex(Crc32c(Canonical(json)));
   if (checksum != expected) {
-    return Damaged(path, fmt::format("checksum is {}, expected \"{}\"",
-                                     Canonical(checksum).substr(0, 80), expected));
+    return Damaged(path,
+                   fmt::format("checksum is {}, expected \"{}\"", JsonText(checksum), expected));
   }
   const Json* step = Field(json, "step", &Json::is_number_integer);
   const Json* model_hash = Field(json, "modelHash", &Json::is_string);

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -66,31 +67,28 @@ absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& value,
   const auto damaged = [&](const std::string& message) {
     return DamagedFile(file, fmt::format("tensor {}: {}", name, message));
   };
-  // Invalid UTF-8 in untrusted text is replaced.
-  const auto show = [](const Json& json) {
-    return json.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80);
-  };
   if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
       !value.contains("shape") || !value.contains("data_offsets")) {
-    return damaged(fmt::format("found {}, expected dtype, shape and data_offsets", show(value)));
+    return damaged(
+        fmt::format("found {}, expected dtype, shape and data_offsets", JsonText(value)));
   }
   if (value["dtype"] != "F32") {
-    return damaged(fmt::format("dtype is {}, expected \"F32\"", show(value["dtype"])));
+    return damaged(fmt::format("dtype is {}, expected \"F32\"", JsonText(value["dtype"])));
   }
   const Json& offsets = value["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2 || !IsIndex(offsets[0]) || !IsIndex(offsets[1])) {
-    return damaged(fmt::format("data_offsets is {}, expected two offsets", show(offsets)));
+    return damaged(fmt::format("data_offsets is {}, expected two offsets", JsonText(offsets)));
   }
   Entry entry{name, {}, offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>()};
   if (entry.begin > entry.end || entry.end > data_bytes) {
     return damaged(fmt::format("data_offsets is {}, expected a range within the {} bytes of data",
-                               show(offsets), data_bytes));
+                               JsonText(offsets), data_bytes));
   }
   std::uint64_t shape_bytes = 0;
   if (!ReadShape(value["shape"], data_bytes, entry.shape, shape_bytes) ||
       shape_bytes != entry.end - entry.begin) {
     return damaged(fmt::format("shape is {}, expected one of {} bytes in float32",
-                               show(value["shape"]), entry.end - entry.begin));
+                               JsonText(value["shape"]), entry.end - entry.begin));
   }
   return entry;
 }

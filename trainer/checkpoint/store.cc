@@ -52,12 +52,11 @@ struct FolderName {
 
 class FolderStore final : public CheckpointStore {
  public:
-  // Without a claim the store is read-only.
-  FolderStore(FileSystem& files, std::string directory, int keep, std::optional<FolderClaim> claim)
+  FolderStore(FileSystem& files, std::string directory, int keep, FolderClaim claim)
       : files_(files), directory_(std::move(directory)), keep_(keep), claim_(std::move(claim)) {}
 
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
-    LOCKSTEP_RETURN_IF_ERROR(CheckClaim());
+    LOCKSTEP_RETURN_IF_ERROR(claim_.Check());
     RemoveLeftovers();
     LOCKSTEP_ASSIGN_OR_RETURN(const FolderName name, MakeFolder(snapshot.step));
     const std::string folder = PathOf(name);
@@ -135,12 +134,6 @@ class FolderStore final : public CheckpointStore {
     return std::find(content->begin(), content->end(), kManifest) != content->end();
   }
 
-  absl::Status CheckClaim() {
-    if (claim_) return claim_->Check();
-    return absl::FailedPreconditionError(
-        fmt::format("{}: opened for reading, so nothing can be saved there", directory_));
-  }
-
   // Creates a folder for that step that no other process writes to.
   absl::StatusOr<FolderName> MakeFolder(std::int64_t step) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> present, Folders());
@@ -181,7 +174,7 @@ class FolderStore final : public CheckpointStore {
     // finds everything it lists.
     LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
     // Much time may have passed since the last check.
-    LOCKSTEP_RETURN_IF_ERROR(CheckClaim());
+    LOCKSTEP_RETURN_IF_ERROR(claim_.Check());
     LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + kManifest));
     return files_.SyncDirectory(folder);
   }
@@ -275,7 +268,7 @@ class FolderStore final : public CheckpointStore {
   FileSystem& files_;
   const std::string directory_;
   const int keep_;
-  std::optional<FolderClaim> claim_;
+  FolderClaim claim_;
   std::set<FolderName> damaged_;    // found by LoadLatest
   std::set<FolderName> left_over_;  // found by RemoveLeftovers
 };
@@ -298,11 +291,6 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
                {{"error", std::string(claimed.message())}});
   }
   return store;
-}
-
-std::unique_ptr<CheckpointStore> CheckpointStore::OpenReadOnly(FileSystem& files,
-                                                               const std::string& directory) {
-  return std::make_unique<FolderStore>(files, directory, 1, std::nullopt);
 }
 
 }  // namespace lockstep::train

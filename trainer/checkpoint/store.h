@@ -43,14 +43,10 @@ class CheckpointStore {
                                                                const std::string& directory,
                                                                int keep,
                                                                const CheckpointOwner& owner);
-  // For all other processes: only loads, never changes the folder.
-  static std::unique_ptr<CheckpointStore> OpenReadOnly(FileSystem& files,
-                                                       const std::string& directory);
   virtual ~CheckpointStore() = default;
   // Saves a checkpoint and returns its folder. Then removes old checkpoints. On failure, such as
   // ResourceExhausted for a full disk, earlier checkpoints are unchanged and no incomplete one is
   // visible. Aborted: a newer process has claimed the folder; nothing was saved.
-  // FailedPrecondition: the store is read-only.
   virtual absl::StatusOr<std::string> Save(const Snapshot& snapshot) = 0;
   // Returns the newest complete checkpoint, or nullopt if there is none at all. Skips one that is
   // damaged or cannot be read, with a warning that names the file and the reason.

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 
 namespace lockstep::train {
@@ -21,20 +22,6 @@ namespace {
 
 // The highest compression ratio of deflate (zlib's "technical details").
 constexpr std::uint64_t kMaxInflation = 1032;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 absl::Status SystemError(const std::string& path, const char* action) {
   const int error = errno;
@@ -71,20 +58,19 @@ absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& pat
 absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
                                           SizeOf size_of) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return SystemError(path, "open");
+  if (file.fd() < 0) return SystemError(path, "open");
   struct stat info{};
-  if (::fstat(file.get(), &info) != 0) return SystemError(path, "stat");
+  if (::fstat(file.fd(), &info) != 0) return SystemError(path, "stat");
   if (!S_ISREG(info.st_mode)) {
     return absl::DataLossError(fmt::format("{}: not a regular file", path));
   }
   const auto size = static_cast<std::uint64_t>(info.st_size);
   std::array<std::uint8_t, 2> magic{};
-  if (::pread(file.get(), magic.data(), magic.size(), 0) == 2 && magic[0] == 0x1F &&
+  if (::pread(file.fd(), magic.data(), magic.size(), 0) == 2 && magic[0] == 0x1F &&
       magic[1] == 0x8B) {
     return Inflate(path, size, header_bytes, size_of);
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result,
-                            Map(file.get(), static_cast<std::size_t>(size), path));
+  LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result, Map(file.fd(), static_cast<std::size_t>(size), path));
   const auto header = result.bytes_.first(std::min(header_bytes, result.bytes_.size()));
   LOCKSTEP_RETURN_IF_ERROR(size_of(header, path).status());
   return result;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/v1/names.h"
+#include "base/json_text.h"
 #include "base/status.h"
 #include "trainer/identity/identity.h"
 #include "trainer/identity/parse_text.h"
@@ -50,7 +51,7 @@ absl::Status CheckAddress(const std::string& field, const std::string& address) 
 absl::StatusOr<std::string> ParseAddress(const std::string& field, const json& value) {
   if (!value.is_string()) {
     return Invalid(fmt::format("TF_CONFIG: {}: found {}, expected a string \"host:port\"", field,
-                               value.dump()));
+                               JsonText(value)));
   }
   const std::string address = value.get<std::string>();
   LOCKSTEP_RETURN_IF_ERROR(CheckAddress(field, address));
@@ -63,7 +64,7 @@ absl::StatusOr<std::vector<std::string>> ParseAddresses(const std::string& field
   std::vector<std::string> addresses;
   if (!value.is_array() && !value.is_object()) {
     return Invalid(fmt::format("TF_CONFIG: {}: found {}, expected a list of \"host:port\"", field,
-                               value.dump()));
+                               JsonText(value)));
   }
   for (const auto& [key, item] : value.items()) {
     const std::optional<int> index = ParseInt(key);
@@ -101,7 +102,7 @@ absl::Status ParseCluster(const json& config, ClusterSpec& spec) {
     return Invalid(
         fmt::format("TF_CONFIG: cluster: found {}, expected an object with one list of "
                     "addresses for each of chief, worker, ps, evaluator",
-                    cluster.dump()));
+                    JsonText(cluster)));
   }
   std::map<std::string, std::string> seen;  // address -> field
   for (const auto& [name, value] : cluster.items()) {
@@ -132,15 +133,16 @@ absl::Status ParseCluster(const json& config, ClusterSpec& spec) {
 absl::Status ParseTask(const json& config, ClusterSpec& spec) {
   const json task = config.value("task", json());
   if (!task.is_object()) {
-    return Invalid(fmt::format(
-        "TF_CONFIG: task: found {}, expected {{\"type\": role, \"index\": number}}", task.dump()));
+    return Invalid(
+        fmt::format("TF_CONFIG: task: found {}, expected {{\"type\": role, \"index\": number}}",
+                    JsonText(task)));
   }
   const json type = task.value("type", json());
   const auto role =
       type.is_string() ? api::RoleFromName(type.get<std::string>()) : std::optional<api::Role>();
   if (!role) {
     return Invalid(fmt::format(
-        "TF_CONFIG: task.type: found {}, expected chief, worker, ps or evaluator", type.dump()));
+        "TF_CONFIG: task.type: found {}, expected chief, worker, ps or evaluator", JsonText(type)));
   }
   const json index_value = task.value("index", json());
   const std::optional<int> index =
@@ -151,7 +153,7 @@ absl::Status ParseTask(const json& config, ClusterSpec& spec) {
     return Invalid(
         fmt::format("TF_CONFIG: task.index: found {}, expected the index of one of the {} "
                     "addresses of cluster.{}",
-                    index_value.dump(), peers.size(), api::RoleName(*role)));
+                    JsonText(index_value), peers.size(), api::RoleName(*role)));
   }
   spec.task_role = *role;
   spec.task_index = *index;
@@ -163,7 +165,7 @@ absl::Status ParseTask(const json& config, ClusterSpec& spec) {
 absl::StatusOr<ClusterSpec> ParseTfConfig(const std::string& text) {
   LOCKSTEP_ASSIGN_OR_RETURN(const json config, ParseJson(api::kEnvTfConfig, text));
   if (!config.is_object()) {
-    return Invalid(fmt::format("TF_CONFIG: found {}, expected an object", config.dump()));
+    return Invalid(fmt::format("TF_CONFIG: found {}, expected an object", JsonText(config)));
   }
   ClusterSpec spec;
   LOCKSTEP_RETURN_IF_ERROR(ParseCluster(config, spec));

@@ -20,7 +20,6 @@ class Ledger {
     // Lower bounds of samples that were left out or used again. If the count is right but the hash
     // is not, equally many were lost and duplicated, at least one each.
     std::int64_t lost = 0, duplicated = 0;
-    bool exact() const { return lost == 0 && duplicated == 0; }
     bool operator==(const Verdict&) const = default;
   };
   // Checks an epoch over `n` samples at its end. Adds the verdict to the totals, then resets.

@@ -1,4 +1,4 @@
-// The only file that includes prometheus-cpp.
+// The trainer's only file that includes prometheus-cpp.
 #include "trainer/observe/metrics.h"
 
 #include <prometheus/client_metric.h>

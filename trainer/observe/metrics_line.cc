@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "base/json_text.h"
 #include "base/status.h"
 #include "trainer/observe/metrics.h"
 
@@ -136,8 +137,7 @@ absl::StatusOr<ReplicaMetrics> DecodeMetrics(const std::string& line) {
         std::visit([&](auto member) { return FromJson(*found, metrics.*member); }, field.member);
     if (!ok) {
       return absl::InvalidArgumentError(
-          fmt::format("metrics.{}: found {}, expected {} in range", field.name,
-                      found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40),
+          fmt::format("metrics.{}: found {}, expected {} in range", field.name, JsonText(*found),
                       field.member.index() == 3 ? "a list of numbers" : "a number"));
     }
   }

@@ -38,7 +38,6 @@ class ProgressMeter {
   void SetCheckpoint(std::int64_t step) { last_checkpoint_step_ = step; }
   void SetEvaluation(double loss, double accuracy);
 
-  const EpochSums& epoch_sums() const { return sums_; }
   std::int64_t step() const { return step_; }
   // The speed over recent steps: those of the last kRecent, but at least kFewest. Omits the
   // process's first step, which includes warm-up, unless it is the only one.

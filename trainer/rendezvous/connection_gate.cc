@@ -45,7 +45,7 @@ std::string RandomName() {
 }
 
 struct Pair {
-  Socket ours, theirs;
+  Descriptor ours, theirs;
 };
 
 // Returns connected sockets; the peer of `theirs` has the address `name`. Nothing can connect to
@@ -53,7 +53,7 @@ struct Pair {
 std::optional<Pair> MakePair(const std::string& name) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return {};
-  Pair pair{Socket(ends[0]), Socket(ends[1])};
+  Pair pair{Descriptor(ends[0]), Descriptor(ends[1])};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // abstract names start with a 0
@@ -90,7 +90,7 @@ ConnectionGate::~ConnectionGate() {
   ::eventfd_write(wake_.fd(), 1);
 }
 
-void ConnectionGate::Open(std::function<void(Socket)> serve) {
+void ConnectionGate::Open(std::function<void(Descriptor)> serve) {
   {
     const std::lock_guard lock(serve_mutex_);
     serve_ = std::move(serve);

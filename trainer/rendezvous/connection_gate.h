@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/listener.h"
 #include "base/relay.h"
 #include "trainer/rendezvous/frame_counter.h"
@@ -48,7 +49,7 @@ class ConnectionGate {
   int port() const { return listener_.port; }
   // Starts to accept connections. The gate's thread calls `serve` with a socket for each;
   // getpeername returns a unique name for it.
-  void Open(std::function<void(Socket)> serve);
+  void Open(std::function<void(Descriptor)> serve);
   // Stops serving new connections: `serve` is not called after it returns. Existing ones stay.
   void Close();
   // Declares that the connection with this peer name, as gRPC formats it, belongs to the job. Call
@@ -81,9 +82,9 @@ class ConnectionGate {
   const std::size_t most_guests_;
   const Clock& clock_;
   const std::string names_;  // prefix of this gate's socket names; the connection's id follows
-  const Socket epoll_, wake_;
+  const Descriptor epoll_, wake_;
   std::mutex serve_mutex_;
-  std::function<void(Socket)> serve_;  // guarded by serve_mutex_; empty: closed
+  std::function<void(Descriptor)> serve_;  // guarded by serve_mutex_; empty: closed
   std::mutex proven_mutex_;
   std::vector<GuestList::Id> proven_;  // guarded by proven_mutex_
 

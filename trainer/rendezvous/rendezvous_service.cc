@@ -59,7 +59,7 @@ class GrpcRendezvousService final : public RendezvousService {
     if (!server_) {
       return absl::UnavailableError(fmt::format("cannot serve at {}: gRPC did not start", address));
     }
-    gate_->Open([this](Socket caller) {
+    gate_->Open([this](Descriptor caller) {
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = caller.Release();
       acceptor_->HandleNewConnection(&connection);

@@ -1,8 +1,8 @@
 #include "trainer/rendezvous/service_name.h"
 
-#include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "base/read_file.h"
 
 namespace lockstep::train {
 namespace {
@@ -35,9 +35,8 @@ std::string AbsoluteServiceName(const std::string& host, std::string_view resolv
 }
 
 std::string AbsoluteServiceName(const std::string& host) {
-  std::ifstream file("/etc/resolv.conf");
   return AbsoluteServiceName(
-      host, std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+      host, ReadFile("/etc/resolv.conf", "the resolver's configuration").value_or(""));
 }
 
 }  // namespace lockstep::train

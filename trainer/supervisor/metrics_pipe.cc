@@ -28,15 +28,15 @@ void MetricsPipeWriter::Write(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(fd_, text.data(), text.size());
 }
 
-MetricsPipeReader::~MetricsPipeReader() {
-  close(fd_);
+MetricsPipeReader::MetricsPipeReader(Descriptor end) : end_(std::move(end)) {
+  fcntl(end_.fd(), F_SETFL, O_NONBLOCK);
 }
 
 std::vector<std::string> MetricsPipeReader::Lines() {
   std::vector<std::string> lines;
   char buffer[4096];
   while (true) {
-    const ssize_t count = read(fd_, buffer, sizeof buffer);
+    const ssize_t count = read(end_.fd(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) open_ = false;
     if (count <= 0) break;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "trainer/identity/identity.h"
 
 namespace lockstep::train {
@@ -26,16 +27,13 @@ class MetricsPipeWriter {
 // The supervisor's end.
 class MetricsPipeReader {
  public:
-  explicit MetricsPipeReader(int fd) : fd_(fd) {}  // takes ownership; must not block
-  ~MetricsPipeReader();
-  MetricsPipeReader(const MetricsPipeReader&) = delete;
-  MetricsPipeReader& operator=(const MetricsPipeReader&) = delete;
+  explicit MetricsPipeReader(Descriptor end);  // makes it non-blocking
 
-  int fd() const { return fd_; }
+  int fd() const { return end_.fd(); }
   bool open() const { return open_; }  // false once the writer is gone
   std::vector<std::string> Lines();    // complete lines since the last call
  private:
-  const int fd_;
+  Descriptor end_;
   bool open_ = true;
   std::string partial_;
 };

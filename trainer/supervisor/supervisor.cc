@@ -1,9 +1,7 @@
 #include "trainer/supervisor/supervisor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,10 +12,13 @@
 #include <utility>
 
 #include "api/v1/names.h"
+#include "base/check.h"
+#include "base/descriptor.h"
+#include "base/launch.h"
 #include "base/log.h"
+#include "base/signal_fd.h"
 #include "base/status.h"
 #include "trainer/rendezvous/rendezvous_service.h"
-#include "trainer/supervisor/child_process.h"
 #include "trainer/supervisor/metrics_pipe.h"
 
 namespace lockstep::train {
@@ -34,36 +35,6 @@ struct Replica {
   std::optional<SteadyTime> restart_at;
   std::int64_t starts = 0;
   int exit_code = 0;  // of the last process
-};
-
-// Reads SIGTERM, SIGINT and SIGCHLD from a descriptor; blocks them for this and later threads.
-class SignalFd {
- public:
-  SignalFd() {
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&ours, signal);
-    pthread_sigmask(SIG_BLOCK, &ours, &before_);
-    fd_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~SignalFd() {
-    close(fd_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalFd(const SignalFd&) = delete;
-  SignalFd& operator=(const SignalFd&) = delete;
-
-  int fd() const { return fd_; }
-  const sigset_t& before() const { return before_; }
-  std::optional<int> Next() {
-    signalfd_siginfo info;
-    if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
-    return static_cast<int>(info.ssi_signo);
-  }
-
- private:
-  sigset_t before_;
-  int fd_ = -1;
 };
 
 class Supervisor {
@@ -97,7 +68,7 @@ class Supervisor {
   const Clock& clock_;
   const SupervisorOptions& options_;
   const Time started_;
-  SignalFd signals_;  // blocks the signals before the members below start threads
+  SignalFd signals_{SIGTERM, SIGINT, SIGCHLD};  // before the members below start threads
   RestartBudget budget_;
   std::unique_ptr<RendezvousService> rendezvous_;
   std::unique_ptr<MetricsServer> metrics_;
@@ -156,28 +127,24 @@ void Supervisor::ShowReplica(int local_rank) {
 
 absl::Status Supervisor::StartReplica(Replica& replica) {
   replica.restart_at.reset();
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "no pipe for metrics");
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  replica.metrics = std::make_unique<MetricsPipeReader>(ends[0]);
-  ChildSpec spec;
+  LOCKSTEP_ASSIGN_OR_RETURN(Pipe metrics, MakePipe());
+  LaunchSpec spec;
   spec.argv = options_.replica_command;
-  spec.signal_mask = signals_.before();
-  spec.fds = {ends[1]};
+  spec.env = CurrentEnvironment();
+  spec.fds = {metrics.write.fd()};
+  spec.dies_with_thread = true;
   spec.env[kEnvLocalRank] = fmt::format("{}", replica.local_rank);
   spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
   spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
-  spec.env[kEnvMetricsFd] = fmt::format("{}", ends[1]);
+  spec.env[kEnvMetricsFd] = fmt::format("{}", metrics.write.fd());
   if (rendezvous_) {
     const std::string listens = ListenAddress(identity_);
     const std::string host = listens.substr(0, listens.rfind(':'));
     spec.env[kEnvRendezvousAddress] =
         fmt::format("{}:{}", host.empty() ? "127.0.0.1" : host, rendezvous_->port());
   }
-  auto pid = StartChild(spec);
-  close(ends[1]);
-  if (!pid.ok()) return pid.status();
-  replica.pid = *pid;
+  LOCKSTEP_ASSIGN_OR_RETURN(replica.pid, Launch(spec));
+  replica.metrics = std::make_unique<MetricsPipeReader>(std::move(metrics.read));
   LogInfo("replica started", {{"local_rank", replica.local_rank}, {"pid", replica.pid}});
   return absl::OkStatus();
 }
@@ -321,6 +288,8 @@ Duration StopGrace(Duration pod_grace) {
 
 absl::StatusOr<int> RunSupervisor(const Identity& identity, const Clock& clock,
                                   const SupervisorOptions& options) {
+  LOCKSTEP_CHECK(getpid() == gettid(),
+                 "replicas are bound to the thread that starts them, which must be the main one");
   return Supervisor(identity, clock, options).Run();
 }
 

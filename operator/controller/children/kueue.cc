@@ -153,7 +153,7 @@ Object WithWorkloadCondition(Object workload, const std::string& type, bool valu
   }
   const std::string text = value ? "True" : "False";
   if (TextMember(*it, "status") != text) {
-    (*it)["lastTransitionTime"] = FormatRfc3339(std::chrono::floor<std::chrono::seconds>(now));
+    (*it)["lastTransitionTime"] = FormatApiTime(now);
   }
   (*it)["status"] = text;
   (*it)["reason"] = reason;

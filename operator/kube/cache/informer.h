@@ -189,9 +189,4 @@ class Informer final : public AnyInformer {
   std::vector<std::unique_ptr<Feed>> feeds_;  // last: their threads use all of the above
 };
 
-// A Reader that keeps the whole object.
-inline Object WholeObject(Object object) {
-  return object;
-}
-
 }  // namespace lockstep::kube

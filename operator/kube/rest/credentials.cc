@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/read_file.h"
 #include "base/status.h"
-#include "operator/kube/rest/read_file.h"
 
 namespace lockstep::kube {
 namespace {

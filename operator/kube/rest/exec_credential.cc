@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "base/read_file.h"
 #include "base/rfc3339.h"
 #include "base/status.h"
 #include "operator/kube/rest/object_json.h"
-#include "operator/kube/rest/read_file.h"
 #include "operator/kube/rest/run_program.h"
 
 namespace lockstep::kube {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/read_file.h"
 #include "base/status.h"
 #include "operator/kube/rest/kubeconfig.h"
-#include "operator/kube/rest/read_file.h"
 
 namespace lockstep::kube {
 namespace {

@@ -1,68 +1,21 @@
 #include "operator/kube/rest/run_program.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <utility>
+
+#include "base/descriptor.h"
+#include "base/status.h"
 
 namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kMostOutput = 1U << 20U;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-std::vector<std::string> Environment(const std::map<std::string, std::string>& extra) {
-  std::vector<std::string> env;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (!extra.contains(text.substr(0, text.find('=')))) env.push_back(text);
-  }
-  for (const auto& [name, value] : extra) env.push_back(name + "=" + value);
-  return env;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-absl::StatusOr<pid_t> Spawn(const std::string& command, std::vector<std::string> words,
-                            std::vector<std::string> env, int output) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, command.c_str(), &actions, nullptr, Pointers(words).data(),
-                                 Pointers(env).data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (error == 0) return child;
-  const std::string message = fmt::format("{}: {}", command, std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::InternalError(message);
-}
 
 // Reads until the writer closes its end.
 absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
@@ -85,45 +38,43 @@ absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
   return absl::InternalError(fmt::format("it printed more than {} bytes", kMostOutput));
 }
 
-// Waits for a child. Returns how it failed, or "" if it succeeded.
-std::string Reap(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+absl::StatusOr<pid_t> Start(const std::string& command, const std::vector<std::string>& args,
+                            const Environment& extra_env, int output) {
+  LaunchSpec spec;
+  spec.env = CurrentEnvironment();
+  LOCKSTEP_ASSIGN_OR_RETURN(spec.program, FindProgram(command, spec.env));
+  for (const auto& [name, value] : extra_env) spec.env[name] = value;
+  spec.argv = {command};
+  spec.argv.insert(spec.argv.end(), args.begin(), args.end());
+  spec.stdio = {-1, output, STDERR_FILENO};
+  spec.close_others = true;  // the HTTP library's connections are inherited otherwise
+  return Launch(spec);
+}
+
+absl::StatusOr<std::string> Run(const std::string& command, const std::vector<std::string>& args,
+                                const Environment& extra_env, SteadyTime deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t child, Start(command, args, extra_env, output.write.fd()));
+  output.write.Close();
+  absl::StatusOr<std::string> text = ReadAll(output.read.fd(), deadline);
+  if (!text.ok()) kill(child, SIGKILL);
+  const int status = WaitFor(child);
+  if (text.ok() && ExitCodeOf(status) != 0) {
+    return absl::InternalError("it ended with " + DescribeExit(status));
   }
-  if (WIFSIGNALED(status)) return fmt::format("it was killed by signal {}", WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) return fmt::format("it exited with {}", WEXITSTATUS(status));
-  return {};
+  return text;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> RunProgram(const std::string& command,
                                        const std::vector<std::string>& args,
-                                       const std::map<std::string, std::string>& extra_env,
-                                       Duration timeout) {
-  const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return absl::InternalError(fmt::format("{}: no pipe: {}", command, std::strerror(errno)));
-  }
-  const Descriptor output(ends[0]);
-  absl::StatusOr<pid_t> child;
-  {
-    const Descriptor childs_output(ends[1]);
-    std::vector<std::string> words{command};
-    words.insert(words.end(), args.begin(), args.end());
-    child = Spawn(command, std::move(words), Environment(extra_env), childs_output.get());
-  }
-  if (!child.ok()) return child.status();
-  absl::StatusOr<std::string> text = ReadAll(output.get(), deadline);
-  if (!text.ok()) kill(*child, SIGKILL);
-  const std::string end = Reap(*child);
-  if (!text.ok()) {
-    return absl::Status(text.status().code(),
-                        fmt::format("{}: {}", command, std::string(text.status().message())));
-  }
-  if (!end.empty()) return absl::InternalError(fmt::format("{}: {}", command, end));
-  return text;
+                                       const Environment& extra_env, Duration timeout) {
+  absl::StatusOr<std::string> text =
+      Run(command, args, extra_env, std::chrono::steady_clock::now() + timeout);
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(),
+                      fmt::format("{}: {}", command, std::string(text.status().message())));
 }
 
 }  // namespace lockstep::kube

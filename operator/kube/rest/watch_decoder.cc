@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/log.h"
-#include "base/shorten.h"
 #include "base/status.h"
 #include "operator/kube/rest/api_errors.h"
 #include "operator/kube/rest/object_json.h"
@@ -88,8 +88,7 @@ absl::Status WatchDecoder::HandOver(Object event, const std::function<void(Watch
   const std::string type = TextMember(event, "type");
   if (type.empty() || !Member(event, "object").is_object()) {
     return absl::UnavailableError(
-        fmt::format("{}: an event has no type or no object: {}", what_,
-                    Shortened(event.dump(-1, ' ', true, Object::error_handler_t::replace), 200)));
+        fmt::format("{}: an event has no type or no object: {}", what_, JsonText(event, 200)));
   }
   const std::optional<WatchEvent::Type> known = TypeOf(type);
   if (!known) {

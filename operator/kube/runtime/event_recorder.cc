@@ -6,8 +6,8 @@
 
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "base/shorten.h"
-#include "operator/kube/runtime/micro_time.h"
 
 namespace lockstep::kube {
 namespace {
@@ -38,7 +38,7 @@ void EventRecorder::Record(const Kind& kind, const Identity& regarding, EventTyp
     again["metadata"]["name"] = known->name;
     again["metadata"]["resourceVersion"] = known->resource_version;
     again["eventTime"] = known->event_time;
-    again["series"] = {{"count", count}, {"lastObservedTime", MicroTime(clock_.Now())}};
+    again["series"] = {{"count", count}, {"lastObservedTime", FormatApiMicroTime(clock_.Now())}};
     if (const auto updated = client_.Update(kEventKind, again); updated.ok()) {
       return Remember(same, *updated, known->event_time, count, now);
     }  // otherwise the server no longer has the Event
@@ -65,7 +65,7 @@ Object EventRecorder::MakeEvent(const Kind& kind, const Identity& regarding, Eve
           {"metadata",
            {{"name", fmt::format("{}.{:x}{:02x}", regarding.key.name, stamp, sequence_++ & 0xffU)},
             {"namespace", space}}},
-          {"eventTime", MicroTime(now)},
+          {"eventTime", FormatApiMicroTime(now)},
           {"reportingController", controller_},
           {"reportingInstance", instance_},
           {"action", action},

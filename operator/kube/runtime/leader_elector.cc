@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "base/status.h"
-#include "operator/kube/runtime/micro_time.h"
 
 namespace lockstep::kube {
 namespace {
@@ -112,7 +112,7 @@ absl::Status LeaderElector::State::Write(Object lease) {
 
 // Returns `lease`, or a new one if it is null, with this process as its holder from now on.
 Object LeaderElector::State::MakeLease(Object lease) const {
-  const std::string now = MicroTime(clock.Now());
+  const std::string now = FormatApiMicroTime(clock.Now());
   const bool is_new = lease.is_null();
   const bool was_ours = !is_new && HolderOf(lease) == options.identity;
   if (is_new) {
@@ -143,7 +143,7 @@ void LeaderElector::State::GiveUp() {
   Object lease = *seen;
   lease["spec"]["holderIdentity"] = "";
   lease["spec"]["leaseDurationSeconds"] = 1;  // as client-go writes it; 0 is invalid
-  lease["spec"]["renewTime"] = MicroTime(clock.Now());
+  lease["spec"]["renewTime"] = FormatApiMicroTime(clock.Now());
   if (const absl::Status status = Write(lease); !status.ok()) {
     LogWarning("the lease could not be given up; it expires", {{"error", status.ToString()}});
   }

@@ -417,12 +417,5 @@ TEST(ValidateTest, TheTrainerSeesItsOwnPaths) {
       ElementsAre(FieldError{"training", "found neither epochs nor steps, expected exactly one"}));
 }
 
-TEST(ToStatusTest, OneLineForEachError) {
-  EXPECT_TRUE(ToStatus({}).ok());
-  const absl::Status status = ToStatus({{"a.b", "found 1"}, {"", "found nothing"}});
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "a.b: found 1\nfound nothing");
-}
-
 }  // namespace
 }  // namespace lockstep::api

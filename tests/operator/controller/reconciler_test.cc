@@ -10,6 +10,7 @@
 #include "operator/controller/job_controller.h"
 #include "operator/kube/rest/api_errors.h"
 #include "tests/operator/controller/world.h"
+#include "tests/support/controller_uid.h"
 
 namespace lockstep::controller {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/controller_uid.h"
+
 namespace lockstep::kube {
 namespace {
 

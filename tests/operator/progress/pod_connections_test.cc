@@ -8,6 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "base/descriptor.h"
+#include "base/listener.h"
+
 namespace lockstep::progress {
 namespace {
 
@@ -18,7 +21,7 @@ class Pod {
  public:
   Pod() : listener_(*ListenAt("127.0.0.1:0", 1)) {}
   int port() const { return listener_.port; }
-  Socket Accepted() const {
+  Descriptor Accepted() const {
     pollfd waiting{listener_.socket.fd(), POLLIN, 0};
     ::poll(&waiting, 1, -1);
     return Accept(listener_).socket;
@@ -51,7 +54,7 @@ class PodConnectionsTest : public ::testing::Test {
   PodConnections connections_{100};
   const Pod pod_;
   PodConnections::Opened opened_;
-  Socket caller_;  // the pod's end
+  Descriptor caller_;  // the pod's end
 };
 
 TEST_F(PodConnectionsTest, APodThatTakesWhatIsSentIsAllowedMore) {

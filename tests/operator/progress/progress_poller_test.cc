@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "api/proto/trainer_status.grpc.pb.h"
+#include "base/descriptor.h"
 #include "base/listener.h"
 
 namespace lockstep::progress {
@@ -333,7 +334,7 @@ class HostileTrainer {
   const Listener listener_;
   std::mutex mutex_;
   bool stopped_ = false;  // guarded by mutex_
-  Socket caller_;         // set by the thread, under mutex_
+  Descriptor caller_;     // set by the thread, under mutex_
   std::atomic<int> connections_{0};
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -149,16 +149,6 @@ TEST_F(OwnerTest, TwoProcessesNeverWriteToOneFolder) {
   EXPECT_TRUE(SameSnapshot(**loaded, newer));
 }
 
-TEST_F(OwnerTest, AReaderLoadsAndChangesNothing) {
-  ASSERT_TRUE(Open(files_, kFirstOwner)->Save(SnapshotOfStep(10)).ok());
-  ASSERT_TRUE(files_.CreateDirectories("/ckpt/step-00000020").ok());  // a save under way
-  const int operations = files_.operations();
-  const auto reader = CheckpointStore::OpenReadOnly(files_, "/ckpt");
-  EXPECT_EQ((**reader->LoadLatest("model-a")).step, 10);
-  EXPECT_TRUE(absl::IsFailedPrecondition(reader->Save(SnapshotOfStep(30)).status()));
-  EXPECT_EQ(files_.operations(), operations);
-}
-
 TEST_F(OwnerTest, AFullDiskDelaysTheClaimAndNotTheReading) {
   ASSERT_TRUE(Open(files_, kFirstOwner)->Save(SnapshotOfStep(10)).ok());
   files_.FillDiskInOperation(2,

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <deque>
 
+#include "base/descriptor.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/http_request.h"
 
@@ -21,7 +22,7 @@ using lockstep::testing::FakeClock;
 using lockstep::testing::TcpClient;
 
 // As gRPC writes it.
-std::string PeerOf(const Socket& socket) {
+std::string PeerOf(const Descriptor& socket) {
   sockaddr_un name{};
   socklen_t length = sizeof name;
   EXPECT_EQ(::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&name), &length), 0);
@@ -38,7 +39,7 @@ class ConnectionGateTest : public ::testing::Test {
     auto gate = ConnectionGate::Listen("127.0.0.1:0", kMembers, clock_);
     EXPECT_TRUE(gate.ok()) << gate.status();
     gate_ = *std::move(gate);
-    gate_->Open([this](Socket socket) {
+    gate_->Open([this](Descriptor socket) {
       const std::lock_guard lock(mutex_);
       served_.push_back(std::move(socket));
       changed_.notify_all();
@@ -48,16 +49,16 @@ class ConnectionGateTest : public ::testing::Test {
     return std::make_unique<TcpClient>(gate_->port(), TcpClient::Options{.from = from});
   }
   // The server's end of the next connection, which blocks.
-  Socket NextServed() {
+  Descriptor NextServed() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, 20s, [this] { return !served_.empty(); }));
-    if (served_.empty()) return Socket();
-    Socket socket = std::move(served_.front());
+    if (served_.empty()) return Descriptor();
+    Descriptor socket = std::move(served_.front());
     served_.pop_front();
     ::fcntl(socket.fd(), F_SETFL, 0);
     return socket;
   }
-  static std::string ReadAll(const Socket& socket) {
+  static std::string ReadAll(const Descriptor& socket) {
     std::string text;
     std::array<char, 65536> bytes{};
     ssize_t count = 0;
@@ -66,7 +67,7 @@ class ConnectionGateTest : public ::testing::Test {
     }
     return text;
   }
-  static bool Send(const Socket& socket, const std::string& text) {
+  static bool Send(const Descriptor& socket, const std::string& text) {
     return ::send(socket.fd(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
   }
@@ -74,13 +75,13 @@ class ConnectionGateTest : public ::testing::Test {
   FakeClock clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Socket> served_;             // guarded by mutex_
+  std::deque<Descriptor> served_;         // guarded by mutex_
   std::unique_ptr<ConnectionGate> gate_;  // last: its thread uses the others
 };
 
 TEST_F(ConnectionGateTest, WhatEitherSideSaysReachesTheOtherToTheLastByte) {
   auto caller = Call();
-  Socket server = NextServed();
+  Descriptor server = NextServed();
   ASSERT_TRUE(caller->Send("question"));
   std::string got(8, ' ');
   ASSERT_EQ(::recv(server.fd(), got.data(), got.size(), MSG_WAITALL), 8);
@@ -95,7 +96,7 @@ TEST_F(ConnectionGateTest, WhatEitherSideSaysReachesTheOtherToTheLastByte) {
 
 TEST_F(ConnectionGateTest, ACallersEndIsTheServersAtOnce) {
   auto caller = Call();
-  const Socket server = NextServed();
+  const Descriptor server = NextServed();
   ASSERT_TRUE(caller->Send("last words"));
   caller = nullptr;
   EXPECT_EQ(ReadAll(server), "last words");
@@ -105,7 +106,7 @@ TEST_F(ConnectionGateTest, AGuestIsCutOffWhereAMemberMaySendWhatItLikes) {
   const std::string much(8 << 20, 'x');
   for (const bool is_member : {true, false}) {
     auto caller = Call();
-    const Socket server = NextServed();
+    const Descriptor server = NextServed();
     if (is_member) gate_->Prove(PeerOf(server));
     std::jthread sender([&] {
       caller->Send(much);
@@ -126,7 +127,7 @@ TEST_F(ConnectionGateTest, AGuestThatOpensStreamAfterStreamIsCutOff) {
   const std::string reset = std::string("\0\0\4\3", 4) + std::string(9, '\1');
   for (const bool is_member : {true, false}) {
     auto caller = Call();
-    const Socket server = NextServed();
+    const Descriptor server = NextServed();
     if (is_member) gate_->Prove(PeerOf(server));
     std::string text(24, 'p');  // the preface
     for (std::size_t i = 0; i <= ConnectionGate::kMostGuestStreams; ++i) text += headers + reset;
@@ -143,7 +144,7 @@ TEST_F(ConnectionGateTest, AGuestThatOpensStreamAfterStreamIsCutOff) {
 
 TEST_F(ConnectionGateTest, AGuestThatSendsFrameAfterFrameIsCutOff) {
   auto caller = Call();
-  const Socket server = NextServed();
+  const Descriptor server = NextServed();
   const std::string settings = std::string("\0\0\0\4", 4) + std::string(5, '\0');
   std::string text(24, 'p');  // the preface
   for (std::size_t i = 0; i <= ConnectionGate::kMostGuestFrames; ++i) text += settings;
@@ -155,7 +156,7 @@ TEST_F(ConnectionGateTest, WhoComesAndGoesKeepsNoOtherAddressOut) {
   for (std::size_t i = 0; i < kPlaces + 20; ++i) {
     auto stranger = Call("127.0.1.1");
     if (i < kPlaces) {
-      const Socket server = NextServed();
+      const Descriptor server = NextServed();
       stranger->Send(std::string(2 * ConnectionGate::kMostGuestBytes, 'x'));
     }
     stranger->ReadAll();                      // until it is dismissed, or turned away
@@ -171,7 +172,7 @@ TEST_F(ConnectionGateTest, WhoComesAndGoesKeepsNoOtherAddressOut) {
 
 TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
   std::deque<std::unique_ptr<TcpClient>> strangers;
-  std::deque<Socket> servers;
+  std::deque<Descriptor> servers;
   for (std::size_t i = 0; i < kPlaces; ++i) {
     strangers.push_back(Call("127.0.1.1"));
     servers.push_back(NextServed());
@@ -179,7 +180,7 @@ TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
   EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");  // turned away
   clock_.Advance(10ms);                         // after which the gate takes a rest
   auto member = Call("127.0.1.2");
-  const Socket server = NextServed();
+  const Descriptor server = NextServed();
   EXPECT_EQ(strangers.front()->ReadAll(), "");  // the oldest
   EXPECT_EQ(ReadAll(servers.front()), "");
   gate_->Prove(PeerOf(server));
@@ -190,7 +191,7 @@ TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
 
 TEST_F(ConnectionGateTest, WhoProvesNothingIsClosedAfterTenSecondsAndMembersStay) {
   auto stranger = Call(), member = Call();
-  const Socket first = NextServed(), second = NextServed();
+  const Descriptor first = NextServed(), second = NextServed();
   gate_->Prove(PeerOf(second));
   clock_.Advance(10s);
   EXPECT_EQ(stranger->ReadAll(), "");
@@ -203,7 +204,7 @@ TEST_F(ConnectionGateTest, WhoProvesNothingIsClosedAfterTenSecondsAndMembersStay
 // at freeing what they took.
 TEST_F(ConnectionGateTest, APlaceIsFreeOnceTheServerHasClosedItsEndButNotAtOnce) {
   const auto member = Call("127.0.1.2");
-  const Socket members_end = NextServed();
+  const Descriptor members_end = NextServed();
   gate_->Prove(PeerOf(members_end));
   const auto expect_turned_away = [&] {
     EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");
@@ -215,7 +216,7 @@ TEST_F(ConnectionGateTest, APlaceIsFreeOnceTheServerHasClosedItsEndButNotAtOnce)
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(served_.empty());
   };
-  std::deque<Socket> servers;
+  std::deque<Descriptor> servers;
   for (std::size_t i = 0; i < kPlaces; ++i) {
     const auto stranger = Call("127.0.1.1");
     servers.push_back(NextServed());

@@ -1,24 +1,24 @@
 // Whole pods as processes: the supervisor is killed, its replicas are killed, nothing is left.
 #include "trainer/supervisor/supervisor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <deque>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "api/v1/names.h"
+#include "base/descriptor.h"
+#include "base/launch.h"
 #include "tests/support/time_limit.h"
 #include "tests/trainer/identity/identities.h"
 #include "trainer/rendezvous/rendezvous_service.h"
-#include "trainer/supervisor/child_process.h"
 #include "trainer/supervisor/metrics_pipe.h"
 
 namespace lockstep::train {
@@ -45,26 +45,24 @@ struct Joined {
 // A pod of the test program and the pipe on which all its processes tell what happens.
 class Pod {
  public:
-  explicit Pod(Settings env) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    events_ = std::make_unique<MetricsPipeReader>(ends[0]);
-    ChildSpec spec;
+  explicit Pod(const Settings& env) {
+    Pipe events = *MakePipe();
+    events_ = std::make_unique<MetricsPipeReader>(std::move(events.read));
+    LaunchSpec spec;
     spec.argv = {SUPERVISOR_TEST_POD, "supervisor"};
-    spec.env = std::move(env);
+    spec.env = CurrentEnvironment();
+    for (const auto& [name, value] : env) spec.env[name] = value;
     spec.env[api::kEnvConfig] = api::TrainingSpecToJson(lockstep::testing::MnistTraining()).dump();
-    spec.env["TEST_EVENTS_FD"] = std::to_string(ends[1]);
-    spec.fds = {ends[1]};
-    sigemptyset(&spec.signal_mask);
-    const auto pid = StartChild(spec);
-    close(ends[1]);
+    spec.env["TEST_EVENTS_FD"] = std::to_string(events.write.fd());
+    spec.fds = {events.write.fd()};
+    spec.dies_with_thread = true;
+    const auto pid = Launch(spec);
     if (pid.ok()) pid_ = *pid;
     EXPECT_TRUE(pid.ok()) << pid.status();
   }
   ~Pod() {
     if (pid_ > 0) kill(pid_, SIGKILL);
-    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) WaitFor(pid_);
   }
   Pod(const Pod&) = delete;
   Pod& operator=(const Pod&) = delete;
@@ -103,12 +101,7 @@ class Pod {
   // True when every process that this pod ever started is gone.
   bool LeavesNothing() { return !Next("nothing of this name").has_value() && !events_->open(); }
 
-  int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return ExitCodeOf(status);
-  }
+  int Wait() { return ExitCodeOf(WaitFor(std::exchange(pid_, -1))); }
 
  private:
   pid_t pid_ = -1;

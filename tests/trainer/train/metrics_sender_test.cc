@@ -1,15 +1,15 @@
 #include "trainer/train/metrics_sender.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "base/descriptor.h"
 #include "tests/support/fake_clock.h"
 
 namespace lockstep::train {
@@ -22,15 +22,11 @@ constexpr auto kPatience = seconds(20);
 // The supervisor's end of a pipe. The other one is in Env().
 class Lines {
  public:
-  Lines() : Lines(Pipe()) {}
-  ~Lines() { CloseWriter(); }
-  void CloseWriter() {
-    if (write_end_ >= 0) close(write_end_);
-    write_end_ = -1;
-  }
+  Lines() : Lines(*MakePipe()) {}
+  void CloseWriter() { write_end_.Close(); }
 
   GetEnv Env() const {
-    return [fd = std::to_string(write_end_)](const std::string& name) {
+    return [fd = std::to_string(write_end_.fd())](const std::string& name) {
       return name == kEnvMetricsFd ? std::optional(fd) : std::nullopt;
     };
   }
@@ -51,18 +47,10 @@ class Lines {
   }
 
  private:
-  struct Ends {
-    int read, write;
-  };
-  static Ends Pipe() {
-    int ends[2];
-    EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    return {ends[0], ends[1]};
-  }
-  explicit Lines(Ends ends) : reader_(ends.read), write_end_(ends.write) {}
+  explicit Lines(Pipe pipe) : reader_(std::move(pipe.read)), write_end_(std::move(pipe.write)) {}
 
   MetricsPipeReader reader_;
-  int write_end_;
+  Descriptor write_end_;
 };
 
 bool Any(const ReplicaMetrics&) {

@@ -1,17 +1,17 @@
 #include "trainer/train/reporter.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "api/v1/names.h"
+#include "base/descriptor.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
 #include "tests/support/temp_directory.h"
@@ -38,11 +38,10 @@ api::TrainingSpec SmallTraining() {
 class ReporterTest : public ::testing::Test {
  protected:
   explicit ReporterTest(int rank = 0) {
-    int ends[2];
-    EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    reader_ = std::make_unique<MetricsPipeReader>(ends[0]);
-    write_end_ = ends[1];
-    const std::string fd = std::to_string(write_end_);
+    Pipe pipe = *MakePipe();
+    reader_ = std::make_unique<MetricsPipeReader>(std::move(pipe.read));
+    write_end_ = std::move(pipe.write);
+    const std::string fd = std::to_string(write_end_.fd());
     session_ = *Session::Create({.training = SmallTraining(), .world = 2, .backend = "reference"});
     strategy_ = MakeCollectiveStrategy(session_->buffer(), {.bind_address = "127.0.0.1"});
     rendezvous_ = hub_.Client(rank);
@@ -54,10 +53,6 @@ class ReporterTest : public ::testing::Test {
     state_.step = 0;
     reporter_->GenerationStarted({.generation = 1, .rank = rank, .members = {{}, {}}}, *strategy_,
                                  state_);
-  }
-  ~ReporterTest() override {
-    sender_.reset();
-    close(write_end_);
   }
 
   void Step(milliseconds takes) {
@@ -85,7 +80,7 @@ class ReporterTest : public ::testing::Test {
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<MetricsPipeReader> reader_;
-  int write_end_ = -1;
+  Descriptor write_end_;
   std::unique_ptr<MetricsSender> sender_;
   std::unique_ptr<Reporter> reporter_;
   RunState state_;

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +22,7 @@
 
 #include "base/check.h"
 #include "base/hmac.h"
+#include "base/signal_fd.h"
 #include "base/status.h"
 #include "trainer/comm/gloo/caller_filter.h"
 #include "trainer/comm/gloo/gloo_transport.h"
@@ -151,12 +151,6 @@ std::chrono::milliseconds Milliseconds(Duration duration) {
   // Gloo reads 0 as "no timeout".
   return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(duration),
                   std::chrono::milliseconds(1));
-}
-
-void IgnoreBrokenPipes() {
-  struct sigaction current{};
-  if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
-    std::signal(SIGPIPE, SIG_IGN);
 }
 
 class GlooCommunicator final : public Communicator {

@@ -8,6 +8,7 @@
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_token_secret.h"
 #include "tests/support/builders.h"
+#include "tests/support/controller_uid.h"
 
 namespace lockstep::controller {
 namespace {

@@ -8,6 +8,7 @@
 #include "operator/controller/children/render.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
+#include "tests/support/controller_uid.h"
 
 namespace lockstep::controller {
 namespace {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/operator/controller/queued_job.h"
+#include "tests/support/controller_uid.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "tests/support/hooked_client.h"
+#include "tests/support/whole_object.h"
 
 namespace lockstep::kube {
 namespace {

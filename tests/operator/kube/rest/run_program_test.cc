@@ -1,7 +1,10 @@
 #include "operator/kube/rest/run_program.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/descriptor.h"
 
 namespace lockstep::kube {
 namespace {
@@ -26,8 +29,14 @@ TEST(RunProgramTest, AMissingProgramIsNotFound) {
 }
 
 TEST(RunProgramTest, AFailureNamesItsExit) {
-  EXPECT_THAT(Shell("exit 3").status().ToString(), HasSubstr("sh: it exited with 3"));
-  EXPECT_THAT(Shell("kill -9 $$").status().ToString(), HasSubstr("killed by signal 9"));
+  EXPECT_THAT(Shell("exit 3").status().ToString(), HasSubstr("sh: it ended with exit code 3"));
+  EXPECT_THAT(Shell("kill -9 $$").status().ToString(),
+              HasSubstr("sh: it ended with signal 9 (Killed)"));
+}
+
+TEST(RunProgramTest, ItInheritsNoConnection) {
+  const Descriptor connection(fcntl(0, F_DUPFD, 100));  // not close-on-exec
+  EXPECT_EQ(*Shell("[ -e /proc/$$/fd/100 ] || echo closed"), "closed\n");
 }
 
 TEST(RunProgramTest, ItIsKilledAfterItsTime) {

@@ -1,8 +1,8 @@
-#include "api/v1/field_error.h"
+#include "base/field_error.h"
 
 #include <fmt/format.h>
 
-namespace lockstep::api {
+namespace lockstep {
 
 absl::Status ToStatus(const std::vector<FieldError>& errors) {
   if (errors.empty()) return absl::OkStatus();
@@ -14,4 +14,4 @@ absl::Status ToStatus(const std::vector<FieldError>& errors) {
   return absl::InvalidArgumentError(text);
 }
 
-}  // namespace lockstep::api
+}  // namespace lockstep

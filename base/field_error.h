@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace lockstep::api {
+namespace lockstep {
 
 struct FieldError {
   std::string path;     // "spec.training.batchSize"
@@ -17,4 +17,4 @@ struct FieldError {
 // Returns InvalidArgument with one "path: message" per line, or OK if `errors` is empty.
 absl::Status ToStatus(const std::vector<FieldError>& errors);
 
-}  // namespace lockstep::api
+}  // namespace lockstep

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep::api {
+namespace lockstep {
 
 // Returns the known name nearest to `name`, ignoring case; empty if none is near.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> known);
@@ -13,4 +13,4 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
 // Returns `did you mean "epochs"?` if a known name is near, else `expected one of a, b, c`.
 std::string SuggestName(std::string_view name, std::span<const std::string_view> known);
 
-}  // namespace lockstep::api
+}  // namespace lockstep

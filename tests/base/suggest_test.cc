@@ -1,8 +1,8 @@
-#include "api/v1/suggest.h"
+#include "base/suggest.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::api {
+namespace lockstep {
 namespace {
 
 constexpr std::string_view kKnown[] = {"epochs", "steps", "replicaSpecs", "PS"};
@@ -27,4 +27,4 @@ TEST(SuggestTest, ListsTheKnownNamesWhenNoneIsNear) {
 }
 
 }  // namespace
-}  // namespace lockstep::api
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "api/v1/suggest.h"
+#include "base/suggest.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace lockstep::api {
+namespace lockstep {
 namespace {
 
 // No field or value is longer. Bounds the quadratic cost for text from outside.
@@ -58,4 +58,4 @@ std::string SuggestName(std::string_view name, std::span<const std::string_view>
   return fmt::format("expected one of {}", fmt::join(known, ", "));
 }
 
-}  // namespace lockstep::api
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// File descriptors with an owner.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+// Owns a file descriptor (a file, socket, pipe, …); -1 if it has none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { Close(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int fd() const { return fd_; }
+  void Close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+// Returns a pipe whose ends are close-on-exec. On failure, this process or this machine has too
+// many open files.
+absl::StatusOr<Pipe> MakePipe();
+
+}  // namespace lockstep

@@ -1,0 +1,20 @@
+#include "base/json_text.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+TEST(JsonTextTest, IsCompactAndAscii) {
+  EXPECT_EQ(JsonText({{"b", {1, 2}}, {"a", nullptr}}), R"({"a":null,"b":[1,2]})");
+  EXPECT_EQ(JsonText("ü\n"), R"("\u00fc\n")");
+  EXPECT_EQ(JsonText("\xff"), R"("\ufffd")");
+}
+
+TEST(JsonTextTest, IsCutShort) {
+  EXPECT_EQ(JsonText("abcdef", 8), R"("abcdef")");
+  EXPECT_EQ(JsonText("abcdef", 4), R"("abc…)");
+}
+
+}  // namespace
+}  // namespace lockstep

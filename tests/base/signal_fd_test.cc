@@ -1,0 +1,81 @@
+#include "base/signal_fd.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "base/descriptor.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(SignalFdTest, EachSignalIsReadOnceAndEndsNothing) {
+  SignalFd signals({SIGTERM, SIGUSR1});
+  EXPECT_EQ(signals.Next(), std::nullopt);
+  raise(SIGUSR1);
+  raise(SIGTERM);
+  pollfd ready{signals.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&ready, 1, 0), 1);
+  std::vector<int> read;
+  while (const std::optional<int> signal = signals.Next()) read.push_back(*signal);
+  EXPECT_THAT(read, ::testing::UnorderedElementsAre(SIGUSR1, SIGTERM));
+}
+
+TEST(SignalFdTest, AnyThreadMayWait) {
+  SignalFd signals({SIGTERM});
+  std::optional<int> signal;
+  std::thread waiter([&] { signal = signals.Wait(); });
+  kill(getpid(), SIGTERM);
+  waiter.join();
+  EXPECT_EQ(signal, SIGTERM);
+}
+
+TEST(SignalFdTest, AWaitHasAnEnd) {
+  SignalFd signals({SIGTERM});
+  EXPECT_EQ(signals.Wait(0ms), std::nullopt);
+  EXPECT_EQ(signals.Wait(5ms), std::nullopt);
+  raise(SIGTERM);
+  EXPECT_EQ(signals.Wait(1h), SIGTERM);
+}
+
+TEST(SignalFdTest, ItsEndUnblocksWhatItBlocked) {
+  const auto blocks = [](int signal) {
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    return sigismember(&blocked, signal) == 1;
+  };
+  ASSERT_FALSE(blocks(SIGUSR1));
+  {
+    const SignalFd signals({SIGUSR1});
+    EXPECT_TRUE(blocks(SIGUSR1));
+  }
+  EXPECT_FALSE(blocks(SIGUSR1));
+}
+
+TEST(IgnoreBrokenPipesTest, AWriteWithoutAReaderFails) {
+  const auto before = ::signal(SIGPIPE, SIG_DFL);
+  IgnoreBrokenPipes();
+  Pipe pipe = *MakePipe();
+  pipe.read.Close();
+  EXPECT_EQ(write(pipe.write.fd(), "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+  ::signal(SIGPIPE, before);
+}
+
+TEST(IgnoreBrokenPipesTest, AHandlerStays) {
+  void (*const handler)(int) = [](int) {};
+  const auto before = ::signal(SIGPIPE, handler);
+  IgnoreBrokenPipes();
+  EXPECT_EQ(::signal(SIGPIPE, before), handler);
+}
+
+}  // namespace
+}  // namespace lockstep

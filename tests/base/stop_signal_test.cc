@@ -1,0 +1,34 @@
+#include "base/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+// Exits with the number of threads, of three, that see the signal's request.
+[[noreturn]] void CountThreadsThatStopAt(int signal) {
+  InstallStopSignal();
+  if (StopSignalled()) std::_Exit(100);
+  kill(getpid(), signal);  // not raise, which is to this thread alone
+  int stopped = 0;
+  for (int i = 0; i < 3; ++i) std::thread([&] { stopped += StopSignalled() ? 1 : 0; }).join();
+  std::_Exit(stopped);
+}
+
+TEST(StopSignalTest, NothingIsInstalledUnasked) {
+  EXPECT_FALSE(StopSignalled());
+}
+
+// In a process of its own each, because it lasts.
+TEST(StopSignalTest, BothSignalsAskAllThreadsToStop) {
+  EXPECT_EXIT(CountThreadsThatStopAt(SIGTERM), ::testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(CountThreadsThatStopAt(SIGINT), ::testing::ExitedWithCode(3), "");
+}
+
+}  // namespace
+}  // namespace lockstep
