@@ -560,9 +560,10 @@ TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
 
 TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) {
   World world(Job("j").Workers(2).Training().Build(), {.parallel_calls = 1, .watch_nodes = true});
+  std::string node = "b";  // of worker 1
   world.client.SetScheduler(
-      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
-  for (const char* node : {"a", "b"}) world.SetNode(node, "True");
+      [&node](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : node; });
+  for (const char* ready : {"a", "b", "c"}) world.SetNode(ready, "True");
   world.Settle();
   for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
   world.Settle();
@@ -571,6 +572,7 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   world.Settle();
   EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0) << "its node is well";
   world.SetNode("b", "Unknown");
+  node = "c";
   world.nodes_are_current = false;
   world.Settle();
   EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0) << "it may be well by now";
@@ -748,7 +750,8 @@ TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
   });
   const std::size_t writes = world.client.writes().size();
   world.Settle();
-  EXPECT_THAT(world.client.writes(), SizeIs(writes));
+  EXPECT_THAT(world.client.writes(), SizeIs(writes + 1)) << "the generation that it has seen";
+  EXPECT_EQ(world.Job()->status.observed_generation, 2);
   EXPECT_EQ(world.Job()->status.state, "Pending");
 }
 
@@ -1126,12 +1129,12 @@ TEST(JobControllerTest, RunsAJobFromCreationToSuccess) {
   NoProgress progress;
   JobController controller(client, addresses, progress, clock);
   controller.Start();
-  ASSERT_TRUE(
-      client.Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(2).Build())).ok());
+  const auto job = Job("j").Workers(2).CleanPodPolicy(api::CleanPodPolicy::kNone).Build();
+  ASSERT_TRUE(client.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
   const auto wait_for = [&client](const std::string& state) {
     while (true) {
-      const auto job = client.Get(kTrainingJobKind, {"default", "j"});
-      const auto status = job->value("status", kube::Object::object());
+      const auto current = client.Get(kTrainingJobKind, {"default", "j"});
+      const auto status = current->value("status", kube::Object::object());
       if (status.value("state", "") == state) return;
       std::this_thread::yield();
     }
