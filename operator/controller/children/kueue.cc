@@ -61,6 +61,10 @@ std::string QueueName(const api::TrainingJob& job) {
   return it == job.metadata.labels.end() ? "" : it->second;
 }
 
+bool IsQueueingLabel(std::string_view key) {
+  return key == kQueueLabel || key == kPriorityLabel;
+}
+
 bool IsQueued(const api::TrainingJob& job, const Settings& settings) {
   return settings.kueue && !QueueName(job).empty();
 }
