@@ -124,15 +124,6 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
           {"spec", std::move(spec)}};
 }
 
-Object TrimmedWorkload(Object workload) {
-  static const Object::json_pointer kPodSets("/spec/podSets");
-  if (!workload.contains(kPodSets) || !workload.at(kPodSets).is_array()) return workload;
-  for (Object& set : workload.at(kPodSets)) {
-    if (set.is_object()) set.erase("template");
-  }
-  return workload;
-}
-
 void ApplyGrant(const PodSetGrant& grant, Object& pod) {
   Object& spec = pod.at("spec");
   if (!grant.node_selector.empty())

@@ -47,10 +47,6 @@ std::string TemplatesHash(const api::TrainingJob& job);
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
 
-// Returns the part of a Workload that a cache keeps: all that is written back with its status, and
-// the spec without its templates.
-kube::Object TrimmedWorkload(kube::Object workload);
-
 // Applies the grant to `pod`. Its node selectors, labels and annotations override the template's
 // where the keys are equal; its tolerations are appended if missing.
 void ApplyGrant(const PodSetGrant& grant, kube::Object& pod);
