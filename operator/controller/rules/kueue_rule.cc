@@ -69,7 +69,7 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   const auto& workload = observed.workload;
   if (!workload) return Do(observed, SetSuspend{true, {}});
   if (!HasGrant(*workload)) {
-    const std::string why = workload->evicted ? workload->eviction : "it has no admission";
+    const std::string why = workload->eviction.empty() ? "it has no admission" : workload->eviction;
     return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
                                    fmt::format("Kueue stops the job: {}", why)});
   }

@@ -19,6 +19,7 @@ using kube::TextMember;
 
 // Bytes. Anyone who can write a pod's status controls these texts, and conditions allow no more.
 constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
+constexpr std::size_t kLongestNode = 253, kLongestIp = 64;  // longer ones are none
 
 std::string ReasonOf(const Object& state) {
   return Shortened(TextMember(state, "reason"), kLongestReason);
@@ -26,6 +27,11 @@ std::string ReasonOf(const Object& state) {
 
 std::string MessageOf(const Object& state) {
   return Shortened(TextMember(state, "message"), kLongestMessage, " …");
+}
+
+std::string TextUpTo(std::size_t longest, const Object& object, const char* key) {
+  std::string text = TextMember(object, key);
+  return text.size() <= longest ? text : std::string();
 }
 
 std::optional<int> NumberLabel(const Object& pod, const char* key) {
@@ -135,8 +141,8 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
                   .index = *index,
                   .attempt = *attempt,
                   .phase = PhaseOf(status),
-                  .node = TextMember(spec, "nodeName"),
-                  .ip = TextMember(status, "podIP"),
+                  .node = TextUpTo(kLongestNode, spec, "nodeName"),
+                  .ip = TextUpTo(kLongestIp, status, "podIP"),
                   .reason = ReasonOf(status),
                   .message = MessageOf(status),
                   .being_deleted = kube::IsBeingDeleted(object)};

@@ -9,6 +9,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
 #include "operator/kube/rest/api_errors.h"
+#include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/controller_uid.h"
 
@@ -794,6 +795,59 @@ TEST(ReconcilerTest, AGangsPodGroupIsCreatedFirstFollowsTheJobsSizeAndGoesAtTheE
   world.SetPod("j-chief-0", "Succeeded");
   world.Settle();
   EXPECT_THAT(world.client.Objects(kind), IsEmpty());
+}
+
+TEST(ReconcilerTest, AnUpdateOfThePodGroupKeepsWhatOthersHaveWritten) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  world.client.Modify(kind, world.key, [](kube::Object& group) {
+    group["metadata"]["annotations"]["team"] = "vision";
+    group["spec"]["queue"] = "default";
+    group["spec"]["minTaskMember"] = {{"worker", 2}};
+    group["spec"]["minMember"] = 7;
+    group["status"]["phase"] = "Running";
+  });
+  kube::Object wanted = world.client.Objects(kind)[0];
+  wanted["spec"]["minMember"] = 2;
+  world.Settle();
+  kube::Object updated = world.client.Objects(kind)[0];
+  for (kube::Object* group : {&wanted, &updated}) {
+    for (const char* of_write : {"resourceVersion", "generation"}) {
+      group->at("metadata").erase(of_write);
+    }
+  }
+  EXPECT_EQ(updated, wanted);
+}
+
+TEST(ReconcilerTest, APodGroupThatChangesMeanwhileIsUpdatedOnceThatIsSeen) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  const auto set = [&](const char* member, int value) {
+    world.client.Modify(kind, world.key,
+                        [&](kube::Object& group) { group["spec"][member] = value; });
+  };
+  set("minMember", 7);
+  world.SyncAll();
+  set("other", 1);
+  ASSERT_TRUE(world.Reconcile().ok());
+  EXPECT_EQ(Writes(world, "update", "PodGroup"), 0);
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec").at("minMember"), 2);
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec").at("other"), 1);
+}
+
+TEST(ReconcilerTest, APodGroupThatIsTooLargeToReadIsNotUpdatedAndIsReported) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  world.client.Modify(kind, world.key, [](kube::Object& group) { group["spec"] = kube::kTooMany; });
+  world.SyncAll();
+  const auto done = world.Reconcile();
+  EXPECT_TRUE(absl::IsFailedPrecondition(done.status())) << done.status();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "podgroups j: spec: found (too many values), expected an object");
 }
 
 TEST(ReconcilerTest, APodGroupOfTheSameNameByAnotherOwnerIsReported) {
