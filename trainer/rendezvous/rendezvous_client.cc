@@ -41,6 +41,7 @@ class RendezvousClient final : public Rendezvous {
   ~RendezvousClient() override;
 
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
+  void WithholdAddress() override;
   void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
@@ -64,9 +65,9 @@ class RendezvousClient final : public Rendezvous {
   const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
-  proto::Join join_;  // constant fields, and the latest values of the others
 
   std::mutex mutex_;
+  proto::Join join_;  // constant fields, and the latest values of the others
   std::condition_variable_any changed_;
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
   int connection_ = 0;                        // stream_'s number: older streams' events are dropped
@@ -288,6 +289,11 @@ void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
   callback(generation, reason);
   lock.lock();
   telling_end_ = false;
+}
+
+void RendezvousClient::WithholdAddress() {
+  const std::lock_guard lock(mutex_);
+  join_.clear_address();
 }
 
 void RendezvousClient::OnGenerationEnd(EndCallback callback) {

@@ -44,6 +44,7 @@ LoopOutcome TrainLoop::Run(const Membership& membership) {
 TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
   const PhaseTimer timer(phases, Phase::kRendezvous);
   if (absl::Status connected = strategy.Connect(membership, rendezvous.store()); !connected.ok()) {
+    if (!strategy.TrustsAddresses()) rendezvous.WithholdAddress();
     return EndOfStrategy(std::move(connected));
   }
   rendezvous.SetActivity(api::Activity::kSharingState);

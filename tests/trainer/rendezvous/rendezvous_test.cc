@@ -311,6 +311,15 @@ TEST_F(RendezvousTest, MembersLearnWhereTheOthersConnectFrom) {
                 fmt::format("10.0.0.{}", i));
     }
   }
+  replicas[1]->rendezvous->WithholdAddress();
+  for (int generation = 2; generation <= 3; ++generation) {  // for good
+    for (const Membership& membership : JoinAll(replicas)) {
+      ASSERT_EQ(membership.members.size(), static_cast<std::size_t>(kWorkers));
+      EXPECT_EQ(membership.members[0].address, "10.0.0.0");
+      EXPECT_EQ(membership.members[1].address, "");
+      EXPECT_EQ(membership.members[2].address, "10.0.0.2");
+    }
+  }
 }
 
 TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {

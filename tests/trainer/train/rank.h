@@ -45,6 +45,7 @@ class Hooked final : public Rendezvous {
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override {
     return inner_->Join(step, layout);
   }
+  void WithholdAddress() override { withholds_address = true; }
   void OnGenerationEnd(EndCallback callback) override {
     inner_->OnGenerationEnd(std::move(callback));
   }
@@ -56,6 +57,8 @@ class Hooked final : public Rendezvous {
     return inner_->StopRequested();
   }
   absl::Status Finish() override { return inner_->Finish(); }
+
+  bool withholds_address = false;
 
  private:
   const std::unique_ptr<Rendezvous> inner_;
@@ -70,6 +73,7 @@ struct StrategyFaults {
   std::function<absl::Status(At)> before = [](At) { return absl::OkStatus(); };
   std::function<absl::Status(At)> after = [](At) { return absl::OkStatus(); };
   std::function<void(std::span<float>)> change_sum = [](std::span<float>) {};
+  bool trusts_addresses = true;
 };
 
 class FaultyStrategy final : public Strategy {
@@ -81,6 +85,7 @@ class FaultyStrategy final : public Strategy {
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
     return Around(At::kConnect, [&] { return inner_->Connect(membership, store); });
   }
+  bool TrustsAddresses() const override { return faults_.trusts_addresses; }
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
     return Around(At::kBroadcast, [&] { return inner_->Broadcast(data, root); });
   }
