@@ -34,9 +34,8 @@ bool IsEvaluationDue(const Session& session, const RunState& state) {
 LoopOutcome TrainLoop::Run(const Membership& membership) {
   if (Ended ended = Enter(membership)) return *std::move(ended);
   reporter.GenerationStarted(membership, strategy, state);
-  const LoopOutcome outcome = RunSteps(membership.rank);
+  LoopOutcome outcome = RunSteps(membership.rank);
   reporter.Flush(state);
-  if (outcome.end == LoopEnd::kDone || outcome.end == LoopEnd::kStopped) reporter.LeaveMessage();
   return outcome;
 }
 

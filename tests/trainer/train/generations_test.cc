@@ -2,6 +2,7 @@
 // saved of them.
 #include "trainer/train/generations.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 namespace lockstep::train {
 namespace {
 
+using ::testing::HasSubstr;
 using At = StrategyFaults::At;
 
 constexpr RestartBudgetOptions kThreeMore = {.restarts = 3,
@@ -221,6 +223,43 @@ TEST_F(GenerationsTest, AStopDuringTheEvaluationSavesAndLeavesBeforeItsEnd) {
   EXPECT_LE(batches, 2);                           // of three, and the sums after them
   EXPECT_EQ(rank->loop.state.evaluated_step, -1);  // so it is evaluated after the resume
   EXPECT_TRUE(store_.saved.contains(rank->loop.state.step));
+  EXPECT_THAT(rank->Message(), HasSubstr("\"lastCheckpointStep\":"));
+}
+
+// Kubernetes takes the message for a container's last words, and prefers it to the last log lines.
+TEST_F(GenerationsTest, OnlyAProcessThatExitsCleanlyLeavesAMessage) {
+  const auto failed = Alone();
+  failed->faults.before = [](At at) {
+    return at == At::kStep ? absl::FailedPreconditionError("for good") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(failed->loop, kThreeMore), api::kExitBadConfig);
+  EXPECT_EQ(failed->Message(), "");
+  const auto done = Alone();
+  EXPECT_EQ(RunGenerations(done->loop, kThreeMore), api::kExitDone);
+  EXPECT_THAT(done->Message(), HasSubstr("\"step\":20"));
+}
+
+TEST(PreemptionTest, ALeaderThatGoesOnWithoutAPeerLeavesNoMessage) {
+  LocalRendezvousHub hub(2);
+  std::thread second([&] {
+    {
+      Rank* self = nullptr;
+      Rank preempted(SmallTraining(), 2, hub, 1, [&self](int step) {
+        if (step == 5) self->rendezvous.asked_to_stop = true;
+      });
+      self = &preempted;
+      EXPECT_EQ(RunGenerations(preempted.loop, kThreeMore), api::kExitPreempted);
+    }
+    Rank successor(SmallTraining(), 2, hub, 1);
+    EXPECT_EQ(RunGenerations(successor.loop, kThreeMore), api::kExitDone);
+  });
+  Rank leader(SmallTraining(), 2, hub, 0);
+  EXPECT_EQ(leader.RunOnce().end, LoopEnd::kStopped);
+  EXPECT_EQ(leader.Message(), "");
+  EXPECT_LT(leader.loop.state.step, 20);
+  EXPECT_EQ(RunGenerations(leader.loop, kThreeMore), api::kExitDone);
+  second.join();
+  EXPECT_THAT(leader.Message(), HasSubstr("\"step\":20"));
 }
 
 // A generation's end, whenever it strikes.

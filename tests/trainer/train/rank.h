@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,9 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "base/status.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
+#include "tests/support/temp_directory.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {
@@ -54,11 +57,12 @@ class Hooked final : public Rendezvous {
   void SetActivity(api::Activity activity) override { inner_->SetActivity(activity); }
   bool StopRequested() const override {
     if (at_step_) at_step_(calls_++);
-    return inner_->StopRequested();
+    return asked_to_stop || inner_->StopRequested();
   }
   absl::Status Finish() override { return inner_->Finish(); }
 
   bool withholds_address = false;
+  bool asked_to_stop = false;  // this rank's pod, and no other
 
  private:
   const std::unique_ptr<Rendezvous> inner_;
@@ -126,7 +130,12 @@ struct Rank {
             faults)),
         rendezvous(hub.Client(rank), std::move(at_step)),
         sender(clock, NoEnv, rank, world),
-        reporter(*session, rendezvous, sender, clock, NoEnv),
+        reporter(*session, rendezvous, sender, clock,
+                 [this](const std::string& name) {
+                   return name == api::kEnvTerminationMessagePath
+                              ? std::optional(folder.At("message"))
+                              : std::nullopt;
+                 }),
         saver(store == nullptr ? nullptr : std::make_unique<AsyncSaver>(*store)),
         loop{.session = *session,
              .strategy = *strategy,
@@ -159,11 +168,18 @@ struct Rank {
     return loop.Run(*membership);
   }
 
+  // The container's termination message; empty if there is none.
+  std::string Message() const {
+    const std::string path = folder.At("message");
+    return std::filesystem::exists(path) ? ReadTextFile(path) : "";
+  }
+
   std::vector<float> Parameters() {
     const std::span<float> values = session->model().parameters();
     return {values.begin(), values.end()};
   }
 
+  const TempDirectory folder;
   lockstep::testing::FakeClock clock;
   StrategyFaults faults;
   std::unique_ptr<Session> session;
