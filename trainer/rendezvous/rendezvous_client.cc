@@ -141,10 +141,11 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
       if (auto answer = Answer()) return *std::move(answer);
       // A generation may start and end before this thread wakes up: then ask for the next.
       if (broken_ || phase_ == Phase::kIdle) break;
-      retry = options_.first_retry;  // the leader answers: if it goes away, retry at once
       LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
     }
     if (!broken_) continue;
+    // At once if the leader goes away, but ever more slowly if it turns this process away.
+    if (wait_.admitted()) retry = options_.first_retry;
     const SteadyTime again = clock_.SteadyNow() + retry;
     while (clock_.SteadyNow() < again) LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again));
     retry = std::min(retry * 3 / 2, options_.longest_retry);
@@ -238,6 +239,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
   wait_.OnMessage();
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
+      wait_.OnAdmitted();
       if (phase_ != Phase::kJoining) break;
       membership_ = FromProto(message.membership());
       phase_ = Phase::kMember;
@@ -252,6 +254,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       EndGeneration(lock, message.rejected().reason());
       break;
     case proto::CoordinatorMessage::kWaiting:
+      wait_.OnAdmitted();
       wait_.OnWaiting(message.waiting());
       break;
     case proto::CoordinatorMessage::kChallenge:

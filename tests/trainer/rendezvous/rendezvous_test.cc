@@ -521,6 +521,22 @@ TEST_F(TokenTest, WhoDoesNotLearnsNothingAndEvictsNobody) {
   for (auto& replica : replicas) EXPECT_EQ(replica->ended.count(), 0);
 }
 
+// An operator that replaces lost pods is no reason to ask without end: this leader is not lost.
+TEST_F(TokenTest, WhoIsTurnedAwayGivesUpAtTheDeadlineAndAsksLessAndLessOften) {
+  options_.timeout = Slowed(2s);
+  options_.successors_come = true;
+  StartLeader();
+  auto stranger = Holder(1, kOther);
+  const auto began = std::chrono::steady_clock::now();
+  auto join = stranger->JoinLater();
+  EXPECT_EQ(join.wait_for(5 * options_.timeout), std::future_status::ready);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  stranger->stop = true;
+  EXPECT_EQ(join.get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  // Ten or so until two attempts are half a second apart.
+  EXPECT_LE(static_cast<double>(leader_->refusals()), 10 + 2 * took.count());
+}
+
 TEST_F(TokenTest, TheStoreIsClosedToCallersWithoutProof) {
   StartLeader();
   std::vector<std::unique_ptr<Replica>> replicas;
