@@ -225,9 +225,11 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
   if (rank != 0 || saver == nullptr) return {.end = end, .reason = absl::OkStatus()};
   rendezvous.SetActivity(api::Activity::kCheckpoint);
-  if (saver->outcome().last_saved_step != state.step)
+  absl::Status saved = saver->Wait();  // this step's save may still be running
+  if (saver->outcome().last_saved_step != state.step) {
     saver->Save(MakeSnapshot(session, state, clock.Now()));
-  absl::Status saved = saver->Wait();
+    saved = saver->Wait();
+  }
   reporter.CheckpointOutcome(saver->outcome());
   if (!saved.ok()) return EndOfStore(std::move(saved));
   return {.end = end, .reason = absl::OkStatus()};

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -32,6 +35,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class FlakyStore final : public CheckpointStore {
  public:
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    at_save();
     const std::lock_guard lock(mutex_);
     ++saves;
     if (failing_saves-- > 0) return error;
@@ -61,6 +65,7 @@ class FlakyStore final : public CheckpointStore {
   absl::Status error = absl::UnavailableError("input/output error");
   int failing_saves = 0, failing_loads = 0, saves = 0, loads = 0;
   bool all_finite = true;
+  std::function<void()> at_save = [] {};
   std::map<std::int64_t, Snapshot> saved;
 
  private:
@@ -144,6 +149,26 @@ TEST_F(GenerationsTest, AProcessThatLostItsFolderStopsAtTheNextStep) {
   const auto rank = Alone(training);
   EXPECT_EQ(RunGenerations(rank->loop, kThreeMore), api::kExitPeerLost);
   EXPECT_LT(rank->loop.state.step, 20);
+}
+
+// The peer of a preempted leader is lost just after a step that saves.
+TEST_F(GenerationsTest, AStepWhoseSaveIsStillRunningIsNotSavedAgain) {
+  std::promise<void> disk;
+  store_.at_save = [answers = disk.get_future().share()] { answers.wait(); };
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  const auto rank = Alone(training);
+  rank->faults.before = [&](At at) {
+    const bool now = at == At::kStep && rank->loop.state.step == 3;
+    return now ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+  EXPECT_EQ(rank->loop.state.step, 3);
+  auto saved = std::async(std::launch::async, [&] { return rank->loop.SaveAlone().end; });
+  EXPECT_EQ(saved.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  disk.set_value();
+  EXPECT_EQ(saved.get(), LoopEnd::kStopped);
+  EXPECT_EQ(store_.saves, 1);
 }
 
 // What is not finite.
