@@ -19,6 +19,7 @@ class LocalRendezvousClient final : public Rendezvous, public KeyValueStore {
     if (membership.ok()) generation_ = membership->generation;
     return membership;
   }
+  void WithholdAddress() override {}  // it has none
   void OnGenerationEnd(EndCallback callback) override {
     const std::lock_guard lock(hub_.mutex_);
     hub_.members_[Index()].on_end = std::move(callback);

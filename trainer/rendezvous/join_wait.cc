@@ -23,6 +23,7 @@ void JoinWait::Begin() {
 }
 
 void JoinWait::OnConnecting() {
+  admitted_ = false;
   if (options_.successors_come) addresses_.Watch({leader_host_});
 }
 
@@ -32,7 +33,7 @@ void JoinWait::OnMessage() {
 }
 
 void JoinWait::OnSilence() {
-  if (std::exchange(answered_, false)) leader_gone_ = clock_.SteadyNow();
+  if (std::exchange(answered_, false) && admitted_) leader_gone_ = clock_.SteadyNow();
 }
 
 absl::Status JoinWait::Check() {
@@ -44,9 +45,9 @@ absl::Status JoinWait::Check() {
       "rendezvous at {}: not complete after {:.3g} s: {}", leader_, seconds, WaitingFor()));
 }
 
-// True if a pod is missing that has yet to be created. A leader that answered before counts as
-// being replaced for given_up_within. For one that never answered, or is silent for longer, only
-// DNS can tell.
+// True if a pod is missing that has yet to be created. A leader that had admitted this process
+// counts as being replaced for given_up_within after it fell silent. For one that never has, or is
+// silent for longer, only DNS can tell.
 bool JoinWait::SomebodyIsYetToCome(SteadyTime now) const {
   if (!options_.successors_come) return false;
   if (answered_) return waiting_.absent_size() > 0;

@@ -23,12 +23,17 @@ class JoinWait {
   // The timeout counts from now on.
   void Begin();
 
-  // What the connection to the leader does. A new one is tried; a message has arrived; the leader's
-  // list of missing members; nothing more comes on it.
+  // What the connection to the leader does. A new one is tried; a message has arrived; one that
+  // only a member is sent, Waiting or Membership; the leader's list of missing members; nothing
+  // more comes on it.
   void OnConnecting();
   void OnMessage();
+  void OnAdmitted() { admitted_ = true; }
   void OnWaiting(proto::Waiting waiting) { waiting_ = std::move(waiting); }
   void OnSilence();
+  // True if the leader has taken a Join on the latest connection. Otherwise its end is an answer:
+  // the leader turns this process away.
+  bool admitted() const { return admitted_; }
   // Says why the leader cannot be reached, for messages.
   void SetBrokenReason(std::string reason) { broken_reason_ = std::move(reason); }
 
@@ -46,7 +51,8 @@ class JoinWait {
   const RendezvousClientOptions options_;
   const Clock& clock_;
   bool answered_ = false;                  // the present connection has brought a message
-  std::optional<SteadyTime> leader_gone_;  // since when a leader that answered is silent
+  bool admitted_ = false;                  // see admitted()
+  std::optional<SteadyTime> leader_gone_;  // since when a leader that admitted this is silent
   std::string broken_reason_ = "not reached yet";
   proto::Waiting waiting_;  // the leader's latest
   SteadyTime counting_since_, last_log_;

@@ -59,6 +59,8 @@ class Rendezvous {
   //   Cancelled: this pod was asked to stop; save the state in memory and exit.
   //   AlreadyExists: every member has finished and the result is saved; exit with 0.
   virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) = 0;
+  // From the next Join on, the other members do not learn this process's address, for good.
+  virtual void WithholdAddress() = 0;
   // Sets the callback for a generation's end, which must abort the communicator. It is called on
   // another thread, at most once per generation. Call before Join.
   virtual void OnGenerationEnd(EndCallback callback) = 0;

@@ -41,6 +41,7 @@ class RendezvousClient final : public Rendezvous {
   ~RendezvousClient() override;
 
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
+  void WithholdAddress() override;
   void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
   void Report(const api::Progress& progress) override { heartbeat_->Report(progress); }
@@ -64,9 +65,9 @@ class RendezvousClient final : public Rendezvous {
   const api::JobToken token_;
   const Clock& clock_;
   const RendezvousClientOptions options_;
-  proto::Join join_;  // constant fields, and the latest values of the others
 
   std::mutex mutex_;
+  proto::Join join_;  // constant fields, and the latest values of the others
   std::condition_variable_any changed_;
   std::shared_ptr<RendezvousStream> stream_;  // null: not connected
   int connection_ = 0;                        // stream_'s number: older streams' events are dropped
@@ -140,10 +141,11 @@ absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::
       if (auto answer = Answer()) return *std::move(answer);
       // A generation may start and end before this thread wakes up: then ask for the next.
       if (broken_ || phase_ == Phase::kIdle) break;
-      retry = options_.first_retry;  // the leader answers: if it goes away, retry at once
       LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, SteadyTime::max()));
     }
     if (!broken_) continue;
+    // At once if the leader goes away, but ever more slowly if it turns this process away.
+    if (wait_.admitted()) retry = options_.first_retry;
     const SteadyTime again = clock_.SteadyNow() + retry;
     while (clock_.SteadyNow() < again) LOCKSTEP_RETURN_IF_ERROR(WaitForChange(lock, again));
     retry = std::min(retry * 3 / 2, options_.longest_retry);
@@ -237,6 +239,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
   wait_.OnMessage();
   switch (message.message_case()) {
     case proto::CoordinatorMessage::kMembership:
+      wait_.OnAdmitted();
       if (phase_ != Phase::kJoining) break;
       membership_ = FromProto(message.membership());
       phase_ = Phase::kMember;
@@ -251,6 +254,7 @@ void RendezvousClient::Received(int connection, const proto::CoordinatorMessage&
       EndGeneration(lock, message.rejected().reason());
       break;
     case proto::CoordinatorMessage::kWaiting:
+      wait_.OnAdmitted();
       wait_.OnWaiting(message.waiting());
       break;
     case proto::CoordinatorMessage::kChallenge:
@@ -288,6 +292,11 @@ void RendezvousClient::EndGeneration(std::unique_lock<std::mutex>& lock,
   callback(generation, reason);
   lock.lock();
   telling_end_ = false;
+}
+
+void RendezvousClient::WithholdAddress() {
+  const std::lock_guard lock(mutex_);
+  join_.clear_address();
 }
 
 void RendezvousClient::OnGenerationEnd(EndCallback callback) {

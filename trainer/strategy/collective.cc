@@ -68,6 +68,7 @@ class CollectiveStrategy final : public Strategy {
       : buffer_(buffer),
         options_(std::move(options)),
         patience_(options_.least_timeout),
+        callers_(options_.address_patience),
         buckets_(GradientReducer::PlanBuckets(options_.layer_starts,
                                               static_cast<std::int64_t>(buffer.size()),
                                               options_.bucket_floats)) {}
@@ -101,6 +102,8 @@ class CollectiveStrategy final : public Strategy {
     if (!options.cancel.stop_requested()) return absl::OkStatus();
     return absl::CancelledError("the generation ended while its group was being formed");
   }
+
+  bool TrustsAddresses() const override { return callers_.AreTrusted(); }
 
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
     return patience_.Note(communicator_->Broadcast(data, root));

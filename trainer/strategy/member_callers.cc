@@ -21,11 +21,11 @@ bool AreOfFamily(int family, const Membership& membership) {
 
 std::vector<std::string> MemberCallers::Of(const Membership& membership) {
   const bool are_known = AreOfFamily(AF_INET, membership) || AreOfFamily(AF_INET6, membership);
-  if (are_trusted_ && !are_known && !has_told_) {
+  if (!are_known && !has_told_) {
     has_told_ = true;
     LogInfo("not every member has said its pod's IP address: any address can connect to the group");
   }
-  is_filtered_ = are_trusted_ && are_known;
+  is_filtered_ = are_known;
   std::vector<std::string> addresses;
   if (!is_filtered_) return addresses;
   for (const Member& member : membership.members) addresses.push_back(member.address);
@@ -33,9 +33,8 @@ std::vector<std::string> MemberCallers::Of(const Membership& membership) {
 }
 
 void MemberCallers::Note(const absl::Status& connected, Duration took) {
-  if (connected.ok() || took < kPatience) return;
-  are_trusted_ = !is_filtered_;
-  if (!is_filtered_) return;
+  if (connected.ok() || took < patience_ || !is_filtered_) return;
+  are_trusted_ = false;
   LogWarning(
       "the group could not connect; from now on any address can, since members may not come "
       "from their pods' addresses (LOCKSTEP_POD_IP)",

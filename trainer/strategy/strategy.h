@@ -26,6 +26,10 @@ class Strategy {
   // Forms this generation's group. Every member calls it. Cancelled: this pod was asked to stop, or
   // the generation has ended.
   virtual absl::Status Connect(const Membership& membership, KeyValueStore& store) = 0;
+  // False once a Connect has failed because, perhaps, members do not connect from their addresses.
+  // The caller then withholds this process's address from the next generations, whose members
+  // accept any address as long as one of theirs is unknown.
+  virtual bool TrustsAddresses() const = 0;
   // Overwrites `data` on every rank with the data of rank `root`.
   virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
   // Replaces `data` by its sum over ranks. For a few numbers outside a step.
@@ -55,7 +59,10 @@ struct CollectiveOptions {
   // cannot end every generation.
   Duration least_timeout = std::chrono::minutes(5);
   Duration connect_timeout = std::chrono::seconds(30);  // no rank computes during Connect
-  api::JobToken token;                                  // absent: peers are not authenticated
+  // How long a group must have failed to connect before its members' addresses are not trusted.
+  // Much longer than the heartbeats take to detect a dead member.
+  Duration address_patience = std::chrono::seconds(20);
+  api::JobToken token;  // absent: peers are not authenticated
   std::function<bool()> stop_requested = [] {
     return false;
   };  // ends Connect; called on any thread

@@ -105,13 +105,7 @@ void Pause(Duration duration, const Rendezvous& rendezvous) {
   }
 }
 
-}  // namespace
-
-int FailWith(const absl::Status& status) {
-  return Fail(std::string(status.message()), ExitCodeOf(status));
-}
-
-int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
+int RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
   const std::string layout = loop.session.model().LayoutFingerprint();
   RestartBudget budget(options);
   for (;;) {
@@ -136,6 +130,20 @@ int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
                 {"reason", std::string(outcome.reason.message())}});
     Pause(*pause, loop.rendezvous);
   }
+}
+
+}  // namespace
+
+int FailWith(const absl::Status& status) {
+  return Fail(std::string(status.message()), ExitCodeOf(status));
+}
+
+int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
+  const int exit_code = RunUntilExit(loop, options);
+  if (exit_code == api::kExitDone || exit_code == api::kExitPreempted) {
+    loop.reporter.LeaveMessage();
+  }
+  return exit_code;
 }
 
 }  // namespace lockstep::train

@@ -239,7 +239,7 @@ void Reporter::FlushSummaries() {
 }
 
 void Reporter::LeaveMessage() {
-  if (!IsRankZero() || termination_message_path_.empty()) return;
+  if (generation_ == 0 || !IsRankZero() || termination_message_path_.empty()) return;
   std::ofstream file(termination_message_path_, std::ios::trunc);
   if (file << api::ProgressToJson(GetProgress()).dump() << std::flush) return;
   LogWarning("cannot write the termination message", {{"path", termination_message_path_}});

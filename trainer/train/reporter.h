@@ -44,8 +44,9 @@ class Reporter {
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
   // Called when a generation ends: sends what the rate limits held back.
   void Flush(const RunState& state);
-  // Writes the last progress as the container's termination message. Call it only after a clean
-  // end: after a failure Kubernetes falls back to the last log lines, which say what went wrong.
+  // Writes the last progress as the container's termination message, unless this process has had no
+  // generation. Call it only when the process exits after a clean end: after a failure Kubernetes
+  // falls back to the last log lines, which say what went wrong.
   void LeaveMessage();
 
  private:

@@ -34,9 +34,8 @@ bool IsEvaluationDue(const Session& session, const RunState& state) {
 LoopOutcome TrainLoop::Run(const Membership& membership) {
   if (Ended ended = Enter(membership)) return *std::move(ended);
   reporter.GenerationStarted(membership, strategy, state);
-  const LoopOutcome outcome = RunSteps(membership.rank);
+  LoopOutcome outcome = RunSteps(membership.rank);
   reporter.Flush(state);
-  if (outcome.end == LoopEnd::kDone || outcome.end == LoopEnd::kStopped) reporter.LeaveMessage();
   return outcome;
 }
 
@@ -44,6 +43,7 @@ LoopOutcome TrainLoop::Run(const Membership& membership) {
 TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
   const PhaseTimer timer(phases, Phase::kRendezvous);
   if (absl::Status connected = strategy.Connect(membership, rendezvous.store()); !connected.ok()) {
+    if (!strategy.TrustsAddresses()) rendezvous.WithholdAddress();
     return EndOfStrategy(std::move(connected));
   }
   rendezvous.SetActivity(api::Activity::kSharingState);
@@ -225,9 +225,11 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
   if (rank != 0 || saver == nullptr) return {.end = end, .reason = absl::OkStatus()};
   rendezvous.SetActivity(api::Activity::kCheckpoint);
-  if (saver->outcome().last_saved_step != state.step)
+  absl::Status saved = saver->Wait();  // this step's save may still be running
+  if (saver->outcome().last_saved_step != state.step) {
     saver->Save(MakeSnapshot(session, state, clock.Now()));
-  absl::Status saved = saver->Wait();
+    saved = saver->Wait();
+  }
   reporter.CheckpointOutcome(saver->outcome());
   if (!saved.ok()) return EndOfStore(std::move(saved));
   return {.end = end, .reason = absl::OkStatus()};

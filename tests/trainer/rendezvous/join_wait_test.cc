@@ -86,12 +86,37 @@ TEST_F(OperatedJoinWaitTest, TimeCountsOnceEveryPodExists) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(After(1s)));
 }
 
-TEST_F(OperatedJoinWaitTest, ALeaderThatAnsweredIsTakenForOneThatIsReplacedForAWhile) {
+TEST_F(OperatedJoinWaitTest, ALeaderThatTookAJoinIsTakenForOneThatIsReplacedForAWhile) {
   wait_.OnMessage();
+  wait_.OnAdmitted();
   wait_.OnSilence();
   EXPECT_TRUE(After(59s).ok());
   EXPECT_TRUE(After(9s).ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(After(1s)));
+}
+
+TEST_F(OperatedJoinWaitTest, ALeaderThatTurnsThisProcessAwayIsNot) {
+  for (int second = 0; second < 9; ++second) {
+    wait_.OnConnecting();
+    wait_.OnMessage();  // its challenge
+    wait_.OnSilence();
+    EXPECT_TRUE(After(1s).ok());
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(After(1s)));
+}
+
+TEST_F(OperatedJoinWaitTest, AnEarlierConnectionOnWhichItWasAdmittedDoesNotCount) {
+  wait_.OnConnecting();
+  wait_.OnMessage();
+  wait_.OnAdmitted();
+  EXPECT_TRUE(wait_.admitted());
+  wait_.OnSilence();
+  EXPECT_TRUE(wait_.admitted());
+  wait_.OnConnecting();
+  EXPECT_FALSE(wait_.admitted());
+  wait_.OnMessage();
+  wait_.OnSilence();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(After(10s)));
 }
 
 TEST_F(OperatedJoinWaitTest, ALeaderThatNeverAnsweredIsNot) {

@@ -311,6 +311,15 @@ TEST_F(RendezvousTest, MembersLearnWhereTheOthersConnectFrom) {
                 fmt::format("10.0.0.{}", i));
     }
   }
+  replicas[1]->rendezvous->WithholdAddress();
+  for (int generation = 2; generation <= 3; ++generation) {  // for good
+    for (const Membership& membership : JoinAll(replicas)) {
+      ASSERT_EQ(membership.members.size(), static_cast<std::size_t>(kWorkers));
+      EXPECT_EQ(membership.members[0].address, "10.0.0.0");
+      EXPECT_EQ(membership.members[1].address, "");
+      EXPECT_EQ(membership.members[2].address, "10.0.0.2");
+    }
+  }
 }
 
 TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
@@ -510,6 +519,22 @@ TEST_F(TokenTest, WhoDoesNotLearnsNothingAndEvictsNobody) {
   }
   EXPECT_GE(leader_->refusals(), 2);
   for (auto& replica : replicas) EXPECT_EQ(replica->ended.count(), 0);
+}
+
+// An operator that replaces lost pods is no reason to ask without end: this leader is not lost.
+TEST_F(TokenTest, WhoIsTurnedAwayGivesUpAtTheDeadlineAndAsksLessAndLessOften) {
+  options_.timeout = Slowed(2s);
+  options_.successors_come = true;
+  StartLeader();
+  auto stranger = Holder(1, kOther);
+  const auto began = std::chrono::steady_clock::now();
+  auto join = stranger->JoinLater();
+  EXPECT_EQ(join.wait_for(5 * options_.timeout), std::future_status::ready);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  stranger->stop = true;
+  EXPECT_EQ(join.get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  // Ten or so until two attempts are half a second apart.
+  EXPECT_LE(static_cast<double>(leader_->refusals()), 10 + 2 * took.count());
 }
 
 TEST_F(TokenTest, TheStoreIsClosedToCallersWithoutProof) {

@@ -2,10 +2,14 @@
 // saved of them.
 #include "trainer/train/generations.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -19,6 +23,7 @@
 namespace lockstep::train {
 namespace {
 
+using ::testing::HasSubstr;
 using At = StrategyFaults::At;
 
 constexpr RestartBudgetOptions kThreeMore = {.restarts = 3,
@@ -30,6 +35,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class FlakyStore final : public CheckpointStore {
  public:
   absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    at_save();
     const std::lock_guard lock(mutex_);
     ++saves;
     if (failing_saves-- > 0) return error;
@@ -59,6 +65,7 @@ class FlakyStore final : public CheckpointStore {
   absl::Status error = absl::UnavailableError("input/output error");
   int failing_saves = 0, failing_loads = 0, saves = 0, loads = 0;
   bool all_finite = true;
+  std::function<void()> at_save = [] {};
   std::map<std::int64_t, Snapshot> saved;
 
  private:
@@ -144,6 +151,26 @@ TEST_F(GenerationsTest, AProcessThatLostItsFolderStopsAtTheNextStep) {
   EXPECT_LT(rank->loop.state.step, 20);
 }
 
+// The peer of a preempted leader is lost just after a step that saves.
+TEST_F(GenerationsTest, AStepWhoseSaveIsStillRunningIsNotSavedAgain) {
+  std::promise<void> disk;
+  store_.at_save = [answers = disk.get_future().share()] { answers.wait(); };
+  api::TrainingSpec training = SmallTraining();
+  training.checkpoint.every_steps = 3;
+  const auto rank = Alone(training);
+  rank->faults.before = [&](At at) {
+    const bool now = at == At::kStep && rank->loop.state.step == 3;
+    return now ? absl::UnavailableError("a peer is lost") : absl::OkStatus();
+  };
+  EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+  EXPECT_EQ(rank->loop.state.step, 3);
+  auto saved = std::async(std::launch::async, [&] { return rank->loop.SaveAlone().end; });
+  EXPECT_EQ(saved.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  disk.set_value();
+  EXPECT_EQ(saved.get(), LoopEnd::kStopped);
+  EXPECT_EQ(store_.saves, 1);
+}
+
 // What is not finite.
 
 TEST_F(GenerationsTest, AGradientThatOverflowsIsNeitherAppliedNorSaved) {
@@ -221,6 +248,43 @@ TEST_F(GenerationsTest, AStopDuringTheEvaluationSavesAndLeavesBeforeItsEnd) {
   EXPECT_LE(batches, 2);                           // of three, and the sums after them
   EXPECT_EQ(rank->loop.state.evaluated_step, -1);  // so it is evaluated after the resume
   EXPECT_TRUE(store_.saved.contains(rank->loop.state.step));
+  EXPECT_THAT(rank->Message(), HasSubstr("\"lastCheckpointStep\":"));
+}
+
+// Kubernetes takes the message for a container's last words, and prefers it to the last log lines.
+TEST_F(GenerationsTest, OnlyAProcessThatExitsCleanlyLeavesAMessage) {
+  const auto failed = Alone();
+  failed->faults.before = [](At at) {
+    return at == At::kStep ? absl::FailedPreconditionError("for good") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunGenerations(failed->loop, kThreeMore), api::kExitBadConfig);
+  EXPECT_EQ(failed->Message(), "");
+  const auto done = Alone();
+  EXPECT_EQ(RunGenerations(done->loop, kThreeMore), api::kExitDone);
+  EXPECT_THAT(done->Message(), HasSubstr("\"step\":20"));
+}
+
+TEST(PreemptionTest, ALeaderThatGoesOnWithoutAPeerLeavesNoMessage) {
+  LocalRendezvousHub hub(2);
+  std::thread second([&] {
+    {
+      Rank* self = nullptr;
+      Rank preempted(SmallTraining(), 2, hub, 1, [&self](int step) {
+        if (step == 5) self->rendezvous.asked_to_stop = true;
+      });
+      self = &preempted;
+      EXPECT_EQ(RunGenerations(preempted.loop, kThreeMore), api::kExitPreempted);
+    }
+    Rank successor(SmallTraining(), 2, hub, 1);
+    EXPECT_EQ(RunGenerations(successor.loop, kThreeMore), api::kExitDone);
+  });
+  Rank leader(SmallTraining(), 2, hub, 0);
+  EXPECT_EQ(leader.RunOnce().end, LoopEnd::kStopped);
+  EXPECT_EQ(leader.Message(), "");
+  EXPECT_LT(leader.loop.state.step, 20);
+  EXPECT_EQ(RunGenerations(leader.loop, kThreeMore), api::kExitDone);
+  second.join();
+  EXPECT_THAT(leader.Message(), HasSubstr("\"step\":20"));
 }
 
 // A generation's end, whenever it strikes.

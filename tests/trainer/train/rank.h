@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,9 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/names.h"
 #include "base/status.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
+#include "tests/support/temp_directory.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {
@@ -45,6 +48,7 @@ class Hooked final : public Rendezvous {
   absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override {
     return inner_->Join(step, layout);
   }
+  void WithholdAddress() override { withholds_address = true; }
   void OnGenerationEnd(EndCallback callback) override {
     inner_->OnGenerationEnd(std::move(callback));
   }
@@ -53,9 +57,12 @@ class Hooked final : public Rendezvous {
   void SetActivity(api::Activity activity) override { inner_->SetActivity(activity); }
   bool StopRequested() const override {
     if (at_step_) at_step_(calls_++);
-    return inner_->StopRequested();
+    return asked_to_stop || inner_->StopRequested();
   }
   absl::Status Finish() override { return inner_->Finish(); }
+
+  bool withholds_address = false;
+  bool asked_to_stop = false;  // this rank's pod, and no other
 
  private:
   const std::unique_ptr<Rendezvous> inner_;
@@ -70,6 +77,7 @@ struct StrategyFaults {
   std::function<absl::Status(At)> before = [](At) { return absl::OkStatus(); };
   std::function<absl::Status(At)> after = [](At) { return absl::OkStatus(); };
   std::function<void(std::span<float>)> change_sum = [](std::span<float>) {};
+  bool trusts_addresses = true;
 };
 
 class FaultyStrategy final : public Strategy {
@@ -81,6 +89,7 @@ class FaultyStrategy final : public Strategy {
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
     return Around(At::kConnect, [&] { return inner_->Connect(membership, store); });
   }
+  bool TrustsAddresses() const override { return faults_.trusts_addresses; }
   absl::Status Broadcast(std::span<std::byte> data, int root) override {
     return Around(At::kBroadcast, [&] { return inner_->Broadcast(data, root); });
   }
@@ -121,7 +130,12 @@ struct Rank {
             faults)),
         rendezvous(hub.Client(rank), std::move(at_step)),
         sender(clock, NoEnv, rank, world),
-        reporter(*session, rendezvous, sender, clock, NoEnv),
+        reporter(*session, rendezvous, sender, clock,
+                 [this](const std::string& name) {
+                   return name == api::kEnvTerminationMessagePath
+                              ? std::optional(folder.At("message"))
+                              : std::nullopt;
+                 }),
         saver(store == nullptr ? nullptr : std::make_unique<AsyncSaver>(*store)),
         loop{.session = *session,
              .strategy = *strategy,
@@ -154,11 +168,18 @@ struct Rank {
     return loop.Run(*membership);
   }
 
+  // The container's termination message; empty if there is none.
+  std::string Message() const {
+    const std::string path = folder.At("message");
+    return std::filesystem::exists(path) ? ReadTextFile(path) : "";
+  }
+
   std::vector<float> Parameters() {
     const std::span<float> values = session->model().parameters();
     return {values.begin(), values.end()};
   }
 
+  const TempDirectory folder;
   lockstep::testing::FakeClock clock;
   StrategyFaults faults;
   std::unique_ptr<Session> session;

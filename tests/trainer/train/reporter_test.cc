@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -143,6 +144,17 @@ TEST_F(ReporterTest, GoodputIsTheTimeOfStepsAndNotThatOfCheckpoints) {
   std::ifstream file(path);
   const std::string message{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(message, ::testing::HasSubstr("\"goodput\":0.3")) << message;
+}
+
+// Such a process does not know its rank: the others may be done.
+TEST_F(ReporterTest, WithoutAGenerationThereIsNoMessage) {
+  const TempDirectory folder;
+  const std::string path = folder.At("message");
+  Reporter unused(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
+    return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
+  });
+  unused.LeaveMessage();
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(ReporterTest, AStepIsReportedHoweverSoonItFollows) {

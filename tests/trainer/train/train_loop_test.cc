@@ -118,6 +118,20 @@ TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
   EXPECT_EQ(ends[1], LoopEnd::kDiverged);
 }
 
+TEST(TrainLoopTest, TheAddressIsWithheldOnceAGroupHasFailedForWantOfTrust) {
+  using At = StrategyFaults::At;
+  LocalRendezvousHub hub(1);
+  Rank rank(SmallTraining(), 1, hub, 0);
+  rank.faults.before = [](At at) {
+    return at == At::kConnect ? absl::UnavailableError("timed out") : absl::OkStatus();
+  };
+  EXPECT_EQ(rank.RunOnce().end, LoopEnd::kGenerationOver);
+  EXPECT_FALSE(rank.rendezvous.withholds_address);
+  rank.faults.trusts_addresses = false;
+  EXPECT_EQ(rank.RunOnce().end, LoopEnd::kGenerationOver);
+  EXPECT_TRUE(rank.rendezvous.withholds_address);
+}
+
 TEST(TrainLoopTest, AStopRequestStopsAllRanksAtTheSameStep) {
   LocalRendezvousHub hub(2);
   std::vector<std::int64_t> steps(2);
