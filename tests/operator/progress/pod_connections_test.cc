@@ -8,6 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "base/descriptor.h"
+#include "base/listener.h"
+
 namespace lockstep::progress {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <deque>
 
+#include "base/descriptor.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/http_request.h"
 
