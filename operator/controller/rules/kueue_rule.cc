@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -149,6 +150,7 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
   const api::TrainingJobStatus& status = observed.job.status;
   for (const char* end : {kSucceeded, kFailed}) {
     if (!IsTrue(status, end)) continue;
+    if (!std::ranges::all_of(observed.pods, HasEnded)) return;
     const api::Condition* condition = FindCondition(status, end);
     plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;

@@ -80,8 +80,7 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
     if (!last.is_null()) pod.last_end = ReadTermination(last);
     const Object& terminated = Member(state, "terminated");
     if (terminated.is_null()) continue;
-    const bool over = pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded;
-    if (over || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
+    if (HasEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
       pod.termination = ReadTermination(terminated);
     } else {
       pod.last_end = ReadTermination(terminated);
@@ -182,6 +181,10 @@ bool HasFailed(const ObservedPod& pod) {
 
 bool IsActive(const ObservedPod& pod) {
   return !HasSucceeded(pod) && !HasFailed(pod);
+}
+
+bool HasEnded(const ObservedPod& pod) {
+  return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 
 bool WasEndedByNode(const ObservedPod& pod) {

@@ -149,6 +149,9 @@ bool HasSucceeded(const ObservedPod& pod);
 bool HasFailed(const ObservedPod& pod);
 // Returns true if the pod has neither succeeded nor failed.
 bool IsActive(const ObservedPod& pod);
+// Returns true if all containers of the pod have ended for good, so that it takes nothing of its
+// node any more. A pod whose main container has ended may still run a sidecar.
+bool HasEnded(const ObservedPod& pod);
 // Returns true if the kubelet or a node controller ended the pod and gave a `reason`: evicted,
 // preempted, past its own deadline. The exits of its containers are a consequence of that.
 bool WasEndedByNode(const ObservedPod& pod);
