@@ -53,6 +53,11 @@ TEST(MemberCallersTest, AreTrustedUntilAGroupThatHasFilteredCouldNotConnectForAW
   EXPECT_FALSE(callers.AreTrusted()) << "the old and the new processes of a group would not agree";
 }
 
+template <typename Array>
+auto& At(Array& array, int rank) {
+  return array.at(static_cast<std::size_t>(rank));
+}
+
 // The processes of a group of three whose members do not come from their addresses. Of two, the one
 // with the lower address listens, so a pair fails if and only if that one filters.
 class TranslatedGroup {
@@ -87,11 +92,6 @@ class TranslatedGroup {
   }
 
  private:
-  template <typename Array>
-  static auto& At(Array& array, int rank) {
-    return array.at(static_cast<std::size_t>(rank));
-  }
-
   const std::array<int, 3> order_;
   std::array<std::optional<MemberCallers>, 3> processes_;
 };
