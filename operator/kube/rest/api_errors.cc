@@ -101,6 +101,14 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response) {
   return Make(what, response.status, "", answer);
 }
 
+bool MayBeOverloaded(const HttpResponse& response) {
+  return response.status == 429 || response.status >= 500;
+}
+
+bool AsksToComeBack(const HttpResponse& response) {
+  return MayBeOverloaded(response) && response.retry_after.has_value();
+}
+
 absl::Status MarkOverloaded(absl::Status error) {
   error.SetPayload(kOverload, absl::Cord());  // does nothing if it is Ok
   return error;

@@ -26,6 +26,10 @@ absl::Status ErrorOf(const std::string& what, const HttpResponse& response);
 // continues the list at the present version; nullopt if the error has none.
 std::optional<std::string> ContinuationOf(const absl::Status& error);
 
+// Returns true if the status is one of an overloaded server; a webhook may answer with it, too.
+bool MayBeOverloaded(const HttpResponse& response);
+// Returns true if the server says when to retry.
+bool AsksToComeBack(const HttpResponse& response);
 // Returns `error`, marked as that of a server that is overloaded: it took long to answer, or asked
 // to come back until the client gave up. So a next call would take long, too. Keeps Ok.
 absl::Status MarkOverloaded(absl::Status error);

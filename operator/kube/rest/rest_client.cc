@@ -53,14 +53,6 @@ bool BrokeOff(const absl::StatusOr<HttpResponse>& response) {
   return absl::IsUnavailable(response.status());
 }
 
-bool MayBeOverloaded(const HttpResponse& response) {
-  return response.status == 429 || response.status >= 500;
-}
-
-bool AsksToComeBack(const HttpResponse& response) {
-  return MayBeOverloaded(response) && response.retry_after.has_value();
-}
-
 void WaitOrStop(Duration duration, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any never;
