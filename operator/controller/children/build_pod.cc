@@ -108,7 +108,7 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   const Object& pod_template = *job.spec.replica_specs.at(role).tmpl;
   Object spec = Object::object();
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
-  if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(settings, ClusterPort(job, role), spec);
+  if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(job, settings, role, spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
   // With watched nodes and the bundled trainer, the operator learns of a silent node sooner.
   if (!settings.watch_nodes || !api::UsesBundledTrainer(job)) {

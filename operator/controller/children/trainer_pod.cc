@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "api/v1/names.h"
+#include "operator/controller/children/addresses.h"
 #include "operator/controller/state/main_container.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
@@ -15,8 +18,9 @@ constexpr char kShmPath[] = "/dev/shm";
 constexpr char kShmVolume[] = "lockstep-shm";
 constexpr int kVolumeGroup = 65532;  // group of volumes, so that a non-root trainer can write
 
+// Leaves alone what is no object; the API server rejects it.
 void SetDefault(Object& object, const char* key, Object value) {
-  if (!object.contains(key)) object[key] = std::move(value);
+  if (object.is_object() && !object.contains(key)) object[key] = std::move(value);
 }
 
 // Returns the list at `key`, created if absent. A member of another type is left alone; the API
@@ -49,34 +53,81 @@ void AddPorts(int cluster_port, Object& container) {
   }
 }
 
+Object& SecurityContextOf(Object& object) {
+  Object& context = object["securityContext"];
+  if (context.is_null()) context = Object::object();
+  return context;
+}
+
+bool IsPrivileged(const Object& context) {
+  return kube::Member(context, "privileged") == Object(true);
+}
+
+bool IsRoot(const Object& context) {
+  return kube::Member(context, "runAsUser") == Object(0);
+}
+
+void RestrictContainer(Object& container) {
+  if (!container.is_object()) return;  // the API server rejects it
+  Object& context = SecurityContextOf(container);
+  if (IsPrivileged(context)) return;  // the API server rejects it with what follows
+  SetDefault(context, "allowPrivilegeEscalation", false);
+  SetDefault(context, "capabilities", {{"drop", {"ALL"}}});
+}
+
 void ApplySecurity(Object& spec) {
   SetDefault(spec, "automountServiceAccountToken", false);
-  Object& pod = spec["securityContext"];
-  if (pod.is_null()) pod = Object::object();
+  Object& pod = SecurityContextOf(spec);
   SetDefault(pod, "runAsNonRoot", true);
   SetDefault(pod, "fsGroup", kVolumeGroup);
   SetDefault(pod, "seccompProfile", {{"type", "RuntimeDefault"}});
-  for (Object& container : spec.at("containers")) {
-    Object& context = container["securityContext"];
-    if (context.is_null()) context = Object::object();
-    SetDefault(context, "allowPrivilegeEscalation", false);
-    SetDefault(context, "capabilities", {{"drop", {"ALL"}}});
+  for (Object& container : spec.at("containers")) RestrictContainer(container);
+  if (!kube::Member(spec, "initContainers").is_array()) return;
+  for (Object& container : spec.at("initContainers")) {
+    if (!IsRoot(kube::Member(container, "securityContext"))) RestrictContainer(container);
   }
+}
+
+bool IsBelow(std::string_view path, std::string_view folder) {
+  while (folder.ends_with('/')) folder.remove_suffix(1);
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+}
+
+// Returns true if nothing that the trainer writes is on its root file system: checkpoints and
+// summaries, by the leading replica alone. It writes no temporary files, and kubelets mount
+// /dev/termination-log.
+bool WritesOnlyToVolumes(const api::TrainingJob& job, api::Role role, const Object& container) {
+  if (LeadingReplica(job).role != role) return true;
+  const auto is_mounted = [&container](const std::string& folder) {
+    return std::ranges::any_of(kube::ListMember(container, "volumeMounts"),
+                               [&folder](const Object& mount) {
+                                 return IsBelow(folder, kube::TextMember(mount, "mountPath"));
+                               });
+  };
+  const api::TrainingSpec& training = *job.spec.training;
+  return (training.checkpoint.directory.empty() || is_mounted(training.checkpoint.directory)) &&
+         (training.summaries.directory.empty() || is_mounted(training.summaries.directory));
 }
 
 }  // namespace
 
-void ApplyTrainerDefaults(const Settings& settings, int cluster_port, Object& spec) {
+void ApplyTrainerDefaults(const api::TrainingJob& job, const Settings& settings, api::Role role,
+                          Object& spec) {
   Object& containers = ListAt(spec, "containers");
   if (containers.empty()) containers.push_back({{"name", api::kTrainerContainer}});
   Object& main = *const_cast<Object*>(MainContainerOf(containers));
+  const bool is_ours = !main.contains("image") && !main.contains("command");
   SetDefault(main, "image", settings.trainer_image);
   SetDefault(main, "command", Object::array({"lockstep-trainer"}));
   // Puts the last log lines into status.failure without any permission to read logs.
   SetDefault(main, "terminationMessagePolicy", "FallbackToLogsOnError");
   AddSharedMemory(spec, main);
-  AddPorts(cluster_port, main);
+  AddPorts(ClusterPort(job, role), main);
   ApplySecurity(spec);
+  Object& context = SecurityContextOf(main);
+  if (is_ours && !IsPrivileged(context) && WritesOnlyToVolumes(job, role, main)) {
+    SetDefault(context, "readOnlyRootFilesystem", true);
+  }
 }
 
 }  // namespace lockstep::controller

@@ -176,6 +176,92 @@ TEST(BuildPodTest, TheTrainersPodIsFilledIn) {
   EXPECT_EQ(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
   EXPECT_EQ(container["securityContext"]["allowPrivilegeEscalation"], false);
   EXPECT_EQ(container["securityContext"]["capabilities"].dump(), R"({"drop":["ALL"]})");
+  EXPECT_EQ(container["securityContext"]["readOnlyRootFilesystem"], true);
+}
+
+const Object kRestricted = {{"allowPrivilegeEscalation", false},
+                            {"capabilities", {{"drop", {"ALL"}}}}};
+
+TEST(BuildPodTest, AllContainersOfATrainersPodAreRestrictedUnlessTheTemplateSaysOtherwise) {
+  const api::Json pod_template = {
+      {"spec",
+       {{"initContainers",
+         {{{"name", "fetch"}, {"image", "i"}},
+          {{"name", "proxy"}, {"image", "i"}, {"restartPolicy", "Always"}},
+          {{"name", "chown"}, {"image", "i"}, {"securityContext", {{"runAsUser", 0}}}},
+          {{"name", "probe"}, {"image", "i"}, {"securityContext", {{"privileged", true}}}},
+          {{"name", "bind"},
+           {"image", "i"},
+           {"securityContext", {{"capabilities", {{"add", {"NET_BIND_SERVICE"}}}}}}}}},
+        {"containers",
+         {{{"name", "trainer"}},
+          {{"name", "sidecar"}, {"image", "s"}},
+          {{"name", "monitor"}, {"image", "m"}, {"securityContext", {{"privileged", true}}}}}}}}};
+  const Object pod = Pod(Job("j").Workers(1).Training().PodTemplate(Role::kWorker, pod_template));
+  const auto context_of = [&pod](const char* list, int i) {
+    return pod["spec"][list][static_cast<std::size_t>(i)]["securityContext"];
+  };
+  EXPECT_EQ(context_of("initContainers", 0), kRestricted);
+  EXPECT_EQ(context_of("initContainers", 1), kRestricted);
+  EXPECT_EQ(context_of("initContainers", 2), (Object{{"runAsUser", 0}}));
+  EXPECT_EQ(context_of("initContainers", 3), (Object{{"privileged", true}}));
+  EXPECT_EQ(context_of("initContainers", 4)["capabilities"],
+            (Object{{"add", {"NET_BIND_SERVICE"}}}));
+  EXPECT_EQ(context_of("initContainers", 4)["allowPrivilegeEscalation"], false);
+  EXPECT_EQ(context_of("containers", 0)["capabilities"], kRestricted["capabilities"]);
+  EXPECT_EQ(context_of("containers", 1), kRestricted) << "it may write where it likes";
+  EXPECT_EQ(context_of("containers", 2), (Object{{"privileged", true}}));
+}
+
+TEST(BuildPodTest, TheTrainersRootIsReadOnlyIfAllItWritesIsOnVolumes) {
+  struct Case {
+    const char* name;
+    api::Json container;  // its members besides the name
+    const char* checkpoints;
+    const char* summaries;
+    bool is_read_only;
+  };
+  const auto mounted = [](const char* path) {
+    return api::Json{{"volumeMounts", {{{"name", "v"}, {"mountPath", path}}}}};
+  };
+  const Case cases[] = {
+      {"writes nothing", api::Json::object(), "", "", true},
+      {"checkpoints on a volume", mounted("/checkpoints"), "/checkpoints", "", true},
+      {"below a volume", mounted("/data/"), "/data/a/checkpoints", "/data/logs", true},
+      {"checkpoints beside the volume", mounted("/check"), "/checkpoints", "", false},
+      {"checkpoints that outlive no container", api::Json::object(), "/tmp/checkpoints", "", false},
+      {"summaries on no volume", mounted("/checkpoints"), "/checkpoints", "/logs", false},
+      {"an image of its own", {{"image", "own:1"}}, "", "", false},
+      {"a command of its own", {{"command", {"sh"}}}, "", "", false},
+      {"the template says otherwise",
+       {{"securityContext", {{"readOnlyRootFilesystem", false}}}},
+       "",
+       "",
+       false},
+      {"privileged", {{"securityContext", {{"privileged", true}}}}, "", "", false},
+  };
+  for (const Case& c : cases) {
+    api::Json main = c.container;
+    main["name"] = "trainer";
+    const auto job = Job("j").Workers(1).Training().With([&](api::TrainingJob& made) {
+      made.spec.replica_specs.at(Role::kWorker).tmpl =
+          api::Json{{"spec", {{"containers", api::Json::array({main})}}}};
+      made.spec.training->checkpoint.directory = c.checkpoints;
+      made.spec.training->summaries.directory = c.summaries;
+    });
+    const Object made = Pod(job)["spec"]["containers"][0]["securityContext"];
+    EXPECT_EQ(made.value("readOnlyRootFilesystem", false), c.is_read_only) << c.name;
+  }
+}
+
+TEST(BuildPodTest, WhoDoesNotLeadWritesNoCheckpoints) {
+  const auto job = Job("j").Chief().Workers(1).Training().With(
+      [](api::TrainingJob& made) { made.spec.training->checkpoint.directory = "/checkpoints"; });
+  const auto context_of = [&job](Role role) {
+    return Pod(job, role)["spec"]["containers"][0]["securityContext"];
+  };
+  EXPECT_EQ(context_of(Role::kWorker)["readOnlyRootFilesystem"], true);
+  EXPECT_FALSE(context_of(Role::kChief).contains("readOnlyRootFilesystem"));
 }
 
 TEST(BuildPodTest, WhatATrainersTemplateSetsStays) {
