@@ -71,19 +71,19 @@ JobController::~JobController() {
   Stop();
 }
 
-const kube::Store<kube::Object>* JobController::FollowPodGroups(kube::Client& client) {
+const kube::Store<ObservedPodGroup>* JobController::FollowPodGroups(kube::Client& client) {
   if (GangSchedulerOf(options_.settings) == GangScheduler::kNone) return nullptr;
   return &pod_groups_
               .emplace(client, PodGroupKind(options_.settings), Served(options_),
-                       Following(options_, api::kLabelJobUid), TrimmedPodGroup)
+                       Following(options_, api::kLabelJobUid, PodGroupFields()), ReadPodGroup)
               .store();
 }
 
-const kube::Store<kube::Object>* JobController::FollowWorkloads(kube::Client& client) {
+const kube::Store<ObservedWorkload>* JobController::FollowWorkloads(kube::Client& client) {
   if (!options_.settings.kueue) return nullptr;
   return &workloads_
               .emplace(client, kWorkloadKind, Served(options_),
-                       Following(options_, api::kLabelJobUid), TrimmedWorkload)
+                       Following(options_, api::kLabelJobUid, WorkloadFields()), ReadWorkload)
               .store();
 }
 

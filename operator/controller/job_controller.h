@@ -78,8 +78,8 @@ class JobController {
   std::vector<kube::AnyInformer*> Informers();
   std::vector<const kube::AnyInformer*> Informers() const;
   // These return null if the kind is not in use.
-  const kube::Store<kube::Object>* FollowPodGroups(kube::Client& client);
-  const kube::Store<kube::Object>* FollowWorkloads(kube::Client& client);
+  const kube::Store<ObservedPodGroup>* FollowPodGroups(kube::Client& client);
+  const kube::Store<ObservedWorkload>* FollowWorkloads(kube::Client& client);
   const kube::Store<bool>* FollowNodes(kube::Client& client);
   void AddJobsOn(const std::string& node);
   void SetHandlers();
@@ -95,9 +95,9 @@ class JobController {
   kube::Informer<ObservedJob> jobs_;
   kube::Informer<std::optional<ObservedPod>> pods_;
   kube::Informer<std::monostate> services_;
-  std::optional<kube::Informer<kube::Object>> pod_groups_;  // with a gang scheduler
-  std::optional<kube::Informer<kube::Object>> workloads_;   // with Kueue
-  std::optional<kube::Informer<bool>> nodes_;               // with Settings::watch_nodes
+  std::optional<kube::Informer<ObservedPodGroup>> pod_groups_;  // with a gang scheduler
+  std::optional<kube::Informer<ObservedWorkload>> workloads_;   // with Kueue
+  std::optional<kube::Informer<bool>> nodes_;                   // with Settings::watch_nodes
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

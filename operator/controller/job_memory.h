@@ -73,7 +73,11 @@ struct ReconcileContext {
 };
 
 // Returns the job's PodGroup or Workload; null if the cache has none.
-kube::Store<kube::Object>::Ptr ChildOf(const kube::Store<kube::Object>& store,
-                                       const ReconcileContext& context);
+template <typename Value>
+typename kube::Store<Value>::Ptr ChildOf(const kube::Store<Value>& store,
+                                         const ReconcileContext& context) {
+  const auto owned = store.OwnedBy(context.memory.owner);
+  return owned.empty() ? nullptr : owned.front();
+}
 
 }  // namespace lockstep::controller

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
+#include "operator/controller/live_object.h"
 #include "operator/controller/state/kinds.h"
 
 namespace lockstep::controller {
@@ -43,12 +44,7 @@ absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Objec
 
 absl::StatusOr<kube::Object> ChangeSuspend(kube::Client& client, const kube::Identity& seen,
                                            const SetSuspend& change) {
-  // Updates the live object, since an update from the cache would drop what it does not keep.
-  LOCKSTEP_ASSIGN_OR_RETURN(kube::Object job, client.Get(kTrainingJobKind, seen.key));
-  if (kube::ResourceVersion(job) != seen.resource_version) {
-    return absl::AbortedError(
-        fmt::format("suspend job {}: it has changed meanwhile", seen.key.name));
-  }
+  LOCKSTEP_ASSIGN_OR_RETURN(kube::Object job, ReadAsSeen(client, kTrainingJobKind, seen));
   job["spec"]["suspend"] = change.suspend;
   for (const auto& [role, count] : change.counts) {
     job["spec"]["replicaSpecs"][std::string(api::RoleKey(role))]["replicas"] = count;

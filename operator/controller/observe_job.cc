@@ -6,6 +6,7 @@
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "base/shorten.h"
+#include "operator/controller/children/kueue.h"
 #include "operator/controller/state/held_metadata.h"
 
 namespace lockstep::controller {
@@ -13,7 +14,6 @@ namespace {
 
 using kube::Object;
 
-constexpr char kKueuePrefix[] = "kueue.x-k8s.io/";  // of the labels that decide about the Workload
 constexpr std::size_t kLongestFault = 16'384;  // bytes; a condition takes twice as many characters
 
 bool IsReadableSpec(const Object& spec) {
@@ -102,8 +102,7 @@ api::TrainingJob Unreadable(const Object& object) {
 void TrimMetadata(api::ObjectMeta& metadata) {
   metadata.annotations.clear();
   metadata.owner_references.clear();
-  std::erase_if(metadata.labels,
-                [](const auto& label) { return !label.first.starts_with(kKueuePrefix); });
+  std::erase_if(metadata.labels, [](const auto& label) { return !IsQueueingLabel(label.first); });
 }
 
 // As text, a job takes about as much memory as on the wire.

@@ -60,7 +60,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.has_service = !stores_.services.AllOwnedBy(context.memory.owner).empty();
   if (stores_.pod_groups != nullptr) {
     if (const auto group = ChildOf(*stores_.pod_groups, context)) {
-      observed.pod_group_spec = group->value.value("spec", kube::Object::object());
+      observed.pod_group = group->value;
     }
   }
   observed.name_conflicts = context.memory.conflicts.Names();
@@ -93,7 +93,7 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
   if (stores_.workloads == nullptr || !may_have_one) return;
   const auto workload = ChildOf(*stores_.workloads, context);
-  if (workload) observed.workload = ReadWorkload(workload->value);
+  if (workload) observed.workload = workload->value;
 }
 
 int Observer::LeadingPort(const ReconcileContext& context) const {

@@ -15,6 +15,7 @@
 #include "operator/controller/children/build_token_secret.h"
 #include "operator/controller/children/gang.h"
 #include "operator/controller/kueue_calls.h"
+#include "operator/controller/live_object.h"
 #include "operator/controller/pods_at_once.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/kinds.h"
@@ -281,10 +282,11 @@ absl::Status PlanExecutor::NoteUpdate(const kube::Kind& kind,
 absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
   const auto seen = ChildOf(*stores_.pod_groups, context);
   if (!seen) return absl::OkStatus();
-  kube::Object group = seen->value;
-  group["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
   const kube::Kind& kind = PodGroupKind(settings_);
-  return NoteUpdate(kind, with_.client.Update(kind, group), context);
+  auto group = ReadAsSeen(with_.client, kind, *seen);
+  if (!group.ok()) return IgnoreMoved(group.status());
+  (*group)["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
+  return NoteUpdate(kind, with_.client.Update(kind, *group), context);
 }
 
 absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, ReconcileContext& context) {
@@ -317,8 +319,10 @@ absl::Status PlanExecutor::ChangeWorkload(ReconcileContext& context,
                                           const std::function<kube::Object(kube::Object)>& change) {
   const auto seen = ChildOf(*stores_.workloads, context);
   if (!seen) return absl::OkStatus();
-  return NoteUpdate(kWorkloadKind, with_.client.UpdateStatus(kWorkloadKind, change(seen->value)),
-                    context);
+  auto live = ReadAsSeen(with_.client, kWorkloadKind, *seen);
+  if (!live.ok()) return IgnoreMoved(live.status());
+  return NoteUpdate(kWorkloadKind,
+                    with_.client.UpdateStatus(kWorkloadKind, change(*std::move(live))), context);
 }
 
 absl::Status PlanExecutor::DeletePodOf(const DeletePod& pod, ReconcileContext& context) {

@@ -7,7 +7,8 @@ namespace lockstep::controller {
 const kube::AnyStore& StoreOf(const Stores& stores, const kube::Kind& kind) {
   if (kind == kube::kPodKind) return stores.pods;
   if (kind == kube::kServiceKind) return stores.services;
-  return kind == kWorkloadKind ? *stores.workloads : *stores.pod_groups;
+  if (kind == kWorkloadKind) return *stores.workloads;
+  return *stores.pod_groups;
 }
 
 std::vector<const kube::AnyStore*> ChildStores(const Stores& stores) {

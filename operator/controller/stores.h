@@ -15,9 +15,9 @@ namespace lockstep::controller {
 struct Stores {
   const kube::Store<ObservedJob>& jobs;
   const kube::Store<std::optional<ObservedPod>>& pods;
-  const kube::Store<std::monostate>& services;            // only existence matters
-  const kube::Store<kube::Object>* pod_groups = nullptr;  // null without a gang scheduler
-  const kube::Store<kube::Object>* workloads = nullptr;   // null without Kueue
+  const kube::Store<std::monostate>& services;                // only existence matters
+  const kube::Store<ObservedPodGroup>* pod_groups = nullptr;  // null without a gang scheduler
+  const kube::Store<ObservedWorkload>* workloads = nullptr;   // null without Kueue
   const kube::Store<bool>* nodes = nullptr;  // whether each node is ready; null if not watched
   // Returns whether `nodes` is up to date. Empty: always.
   std::function<bool()> nodes_are_current = {};

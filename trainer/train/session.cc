@@ -64,9 +64,11 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
     LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, train_data_->classes()));
   }
   backend_ = MakeBackend({.name = options.backend, .threads = options.threads});
-  parts_ =
-      static_cast<int>(std::min<std::int64_t>(training_.gradient_accumulation, plan_.LocalBatch()));
-  const ModelOptions model_options{.batch = (plan_.LocalBatch() + parts_ - 1) / parts_,
+  const std::int64_t rows = plan_.LocalBatch();
+  const std::int64_t most_parts = std::min<std::int64_t>(training_.gradient_accumulation, rows);
+  const std::int64_t part_rows = (rows + most_parts - 1) / most_parts;
+  parts_ = static_cast<int>((rows + part_rows - 1) / part_rows);  // none of them is empty
+  const ModelOptions model_options{.batch = part_rows,
                                    .input = train_data_->sample_shape(),
                                    .classes = train_data_->classes(),
                                    .seed = static_cast<std::uint64_t>(training_.seed)};
@@ -96,7 +98,7 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
 Session::Part Session::Load(const Batch& batch, int part) {
   constexpr float kByteToUnit = 1.0f / 255.0f;
   const std::int64_t most = std::ssize(labels_), first = part * most;
-  const std::int64_t rows = std::clamp<std::int64_t>(std::ssize(batch.labels) - first, 0, most);
+  const std::int64_t rows = std::min<std::int64_t>(std::ssize(batch.labels) - first, most);
   const std::int64_t row_bytes = std::ssize(batch.pixels) / std::ssize(batch.labels);
   backend_->ConvertInput(batch.pixels.data() + first * row_bytes, model_->input(), rows * row_bytes,
                          kByteToUnit);

@@ -63,7 +63,7 @@ class Session {
   std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
 
   // A rank's batch is computed in this many parts, one after the other. The model's batch is the
-  // rows of a part. gradientAccumulation, but at most one part per row.
+  // rows of a part. At most gradientAccumulation, and as few as these rows need.
   int parts() const { return parts_; }
   struct Part {
     std::int64_t valid = 0;           // leading rows that are real samples

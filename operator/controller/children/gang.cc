@@ -117,11 +117,6 @@ kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings
           {"spec", std::move(spec)}};
 }
 
-kube::Object TrimmedPodGroup(kube::Object group) {
-  if (group.is_object()) group.erase("status");
-  return group;
-}
-
 void JoinPodGroup(const api::TrainingJob& job, const Settings& settings, api::Role role,
                   kube::Object& pod) {
   kube::Object& metadata = pod.at("metadata");

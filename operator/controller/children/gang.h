@@ -24,11 +24,9 @@ const kube::Kind& PodGroupKind(const Settings& settings);
 
 // Returns the job's PodGroup, which has the job's name and is owned by it. minMember is
 // schedulingPolicy.minAvailable, else the number of replicas that must be up for the job to run;
-// minResources is what those request. Requires: a gang scheduler.
+// minResources is what those request. Sets no member of `spec` that ReadPodGroup does not read.
+// Requires: a gang scheduler.
 kube::Object BuildPodGroup(const api::TrainingJob& job, const Settings& settings);
-
-// Returns the part of a PodGroup that a cache keeps: everything that is written back.
-kube::Object TrimmedPodGroup(kube::Object group);
 
 // Adds `pod` to the PodGroup: group name, and schedulerName unless the template sets it. Does
 // nothing without a gang scheduler.

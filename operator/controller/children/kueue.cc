@@ -61,6 +61,10 @@ std::string QueueName(const api::TrainingJob& job) {
   return it == job.metadata.labels.end() ? "" : it->second;
 }
 
+bool IsQueueingLabel(std::string_view key) {
+  return key == kQueueLabel || key == kPriorityLabel;
+}
+
 bool IsQueued(const api::TrainingJob& job, const Settings& settings) {
   return settings.kueue && !QueueName(job).empty();
 }
@@ -118,15 +122,6 @@ Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
           {"kind", kWorkloadKind.kind},
           {"metadata", std::move(metadata)},
           {"spec", std::move(spec)}};
-}
-
-Object TrimmedWorkload(Object workload) {
-  static const Object::json_pointer kPodSets("/spec/podSets");
-  if (!workload.contains(kPodSets) || !workload.at(kPodSets).is_array()) return workload;
-  for (Object& set : workload.at(kPodSets)) {
-    if (set.is_object()) set.erase("template");
-  }
-  return workload;
 }
 
 void ApplyGrant(const PodSetGrant& grant, Object& pod) {

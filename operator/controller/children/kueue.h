@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "api/v1/training_job.h"
 #include "operator/controller/state/observed_workload.h"
@@ -22,6 +23,9 @@ inline const kube::Kind kPriorityKind{"scheduling.k8s.io", "v1", "PriorityClass"
 
 // Returns the job's label kueue.x-k8s.io/queue-name; empty if Kueue does not manage the job.
 std::string QueueName(const api::TrainingJob& job);
+
+// Returns true for the labels of a job that QueueName and PriorityOf read.
+bool IsQueueingLabel(std::string_view key);
 
 // Returns true if Settings enables Kueue and the job names a queue.
 bool IsQueued(const api::TrainingJob& job, const Settings& settings);
@@ -42,10 +46,6 @@ std::string TemplatesHash(const api::TrainingJob& job);
 // reduced to minReplicas. `priority` is the class's value.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                            std::optional<std::int64_t> priority);
-
-// Returns the part of a Workload that a cache keeps: all that is written back with its status, and
-// the spec without its templates.
-kube::Object TrimmedWorkload(kube::Object workload);
 
 // Applies the grant to `pod`. Its node selectors, labels and annotations override the template's
 // where the keys are equal; its tolerations are appended if missing.

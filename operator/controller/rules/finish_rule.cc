@@ -25,11 +25,13 @@ bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
 // Returns when to delete a pod of an ended job; nullopt to keep it.
 std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
   const api::TrainingJob& job = observed.job;
+  // Kueue has taken back the quota that the pod still uses, and gives it to others once it ends.
+  if (observed.workload && observed.workload->evicted && !HasEnded(pod)) return observed.now;
   switch (job.spec.run_policy.clean_pod_policy) {
     case api::CleanPodPolicy::kAll:
       return observed.now;
     case api::CleanPodPolicy::kRunning:
-      if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) return std::nullopt;
+      if (HasEnded(pod)) return std::nullopt;
       // Bounded, since a sidecar may keep a pod running after its main container has ended.
       return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
                                     : observed.now;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -69,7 +70,7 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   const auto& workload = observed.workload;
   if (!workload) return Do(observed, SetSuspend{true, {}});
   if (!HasGrant(*workload)) {
-    const std::string why = workload->evicted ? workload->eviction : "it has no admission";
+    const std::string why = workload->eviction.empty() ? "it has no admission" : workload->eviction;
     return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
                                    fmt::format("Kueue stops the job: {}", why)});
   }
@@ -149,6 +150,7 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
   const api::TrainingJobStatus& status = observed.job.status;
   for (const char* end : {kSucceeded, kFailed}) {
     if (!IsTrue(status, end)) continue;
+    if (!std::ranges::all_of(observed.pods, HasEnded)) return;
     const api::Condition* condition = FindCondition(status, end);
     plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;

@@ -19,7 +19,12 @@ std::optional<Plan> PlanQueued(const Observed& observed);
 // updated.
 bool IsStoppedByKueue(const Observed& observed);
 
-// Adds the Workload conditions that Kueue expects of a job that runs or has ended.
+// Adds the Workload conditions that Kueue expects of a job that runs or has ended: PodsReady, and
+// Finished, which gives the quota back, once none of the job's pods runs or waits. Kueue's own
+// integration of batch/v1 Jobs only looks at the conditions Complete and Failed: the Job controller
+// sets these when all pods have ended (since Kubernetes 1.31). A TrainingJob's conditions say how
+// training ended, and its pods may outlive that: for as long as they like with cleanPodPolicy None,
+// else for their grace period.
 void AddWorkloadConditions(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -70,8 +70,9 @@ constexpr Rule kRules[] = {
     PlanRescaled,
 
     // A job whose status says Suspended has no pods, so PlanRunning may create them only after this
-    // has been written. Commutes with PlanRestart and PlanRescaled: they need pods of the present
-    // attempt, and PlanSuspended has closed the one that had them.
+    // has been written. Commutes with PlanSuspended, which handles the opposite case, and with
+    // PlanRestart and PlanRescaled: they need pods of the present attempt, and PlanSuspended has
+    // closed the one that had them.
     PlanResumed,
 
     // Applies to every job, so it is last.

@@ -7,10 +7,17 @@
 #include "operator/controller/rules/status.h"
 
 namespace lockstep::controller {
+namespace {
+
+bool MustStop(const Observed& observed) {
+  return observed.job.spec.suspend || IsStoppedByKueue(observed);
+}
+
+}  // namespace
 
 std::optional<Plan> PlanSuspended(const Observed& observed) {
+  if (!MustStop(observed)) return std::nullopt;
   const api::TrainingJob& job = observed.job;
-  if (!job.spec.suspend && !IsStoppedByKueue(observed)) return std::nullopt;
   Plan plan;
   plan.status = BaseStatus(observed);
   plan.status.start_time.reset();
@@ -35,7 +42,7 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
 }
 
 std::optional<Plan> PlanResumed(const Observed& observed) {
-  if (!IsTrue(observed.job.status, kSuspended)) return std::nullopt;
+  if (MustStop(observed) || !IsTrue(observed.job.status, kSuspended)) return std::nullopt;
   const std::string message = "spec.suspend is false";
   Plan plan;
   plan.status = BaseStatus(observed);

@@ -19,6 +19,7 @@ using kube::TextMember;
 
 // Bytes. Anyone who can write a pod's status controls these texts, and conditions allow no more.
 constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
+constexpr std::size_t kLongestNode = 253, kLongestIp = 64;  // longer ones are none
 
 std::string ReasonOf(const Object& state) {
   return Shortened(TextMember(state, "reason"), kLongestReason);
@@ -26,6 +27,11 @@ std::string ReasonOf(const Object& state) {
 
 std::string MessageOf(const Object& state) {
   return Shortened(TextMember(state, "message"), kLongestMessage, " …");
+}
+
+std::string TextUpTo(std::size_t longest, const Object& object, const char* key) {
+  std::string text = TextMember(object, key);
+  return text.size() <= longest ? text : std::string();
 }
 
 std::optional<int> NumberLabel(const Object& pod, const char* key) {
@@ -74,8 +80,7 @@ void ReadMainContainer(const std::string& name, const Object& status, ObservedPo
     if (!last.is_null()) pod.last_end = ReadTermination(last);
     const Object& terminated = Member(state, "terminated");
     if (terminated.is_null()) continue;
-    const bool over = pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded;
-    if (over || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
+    if (HasEnded(pod) || IsFinal(restart_policy, IntMember(terminated, "exitCode"))) {
       pod.termination = ReadTermination(terminated);
     } else {
       pod.last_end = ReadTermination(terminated);
@@ -135,8 +140,8 @@ std::optional<ObservedPod> ObservePod(const Object& object) {
                   .index = *index,
                   .attempt = *attempt,
                   .phase = PhaseOf(status),
-                  .node = TextMember(spec, "nodeName"),
-                  .ip = TextMember(status, "podIP"),
+                  .node = TextUpTo(kLongestNode, spec, "nodeName"),
+                  .ip = TextUpTo(kLongestIp, status, "podIP"),
                   .reason = ReasonOf(status),
                   .message = MessageOf(status),
                   .being_deleted = kube::IsBeingDeleted(object)};
@@ -176,6 +181,10 @@ bool HasFailed(const ObservedPod& pod) {
 
 bool IsActive(const ObservedPod& pod) {
   return !HasSucceeded(pod) && !HasFailed(pod);
+}
+
+bool HasEnded(const ObservedPod& pod) {
+  return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 
 bool WasEndedByNode(const ObservedPod& pod) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/v1/training_job.h"
+#include "operator/controller/state/observed_pod_group.h"
 #include "operator/controller/state/observed_workload.h"
 #include "operator/controller/state/progress_source.h"
 #include "operator/controller/state/settings.h"
@@ -118,16 +119,16 @@ struct Observed : ObservedJob {
   bool has_service = false;
   // True if this process created them for the present attempt; see guard_rule.h.
   bool has_token_secret = false, has_network_policy = false;
-  std::optional<kube::Object> pod_group_spec;  // of the job's own PodGroup, if it exists
-  std::optional<ObservedWorkload> workload;    // if Kueue decides when the job runs
-  std::vector<std::string> name_conflicts;     // names we need that another owner has
-  std::optional<CreateFault> create_fault;     // of the latest try
-  std::optional<ActionFault> action_fault;     // of the latest try
-  std::optional<api::Progress> progress;       // newer than status.progress, if known
-  GroupReport group;                           // what the leading pod says about its peers
-  std::optional<Duration> until_stranded;      // see UntilStranded
-  std::vector<int> gone_workers;               // see seen_workers.h
-  std::optional<Time> last_status_write;       // by this process
+  std::optional<ObservedPodGroup> pod_group;  // the job's own, if it exists
+  std::optional<ObservedWorkload> workload;   // if Kueue decides when the job runs
+  std::vector<std::string> name_conflicts;    // names we need that another owner has
+  std::optional<CreateFault> create_fault;    // of the latest try
+  std::optional<ActionFault> action_fault;    // of the latest try
+  std::optional<api::Progress> progress;      // newer than status.progress, if known
+  GroupReport group;                          // what the leading pod says about its peers
+  std::optional<Duration> until_stranded;     // see UntilStranded
+  std::vector<int> gone_workers;              // see seen_workers.h
+  std::optional<Time> last_status_write;      // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged
@@ -148,6 +149,9 @@ bool HasSucceeded(const ObservedPod& pod);
 bool HasFailed(const ObservedPod& pod);
 // Returns true if the pod has neither succeeded nor failed.
 bool IsActive(const ObservedPod& pod);
+// Returns true if all containers of the pod have ended for good, so that it takes nothing of its
+// node any more. A pod whose main container has ended may still run a sidecar.
+bool HasEnded(const ObservedPod& pod);
 // Returns true if the kubelet or a node controller ended the pod and gave a `reason`: evicted,
 // preempted, past its own deadline. The exits of its containers are a consequence of that.
 bool WasEndedByNode(const ObservedPod& pod);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "api/v1/names.h"
+#include "base/shorten.h"
+#include "operator/kube/cache/store.h"
 
 namespace lockstep::controller {
 namespace {
@@ -12,6 +14,29 @@ using kube::ListMember;
 using kube::Member;
 using kube::Object;
 using kube::TextMember;
+
+// Bytes. Legitimate ones are far below.
+constexpr std::size_t kLongestWorkloadName = 253, kLongestEviction = 16'384, kLongestGrant = 8192;
+
+constexpr const char* kPodSetUpdates[] = {"nodeSelector", "labels", "annotations", "tolerations"};
+
+// Returns how many bytes of JSON ReadGrants would keep.
+std::size_t GrantedBytes(const Object& status) {
+  std::size_t bytes = 0;
+  const auto add = [&bytes](const Object& member) {
+    if (member.is_null()) return;
+    bytes += member.dump(-1, ' ', false, Object::error_handler_t::replace).size();
+  };
+  for (const Object& entry : ListMember(Member(status, "admission"), "podSetAssignments")) {
+    add(Member(entry, "flavors"));
+  }
+  for (const Object& check : ListMember(status, "admissionChecks")) {
+    for (const Object& update : ListMember(check, "podSetUpdates")) {
+      for (const char* key : kPodSetUpdates) add(Member(update, key));
+    }
+  }
+  return bytes;
+}
 
 std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
   std::map<api::Role, PodSetGrant> grants;
@@ -44,13 +69,12 @@ std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
 
 ObservedWorkload ReadWorkload(const Object& workload) {
   ObservedWorkload read;
-  read.name = kube::Name(workload);
-  read.uid = kube::Uid(workload);
   const Object& annotations = Member(Member(workload, "metadata"), "annotations");
-  read.templates = TextMember(annotations, api::kAnnotationTemplates);
+  read.templates =
+      Shortened(TextMember(annotations, api::kAnnotationTemplates), kLongestWorkloadName);
   const Object& spec = Member(workload, "spec");
-  read.queue = TextMember(spec, "queueName");
-  read.priority_class = TextMember(spec, "priorityClassName");
+  read.queue = Shortened(TextMember(spec, "queueName"), kLongestWorkloadName);
+  read.priority_class = Shortened(TextMember(spec, "priorityClassName"), kLongestWorkloadName);
   for (const Object& set : ListMember(spec, "podSets")) {
     if (const auto role = api::RoleFromName(TextMember(set, "name"))) {
       read.counts[*role] = IntMember(set, "count");
@@ -67,11 +91,34 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.evicted = holds("Evicted");
   if (read.evicted) {
     const Object& evicted = kube::ConditionOf(status, "Evicted");
-    read.eviction =
-        fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message"));
+    read.eviction = Shortened(
+        fmt::format("{}: {}", TextMember(evicted, "reason"), TextMember(evicted, "message")),
+        kLongestEviction, " …");
   }
-  if (read.admitted) read.granted = ReadGrants(status);
+  if (!read.admitted) return read;
+  if (const std::size_t bytes = GrantedBytes(status); bytes > kLongestGrant) {
+    read.admitted = false;
+    if (!read.evicted) {
+      read.eviction = fmt::format("its admission grants {} bytes of JSON, expected at most {}",
+                                  bytes, kLongestGrant);
+    }
+    return read;
+  }
+  read.granted = ReadGrants(status);
   return read;
+}
+
+kube::FieldMask WorkloadFields() {
+  kube::FieldMask fields = kube::IdentityFields();
+  for (const char* path :
+       {"metadata.annotations", "spec.queueName", "spec.priorityClassName", "spec.podSets.name",
+        "spec.podSets.count", "status.conditions.type", "status.conditions.status",
+        "status.conditions.reason", "status.conditions.message",
+        "status.admission.podSetAssignments.name", "status.admission.podSetAssignments.count",
+        "status.admission.podSetAssignments.flavors", "status.admissionChecks.podSetUpdates"}) {
+    fields.Add(path);
+  }
+  return fields;
 }
 
 void AddFlavor(const Object& flavor, PodSetGrant& grant) {

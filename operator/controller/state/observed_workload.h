@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/v1/training_job.h"
+#include "operator/kube/field_mask.h"
 #include "operator/kube/object.h"
 
 namespace lockstep::controller {
@@ -22,7 +23,6 @@ struct PodSetGrant {
 };
 
 struct ObservedWorkload {
-  std::string name, uid;
   // TemplatesHash (children/kueue.h) of the job it was created from; empty, so unknown, if an older
   // operator created it.
   std::string templates;
@@ -32,12 +32,17 @@ struct ObservedWorkload {
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;
   bool pods_ready = false;
-  std::string eviction;  // reason and message of the eviction
+  // Reason and message of the eviction; or why an admission is not taken for one.
+  std::string eviction;
   bool operator==(const ObservedWorkload&) const = default;
 };
 
-// Members that are absent or of another type keep their default.
+// Members that are absent or of another type keep their default. Whoever may write Workloads
+// decides how long texts are, so they are cut; an admission that grants more than 8 KiB of flavors,
+// labels and the like, which pods must get completely or not at all, counts as none.
 ObservedWorkload ReadWorkload(const kube::Object& workload);
+// The members of a Workload that ReadWorkload and a store read, so that the rest is not parsed.
+kube::FieldMask WorkloadFields();
 
 // Adds a ResourceFlavor's node labels and tolerations to `grant`.
 void AddFlavor(const kube::Object& flavor, PodSetGrant& grant);

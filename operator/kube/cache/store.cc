@@ -5,6 +5,10 @@
 namespace lockstep::kube {
 namespace {
 
+// Bytes. The API server has no limit for these texts of an owner reference, and a store keeps them
+// for each object, twice. Names have at most 253 characters, uids 36.
+constexpr std::size_t kLongestOwnerName = 253, kLongestOwnerKind = 512;
+
 std::string OwnerKindOf(const Object& reference) {
   const std::string kind = TextMember(reference, "kind");
   const std::string api_version = TextMember(reference, "apiVersion");
@@ -23,19 +27,29 @@ std::string OwnerKind(const Kind& kind) {
 }
 
 Owner OwnerOf(const Object& object) {
-  const Object& reference = ControllerOf(object);
-  return {Namespace(object), OwnerKindOf(reference), TextMember(reference, "uid")};
+  return OwnerOf(IdentityOf(object));
 }
 
 Identity IdentityOf(const Object& object) {
+  Identity identity{.key = KeyOf(object),
+                    .uid = Uid(object),
+                    .resource_version = ResourceVersion(object),
+                    .owner_kind = "",
+                    .owner_name = "",
+                    .owner_uid = "",
+                    .being_deleted = IsBeingDeleted(object)};
   const Object& owner = ControllerOf(object);
-  return {.key = KeyOf(object),
-          .uid = Uid(object),
-          .resource_version = ResourceVersion(object),
-          .owner_kind = owner.is_null() ? "" : OwnerKindOf(owner),
-          .owner_name = TextMember(owner, "name"),
-          .owner_uid = TextMember(owner, "uid"),
-          .being_deleted = IsBeingDeleted(object)};
+  if (owner.is_null()) return identity;
+  std::string kind = OwnerKindOf(owner);
+  std::string name = TextMember(owner, "name"), uid = TextMember(owner, "uid");
+  if (kind.size() > kLongestOwnerKind || name.size() > kLongestOwnerName ||
+      uid.size() > kLongestOwnerName) {
+    return identity;
+  }
+  identity.owner_kind = std::move(kind);
+  identity.owner_name = std::move(name);
+  identity.owner_uid = std::move(uid);
+  return identity;
 }
 
 FieldMask IdentityFields() {

@@ -26,14 +26,16 @@ struct Owner {
   auto operator<=>(const Owner&) const = default;
 };
 std::string OwnerKind(const Kind& kind);
-// The uid is empty if the object has no controlling owner.
+// The kind and the uid are empty if IdentityOf reads no owner.
 Owner OwnerOf(const Object& object);
 
 // What identifies an object, whatever else is cached.
 struct Identity {
   Key key;
   std::string uid, resource_version;
-  // Of the controlling owner; empty if there is none. See Owner.
+  // Of the controlling owner, see Owner; all empty if there is none. A reference with a kind of
+  // over 512 bytes, or a name or uid of over 253, counts as none: whoever creates the object
+  // chooses it.
   std::string owner_kind, owner_name, owner_uid;
   bool being_deleted = false;
 };

@@ -14,6 +14,9 @@ namespace {
 constexpr char kContinuation[] = "lockstep/continue";
 constexpr char kOverload[] = "lockstep/overloaded";
 constexpr std::size_t kQuoted = 512;  // bytes quoted of an answer that is no Status
+// Bytes. A server quotes the values that it refuses, which may be as long as an object, and errors
+// are remembered.
+constexpr std::size_t kLongestServerMessage = 16'000;
 
 // True for `Pod "a" is invalid: …`, the format of apimachinery's NewInvalid. Admission uses the
 // same code and reason, but its message begins with `pods "a" is forbidden` or `admission webhook
@@ -28,8 +31,8 @@ bool IsOfValidation(std::string_view message) {
 absl::Status Make(const std::string& what, int http_status, const std::string& reason,
                   const std::string& message) {
   return {CodeOf(http_status, reason, message),
-          fmt::format("{}: {} ({}{}{})", what, message, http_status, reason.empty() ? "" : " ",
-                      reason)};
+          fmt::format("{}: {} ({}{}{})", what, Shortened(message, kLongestServerMessage, " …"),
+                      http_status, reason.empty() ? "" : " ", Shortened(reason, kQuoted))};
 }
 
 }  // namespace

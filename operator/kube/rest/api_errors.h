@@ -16,7 +16,8 @@ namespace lockstep::kube {
 // ValidatingAdmissionPolicy or a webhook, whose refusal may pass, uses the same code and reason.
 absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_view message);
 
-// Converts a metav1.Status, such as that of a watch's ERROR event. `what` prefixes its message.
+// Converts a metav1.Status, such as that of a watch's ERROR event. `what` prefixes its message, of
+// which 16,000 bytes are kept.
 absl::Status ErrorOf(const std::string& what, const Object& status);
 
 // Converts an unsuccessful response, whose body is a metav1.Status or anything else.

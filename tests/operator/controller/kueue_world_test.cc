@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/children/kueue.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/operator/controller/world.h"
@@ -14,6 +15,7 @@ using api::Json;
 using api::Role;
 using testing::AdmittedStatus;
 using testing::Conditions;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::kKueue;
 using testing::Queued;

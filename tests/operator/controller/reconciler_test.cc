@@ -9,6 +9,7 @@
 #include "api/v1/names.h"
 #include "operator/controller/job_controller.h"
 #include "operator/kube/rest/api_errors.h"
+#include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/controller_uid.h"
 
@@ -560,9 +561,10 @@ TEST(ReconcilerTest, APodThatExistsButCannotBeReadIsReported) {
 
 TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) {
   World world(Job("j").Workers(2).Training().Build(), {.parallel_calls = 1, .watch_nodes = true});
+  std::string node = "b";  // of worker 1
   world.client.SetScheduler(
-      [](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : "b"; });
-  for (const char* node : {"a", "b"}) world.SetNode(node, "True");
+      [&node](const kube::Object& pod) { return kube::Name(pod) == "j-worker-0" ? "a" : node; });
+  for (const char* ready : {"a", "b", "c"}) world.SetNode(ready, "True");
   world.Settle();
   for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
   world.Settle();
@@ -571,6 +573,7 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   world.Settle();
   EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0) << "its node is well";
   world.SetNode("b", "Unknown");
+  node = "c";
   world.nodes_are_current = false;
   world.Settle();
   EXPECT_EQ(Writes(world, "force-delete", "Pod"), 0) << "it may be well by now";
@@ -748,7 +751,8 @@ TEST(ReconcilerTest, ANewerSchemasFieldsDoNotTouchAJob) {
   });
   const std::size_t writes = world.client.writes().size();
   world.Settle();
-  EXPECT_THAT(world.client.writes(), SizeIs(writes));
+  EXPECT_THAT(world.client.writes(), SizeIs(writes + 1)) << "the generation that it has seen";
+  EXPECT_EQ(world.Job()->status.observed_generation, 2);
   EXPECT_EQ(world.Job()->status.state, "Pending");
 }
 
@@ -791,6 +795,59 @@ TEST(ReconcilerTest, AGangsPodGroupIsCreatedFirstFollowsTheJobsSizeAndGoesAtTheE
   world.SetPod("j-chief-0", "Succeeded");
   world.Settle();
   EXPECT_THAT(world.client.Objects(kind), IsEmpty());
+}
+
+TEST(ReconcilerTest, AnUpdateOfThePodGroupKeepsWhatOthersHaveWritten) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  world.client.Modify(kind, world.key, [](kube::Object& group) {
+    group["metadata"]["annotations"]["team"] = "vision";
+    group["spec"]["queue"] = "default";
+    group["spec"]["minTaskMember"] = {{"worker", 2}};
+    group["spec"]["minMember"] = 7;
+    group["status"]["phase"] = "Running";
+  });
+  kube::Object wanted = world.client.Objects(kind)[0];
+  wanted["spec"]["minMember"] = 2;
+  world.Settle();
+  kube::Object updated = world.client.Objects(kind)[0];
+  for (kube::Object* group : {&wanted, &updated}) {
+    for (const char* of_write : {"resourceVersion", "generation"}) {
+      group->at("metadata").erase(of_write);
+    }
+  }
+  EXPECT_EQ(updated, wanted);
+}
+
+TEST(ReconcilerTest, APodGroupThatChangesMeanwhileIsUpdatedOnceThatIsSeen) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  const auto set = [&](const char* member, int value) {
+    world.client.Modify(kind, world.key,
+                        [&](kube::Object& group) { group["spec"][member] = value; });
+  };
+  set("minMember", 7);
+  world.SyncAll();
+  set("other", 1);
+  ASSERT_TRUE(world.Reconcile().ok());
+  EXPECT_EQ(Writes(world, "update", "PodGroup"), 0);
+  world.Settle();
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec").at("minMember"), 2);
+  EXPECT_EQ(world.client.Objects(kind)[0].at("spec").at("other"), 1);
+}
+
+TEST(ReconcilerTest, APodGroupThatIsTooLargeToReadIsNotUpdatedAndIsReported) {
+  World world(Job("j").Workers(2).Build(), {.gang_scheduler_name = "volcano", .parallel_calls = 1});
+  const kube::Kind kind = PodGroupKind({.gang_scheduler_name = "volcano"});
+  world.Settle();
+  world.client.Modify(kind, world.key, [](kube::Object& group) { group["spec"] = kube::kTooMany; });
+  world.SyncAll();
+  const auto done = world.Reconcile();
+  EXPECT_TRUE(absl::IsFailedPrecondition(done.status())) << done.status();
+  EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->message,
+            "podgroups j: spec: found (too many values), expected an object");
 }
 
 TEST(ReconcilerTest, APodGroupOfTheSameNameByAnotherOwnerIsReported) {
@@ -1126,12 +1183,12 @@ TEST(JobControllerTest, RunsAJobFromCreationToSuccess) {
   NoProgress progress;
   JobController controller(client, addresses, progress, clock);
   controller.Start();
-  ASSERT_TRUE(
-      client.Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(2).Build())).ok());
+  const auto job = Job("j").Workers(2).CleanPodPolicy(api::CleanPodPolicy::kNone).Build();
+  ASSERT_TRUE(client.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
   const auto wait_for = [&client](const std::string& state) {
     while (true) {
-      const auto job = client.Get(kTrainingJobKind, {"default", "j"});
-      const auto status = job->value("status", kube::Object::object());
+      const auto current = client.Get(kTrainingJobKind, {"default", "j"});
+      const auto status = current->value("status", kube::Object::object());
       if (status.value("state", "") == state) return;
       std::this_thread::yield();
     }

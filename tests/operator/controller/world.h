@@ -171,13 +171,14 @@ class World {
     kube::Store<controller::ObservedJob> jobs;
     kube::Store<std::optional<controller::ObservedPod>> pods;
     kube::Store<std::monostate> services;
-    kube::Store<kube::Object> pod_groups, workloads;
+    kube::Store<controller::ObservedPodGroup> pod_groups;
+    kube::Store<controller::ObservedWorkload> workloads;
     kube::Store<bool> nodes;
   };
-  const kube::Store<kube::Object>* PodGroups() const {
+  const kube::Store<controller::ObservedPodGroup>* PodGroups() const {
     return settings_.gang_scheduler_name.empty() ? nullptr : &caches_->pod_groups;
   }
-  const kube::Store<kube::Object>* Workloads() const {
+  const kube::Store<controller::ObservedWorkload>* Workloads() const {
     return settings_.kueue ? &caches_->workloads : nullptr;
   }
 
@@ -187,7 +188,7 @@ class World {
       return See(caches_->jobs, event, controller::ObserveJob);
     }
     if (kind == controller::kWorkloadKind) {
-      return See(caches_->workloads, event, controller::TrimmedWorkload);
+      return See(caches_->workloads, event, controller::ReadWorkload);
     }
     if (kind == kube::kServiceKind) {
       return See(caches_->services, event, [](const auto&) { return std::monostate(); });
@@ -195,7 +196,7 @@ class World {
     if (kind == controller::kNodeKind) {
       return See(caches_->nodes, event, controller::IsReadyNode);
     }
-    See(caches_->pod_groups, event, controller::TrimmedPodGroup);
+    See(caches_->pod_groups, event, controller::ReadPodGroup);
   }
   template <typename Value>
   static void See(kube::Store<Value>& store, const kube::WatchEvent& event, const auto& read) {

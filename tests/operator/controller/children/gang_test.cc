@@ -74,6 +74,24 @@ TEST(GangTest, SchedulerPluginsPodGroupHasATimeoutAndNoQueue) {
       (Json{{"minMember", 2}, {"scheduleTimeoutSeconds", 60}, {"minResources", {{"cpu", "8"}}}}));
 }
 
+TEST(GangTest, WhatAPodGroupIsGivenIsSeenOfIt) {
+  const api::TrainingJob job = Job("j")
+                                   .Workers(2)
+                                   .With([](api::TrainingJob& made) {
+                                     auto& policy =
+                                         made.spec.run_policy.scheduling_policy.emplace();
+                                     policy.queue = "research";
+                                     policy.priority_class = "high";
+                                     policy.schedule_timeout_seconds = 60;
+                                     policy.min_resources = {{"cpu", "8"}};
+                                   })
+                                   .BuildWithDefaults();
+  for (const Settings& settings : {kVolcano, kPlugins}) {
+    const kube::Object group = BuildPodGroup(job, settings);
+    EXPECT_EQ(ReadPodGroup(group).size(), group.at("spec").size()) << group;
+  }
+}
+
 TEST(GangTest, MinMemberIsThoseWhoMustBeUp) {
   struct Case {
     const char* name;

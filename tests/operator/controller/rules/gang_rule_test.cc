@@ -23,7 +23,7 @@ Seen WithVolcano(const testing::JobBuilder& job) {
   return Seen(job).With([](Observed& observed) { observed.settings = kVolcano; });
 }
 void GroupAsWanted(Observed& observed) {
-  observed.pod_group_spec = BuildPodGroup(observed.job, observed.settings).at("spec");
+  observed.pod_group = ReadPodGroup(BuildPodGroup(observed.job, observed.settings));
 }
 
 TEST(GangRuleTest, ThePodGroupComesBeforePods) {
@@ -37,9 +37,16 @@ TEST(GangRuleTest, ThePodGroupComesBeforePods) {
 TEST(GangRuleTest, WhatASchedulerAddsToThePodGroupIsLeftAlone) {
   Seen seen = WithVolcano(Job("j").Workers(1));
   seen.Service().Worker(0, kReady).With(GroupAsWanted);
-  seen.With([](Observed& observed) { (*observed.pod_group_spec)["queue"] = "default"; });
+  const auto edit = [&seen](const char* member, const kube::Object& value) {
+    seen.With([&](Observed& observed) {
+      kube::Object group = BuildPodGroup(observed.job, observed.settings);
+      group["spec"][member] = value;
+      observed.pod_group = ReadPodGroup(group);
+    });
+  };
+  edit("queue", "default");
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
-  seen.With([](Observed& observed) { (*observed.pod_group_spec)["minMember"] = 7; });
+  edit("minMember", 7);
   EXPECT_THAT(seen.Plan().actions, ElementsAre(UpdatePodGroup{}));
 }
 

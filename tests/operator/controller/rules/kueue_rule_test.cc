@@ -35,6 +35,8 @@ ObservedWorkload Admitted(const api::TrainingJob& job, int workers) {
   workload.granted[Role::kWorker].count = workers;
   return workload;
 }
+const SetWorkloadCondition kFinished{"Finished", true, "Succeeded", "worker-0 has finished"};
+
 Seen WithKueue(const testing::JobBuilder& job) {
   return Seen(job).With([](Observed& observed) { observed.settings = kKueue; });
 }
@@ -154,11 +156,48 @@ TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
     testing::Exited(0)(observed.pods[0]);
     observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::kNone;
   });
-  EXPECT_THAT(
-      seen.Write().Plan().actions,
-      ElementsAre(SetWorkloadCondition{"Finished", true, "Succeeded", "worker-0 has finished"}));
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty()) << "worker-1 runs on";
+  seen.With([](Observed& observed) { testing::Exited(137)(observed.pods[1]); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
   seen.With([](Observed& observed) { observed.workload->finished = true; });
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
+}
+
+// A job that has succeeded and keeps its quota, with both pods.
+Seen WithQuotaAfterTheEnd(api::CleanPodPolicy policy) {
+  Seen seen = WithKueue(Queued().CleanPodPolicy(policy));
+  seen.Service().Worker(0, kReady).Worker(1, kReady);
+  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
+  seen.With([](Observed& observed) { testing::Exited(0)(observed.pods[0]); }).Write();
+  return seen;
+}
+
+TEST(KueueRuleTest, AnEndedJobKeepsItsQuotaUntilItsPodsAreGone) {
+  Seen seen = WithQuotaAfterTheEnd(api::CleanPodPolicy::kRunning);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  seen.With([](Observed& observed) { observed.pods[1].being_deleted = true; });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "within its grace period";
+  seen.With([](Observed& observed) { observed.pods.pop_back(); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
+}
+
+TEST(KueueRuleTest, ASidecarKeepsTheQuotaOfAnEndedJob) {
+  Seen seen = WithQuotaAfterTheEnd(api::CleanPodPolicy::kNone);
+  seen.With([](Observed& observed) {
+    testing::Exited(0)(observed.pods[1]);
+    observed.pods[1].phase = PodPhase::kRunning;
+  });
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
+  seen.With([](Observed& observed) { observed.pods[1].phase = PodPhase::kSucceeded; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
+}
+
+TEST(KueueRuleTest, AnEvictedJobThatHasEndedLosesThePodsThatStillRun) {
+  Seen seen = WithQuotaAfterTheEnd(api::CleanPodPolicy::kNone);
+  seen.With([](Observed& observed) { observed.workload->evicted = true; });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  seen.With([](Observed& observed) { observed.pods.pop_back(); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished)) << "the other one's log is kept";
 }
 
 }  // namespace

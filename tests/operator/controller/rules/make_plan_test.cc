@@ -73,7 +73,6 @@ const Change kHasQueue = [](Observed& observed) {
 };
 const Change kIsAdmitted = [](Observed& observed) {
   ObservedWorkload workload;
-  workload.shape = WorkloadShape(observed.job);
   workload.templates = TemplatesHash(observed.job);
   workload.queue = QueueName(observed.job);
   workload.reserved = workload.admitted = true;

@@ -239,6 +239,56 @@ TEST(ObservedTest, OfAJobOnlyWhatRulesReadIsHeld) {
   EXPECT_FALSE(held.owned_metadata) << "200 KB";
 }
 
+TEST(ObservedTest, OfAJobsLabelsOnlyThoseThatAreReadAreHeld) {
+  api::TrainingJob job = Job("j").Workers(1).Build();
+  for (int i = 0; i < 1000; ++i) {
+    job.metadata.labels["kueue.x-k8s.io/" + std::to_string(i)] = std::string(63, 'x');
+  }
+  job.metadata.labels["kueue.x-k8s.io/queue-name"] = "q";
+  job.metadata.labels["kueue.x-k8s.io/priority-class"] = "p";
+  const ObservedJob held = ObserveJob(api::TrainingJobToJson(job));
+  EXPECT_EQ(held.job.metadata.labels.size(), 2U);
+  EXPECT_EQ(QueueName(held.job), "q");
+  EXPECT_EQ(PriorityOf(held.job)->name, "p");
+}
+
+// Who may write a pod's status may be a tenant.
+TEST(ObservedTest, NoTextOfAPodIsHeldWithoutABound) {
+  const std::string text(1'000'000, 'x');
+  Object pod = TroubledPod();
+  pod["metadata"]["annotations"][api::kAnnotationClusterShape] = text;
+  pod["metadata"]["annotations"][api::kAnnotationSpecHash] = text;
+  pod["metadata"]["annotations"][api::kAnnotationTrainerImage] = text;
+  pod["spec"]["nodeName"] = text;
+  Object& status = pod["status"];
+  for (const char* member : {"message", "reason", "podIP"}) status[member] = text;
+  for (Object& condition : status["conditions"]) {
+    if (condition["type"] != "PodScheduled") condition["reason"] = text;
+    condition["message"] = text;
+  }
+  Object& main = status["containerStatuses"][1];
+  main["state"]["waiting"] = {{"reason", text}, {"message", text}};
+  for (const char* state : {"state", "lastState"}) {
+    main[state]["terminated"] = {{"exitCode", 1}, {"reason", text}, {"message", text}};
+  }
+  pod["spec"]["restartPolicy"] = "Never";
+  const auto held = ObservePod(pod);
+  ASSERT_TRUE(held);
+  ASSERT_TRUE(held->termination && held->last_end);
+  std::size_t bytes = 0;
+  for (const std::string* of_pod :
+       {&held->name, &held->uid, &held->node, &held->ip, &held->reason, &held->message,
+        &held->waiting_reason, &held->waiting_message, &held->unschedulable,
+        &held->disruption_reason, &held->cluster_shape, &held->spec_hash, &held->trainer_image,
+        &held->termination->reason, &held->termination->message, &held->last_end->reason,
+        &held->last_end->message}) {
+    EXPECT_LT(of_pod->capacity(), 17'000U);
+    bytes += of_pod->capacity();
+  }
+  EXPECT_GT(bytes, 5U * 16'384) << "the texts are there";
+  EXPECT_LT(bytes, 100'000U);
+}
+
 TEST(ObservedTest, OfMetadataThatAWriteRepeatsNothingIsLeftOut) {
   api::TrainingJob job = Job("j").Workers(1).Build();
   job.metadata.labels = {{"team", "vision"}};

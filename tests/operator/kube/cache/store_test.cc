@@ -53,6 +53,45 @@ TEST(StoreTest, AUidAloneMakesNobodyAnOwner) {
   EXPECT_THAT(NamesOwnedBy(store, "x"), testing::ElementsAre("nJob"));
 }
 
+TEST(StoreTest, AnOwnerOfUnboundedTextIsNone) {
+  for (const char* member : {"apiVersion", "kind", "name", "uid"}) {
+    Object reference = {{"apiVersion", "batch/v1"},
+                        {"kind", "Job"},
+                        {"name", "j"},
+                        {"uid", "x"},
+                        {"controller", true}};
+    reference[member] = std::string(1'000'000, 'x') + "/v1";
+    const Object object = {
+        {"metadata", {{"name", "a"}, {"namespace", "n"}, {"ownerReferences", {reference}}}}};
+    const Identity identity = IdentityOf(object);
+    EXPECT_EQ(identity.key, (Key{"n", "a"})) << member;
+    EXPECT_EQ(identity.owner_kind + identity.owner_name + identity.owner_uid, "") << member;
+    const Owner owner = OwnerOf(object);
+    EXPECT_EQ(owner.kind + owner.uid, "") << member;
+    Names store;
+    store.Put(std::make_shared<const Cached<int>>(identity, 0));
+    EXPECT_EQ(store.size(), 1U);
+    EXPECT_TRUE(store
+                    .AllOwnedBy({"n", OwnerKind({"batch", "v1", "Job", "jobs"}),
+                                 reference.at("uid").get<std::string>()})
+                    .empty())
+        << member;
+  }
+}
+
+TEST(StoreTest, TheLongestOwnerThatThereCanBeIsOne) {
+  const std::string name(253, 'a'), group(253, 'b'), kind(63, 'c');
+  const Identity identity = IdentityOf({{"metadata",
+                                         {{"ownerReferences",
+                                           {{{"apiVersion", group + "/v1"},
+                                             {"kind", kind},
+                                             {"name", name},
+                                             {"uid", "x"},
+                                             {"controller", true}}}}}}});
+  EXPECT_EQ(identity.owner_kind, kind + "." + group);
+  EXPECT_EQ(identity.owner_name, name);
+}
+
 TEST(StoreTest, TheIndexFollowsChangesOfOwnerAndRemoval) {
   Names store;
   store.Put(Owned("a", "x"));

@@ -79,6 +79,22 @@ TEST(ApiErrorsTest, AnAnswerThatIsNoStatusIsQuotedInPart) {
               HasSubstr("an empty answer (500)"));
 }
 
+TEST(ApiErrorsTest, OfARefusedValueThatIsQuotedOnlyAPartIsKept) {
+  const Object refusal = {
+      {"kind", "Status"},
+      {"code", 422},
+      {"reason", "Invalid"},
+      {"message", R"(Pod "a" is invalid: spec: Invalid value: ")" + std::string(1'000'000, 'x')}};
+  const absl::Status of_call =
+      ErrorOf("create pods a", HttpResponse{422, std::nullopt, refusal.dump()});
+  for (const absl::Status& status : {of_call, ErrorOf("create pods a", refusal)}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("create pods a: Pod \"a\" is invalid"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("x … (422 Invalid)"));
+    EXPECT_LT(status.message().size(), 16'100U);
+  }
+}
+
 TEST(ApiErrorsTest, AQuoteEndsBetweenCharacters) {
   std::string body = "<";
   for (int i = 0; i < 1000; ++i) body += "\u00e9";  // two bytes
