@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cstdint>
@@ -21,6 +22,11 @@ class Stranger {
     const sockaddr_in source = Address(from, 0), target = Address("127.0.0.1", port);
     EXPECT_EQ(::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
     ::connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&target), sizeof target);
+  }
+  // False if it is not connected within a second.
+  bool IsLetIn() const {
+    pollfd connected{.fd = socket_.fd(), .events = POLLOUT, .revents = 0};
+    return ::poll(&connected, 1, 1000) == 1 && (connected.revents & POLLERR) == 0;
   }
   // Does nothing unless it is connected.
   void Send(std::span<const std::byte> bytes) {

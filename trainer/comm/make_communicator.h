@@ -19,7 +19,7 @@ namespace lockstep::train {
 struct CommunicatorOptions {
   int rank = 0, size = 1;
   std::string bind_address;  // this pod's own IP, for gloo
-  // The only IP addresses that may connect, for gloo. Empty: any address may.
+  // By rank, the only IP address that the rank may connect from, for gloo. Empty: any address.
   std::vector<std::string> callers;
   // Called by gloo once its connections are made or have failed, with the time that they took.
   std::function<void(const absl::Status& connected, Duration took)> on_connected;

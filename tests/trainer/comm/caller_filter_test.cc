@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <thread>
@@ -20,15 +23,16 @@ namespace {
 using lockstep::testing::Stranger;
 using lockstep::testing::TcpClient;
 
+thread_local bool refuses_filters = false;  // for want of memory, as a kernel may
+
 // False if nobody comes within a second.
 bool SomebodyComes(const Listener& listener) {
   pollfd waiting{.fd = listener.socket.fd(), .events = POLLIN, .revents = 0};
   return ::poll(&waiting, 1, 1000) == 1;
 }
 
-TEST(CallerFilterTest, OnlyCallersFromTheAddressesComeIn) {
-  const std::vector<std::string> members = {"192.0.2.7", "127.0.0.9", "fd00::1", "no address"};
-  const CallerFilter filter(members);
+TEST(CallerFilterTest, OnlyCallersFromTheAddressAndThisPodComeIn) {
+  const CallerFilter filter("127.0.0.9");
   const auto listener = ListenAt("127.0.0.1:0", 8);
   ASSERT_TRUE(listener.ok()) << listener.status();
   EXPECT_TRUE(filter.status().ok()) << filter.status();
@@ -47,8 +51,7 @@ TEST(CallerFilterTest, OnlyCallersFromTheAddressesComeIn) {
   }
 }
 
-TEST(CallerFilterTest, WithoutAddressesAndOnOtherThreadsAndAfterwardsAnybodyComesIn) {
-  const std::vector<std::string> nobody, members = {"192.0.2.7"};
+TEST(CallerFilterTest, WithoutAnAddressAndOnOtherThreadsAndAfterwardsAnybodyComesIn) {
   absl::StatusOr<Listener> listener;
   const auto expect_open = [&] {
     listener = ListenAt("127.0.0.1:0", 8);
@@ -57,11 +60,11 @@ TEST(CallerFilterTest, WithoutAddressesAndOnOtherThreadsAndAfterwardsAnybodyCome
     EXPECT_TRUE(SomebodyComes(*listener));
   };
   {
-    const CallerFilter filter(nobody);
+    const CallerFilter filter("");
     expect_open();
   }
   {
-    const CallerFilter filter(members);
+    const CallerFilter filter("192.0.2.7");
     std::thread(expect_open).join();
   }
   expect_open();
@@ -84,9 +87,6 @@ bool Passes(const std::vector<sock_filter>& program, const std::string& sender) 
       case BPF_JMP | BPF_JEQ | BPF_K:
         at += loaded == step.k ? step.jt : step.jf;
         break;
-      case BPF_JMP | BPF_JA:
-        at += step.k;
-        break;
       default:
         return step.k != 0;
     }
@@ -94,46 +94,41 @@ bool Passes(const std::vector<sock_filter>& program, const std::string& sender) 
   return true;
 }
 
-TEST(CallerFilterTest, EachOfManyAddressesPassesAndNoOther) {
-  std::vector<std::string> members;
-  for (int i = 0; i < 2000; i += 2) {
-    members.push_back("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250));
+TEST(CallerFilterTest, OneAddressPassesAndNoOther) {
+  const std::vector<sock_filter> program = CallerProgram(AF_INET, "10.0.3.7");
+  for (const char* member : {"10.0.3.7", "127.0.0.1", "127.0.0.6"}) {
+    EXPECT_TRUE(Passes(program, member)) << member;
   }
-  const std::vector<sock_filter> program = CallerProgram(AF_INET, members);
-  EXPECT_LT(program.size(), 1100U) << "one for each, and little more";
-  for (int i = 0; i < 2000; ++i) {
-    const std::string sender = "10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250);
-    EXPECT_EQ(Passes(program, sender), i % 2 == 0) << sender;
+  for (const char* stranger : {"10.0.3.6", "10.0.3.8", "10.0.2.7", "7.3.0.10", "0.0.0.0"}) {
+    EXPECT_FALSE(Passes(program, stranger)) << stranger;
   }
-  const CallerFilter filter(members);
-  EXPECT_TRUE(ListenAt("127.0.0.1:0", 8).ok());
-  EXPECT_TRUE(filter.status().ok()) << filter.status();
+  for (const char* other : {"fd00::1", "no address"}) {  // nobody but this pod
+    EXPECT_TRUE(Passes(CallerProgram(AF_INET, other), "127.0.0.1"));
+    EXPECT_FALSE(Passes(CallerProgram(AF_INET, other), "10.0.3.7"));
+  }
 }
 
-TEST(CallerFilterTest, MoreAddressesThanAFilterHoldsAreReportedAndLeaveThePortOpen) {
-  std::vector<std::string> members;
-  for (int i = 0; i < 5000; ++i) {
-    members.push_back("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250));
-  }
-  const CallerFilter filter(members);
+TEST(CallerFilterTest, AFilterThatTheKernelRefusesIsReportedAndLeavesThePortOpen) {
+  const CallerFilter filter("192.0.2.7");
+  refuses_filters = true;
   const auto listener = ListenAt("127.0.0.1:0", 8);
+  refuses_filters = false;
   ASSERT_TRUE(listener.ok()) << listener.status();
-  EXPECT_FALSE(filter.status().ok());
+  EXPECT_EQ(filter.status().code(), absl::StatusCode::kUnavailable) << filter.status();
   TcpClient anybody(listener->port, {.from = "127.0.0.8"});
   EXPECT_TRUE(SomebodyComes(*listener));
 }
 
 TEST(CallerFilterTest, Ipv6CallersAreComparedInAllFourWords) {
-  const std::vector<std::string> members = {"fd00::1", "fd00::3", "fd00:0:1::1", "10.0.0.1"};
-  const std::vector<sock_filter> program = CallerProgram(AF_INET6, members);
-  for (const char* member : {"fd00::1", "fd00::3", "fd00:0:1::1", "::1", "::6"}) {
+  const std::vector<sock_filter> program = CallerProgram(AF_INET6, "fd00:0:1::1");
+  for (const char* member : {"fd00:0:1::1", "::1", "::6"}) {
     EXPECT_TRUE(Passes(program, member)) << member;
   }
-  for (const char* stranger :
-       {"fd00::2", "fd01::1", "fd00::1:0:1", "fd00:0:0:1::1", "fd00::1:0:0:1", "::", "::2"}) {
+  for (const char* stranger : {"fd00:0:1::2", "fd01:0:1::1", "fd00:0:2::1", "fd00::1",
+                               "fd00:0:1::1:0:1", "fd00:0:1:0:0:1::1", "::", "::2"}) {
     EXPECT_FALSE(Passes(program, stranger)) << stranger;
   }
-  const CallerFilter filter(members);
+  const CallerFilter filter("fd00:0:1::1");
   const auto listener = ListenAt("[::1]:0", 8);
   ASSERT_TRUE(listener.ok()) << listener.status();
   EXPECT_TRUE(filter.status().ok()) << filter.status();
@@ -143,3 +138,14 @@ TEST(CallerFilterTest, Ipv6CallersAreComparedInAllFourWords) {
 
 }  // namespace
 }  // namespace lockstep::train
+
+// Replaces the C library's setsockopt() for this program.
+extern "C" __attribute__((visibility("default"))) int setsockopt(int socket, int level, int name,
+                                                                 const void* value,
+                                                                 socklen_t size) noexcept {
+  if (lockstep::train::refuses_filters && level == SOL_SOCKET && name == SO_ATTACH_FILTER) {
+    errno = ENOMEM;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_setsockopt, socket, level, name, value, size));
+}

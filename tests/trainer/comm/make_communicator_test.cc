@@ -177,7 +177,7 @@ TEST(MakeCommunicatorTest, WhatAStrangerSendsReachesNoRank) {
   StrangersStore strangers(store, kRanks);
   SpawnThreads(kRanks, [&](int rank) {
     auto options = Options(rank, kRanks);
-    options.callers = {"192.0.2.7", "192.0.2.8"};
+    options.callers.assign(kRanks, "192.0.2.7");
     auto made = MakeGlooCommunicator(options, strangers);
     ASSERT_TRUE(made.ok()) << made.status();
     std::vector<float> ones(100, 1.0F);

@@ -6,14 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <map>
-
-#include "base/log.h"
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -39,60 +36,36 @@ std::uint32_t SenderAt(int family) {
   return static_cast<std::uint32_t>(SKF_NET_OFF) + (family == AF_INET ? 12U : 8U);
 }
 
+constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
 constexpr std::uint16_t kJumpIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
-constexpr std::uint16_t kJump = BPF_JMP | BPF_JA;
 constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
 constexpr std::uint32_t kWholePacket = 0xffffffff, kNoPacket = 0;  // what a filter returns
 
 }  // namespace
 
-std::vector<sock_filter> CallerProgram(int family, const std::vector<std::string>& addresses) {
-  std::map<Words, Words> callers;  // key: all words but the last; value: the last words
-  const auto add = [&](const std::string& address) {
-    Words words = WordsOf(family, address);
-    if (words.empty()) return;
-    const std::uint32_t last = words.back();
-    words.pop_back();
-    callers[words].push_back(last);
-  };
-  for (const std::string& address : addresses) add(address);
-  for (const char* address : kLocal) add(address);
+std::vector<sock_filter> CallerProgram(int family, const std::string& address) {
   std::vector<sock_filter> program;
-  const auto load = [&](std::size_t word) {
-    program.push_back(
-        {BPF_LD | BPF_W | BPF_ABS, 0, 0, SenderAt(family) + 4 * static_cast<std::uint32_t>(word)});
+  const auto admit = [&](const std::string& caller) {
+    const Words words = WordsOf(family, caller);
+    if (words.empty()) return;
+    // Each word that differs jumps behind the return, which follows the last word.
+    auto left = static_cast<std::uint8_t>(2 * words.size());
+    std::uint32_t at = SenderAt(family);
+    for (const std::uint32_t word : words) {
+      left -= 2;
+      program.push_back({kLoad, 0, 0, at});
+      program.push_back({kJumpIfEqual, 0, static_cast<std::uint8_t>(left + 1), word});
+      at += sizeof word;
+    }
+    program.push_back({kReturn, 0, 0, kWholePacket});
   };
-  for (auto& [prefix, lasts] : callers) {
-    std::vector<std::size_t> misses;  // jumps to the next prefix
-    for (std::size_t word = 0; word < prefix.size(); ++word) {
-      load(word);
-      program.push_back({kJumpIfEqual, 1, 0, prefix[word]});
-      misses.push_back(program.size());
-      program.push_back({kJump, 0, 0, 0});
-    }
-    load(prefix.size());
-    std::ranges::sort(lasts);
-    lasts.erase(std::ranges::unique(lasts).begin(), lasts.end());
-    // A conditional jump reaches 255 instructions.
-    constexpr std::size_t kBlock = 250;
-    for (std::size_t begin = 0; begin < lasts.size(); begin += kBlock) {
-      const std::size_t count = std::min(kBlock, lasts.size() - begin);
-      for (std::size_t i = 0; i < count; ++i) {
-        program.push_back(
-            {kJumpIfEqual, static_cast<std::uint8_t>(count - i), 0, lasts[begin + i]});
-      }
-      program.push_back({kJump, 0, 0, 1});
-      program.push_back({kReturn, 0, 0, kWholePacket});
-    }
-    for (const std::size_t miss : misses) {
-      program[miss].k = static_cast<std::uint32_t>(program.size() - miss - 1);
-    }
-  }
+  admit(address);
+  for (const char* local : kLocal) admit(local);
   program.push_back({kReturn, 0, 0, kNoPacket});
   return program;
 }
 
-CallerFilter::CallerFilter(const std::vector<std::string>& addresses) : addresses_(addresses) {
+CallerFilter::CallerFilter(std::string address) : address_(std::move(address)) {
   current_filter = this;
 }
 
@@ -104,20 +77,12 @@ int CallerFilter::Listen(int socket, int backlog) {
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length);
-  if (!addresses_.empty()) {
-    if (family_ != bound.ss_family) {
-      family_ = bound.ss_family;
-      program_ = CallerProgram(family_, addresses_);
-      // The kernel refuses a program that is one instruction too long.
-      if (program_.size() > BPF_MAXINSNS) program_.resize(BPF_MAXINSNS + 1);
-    }
-    const sock_fprog attached{static_cast<unsigned short>(program_.size()), program_.data()};
-    if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached) != 0 &&
-        status_.ok()) {
+  if (!address_.empty()) {
+    std::vector<sock_filter> program = CallerProgram(bound.ss_family, address_);
+    const sock_fprog attached{static_cast<unsigned short>(program.size()), program.data()};
+    if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached) != 0) {
       status_ = absl::UnavailableError(
-          fmt::format("a filter of {} instructions: {}", program_.size(), std::strerror(errno)));
-      LogWarning("the kernel keeps no stranger from the ports of gloo",
-                 {{"reason", std::string(status_.message())}});
+          fmt::format("a filter of {} instructions: {}", program.size(), std::strerror(errno)));
     }
   }
   return static_cast<int>(::syscall(SYS_listen, socket, backlog));

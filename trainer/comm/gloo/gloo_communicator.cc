@@ -24,7 +24,6 @@
 #include "base/hmac.h"
 #include "base/signal_fd.h"
 #include "base/status.h"
-#include "trainer/comm/gloo/caller_filter.h"
 #include "trainer/comm/gloo/gloo_transport.h"
 #include "trainer/comm/gloo/packed_address.h"
 
@@ -284,12 +283,12 @@ class GlooCommunicator final : public Communicator {
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGlooCommunicator(
     const CommunicatorOptions& options, KeyValueStore& store) {
   IgnoreBrokenPipes();
-  const CallerFilter filter(options.callers);
   std::shared_ptr<AbortableDevice> device;
   if (auto made = Catching(options.rank,
                            [&] {
                              device = std::make_shared<AbortableDevice>(
-                                 options.bind_address, Milliseconds(options.connect_timeout));
+                                 options.bind_address, options.callers,
+                                 Milliseconds(options.connect_timeout));
                            });
       !made.ok())
     return absl::UnavailableError(

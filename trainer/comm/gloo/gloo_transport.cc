@@ -6,6 +6,10 @@
 
 #include <utility>
 
+#include "base/check.h"
+#include "base/log.h"
+#include "trainer/comm/gloo/caller_filter.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -55,13 +59,22 @@ class AbortableContext::Buffer final : public gloo::transport::UnboundBuffer {
   const std::unique_ptr<gloo::transport::UnboundBuffer> tcp_;
 };
 
-AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp)
-    : Context(tcp->rank, tcp->size), tcp_(std::move(tcp)) {}
+AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> tcp,
+                                   std::vector<std::string> callers)
+    : Context(tcp->rank, tcp->size), tcp_(std::move(tcp)), callers_(std::move(callers)) {
+  LOCKSTEP_CHECK(callers_.empty() || std::ssize(callers_) == size,
+                 "gloo: found {} callers' addresses for {} ranks", callers_.size(), size);
+}
 
 std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int peer) {
   const std::lock_guard lock(abort_mutex_);
   if (aborted_) ThrowAborted();
-  auto& pair = tcp_->createPair(peer);
+  const CallerFilter filter(callers_.empty() ? "" : callers_.at(static_cast<std::size_t>(peer)));
+  auto& pair = tcp_->createPair(peer);  // listens
+  if (!filter.status().ok() && !std::exchange(has_told_, true)) {
+    LogWarning("the kernel keeps no stranger from the ports of gloo",
+               {{"reason", std::string(filter.status().message())}});
+  }
   pairs_made_.push_back(pair.get());
   return pair;
 }
@@ -87,8 +100,10 @@ bool AbortableContext::aborted() {
   return aborted_;
 }
 
-AbortableDevice::AbortableDevice(const std::string& address, std::chrono::milliseconds timeout)
+AbortableDevice::AbortableDevice(const std::string& address, std::vector<std::string> callers,
+                                 std::chrono::milliseconds timeout)
     : tcp_(gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()))),
+      callers_(std::move(callers)),
       timeout_(timeout) {}
 
 std::shared_ptr<gloo::transport::Context> AbortableDevice::createContext(int rank, int size) {
@@ -96,7 +111,7 @@ std::shared_ptr<gloo::transport::Context> AbortableDevice::createContext(int ran
   if (aborted_) ThrowAborted();
   auto tcp = tcp_->createContext(rank, size);
   tcp->setTimeout(timeout_);
-  auto context = std::make_shared<AbortableContext>(std::move(tcp));
+  auto context = std::make_shared<AbortableContext>(std::move(tcp), callers_);
   context_ = context;
   return context;
 }

@@ -15,10 +15,12 @@
 
 namespace lockstep::train {
 
-// Thread-safe where Gloo's own context is. Abort is always thread-safe.
+// Lets only a peer's address connect to the port that is for this peer. Thread-safe where Gloo's
+// own context is. Abort is always thread-safe.
 class AbortableContext final : public gloo::transport::Context {
  public:
-  explicit AbortableContext(std::shared_ptr<gloo::transport::Context> tcp);
+  // `callers`: see AbortableDevice.
+  AbortableContext(std::shared_ptr<gloo::transport::Context> tcp, std::vector<std::string> callers);
 
   std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override { return tcp_->getPair(peer); }
   std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override;
@@ -32,8 +34,10 @@ class AbortableContext final : public gloo::transport::Context {
   bool aborted();
 
   const std::shared_ptr<gloo::transport::Context> tcp_;
+  const std::vector<std::string> callers_;
   std::mutex abort_mutex_;  // guards the rest
   bool aborted_ = false;
+  bool has_told_ = false;  // that the kernel refused a filter
   std::vector<gloo::transport::Pair*> pairs_made_;
   std::set<gloo::transport::UnboundBuffer*> buffers_;
 };
@@ -42,7 +46,9 @@ class AbortableContext final : public gloo::transport::Context {
 class AbortableDevice final : public gloo::transport::Device {
  public:
   // `address`: an IP address or name of this host; empty: what the host name resolves to.
-  AbortableDevice(const std::string& address, std::chrono::milliseconds timeout);
+  // `callers`: by rank, the IP address that the rank connects from; empty: any address may connect.
+  AbortableDevice(const std::string& address, std::vector<std::string> callers,
+                  std::chrono::milliseconds timeout);
 
   std::string str() const override { return tcp_->str(); }
   const std::string& getPCIBusID() const override { return tcp_->getPCIBusID(); }
@@ -52,6 +58,7 @@ class AbortableDevice final : public gloo::transport::Device {
 
  private:
   const std::shared_ptr<gloo::transport::Device> tcp_;
+  const std::vector<std::string> callers_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::weak_ptr<AbortableContext> context_;
