@@ -120,9 +120,9 @@ TEST(TrainStepTest, AStepWhoseSumFailsLeavesNoTrace) {
 
 api::TrainingSpec InParts(int parts) {
   api::TrainingSpec training = TrainingWithBatchNorm();
-  training.model.layers->erase(1);  // batch normalization sees parts
-  training.model.layers->insert(training.model.layers->begin() + 1,
-                                api::Json{{"type", "Dropout"}, {"rate", 0.3}});
+  api::Json layers = *training.model.layers;
+  layers.at(1) = {{"type", "Dropout"}, {"rate", 0.3}};  // batch normalization sees parts
+  training.model.layers = std::move(layers);
   training.dataset.synthetic->train_examples = 60;  // the last step has 12 of 16
   training.gradient_accumulation = parts;
   return training;
