@@ -355,6 +355,7 @@ TEST_F(RendezvousTest, SurvivorsWaitForASuccessorBeyondTheDeadline) {
 
 TEST_F(RendezvousTest, SurvivorsOfTheLeaderWaitForItsSuccessorBeyondTheDeadline) {
   options_.timeout = Slowed(300ms);
+  options_.longest_retry = 20ms;  // the first to find the successor waits for the others
   options_.successors_come = true;
   StartLeader();
   auto replicas = AllReplicas();
