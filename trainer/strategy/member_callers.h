@@ -23,7 +23,8 @@ class MemberCallers {
   // address is unknown or invalid, if they are not of one family, or after a group failed to
   // connect. Logs the reason once.
   std::vector<std::string> Of(const Membership& membership);
-  // Records whether the connections that used Of's last result were made, and how long that took.
+  // Records whether the connections that used Of's last result were made, and how long that took,
+  // without the wait for the members' addresses: a member that is late says nothing of the filter.
   // If they fail without the filter too, the filter was not the reason, and is used again.
   void Note(const absl::Status& connected, Duration took);
 
