@@ -21,7 +21,8 @@ struct CommunicatorOptions {
   std::string bind_address;  // this pod's own IP, for gloo
   // By rank, the only IP address that the rank may connect from, for gloo. Empty: any address.
   std::vector<std::string> callers;
-  // Called by gloo once its connections are made or have failed, with the time that they took.
+  // Called by gloo once its connections are made or have failed, with the time that they took: from
+  // when all members' addresses were known. Not called if the group fails before that.
   std::function<void(const absl::Status& connected, Duration took)> on_connected;
   Duration connect_timeout = std::chrono::seconds(30);  // for each wait while the group is formed
   Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards

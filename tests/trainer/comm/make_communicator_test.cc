@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -169,6 +170,54 @@ TEST(MakeCommunicatorTest, AStopTokenEndsTheWaitForAConnection) {
   EXPECT_EQ(first.get().code(), absl::StatusCode::kCancelled);
   stalling.release.set_value();
   EXPECT_FALSE(second.get().ok());
+}
+
+// Answers with the ranks' addresses when it is told to. Rank 1 fails as soon as it has said its
+// own.
+class LateStore final : public KeyValueStore {
+ public:
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    const auto status = store_.Set(key, value);
+    return key == "gloo/1" ? absl::UnavailableError("rank 1 is gone") : status;
+  }
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  const GetOptions& options) override {
+    GetOptions patient = options;
+    patient.timeout = std::chrono::minutes(1);
+    auto values = store_.GetAll(keys, patient);
+    if (keys.front() == "gloo/0") {
+      asked.set_value();
+      release.get_future().wait();
+    }
+    return values;
+  }
+  std::promise<void> asked, release;
+
+ private:
+  InMemoryStore store_;
+};
+
+TEST(MakeCommunicatorTest, TheTimeToConnectBeginsWhenTheAddressesAreKnown) {
+  LateStore store;
+  const auto try_rank = [&store](CommunicatorOptions options) {
+    return std::async(std::launch::async,
+                      [&store, options] { return MakeGlooCommunicator(options, store).status(); });
+  };
+  auto waiting = Options(0, 2);
+  waiting.connect_timeout = std::chrono::milliseconds(50);
+  std::optional<SteadyTime> began;
+  waiting.on_connected = [&began](const absl::Status& connected, Duration took) {
+    EXPECT_FALSE(connected.ok());
+    began = std::chrono::steady_clock::now() - took;
+  };
+  auto first = try_rank(waiting), second = try_rank(Options(1, 2));
+  EXPECT_FALSE(second.get().ok());
+  store.asked.get_future().wait();
+  const SteadyTime released = std::chrono::steady_clock::now();
+  store.release.set_value();
+  EXPECT_FALSE(first.get().ok());
+  ASSERT_TRUE(began);
+  EXPECT_GE(*began, released);
 }
 
 TEST(MakeCommunicatorTest, WhatAStrangerSendsReachesNoRank) {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -63,8 +64,8 @@ class GlooStore final : public gloo::rendezvous::Store {
     const std::string value = KindOf(key) == kAddresses ? ListOf(at->second) : at->second;
     return {value.begin(), value.end()};
   }
-  // Returns true once the peers' addresses are known: only connections remain to be made.
-  bool has_addresses() const { return has_addresses_; }
+  // Returns since when the peers' addresses are known, so that only connections remain to be made.
+  std::optional<SteadyTime> has_addresses_since() const { return has_addresses_since_; }
   // No-op: Gloo calls get() for each key that it waits for, and get() blocks.
   void wait(const std::vector<std::string>& /*keys*/) override {}
 
@@ -123,12 +124,12 @@ class GlooStore final : public gloo::rendezvous::Store {
     for (std::size_t rank = 0; rank < keys.size(); ++rank) {
       values_[keys[rank]] = std::move((*values)[rank]);
     }
-    has_addresses_ = has_addresses_ || kind == kAddresses;
+    if (kind == kAddresses) has_addresses_since_ = std::chrono::steady_clock::now();
   }
 
   KeyValueStore& store_;
   const CommunicatorOptions& options_;
-  bool has_addresses_ = false;
+  std::optional<SteadyTime> has_addresses_since_;
   std::size_t length_ = 0, packed_length_ = 0;  // of an address; set by PackedByRank
   std::map<std::string, std::string> values_;
 };
@@ -164,10 +165,9 @@ class GlooCommunicator final : public Communicator {
   absl::Status Connect(KeyValueStore& store, const CommunicatorOptions& options) {
     GlooStore gloo_store(store, options);
     std::shared_ptr<gloo::transport::Device> device = device_;
-    const SteadyTime start = std::chrono::steady_clock::now();
     const absl::Status connected = Run([&] { context_->connectFullMesh(gloo_store, device); });
-    if (options.on_connected && gloo_store.has_addresses()) {
-      options.on_connected(connected, std::chrono::steady_clock::now() - start);
+    if (const auto start = gloo_store.has_addresses_since(); options.on_connected && start) {
+      options.on_connected(connected, std::chrono::steady_clock::now() - *start);
     }
     LOCKSTEP_RETURN_IF_ERROR(connected);
     if (options.prove) {
