@@ -83,6 +83,7 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
 
   world.SetPod("j-worker-0", "Running");
   world.SetPod("j-worker-1", "Running");
+  world.Settle();
   world.SetPod("j-worker-0", "Succeeded");
   world.Settle();
   EXPECT_EQ(world.Job()->status.state, "Succeeded");

@@ -694,6 +694,8 @@ TEST(ReconcilerTest, ADeadPodThatCannotBeDeletedIsToldAndTheJobsStatusGoesOn) {
   world.Settle();
   world.SetPod("j-worker-1", "Running");
   world.Settle();
+  world.clock.Advance(seconds(10));  // a reason may wait that long
+  world.Settle();
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
 }
 
@@ -720,6 +722,8 @@ TEST(ReconcilerTest, ADeleteThatIsRefusedIsNotRepeatedWithEveryChangeOfAPod) {
   world.clock.Advance(milliseconds(200));
   world.Settle();
   EXPECT_THAT(world.Pods(), IsEmpty());
+  world.clock.Advance(seconds(10));  // a reason may wait that long
+  world.Settle();
   EXPECT_EQ(FindCondition(world.Job()->status, kSuspended)->reason, "Suspended");
   EXPECT_THAT(world.EventReasons(), ElementsAre("DeleteFailed", "Suspended"));
 }
@@ -949,9 +953,8 @@ TEST(ReconcilerTest, AnObjectThatExistsAlreadyIsOursOnlyByItsOwnersUid) {
 // Pods of somebody else that have the names of a job's.
 void TakeNames(World& world, int count) {
   for (int i = 0; i < count; ++i) {
-    const kube::Object pod = {
-        {"metadata", {{"name", "j-worker-" + std::to_string(i)}, {"namespace", "default"}}}};
-    ASSERT_TRUE(world.client.Create(kube::kPodKind, pod).ok());
+    const std::string name = "j-worker-" + std::to_string(i);
+    world.client.Add(kube::kPodKind, {{"metadata", {{"name", name}, {"namespace", "default"}}}});
   }
 }
 

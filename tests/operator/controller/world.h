@@ -150,10 +150,13 @@ class World {
     if (!object.ok()) return std::nullopt;
     return *api::TrainingJobFromServer(*object);
   }
+  // Each as often as it was recorded.
   std::vector<std::string> EventReasons() {
     std::vector<std::string> reasons;
     for (const kube::Object& event : client.Objects(kube::kEventKind)) {
-      reasons.push_back(event.at("reason"));
+      const auto series = event.find("series");
+      const int count = series == event.end() ? 1 : series->at("count").get<int>();
+      reasons.insert(reasons.end(), static_cast<std::size_t>(count), event.at("reason"));
     }
     std::ranges::sort(reasons);
     return reasons;
