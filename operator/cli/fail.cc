@@ -19,4 +19,9 @@ int FailOnCluster(int code, const absl::Status& status) {
   return code;
 }
 
+int FailInternally(int code, const std::exception& error) {
+  fmt::print(stderr, "lockstep: internal error: {}\n", Printable(error.what()));
+  return code;
+}
+
 }  // namespace lockstep::cli

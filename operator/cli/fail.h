@@ -2,6 +2,8 @@
 // others may have written parts of the message, and returns `code`.
 #pragma once
 
+#include <exception>
+
 #include "absl/status/status.h"
 
 namespace lockstep::cli {
@@ -11,5 +13,8 @@ int Fail(int code, const absl::Status& status);
 
 // Prints "lockstep: " and the message: for errors of a cluster.
 int FailOnCluster(int code, const absl::Status& status);
+
+// Prints an exception that nobody expected: one of this program's faults.
+int FailInternally(int code, const std::exception& error);
 
 }  // namespace lockstep::cli

@@ -14,6 +14,7 @@
 #include "operator/cli/cluster_access.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
+#include "operator/cli/log_printer.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
@@ -132,16 +133,15 @@ int RunLogs(const LogsOptions& options) {
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const auto source = FindLog(*access->client, access->namespace_name, options);
   if (!source.ok()) return FailOnCluster(kExitError, source.status());
+  LogPrinter printer(stdout);
   const absl::Status read =
       access->client->ReadPodLog(source->pod,
                                  {.container = source->container,
                                   .follow = options.follow,
                                   .previous = options.previous,
                                   .tail_lines = options.tail},
-                                 {}, [](const std::string& text) {
-                                   std::fwrite(text.data(), 1, text.size(), stdout);
-                                   std::fflush(stdout);
-                                 });
+                                 {}, [&printer](const std::string& text) { printer.Print(text); });
+  printer.End();
   return read.ok() ? kExitDone : FailOnCluster(kExitError, read);
 }
 

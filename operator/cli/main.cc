@@ -1,9 +1,6 @@
 // The `lockstep` program: the table of its verbs, and how one of them is called.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -11,6 +8,7 @@
 
 #include "operator/cli/convert_command.h"
 #include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
 #include "operator/cli/logs_command.h"
 #include "operator/cli/render_command.h"
 #include "operator/cli/run_command.h"
@@ -63,7 +61,6 @@ int main(int argc, char** argv) {
   try {
     return lockstep::cli::Main(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep: internal error: {}\n", error.what());
-    return lockstep::cli::kExitError;
+    return lockstep::cli::FailInternally(lockstep::cli::kExitError, error);
   }
 }

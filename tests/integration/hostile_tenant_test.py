@@ -26,6 +26,7 @@ TRAINING_SECONDS = 3
 LIMIT = 600  # seconds, of a wave of honest jobs; it takes some ten
 MEMORY = 100e6
 HOARDED = 120  # jobs
+HOARDED_PODS = 50
 TRIES = 20  # of a call that the API server has no time for
 HONEST, HOSTILE, FULL = "honest", "hostile", "hostile-full"  # the last has a quota that is used up
 MALLORY = {"Impersonate-User": "mallory", "Impersonate-Group": "system:authenticated"}
@@ -128,6 +129,23 @@ def swell_a_pod(attack):
         "apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {LABEL + "job-uid": "x"}},
         "spec": {"containers": [{"name": "main", "image": "x", "args": ["<" * 1_300_000]}]}})
     attack.touch(core(HOSTILE, f"pods/{attack.name}"))
+
+
+def large_owner(member):
+    """A pod with a job's label whose owner reference is as large as an object may be."""
+    owner = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "name": "x", "uid": "x",
+             "controller": True}
+    owner[member] = "x" * 1_300_000
+    return {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"labels": {LABEL + "job-uid": "x"}, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "main", "image": "x"}]}}
+
+
+def swell_an_owner(attack):
+    """The API server limits no text of an owner reference."""
+    for member in ("kind", "name", "uid"):
+        attack.create(core(HOSTILE, "pods"), large_owner(member), f"-{member}")
+        attack.touch(core(HOSTILE, f"pods/{attack.name}-{member}"))
 
 
 def swell_a_job(attack):
@@ -294,7 +312,7 @@ def live_as_tenant(pipe, other_end):
 
 def attack_until_told(pipe):
     attacks = {attack.__name__: attack for attack in (
-        nest, swell_a_pod, swell_a_job, swell_an_environment, storm, churn, lie, outlast)}
+        nest, swell_a_pod, swell_an_owner, swell_a_job, swell_an_environment, storm, churn, lie, outlast)}
     trainers = Trainers()
     victims = choose_victims(("before", "beside"))
     attacks["forge"] = lambda attack: forge(attack, next(victims))
@@ -449,6 +467,21 @@ class HostileTenantTest(unittest.TestCase):
         memory = peak_memory(operator.process.pid)
         print(f"{HOARDED} jobs of {len(json.dumps(made, separators=(',', ':'))) / 1e3:.0f} KB: "
               f"the operator: {memory / 1e6:.1f} MB at most")
+        self.assertLess(memory, MEMORY)
+
+    def test_what_pods_of_a_tenant_take_does_not_depend_on_their_owners(self):
+        connection = server().connect(MALLORY)
+        self.addCleanup(connection.close)
+        hoard = Round(connection, "hoard", threading.Event())
+        self.addCleanup(hoard.undo)
+        for i in range(HOARDED_PODS):
+            hoard.create(core(HOSTILE, "pods"), large_owner("kind"), f"-{i}")
+        operator = start_operator("--leader-elect=false")
+        self.addCleanup(operator.kill)
+        hoard.create(jobs(HOSTILE), job(suspend=True), "-last")  # looked at once all pods are listed
+        hoard.wait_for_status(f"{jobs(HOSTILE)}/hoard-last", lambda status: status.get("state") == "Suspended")
+        memory = peak_memory(operator.process.pid)
+        print(f"{HOARDED_PODS} pods with an owner of 1.3 MB: the operator: {memory / 1e6:.1f} MB at most")
         self.assertLess(memory, MEMORY)
 
     def test_the_jobs_of_others_run_at_half_the_speed_at_least_and_are_charged_nothing(self):

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
 
 namespace lockstep::cli {
@@ -14,6 +15,12 @@ TEST(FailTest, PrintsTheMessageWithoutControlCharacters) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(Fail(7, kCommand), 7);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "a ?]0;yours? b\n");
+}
+
+TEST(FailTest, AnExceptionMayQuoteOthersToo) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(FailInternally(7, std::runtime_error("a \x1b]0;yours\x07 b")), 7);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "lockstep: internal error: a ?]0;yours? b\n");
 }
 
 TEST(FailTest, NamesTheProgramInErrorsOfACluster) {

@@ -1,9 +1,11 @@
-// An API server that gives every request the same answer, and a kubeconfig that leads to it.
+// An API server that answers by a test's function, or each request alike, and a kubeconfig that
+// leads to it.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
@@ -13,10 +15,12 @@ namespace lockstep::cli::testing {
 class FakeCluster {
  public:
   FakeCluster(int status, const std::string& body)
-      : server_([status, body](const lockstep::testing::FakeHttpServer::Request&,
-                               lockstep::testing::FakeHttpServer::Connection& connection) {
+      : FakeCluster([status, body](const lockstep::testing::FakeHttpServer::Request&,
+                                   lockstep::testing::FakeHttpServer::Connection& connection) {
           connection.Respond(status, body);
-        }) {
+        }) {}
+  explicit FakeCluster(lockstep::testing::FakeHttpServer::Handler handler)
+      : server_(std::move(handler)) {
     WriteTextFile(kubeconfig(), fmt::format(R"(
 apiVersion: v1
 kind: Config

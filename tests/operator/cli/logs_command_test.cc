@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
 
 #include "api/v1/names.h"
 #include "operator/cli/exit_codes.h"
@@ -9,6 +13,7 @@
 #include "operator/controller/state/kinds.h"
 #include "operator/local/memory_client.h"
 #include "tests/operator/cli/fake_cluster.h"
+#include "tests/operator/cli/terminal.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_clock.h"
 
@@ -119,6 +124,39 @@ TEST_F(LogsCommandTest, WhatAClusterSaysDoesNotCommandTheTerminal) {
   EXPECT_THAT(
       ::testing::internal::GetCapturedStderr(),
       AllOf(HasSubstr("?]0;yours? to see"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
+}
+
+// Runs the verb with `out` as its standard output.
+int RunLogsInto(std::FILE* out, const LogsOptions& options) {
+  std::fflush(stdout);
+  const int own = dup(STDOUT_FILENO);
+  EXPECT_EQ(dup2(fileno(out), STDOUT_FILENO), STDOUT_FILENO);
+  const int code = RunLogs(options);
+  std::fflush(stdout);
+  EXPECT_EQ(dup2(own, STDOUT_FILENO), STDOUT_FILENO);
+  close(own);
+  return code;
+}
+
+TEST_F(LogsCommandTest, WhatAProgramLogsDoesNotCommandTheTerminal) {
+  const kube::Object job = *client_.Get(controller::kTrainingJobKind, {"default", "j"});
+  const kube::Object pod = *client_.Get(kube::kPodKind, {"default", "j-chief-0"});
+  const testing::FakeCluster cluster(
+      [&](const lockstep::testing::FakeHttpServer::Request& request,
+          lockstep::testing::FakeHttpServer::Connection& connection) {
+        if (request.target.find("/log") == std::string::npos) {
+          const bool is_job = request.target.find("/trainingjobs/") != std::string::npos;
+          return connection.Respond(200, (is_job ? job : pod).dump());
+        }
+        connection.StartChunks();
+        connection.Chunk("loss 0.5 \x1b]0;yours\x07 \xc2");
+        connection.Chunk("\x9b end\n");
+        connection.EndChunks();
+      });
+  const testing::Terminal terminal;
+  const LogsOptions options{.cluster = {.kubeconfig = cluster.kubeconfig()}, .job = "j"};
+  EXPECT_EQ(RunLogsInto(terminal.out(), options), kExitDone);
+  EXPECT_EQ(terminal.ReadTo("end\r\n"), "loss 0.5 ?]0;yours? ? end\r\n");
 }
 
 TEST_F(LogsCommandTest, AKubeconfigThatIsNotThereIsAUsageError) {
