@@ -130,7 +130,7 @@ class Compiler {
   }
 
   // No op: see FlatView.
-  MadeOp Make(FlattenSpec) { return std::unique_ptr<Op>(); }
+  MadeOp Make(const FlattenSpec&) { return std::unique_ptr<Op>(); }
 
   MadeOp Make(ActivationSpec spec) {
     spec.x = desc();
