@@ -65,6 +65,8 @@ void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   visit.Field("beta2", optimizer.beta2, below_one);
   visit.Field("epsilon", optimizer.epsilon, Above(0));
   visit.Field("weightDecay", optimizer.weight_decay, NotBelow(0));
+  visit.Field("weightDecayExclude", optimizer.weight_decay_exclude);
+  visit.Field("globalClipNorm", optimizer.global_clip_norm, NotBelow(0));
 }
 
 void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
@@ -93,6 +95,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("seed", training.seed, AtLeast(0));
   visit.Field("optimizer", training.optimizer);
   visit.Field("learningRateSchedule", training.learning_rate_schedule);
+  visit.Field("maxSkippedSteps", training.max_skipped_steps, IntegerRange{0, 1'000'000});
   visit.Field("precision", training.precision);
   visit.Field("checkpoint", training.checkpoint);
   visit.Field("summaries", training.summaries);

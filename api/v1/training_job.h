@@ -110,6 +110,9 @@ struct OptimizerSpec {
   bool nesterov = false;                              // SGD
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;  // Adam; Keras' defaults
   double weight_decay = 0.0;
+  // Parameters whose name contains one of these do not decay.
+  std::vector<std::string> weight_decay_exclude;
+  double global_clip_norm = 0.0;  // of all gradients together; 0: no clipping
   bool operator==(const OptimizerSpec&) const = default;
 };
 
@@ -141,6 +144,7 @@ struct TrainingSpec {
   std::int64_t seed = 1;
   OptimizerSpec optimizer;
   LearningRateScheduleSpec learning_rate_schedule;
+  std::int64_t max_skipped_steps = 0;  // in a row, because of a loss or gradient that is not finite
   Precision precision = Precision::kFloat32;
   CheckpointSpec checkpoint;
   SummariesSpec summaries;

@@ -126,6 +126,15 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   only_with("Adam", "beta1", optimizer.beta1 != defaults.beta1);
   only_with("Adam", "beta2", optimizer.beta2 != defaults.beta2);
   only_with("Adam", "epsilon", optimizer.epsilon != defaults.epsilon);
+  if (!optimizer.weight_decay_exclude.empty() && optimizer.weight_decay == 0) {
+    section.Fault("optimizer.weightDecayExclude",
+                  "found without weightDecay, expected weightDecay above 0");
+  }
+  for (std::size_t i = 0; i < optimizer.weight_decay_exclude.size(); ++i) {
+    if (!optimizer.weight_decay_exclude[i].empty()) continue;
+    section.Fault(fmt::format("optimizer.weightDecayExclude[{}]", i),
+                  "found an empty text, which every name contains; expected a part of a name");
+  }
   if (optimizer.name == "SGD" && optimizer.nesterov && optimizer.momentum == 0) {
     section.Fault("optimizer.nesterov", "found without momentum, expected momentum above 0");
   }

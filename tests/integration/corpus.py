@@ -80,6 +80,10 @@ GOOD = {
     "Adam's defaults written out for SGD": training_job(
         optimizer={"name": "SGD", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}),
     "a whole number for a real one": training_job(optimizer={"learningRate": 1, "weightDecay": 0}),
+    "weight decay of some parameters": training_job(
+        optimizer={"weightDecay": 0.01, "weightDecayExclude": ["bias", "gamma"]}),
+    "clipped gradients": training_job(optimizer={"globalClipNorm": 1}),
+    "steps that may be skipped": training_job(maxSkippedSteps=3),
     "a batch of one sample for each process": training_job(
         batchSize={"global": 2}, replicas={"Worker": {"replicas": 2}}),
     "a batch per replica": training_job(batchSize={"perReplica": 1}),
@@ -333,6 +337,18 @@ TRAINING = [
         "spec.training.optimizer.epsilon"),
     Bad("a negative weight decay", training_job(optimizer={"weightDecay": -0.1}),
         "spec.training.optimizer.weightDecay"),
+    Bad("an exclusion without weight decay", training_job(optimizer={"weightDecayExclude": ["bias"]}),
+        "spec.training.optimizer.weightDecayExclude"),
+    Bad("an empty exclusion",
+        training_job(optimizer={"weightDecay": 0.1, "weightDecayExclude": [""]}),
+        "spec.training.optimizer.weightDecayExclude[0]"),
+    Bad("an exclusion that is no list",
+        training_job(optimizer={"weightDecay": 0.1, "weightDecayExclude": "bias"}),
+        "spec.training.optimizer.weightDecayExclude"),
+    Bad("a negative norm", training_job(optimizer={"globalClipNorm": -1}),
+        "spec.training.optimizer.globalClipNorm"),
+    Bad("a negative number of skipped steps", training_job(maxSkippedSteps=-1),
+        "spec.training.maxSkippedSteps"),
     Bad("a final fraction with Constant", training_job(
         learningRateSchedule={"finalFraction": 0.1}),
         "spec.training.learningRateSchedule.finalFraction"),

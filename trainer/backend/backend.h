@@ -103,20 +103,31 @@ class LossOp {
   virtual Result Run(float scale) = 0;
 };
 
+// Consecutive values that share the settings of an update.
+struct OptimizerSegment {
+  std::int64_t begin = 0, end = 0;
+  bool decays = true;  // false: no weight decay
+};
 // The flat ranges of an elementwise update, all of the same length and order.
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
   std::vector<float*> slots;  // SGD: momentum (if any); Adam: m, v
   std::int64_t size = 0;
+  // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays.
+  std::vector<OptimizerSegment> segments;
+};
+struct OptimizerStep {
+  float learning_rate = 0;
+  std::int64_t step = 1;     // counts from 1
+  float gradient_scale = 1;  // the update's gradient is scale * gradients
 };
 class OptimizerOp {
  public:
   virtual ~OptimizerOp() = default;
   virtual int Slots() const = 0;
   virtual void Bind(const OptimizerMemory& memory) = 0;
-  // `step` counts from 1.
-  virtual void Step(float learning_rate, std::int64_t step) = 0;
+  virtual void Step(const OptimizerStep& step) = 0;
 };
 
 class Backend {

@@ -27,6 +27,7 @@ struct ReplicaMetrics {
          checkpoint_seconds = 0, evaluation_seconds = 0, rendezvous_seconds = 0, idle_seconds = 0;
   std::int64_t all_reduce_bytes = 0, generations = 0;
   std::int64_t samples_lost = 0, samples_duplicated = 0;  // since the job began, over all ranks
+  std::int64_t skipped_steps = 0;                         // since the job began
   std::int64_t checkpoint_interval = 0;                   // in steps; 0: only the end is saved
   std::int64_t last_checkpoint_step = -1;
   double last_checkpoint_time = 0;         // Unix seconds

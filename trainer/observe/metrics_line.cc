@@ -50,6 +50,7 @@ constexpr std::array kFields = {
     Field{"idleSeconds", &ReplicaMetrics::idle_seconds},
     Field{"allReduceBytes", &ReplicaMetrics::all_reduce_bytes},
     Field{"generations", &ReplicaMetrics::generations},
+    Field{"skippedSteps", &ReplicaMetrics::skipped_steps},
     Field{"samplesLost", &ReplicaMetrics::samples_lost},
     Field{"samplesDuplicated", &ReplicaMetrics::samples_duplicated},
     Field{"checkpointInterval", &ReplicaMetrics::checkpoint_interval},

@@ -49,18 +49,54 @@ absl::StatusOr<Rule> MakeRule(const api::OptimizerSpec& spec, Backend& backend) 
       fmt::format("optimizer.name: found \"{}\", expected \"Adam\" or \"SGD\"", spec.name));
 }
 
+// Segments of the parameters by whether they decay. Those whose name contains one of `exclude` do
+// not.
+absl::StatusOr<std::vector<OptimizerSegment>> SegmentsOf(Model& model,
+                                                         const std::vector<std::string>& exclude) {
+  std::vector<OptimizerSegment> segments;
+  if (exclude.empty()) return segments;
+  std::vector<bool> is_used(exclude.size(), false);
+  for (const TensorSlot& slot : model.parameter_slots()) {
+    bool decays = true;
+    for (std::size_t i = 0; i < exclude.size(); ++i) {
+      if (slot.name.find(exclude[i]) == std::string::npos) continue;
+      decays = false;
+      is_used[i] = true;
+    }
+    if (segments.empty()) {
+      segments.push_back({.decays = decays});
+    } else if (segments.back().decays != decays) {
+      segments.back().end = slot.offset;
+      segments.push_back({.begin = slot.offset, .decays = decays});
+    }
+  }
+  for (std::size_t i = 0; i < exclude.size(); ++i) {
+    if (is_used[i]) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "optimizer.weightDecayExclude[{}]: found \"{}\", expected a part of a parameter's name, "
+        "such as \"{}\"",
+        i, exclude[i], model.parameter_slots().empty() ? "" : model.parameter_slots().back().name));
+  }
+  segments.back().end = static_cast<std::int64_t>(model.parameters().size());
+  return segments;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::OptimizerSpec& spec,
                                                              Model& model, Backend& backend) {
   LOCKSTEP_ASSIGN_OR_RETURN(Rule rule, MakeRule(spec, backend));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, SegmentsOf(model, spec.weight_decay_exclude));
   return std::unique_ptr<Optimizer>(
-      new Optimizer(std::move(rule.op), std::move(rule.slot_names), model));
+      new Optimizer(std::move(rule.op), std::move(rule.slot_names), std::move(segments), model));
 }
 
 Optimizer::Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
-                     Model& model)
-    : model_(model), op_(std::move(op)), slot_names_(std::move(slot_names)) {
+                     std::vector<OptimizerSegment> segments, Model& model)
+    : model_(model),
+      op_(std::move(op)),
+      slot_names_(std::move(slot_names)),
+      segments_(std::move(segments)) {
   for (std::size_t i = 0; i < slot_names_.size(); ++i) {
     slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
   }
@@ -72,13 +108,16 @@ void Optimizer::Rebind() {
   OptimizerMemory memory{.values = model_.parameters().data(),
                          .gradients = model_.gradients().data(),
                          .slots = {},
-                         .size = static_cast<std::int64_t>(model_.parameters().size())};
+                         .size = static_cast<std::int64_t>(model_.parameters().size()),
+                         .segments = segments_};
   for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
   op_->Bind(memory);
 }
 
-void Optimizer::Step(double learning_rate, std::int64_t step) {
-  op_->Step(static_cast<float>(learning_rate), step);
+void Optimizer::Step(double learning_rate, std::int64_t step, double gradient_scale) {
+  op_->Step({.learning_rate = static_cast<float>(learning_rate),
+             .step = step,
+             .gradient_scale = static_cast<float>(gradient_scale)});
 }
 
 std::span<float> Optimizer::slot(int index) {

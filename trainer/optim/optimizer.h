@@ -18,15 +18,17 @@ namespace lockstep::train {
 // Not thread-safe. Bound to the model's memory: call Rebind() after Model::BindGradients.
 class Optimizer {
  public:
-  // InvalidArgument names the field that is unknown or out of range. Requires: `model` and
-  // `backend` outlive the optimizer.
+  // InvalidArgument names the field that is unknown or out of range, or the part of
+  // `weight_decay_exclude` that is in no parameter's name. Requires: `model` and `backend` outlive
+  // the optimizer.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const api::OptimizerSpec& spec,
                                                            Model& model, Backend& backend);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Updates the parameters from the gradients. `step` counts from 1 over the whole training.
-  void Step(double learning_rate, std::int64_t step);
+  // Updates the parameters from `gradient_scale` times the gradients. `step` counts from 1 over the
+  // whole training.
+  void Step(double learning_rate, std::int64_t step, double gradient_scale = 1);
   void Rebind();
 
   // A slot has the size, offsets and layouts of model.parameters(), so model.parameter_slots() also
@@ -38,11 +40,13 @@ class Optimizer {
   std::size_t MemoryBytes() const { return arena_.bytes(); }
 
  private:
-  Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names, Model& model);
+  Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
+            std::vector<OptimizerSegment> segments, Model& model);
 
   Model& model_;
   std::unique_ptr<OptimizerOp> op_;
   std::vector<std::string> slot_names_;
+  std::vector<OptimizerSegment> segments_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_
 };

@@ -146,7 +146,7 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
       if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
-    const auto done = TrainStep(*session, *strategy, *loader, step, false, phases);
+    const auto done = TrainStep(*session, *strategy, *loader, {.step = step}, phases);
     if (const auto* ended = std::get_if<LoopOutcome>(&done)) return ended->reason;
     last = std::get<StepTotals>(done);
   }

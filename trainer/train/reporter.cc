@@ -89,16 +89,17 @@ void Reporter::OpenSummaries() {
 }
 
 void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
-  meter_.AddStep({.examples = static_cast<std::int64_t>(totals.examples),
+  meter_.AddStep({.examples = totals.skipped ? 0 : static_cast<std::int64_t>(totals.examples),
                   .loss = totals.loss,
                   .correct = totals.correct});
   CountStep(state.step - 1);
   metrics_.gradient_norm = totals.gradient_norm;
+  if (totals.skipped) StepSkipped(state);
   const bool is_first = std::exchange(first_step_of_generation_, false);
   if (is_first) {
     LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
   }
-  if (summaries_ != nullptr && IsRankZero()) WriteSummaries(totals, state);
+  if (summaries_ != nullptr && IsRankZero() && !totals.skipped) WriteSummaries(totals, state);
   const SteadyTime now = clock_.SteadyNow();
   if (now >= next_progress_) {
     next_progress_ = now + kProgressPeriod;
@@ -116,6 +117,14 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
     next_summaries_ = now + kSummariesPeriod;
     FlushSummaries();
   }
+}
+
+void Reporter::StepSkipped(const RunState& state) const {
+  if (!IsRankZero()) return;
+  LogWarning("the loss or a gradient is not finite: the step has updated nothing",
+             {{"step", state.step},
+              {"skippedInARow", state.skipped_in_a_row},
+              {"maxSkippedSteps", session_.training().max_skipped_steps}});
 }
 
 void Reporter::CountStep(std::int64_t step) {
@@ -272,6 +281,7 @@ void Reporter::PublishState(const RunState& state) {
   metrics_.loss = state.sums.loss / examples;  // NaN before there are any
   metrics_.accuracy = state.sums.correct / examples;
   metrics_.learning_rate = Rate(state.step);
+  metrics_.skipped_steps = state.skipped_steps;
   metrics_.samples_lost = state.ledger.lost_total();
   metrics_.samples_duplicated = state.ledger.duplicated_total();
   Publish();

@@ -28,7 +28,7 @@ class Reporter {
 
   void GenerationStarted(const Membership& membership, const Strategy& strategy,
                          const RunState& state);
-  // Called after every applied step. Cheap: reports at bounded rates.
+  // Called after every step, applied or skipped. Cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state);
   void BatchEvaluated();
   // Called when the run is done. Logs a checksum of the parameters and the optimizer's state, which
@@ -53,6 +53,7 @@ class Reporter {
   bool IsRankZero() const { return rank_ == 0; }
   double Rate(std::int64_t step) const;
   void CountStep(std::int64_t step);
+  void StepSkipped(const RunState& state) const;
   void OpenSummaries();
   void FlushSummaries();
   api::Progress GetProgress();

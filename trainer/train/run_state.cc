@@ -11,9 +11,15 @@ namespace lockstep::train {
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
   if (plan.StepInEpoch(state.step) == 0) state.sums = {};
   const std::int64_t examples = std::llround(totals.examples);
-  state.sums.examples += examples;
-  state.sums.loss += totals.loss;
-  state.sums.correct += totals.correct;
+  if (totals.skipped) {
+    state.skipped_steps += 1;
+    state.skipped_in_a_row += 1;
+  } else {
+    state.skipped_in_a_row = 0;
+    state.sums.examples += examples;
+    state.sums.loss += totals.loss;
+    state.sums.correct += totals.correct;
+  }
   state.ledger.Add(examples, totals.hash);
   state.step += 1;
   if (plan.StepInEpoch(state.step) == 0) state.ledger.Check(plan.examples);
@@ -41,6 +47,8 @@ nlohmann::json RunStateToJson(const RunState& state) {
           {"correct", state.sums.correct},
           {"ledger", state.ledger.ToIntegers()},
           {"evaluatedStep", state.evaluated_step},
+          {"skippedSteps", state.skipped_steps},
+          {"skippedInARow", state.skipped_in_a_row},
           {"testLoss", state.test_loss},
           {"testAccuracy", state.test_accuracy}};
 }
@@ -55,6 +63,8 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     json.at("correct").get_to(state.sums.correct);
     json.at("ledger").get_to(ledger);
     ReadEvaluation(json, state);
+    state.skipped_steps = json.value("skippedSteps", state.skipped_steps);
+    state.skipped_in_a_row = json.value("skippedInARow", state.skipped_in_a_row);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));
   }

@@ -20,16 +20,21 @@ struct RunState {
   Ledger ledger;
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;
+  // Steps that updated nothing: see StepTotals::skipped.
+  std::int64_t skipped_steps = 0;     // since the job began
+  std::int64_t skipped_in_a_row = 0;  // up to the last step
 
   bool operator==(const RunState&) const = default;
 };
 
-// Adds an applied step to `state`. After an epoch's last step, checks the epoch's ledger.
+// Adds a step that was applied or skipped to `state`. After an epoch's last step, checks the
+// epoch's ledger, which counts the samples of skipped steps as used.
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
 // DataLoss names the field that is missing or has the wrong type. InvalidArgument: the ledger has a
-// negative count. Without test loss and accuracy the step counts as not evaluated.
+// negative count. Without test loss and accuracy the step counts as not evaluated, without the
+// counts of skipped steps (as in checkpoints of earlier versions) none was skipped.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

@@ -62,8 +62,11 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
   while (state.step < session.total_steps()) {
     rendezvous.SetActivity(api::Activity::kStep);
-    auto step =
-        TrainStep(session, strategy, *loader, state.step, rendezvous.StopRequested(), phases);
+    const StepOptions options{
+        .step = state.step,
+        .stop_requested = rendezvous.StopRequested(),
+        .may_skip = state.skipped_in_a_row < session.training().max_skipped_steps};
+    auto step = TrainStep(session, strategy, *loader, options, phases);
     if (auto* ended = std::get_if<LoopOutcome>(&step)) return std::move(*ended);
     const auto& totals = std::get<StepTotals>(step);
     ApplyStep(totals, session.plan(), state);

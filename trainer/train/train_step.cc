@@ -106,12 +106,30 @@ absl::Status CheckFinite(const StepTotals& totals, std::int64_t step) {
                   step + 1, totals.loss / totals.examples, totals.gradient_norm));
 }
 
+double GradientNorm(Session& session) {
+  const std::span<const float> gradients = session.model().gradients();
+  return std::sqrt(
+      session.backend().SquaredNorm(gradients.data(), static_cast<std::int64_t>(gradients.size())));
+}
+
+// Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks", 2013,
+// algorithm 1: a gradient whose norm is above the threshold is scaled down to it. All ranks hold
+// the same norm to the bit.
+void Update(Session& session, double gradient_norm, std::int64_t step) {
+  const api::OptimizerSpec& optimizer = session.training().optimizer;
+  const double rate = LearningRateAt(session.training().learning_rate_schedule,
+                                     optimizer.learning_rate, step, session.total_steps());
+  const double most = optimizer.global_clip_norm;
+  const bool clips = most > 0 && gradient_norm > most;
+  session.optimizer().Step(rate, step + 1, clips ? most / gradient_norm : 1);
+}
+
 }  // namespace
 
 std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& strategy,
-                                                Loader& loader, std::int64_t step,
-                                                bool stop_requested, PhaseClock& phases) {
-  Model& model = session.model();
+                                                Loader& loader, const StepOptions& options,
+                                                PhaseClock& phases) {
+  const std::int64_t step = options.step;
   const Batch* batch = nullptr;
   {
     const PhaseTimer timer(phases, Phase::kInput);
@@ -121,9 +139,9 @@ std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& stra
     LOCKSTEP_CHECK(batch->step == step, "the loader is at step {}, the replica at step {}",
                    batch->step, step);
   }
-  const std::span<float> states = model.states();
+  const std::span<float> states = session.model().states();
   std::copy(states.begin(), states.end(), session.saved_states().begin());
-  ComputeGradients(session, strategy, *batch, stop_requested, phases);
+  ComputeGradients(session, strategy, *batch, options.stop_requested, phases);
   absl::Status reduced;
   {
     const PhaseTimer timer(phases, Phase::kCommunication);
@@ -135,18 +153,16 @@ std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& stra
   }
   const PhaseTimer timer(phases, Phase::kOptimizer);
   StepTotals totals = TotalsOf(session.tail());
-  const std::span<const float> gradients = model.gradients();
-  totals.gradient_norm = std::sqrt(
-      session.backend().SquaredNorm(gradients.data(), static_cast<std::int64_t>(gradients.size())));
+  totals.gradient_norm = GradientNorm(session);
   if (absl::Status finite = CheckFinite(totals, step); !finite.ok()) {
     RestoreStates(session);
-    return LoopOutcome{LoopEnd::kDiverged, std::move(finite)};
+    if (!options.may_skip) return LoopOutcome{LoopEnd::kDiverged, std::move(finite)};
+    totals.loss = totals.correct = 0;
+    totals.skipped = true;
+    return totals;
   }
   TakeStates(session);
-  const double rate =
-      LearningRateAt(session.training().learning_rate_schedule,
-                     session.training().optimizer.learning_rate, step, session.total_steps());
-  session.optimizer().Step(rate, step + 1);
+  Update(session, totals.gradient_norm, step);
   return totals;
 }
 

@@ -91,8 +91,8 @@ TEST_P(ElementwiseTest, ADivergedLogitMakesTheLossNotANumber) {
   EXPECT_TRUE(std::isnan(run.result.loss));
 }
 
-// Twenty steps with changing gradients and learning rates.
-std::vector<std::vector<float>> RunOptimizer(OptimizerOp& op) {
+// Twenty steps with changing gradients, scales and learning rates.
+std::vector<std::vector<float>> RunOptimizer(OptimizerOp& op, bool in_segments) {
   constexpr std::int64_t kSize = 1003;
   std::vector<std::vector<float>> memory = {RandomValues(kSize, 1)};
   memory.resize(1 + static_cast<std::size_t>(op.Slots()),
@@ -101,19 +101,28 @@ std::vector<std::vector<float>> RunOptimizer(OptimizerOp& op) {
   OptimizerMemory bound{
       .values = memory[0].data(), .gradients = gradients.data(), .slots = {}, .size = kSize};
   for (std::size_t i = 1; i < memory.size(); ++i) bound.slots.push_back(memory[i].data());
+  if (in_segments) {
+    bound.segments = {{.begin = 0, .end = 5, .decays = false},
+                      {.begin = 5, .end = 700},
+                      {.begin = 700, .end = kSize, .decays = false}};
+  }
   op.Bind(bound);
   for (std::int64_t step = 1; step <= 20; ++step) {
     const std::vector<float> fresh = RandomValues(kSize, 10 + static_cast<std::uint64_t>(step));
     std::copy(fresh.begin(), fresh.end(), gradients.begin());
-    op.Step(0.1f / static_cast<float>(step), step);
+    op.Step({.learning_rate = 0.1f / static_cast<float>(step),
+             .step = step,
+             .gradient_scale = step % 2 == 0 ? 0.7f : 1.0f});
   }
   return memory;
 }
 
 void ExpectSameOptimizer(OptimizerOp& op, OptimizerOp& oracle) {
   ASSERT_EQ(op.Slots(), oracle.Slots());
-  const auto found = RunOptimizer(op), expected = RunOptimizer(oracle);
-  for (std::size_t i = 0; i < found.size(); ++i) ExpectClose(found[i], expected[i], 2e-6f);
+  for (const bool in_segments : {false, true}) {
+    const auto found = RunOptimizer(op, in_segments), expected = RunOptimizer(oracle, in_segments);
+    for (std::size_t i = 0; i < found.size(); ++i) ExpectClose(found[i], expected[i], 2e-6f);
+  }
 }
 
 TEST_P(ElementwiseTest, SgdMatchesReference) {

@@ -82,6 +82,38 @@ TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), parameters.begin()));
 }
 
+TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
+  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  for (const char* name : {"SGD", "Adam"}) {
+    const auto scaled = Make({.name = name}), plain = Make({.name = name});
+    std::fill(parameters.begin(), parameters.end(), 1.0f);
+    std::fill(gradients.begin(), gradients.end(), 2.0f);
+    scaled->Step(0.25, 1, 0.5);
+    const std::vector<float> found(parameters.begin(), parameters.end());
+    std::fill(parameters.begin(), parameters.end(), 1.0f);
+    std::fill(gradients.begin(), gradients.end(), 1.0f);
+    plain->Step(0.25, 1);
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), parameters.begin())) << name;
+  }
+}
+
+TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
+  const Model& model = bench_.model();
+  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  for (const char* name : {"SGD", "Adam"}) {
+    const auto optimizer =
+        Make({.name = name, .weight_decay = 0.5, .weight_decay_exclude = {"bias"}});
+    std::fill(parameters.begin(), parameters.end(), 1.0f);
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+    optimizer->Step(0.5, 1);
+    for (const TensorSlot& slot : model.parameter_slots()) {
+      const bool is_bias = slot.name == "dense/bias";
+      EXPECT_EQ(parameters[static_cast<std::size_t>(slot.offset)], is_bias ? 1.0f : 0.75f)
+          << name << ", " << slot.name;
+    }
+  }
+}
+
 TEST_F(OptimizerTest, FaultsNameTheField) {
   EXPECT_EQ(FaultOf({.name = "Lion"}),
             "optimizer.name: found \"Lion\", expected \"Adam\" or \"SGD\"");
@@ -93,6 +125,9 @@ TEST_F(OptimizerTest, FaultsNameTheField) {
             "optimizer.epsilon: found 0, expected above 0");
   EXPECT_EQ(FaultOf({.name = "SGD", .weight_decay = -1}),
             "optimizer.weightDecay: found -1, expected at least 0");
+  EXPECT_EQ(FaultOf({.weight_decay = 0.1, .weight_decay_exclude = {"bias", "gamma"}}),
+            "optimizer.weightDecayExclude[1]: found \"gamma\", expected a part of a parameter's "
+            "name, such as \"dense/bias\"");
 }
 
 }  // namespace

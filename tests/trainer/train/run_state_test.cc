@@ -32,6 +32,31 @@ TEST(RunStateTest, AnEpochThatCountsEverySampleOnceIsInOrder) {
   EXPECT_DOUBLE_EQ(state.sums.loss, 20);
 }
 
+TEST(RunStateTest, ASkippedStepUsesItsSamplesAndAddsNothingToTheMean) {
+  RunState state{.step = 0};
+  ApplyStep(Step(0, 4), kPlan, state);
+  StepTotals skipped = Step(4, 8);
+  skipped.skipped = true;
+  skipped.loss = skipped.correct = 0;
+  ApplyStep(skipped, kPlan, state);
+  EXPECT_EQ(state.skipped_in_a_row, 1);
+  EXPECT_EQ(RunStateFromJson(RunStateToJson(state)).value(), state);
+  ApplyStep(Step(8, 10), kPlan, state);
+  EXPECT_EQ(state.ledger.lost_total(), 0);
+  EXPECT_EQ(state.sums.examples, 6);
+  EXPECT_DOUBLE_EQ(state.sums.loss, 12);
+  EXPECT_EQ(state.step, 3);
+  EXPECT_EQ(state.skipped_steps, 1);
+  EXPECT_EQ(state.skipped_in_a_row, 0);
+}
+
+TEST(RunStateTest, ACheckpointFromBeforeStepsWereSkippedIsRead) {
+  nlohmann::json json = RunStateToJson({.step = 3});
+  json.erase("skippedSteps");
+  json.erase("skippedInARow");
+  EXPECT_EQ(RunStateFromJson(json).value(), RunState{.step = 3});
+}
+
 TEST(RunStateTest, AStepThatIsLeftOutIsCountedAsLost) {
   RunState state{.step = 0};
   ApplyStep(Step(0, 4), kPlan, state);

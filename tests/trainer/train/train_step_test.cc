@@ -67,7 +67,13 @@ struct Rank {
   bool Step(std::int64_t step) {
     loader->Seek(step);
     return std::holds_alternative<StepTotals>(
-        TrainStep(*session, strategy, *loader, step, false, phases));
+        TrainStep(*session, strategy, *loader, {.step = step}, phases));
+  }
+  // Requires: the step is applied or skipped.
+  StepTotals TotalsOfStep(std::int64_t step, bool may_skip) {
+    loader->Seek(step);
+    return std::get<StepTotals>(
+        TrainStep(*session, strategy, *loader, {.step = step, .may_skip = may_skip}, phases));
   }
   std::vector<float> States() const {
     const std::span<float> states = session->model().states();
@@ -116,6 +122,65 @@ TEST(TrainStepTest, AStepWhoseSumFailsLeavesNoTrace) {
   EXPECT_EQ(rank.Parameters(), parameters);
   ASSERT_FALSE(rank.Step(0));
   EXPECT_EQ(rank.strategy.offered, offered);
+}
+
+// A peer's offer that changes nothing but the sum's element `at`, to which it adds `value`.
+std::vector<float> Offer(const Rank& rank, std::size_t at, float value) {
+  std::vector<float> offer(rank.session->buffer().size(), 0.0f);
+  offer.at(at) = value;
+  return offer;
+}
+
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
+  return std::sqrt(sum);
+}
+
+TEST(TrainStepTest, AGradientAboveTheNormIsScaledDownToIt) {
+  api::TrainingSpec training = TrainingWithBatchNorm();
+  training.optimizer = {.name = "SGD", .learning_rate = 1};
+  Rank free(0, training);
+  const std::vector<float> start = free.Parameters(), offer = Offer(free, 0, 0);
+  free.strategy.peer = &offer;
+  const double norm = free.TotalsOfStep(0, false).gradient_norm;
+  ASSERT_GT(norm, 0);
+  EXPECT_NEAR(Distance(free.Parameters(), start), norm, 1e-5 * norm);
+
+  training.optimizer.global_clip_norm = norm / 4;
+  Rank clipped(0, training);
+  clipped.strategy.peer = &offer;
+  EXPECT_EQ(clipped.TotalsOfStep(0, false).gradient_norm, norm) << "of what was summed";
+  EXPECT_NEAR(Distance(clipped.Parameters(), start), norm / 4, 1e-5 * norm);
+
+  training.optimizer.global_clip_norm = norm * 1.01;
+  Rank below(0, training);
+  below.strategy.peer = &offer;
+  ASSERT_TRUE(below.Step(0));
+  EXPECT_EQ(below.Parameters(), free.Parameters()) << "bit for bit";
+}
+
+TEST(TrainStepTest, AStepThatIsNotFiniteIsSkippedOrEndsTheRun) {
+  Rank rank(0), fresh(0);
+  const std::size_t loss = rank.session->buffer().size() - sizeof(StepTail) / sizeof(float);
+  const std::vector<float> good = Offer(rank, 0, 0);
+  for (const std::vector<float>& bad : {Offer(rank, 0, NAN), Offer(rank, loss, INFINITY)}) {
+    rank.strategy.peer = &bad;
+    const std::vector<float> states = rank.States(), parameters = rank.Parameters();
+    EXPECT_FALSE(rank.Step(0)) << "it must not be skipped";
+    const StepTotals totals = rank.TotalsOfStep(0, /*may_skip=*/true);
+    EXPECT_TRUE(totals.skipped);
+    EXPECT_EQ(totals.loss, 0);
+    EXPECT_EQ(totals.correct, 0);
+    EXPECT_EQ(totals.examples, 8) << "this rank's; the other offered none";
+    EXPECT_EQ(rank.States(), states);
+    EXPECT_EQ(rank.Parameters(), parameters);
+  }
+  rank.strategy.peer = fresh.strategy.peer = &good;
+  EXPECT_FALSE(rank.TotalsOfStep(1, /*may_skip=*/true).skipped);
+  ASSERT_TRUE(fresh.Step(1));
+  EXPECT_EQ(rank.States(), fresh.States()) << "bit for bit";
+  EXPECT_EQ(rank.Parameters(), fresh.Parameters()) << "bit for bit";
 }
 
 api::TrainingSpec InParts(int parts) {

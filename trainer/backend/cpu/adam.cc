@@ -2,9 +2,9 @@
 // reference/adam.cc.
 #include <cmath>
 
-#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/parallel.h"
+#include "trainer/backend/segments.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -24,22 +24,26 @@ class Adam final : public OptimizerOp {
   Adam(const Device& device, const AdamSpec& spec) : device_(device), spec_(spec) {}
   int Slots() const override { return 2; }
   void Bind(const OptimizerMemory& memory) override {
-    LOCKSTEP_CHECK(memory.slots.size() == 2, "adam: found {} slots, expected 2",
-                   memory.slots.size());
+    CheckOptimizerMemory("adam", memory, Slots());
     memory_ = memory;
   }
 
-  void Step(float learning_rate, std::int64_t step) override {
-    const double rate =
-        learning_rate * std::sqrt(1 - Power(spec_.beta2, step)) / (1 - Power(spec_.beta1, step));
+  void Step(const OptimizerStep& step) override {
+    const double rate = step.learning_rate * std::sqrt(1 - Power(spec_.beta2, step.step)) /
+                        (1 - Power(spec_.beta1, step.step));
     const AdamFactors factors{.rate = static_cast<float>(rate),
                               .beta1 = spec_.beta1,
                               .beta2 = spec_.beta2,
                               .epsilon = spec_.epsilon,
-                              .decay = learning_rate * spec_.weight_decay};
-    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t begin, std::int64_t end) {
-      device_.kernels.adam(factors, memory_.gradients + begin, memory_.values + begin,
-                           memory_.slots[0] + begin, memory_.slots[1] + begin, end - begin);
+                              .decay = step.learning_rate * spec_.weight_decay,
+                              .scale = step.gradient_scale};
+    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t first, std::int64_t last) {
+      ForEachSegment(memory_, first, last, [&](std::int64_t begin, std::int64_t end, bool decays) {
+        AdamFactors own = factors;
+        if (!decays) own.decay = 0;
+        device_.kernels.adam(own, memory_.gradients + begin, memory_.values + begin,
+                             memory_.slots[0] + begin, memory_.slots[1] + begin, end - begin);
+      });
     });
   }
 

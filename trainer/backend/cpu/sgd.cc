@@ -1,6 +1,6 @@
-#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/cpu/parallel.h"
+#include "trainer/backend/segments.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -11,20 +11,24 @@ class Sgd final : public OptimizerOp {
   Sgd(const Device& device, const SgdSpec& spec) : device_(device), spec_(spec) {}
   int Slots() const override { return spec_.momentum == 0 ? 0 : 1; }
   void Bind(const OptimizerMemory& memory) override {
-    LOCKSTEP_CHECK(memory.slots.size() == static_cast<std::size_t>(Slots()),
-                   "sgd: found {} slots, expected {}", memory.slots.size(), Slots());
+    CheckOptimizerMemory("sgd", memory, Slots());
     memory_ = memory;
   }
 
-  void Step(float learning_rate, std::int64_t /*step*/) override {
-    const SgdFactors factors{.rate = learning_rate,
+  void Step(const OptimizerStep& step) override {
+    const SgdFactors factors{.rate = step.learning_rate,
                              .momentum = spec_.momentum,
-                             .decay = learning_rate * spec_.weight_decay,
+                             .decay = step.learning_rate * spec_.weight_decay,
+                             .scale = step.gradient_scale,
                              .nesterov = spec_.nesterov};
     float* velocity = memory_.slots.empty() ? nullptr : memory_.slots[0];
-    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t begin, std::int64_t end) {
-      device_.kernels.sgd(factors, memory_.gradients + begin, memory_.values + begin,
-                          velocity == nullptr ? nullptr : velocity + begin, end - begin);
+    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t first, std::int64_t last) {
+      ForEachSegment(memory_, first, last, [&](std::int64_t begin, std::int64_t end, bool decays) {
+        SgdFactors own = factors;
+        if (!decays) own.decay = 0;
+        device_.kernels.sgd(own, memory_.gradients + begin, memory_.values + begin,
+                            velocity == nullptr ? nullptr : velocity + begin, end - begin);
+      });
     });
   }
 

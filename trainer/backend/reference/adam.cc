@@ -3,8 +3,8 @@
 // without bias correction.
 #include <cmath>
 
-#include "base/check.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/backend/segments.h"
 
 namespace lockstep::train::reference {
 namespace {
@@ -14,30 +14,36 @@ class Adam final : public OptimizerOp {
   explicit Adam(const AdamSpec& spec) : spec_(spec) {}
   int Slots() const override { return 2; }
   void Bind(const OptimizerMemory& memory) override {
-    LOCKSTEP_CHECK(memory.slots.size() == 2, "adam: found {} slots, expected 2",
-                   memory.slots.size());
+    CheckOptimizerMemory("adam", memory, Slots());
     memory_ = memory;
   }
 
   // m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= lr_t * m / (sqrt(v) + epsilon)
-  void Step(float learning_rate, std::int64_t step) override {
-    const double t = static_cast<double>(step);
+  void Step(const OptimizerStep& step) override {
+    const double t = static_cast<double>(step.step);
     const float rate =
-        static_cast<float>(learning_rate * std::sqrt(1 - std::pow(double{spec_.beta2}, t)) /
+        static_cast<float>(step.learning_rate * std::sqrt(1 - std::pow(double{spec_.beta2}, t)) /
                            (1 - std::pow(double{spec_.beta1}, t)));
-    for (std::int64_t i = 0; i < memory_.size; ++i) {
-      const float g = memory_.gradients[i];
-      float& value = memory_.values[i];
-      float& m = memory_.slots[0][i];
-      float& v = memory_.slots[1][i];
-      value -= learning_rate * spec_.weight_decay * value;
-      m += (1 - spec_.beta1) * (g - m);
-      v += (1 - spec_.beta2) * (g * g - v);
-      value -= rate * m / (std::sqrt(v) + spec_.epsilon);
-    }
+    ForEachSegment(memory_, 0, memory_.size,
+                   [&](std::int64_t begin, std::int64_t end, bool decays) {
+                     const float decay = decays ? step.learning_rate * spec_.weight_decay : 0;
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       Update(i, step.gradient_scale * memory_.gradients[i], rate, decay);
+                     }
+                   });
   }
 
  private:
+  void Update(std::int64_t i, float g, float rate, float decay) {
+    float& value = memory_.values[i];
+    float& m = memory_.slots[0][i];
+    float& v = memory_.slots[1][i];
+    value -= decay * value;
+    m += (1 - spec_.beta1) * (g - m);
+    v += (1 - spec_.beta2) * (g * g - v);
+    value -= rate * m / (std::sqrt(v) + spec_.epsilon);
+  }
+
   AdamSpec spec_;
   OptimizerMemory memory_;
 };

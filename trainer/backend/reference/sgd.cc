@@ -1,5 +1,5 @@
-#include "base/check.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/backend/segments.h"
 
 namespace lockstep::train::reference {
 namespace {
@@ -10,27 +10,34 @@ class Sgd final : public OptimizerOp {
   explicit Sgd(const SgdSpec& spec) : spec_(spec) {}
   int Slots() const override { return spec_.momentum == 0 ? 0 : 1; }
   void Bind(const OptimizerMemory& memory) override {
-    LOCKSTEP_CHECK(memory.slots.size() == static_cast<std::size_t>(Slots()),
-                   "sgd: found {} slots, expected {}", memory.slots.size(), Slots());
+    CheckOptimizerMemory("sgd", memory, Slots());
     memory_ = memory;
   }
 
-  void Step(float learning_rate, std::int64_t /*step*/) override {
-    for (std::int64_t i = 0; i < memory_.size; ++i) {
-      float& value = memory_.values[i];
-      value -= learning_rate * spec_.weight_decay * value;
-      const float move = -learning_rate * memory_.gradients[i];
-      if (spec_.momentum == 0) {
-        value += move;
-        continue;
-      }
-      float& velocity = memory_.slots[0][i];
-      velocity = spec_.momentum * velocity + move;
-      value += spec_.nesterov ? spec_.momentum * velocity + move : velocity;
-    }
+  void Step(const OptimizerStep& step) override {
+    ForEachSegment(memory_, 0, memory_.size,
+                   [&](std::int64_t begin, std::int64_t end, bool decays) {
+                     const float decay = decays ? step.learning_rate * spec_.weight_decay : 0;
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const float g = step.gradient_scale * memory_.gradients[i];
+                       Update(i, -step.learning_rate * g, decay);
+                     }
+                   });
   }
 
  private:
+  void Update(std::int64_t i, float move, float decay) {
+    float& value = memory_.values[i];
+    value -= decay * value;
+    if (spec_.momentum == 0) {
+      value += move;
+      return;
+    }
+    float& velocity = memory_.slots[0][i];
+    velocity = spec_.momentum * velocity + move;
+    value += spec_.nesterov ? spec_.momentum * velocity + move : velocity;
+  }
+
   SgdSpec spec_;
   OptimizerMemory memory_;
 };

@@ -157,7 +157,7 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
               .size = kSize});
   g_allocations = 0;
   loss->Run(1);
-  adam->Step(0.001f, 1);
+  adam->Step({.learning_rate = 0.001f});
   EXPECT_EQ(g_allocations, 0u);
 }
 

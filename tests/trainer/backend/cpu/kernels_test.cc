@@ -171,7 +171,12 @@ TEST_P(KernelsTest, OptimizersAgree) {
   };
   const auto adam = [](const Kernels& kernels) {
     return [&kernels](const std::vector<float>& gradient, State& state) {
-      kernels.adam({.rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f},
+      kernels.adam({.rate = 0.1f,
+                    .beta1 = 0.9f,
+                    .beta2 = 0.999f,
+                    .epsilon = 1e-7f,
+                    .decay = 0.01f,
+                    .scale = 0.7f},
                    gradient.data(), state[0].data(), state[1].data(), state[2].data(), kSize);
     };
   };
@@ -180,7 +185,11 @@ TEST_P(KernelsTest, OptimizersAgree) {
     for (const bool nesterov : {false, true}) {
       const auto sgd = [&](const Kernels& kernels) {
         return [&](const std::vector<float>& gradient, State& state) {
-          kernels.sgd({.rate = 0.1f, .momentum = momentum, .decay = 0.01f, .nesterov = nesterov},
+          kernels.sgd({.rate = 0.1f,
+                       .momentum = momentum,
+                       .decay = 0.01f,
+                       .scale = 0.7f,
+                       .nesterov = nesterov},
                       gradient.data(), state[0].data(), momentum == 0 ? nullptr : state[1].data(),
                       kSize);
         };

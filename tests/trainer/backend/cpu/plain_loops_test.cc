@@ -266,8 +266,12 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
   constexpr std::int64_t kSize = 103;
   const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
   std::vector<float> value = start, m(start.size(), 0.1f), v(start.size(), 0.2f);
-  const AdamFactors adam{
-      .rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .decay = 0.01f};
+  const AdamFactors adam{.rate = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
+                         .epsilon = 1e-7f,
+                         .decay = 0.01f,
+                         .scale = 0.7f};
   tested().adam(adam, gradient.data(), value.data(), m.data(), v.data(), kSize);
   // A volatile float is rounded, whatever the compiler would like to fuse.
   const auto times = [](float a, float b) {
@@ -275,7 +279,7 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
     return product;
   };
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float g = gradient[i];
+    const float g = times(adam.scale, gradient[i]);
     const float mean = 0.1f + times(1 - adam.beta1, g - 0.1f);
     const float square = 0.2f + times(1 - adam.beta2, times(g, g) - 0.2f);
     EXPECT_EQ(m[i], mean);
@@ -284,13 +288,15 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
                             times(adam.rate, mean) / (std::sqrt(square) + adam.epsilon));
   }
   std::vector<float> moved = start, velocity(start.size(), 0.1f);
-  const SgdFactors sgd{.rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .nesterov = true};
+  const SgdFactors sgd{
+      .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .scale = 0.7f, .nesterov = true};
   tested().sgd(sgd, gradient.data(), moved.data(), velocity.data(), kSize);
   for (std::size_t i = 0; i < start.size(); ++i) {
-    const float speed = times(sgd.momentum, 0.1f) - times(sgd.rate, gradient[i]);
+    const float g = times(sgd.scale, gradient[i]);
+    const float speed = times(sgd.momentum, 0.1f) - times(sgd.rate, g);
     EXPECT_EQ(velocity[i], speed);
-    EXPECT_EQ(moved[i], times(1 - sgd.decay, start[i]) + times(sgd.momentum, speed) +
-                            times(-sgd.rate, gradient[i]));
+    EXPECT_EQ(moved[i],
+              times(1 - sgd.decay, start[i]) + times(sgd.momentum, speed) + times(-sgd.rate, g));
   }
 }
 

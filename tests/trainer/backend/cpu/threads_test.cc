@@ -124,14 +124,17 @@ TEST(LargeRangeTest, AdamOfALargeRangeMatchesReference) {
   constexpr std::int64_t kSize = 50021;
   const auto run = [](const std::string& name, int threads) {
     const auto backend = MakeBackend({.name = name, .threads = threads});
-    const auto adam = backend->MakeOptimizer(AdamSpec{});
+    const auto adam = backend->MakeOptimizer(AdamSpec{.weight_decay = 0.1f});
     std::vector<float> value = RandomValues(kSize, 1), gradient = RandomValues(kSize, 2);
     std::vector<float> m(value.size()), v(value.size());
     adam->Bind({.values = value.data(),
                 .gradients = gradient.data(),
                 .slots = {m.data(), v.data()},
-                .size = kSize});
-    for (std::int64_t step = 1; step <= 3; ++step) adam->Step(0.01f, step);
+                .size = kSize,
+                .segments = {{.begin = 0, .end = 20001, .decays = false},
+                             {.begin = 20001, .end = kSize}}});
+    for (std::int64_t step = 1; step <= 3; ++step)
+      adam->Step({.learning_rate = 0.01f, .step = step});
     return value;
   };
   const std::vector<float> expected = run("reference", 1);

@@ -83,10 +83,12 @@ inline constexpr std::int64_t kProductScratchFloats = 256 * (96 + 256);
 struct AdamFactors {
   float rate;  // bias-corrected
   float beta1, beta2, epsilon;
-  float decay;  // learning rate x weight decay
+  float decay;      // learning rate x weight decay
+  float scale = 1;  // of the gradient
 };
 struct SgdFactors {
-  float rate, momentum, decay;  // decay as in AdamFactors
+  float rate, momentum, decay;
+  float scale = 1;  // decay and scale as in AdamFactors
   bool nesterov;
 };
 

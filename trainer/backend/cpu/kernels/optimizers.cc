@@ -2,6 +2,7 @@
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
+// g = scale * gradient
 // m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= rate * m / (sqrt(v) + epsilon)
 void Adam(const AdamFactors& factors, const float* __restrict gradient, float* __restrict value,
           float* __restrict m, float* __restrict v, std::int64_t size) {
@@ -9,7 +10,7 @@ void Adam(const AdamFactors& factors, const float* __restrict gradient, float* _
   const float keep = 1 - f.decay, fresh1 = 1 - f.beta1, fresh2 = 1 - f.beta2;
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) {
-    const float g = gradient[i];
+    const float g = f.scale * gradient[i];
     const float mean = m[i] + fresh1 * (g - m[i]);
     const float square = v[i] + fresh2 * (g * g - v[i]);
     m[i] = mean;
@@ -24,15 +25,18 @@ void Sgd(const SgdFactors& factors, const float* __restrict gradient, float* __r
   const float keep = 1 - f.decay;
   if (velocity == nullptr) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < size; ++i) value[i] = keep * value[i] - f.rate * gradient[i];
+    for (std::int64_t i = 0; i < size; ++i) {
+      value[i] = keep * value[i] - f.rate * (f.scale * gradient[i]);
+    }
     return;
   }
   // The update is a * velocity + b * gradient.
   const float a = f.nesterov ? f.momentum : 1, b = f.nesterov ? -f.rate : 0;
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) {
-    velocity[i] = f.momentum * velocity[i] - f.rate * gradient[i];
-    value[i] = keep * value[i] + a * velocity[i] + b * gradient[i];
+    const float g = f.scale * gradient[i];
+    velocity[i] = f.momentum * velocity[i] - f.rate * g;
+    value[i] = keep * value[i] + a * velocity[i] + b * g;
   }
 }
 

@@ -1,0 +1,27 @@
+// Walks the segments of an optimizer's memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train {
+
+// Calls body(begin, end, decays) for the part of each segment that lies in [begin, end), in order.
+template <typename Body>
+void ForEachSegment(const OptimizerMemory& memory, std::int64_t begin, std::int64_t end,
+                    const Body& body) {
+  if (memory.segments.empty()) return body(begin, end, true);
+  auto segment = std::ranges::upper_bound(memory.segments, begin, {}, &OptimizerSegment::end);
+  for (; begin < end; ++segment) {
+    const std::int64_t last = std::min(end, segment->end);
+    body(begin, last, segment->decays);
+    begin = last;
+  }
+}
+
+// Throws CheckFailure unless `memory` has `slots` slots, and segments as OptimizerMemory says.
+void CheckOptimizerMemory(const char* optimizer, const OptimizerMemory& memory, int slots);
+
+}  // namespace lockstep::train
