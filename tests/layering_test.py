@@ -49,7 +49,7 @@ LAYERS = {
     "trainer/identity": ["base", "api/*"],
     "trainer/rendezvous": ["base", "api/*", "trainer/comm", "trainer/identity"],
     "trainer/supervisor": ["base", "api/*", "trainer/observe", "trainer/identity", "trainer/rendezvous"],
-    "trainer/strategy": ["base", "api/*", "trainer/core", "trainer/comm", "trainer/rendezvous"],
+    "trainer/strategy": ["base", "api/*", "trainer/core", "trainer/comm", "trainer/identity", "trainer/rendezvous"],
     "trainer/train": ["base", "api/*", "trainer/*"],
     "trainer": ["base", "api/*", "trainer/*"],  # main.cc
 }

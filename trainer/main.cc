@@ -16,6 +16,7 @@
 #include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
+#include "trainer/train/reporter.h"
 
 namespace lockstep::train {
 namespace {
@@ -36,6 +37,7 @@ int Supervise(const Clock& clock) {
                                        fmt::format("{}", api::kMetricsPort));
   options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
+  options.termination_message_path = TerminationMessagePath(ProcessEnv);
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
   // Retryable: the port may be free when the pod is restarted.
   return exit_code.ok() ? *exit_code : Failed(exit_code.status(), api::kExitPeerLost);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/v1/json_fields.h"
+#include "api/v1/variants.h"
 
 namespace lockstep::api {
 
@@ -43,6 +44,17 @@ void Fields(auto& visit, Like<Progress> auto& progress) {
   visit.Field("updateTime", progress.update_time);
 }
 
+void Fields(auto& visit, Like<VariantResult> auto& result) {
+  visit.Field("index", result.index, IntegerRange{0, kMostVariants - 1});
+  visit.Field("name", result.name);
+  visit.Field("diverged", result.diverged);
+  visit.Field("step", result.step, AtLeast(0));
+  visit.Field("loss", result.loss);
+  visit.Field("accuracy", result.accuracy);
+  visit.Field("testLoss", result.test_loss);
+  visit.Field("testAccuracy", result.test_accuracy);
+}
+
 void Fields(auto& visit, Like<Failure> auto& failure) {
   visit.Field("role", failure.role);
   visit.Field("index", failure.index);
@@ -68,6 +80,7 @@ void Fields(auto& visit, Like<TrainingJobStatus> auto& status) {
   visit.Field("replicaStatuses", status.replica_statuses);
   visit.Field("restarts", status.restarts);
   visit.Field("progress", status.progress);
+  visit.Field("variants", status.variants);
   visit.Field("failure", status.failure);
 }
 

@@ -102,6 +102,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("evaluation", training.evaluation);
   visit.Field("rendezvousTimeoutSeconds", training.rendezvous_timeout_seconds,
               IntegerRange{1, kMaxSeconds});
+  visit.Field("variants", training.variants, ListOfObjects());
 }
 
 }  // namespace lockstep::api

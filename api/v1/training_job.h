@@ -150,6 +150,7 @@ struct TrainingSpec {
   SummariesSpec summaries;
   EvaluationSpec evaluation;
   std::int64_t rendezvous_timeout_seconds = 300;
+  SharedJson variants = Json::array();  // Independent: what each process changes; see variants.h
   bool operator==(const TrainingSpec&) const = default;
 };
 
@@ -231,6 +232,16 @@ struct Progress {
   std::optional<Time> update_time;
   bool operator==(const Progress&) const = default;
 };
+// How a process of an Independent job has ended.
+struct VariantResult {
+  int index = 0;  // of the variant
+  std::string name;
+  bool diverged = false;  // its loss or parameters became infinite or NaN
+  std::int64_t step = 0;
+  std::optional<double> loss, accuracy;  // as in Progress
+  std::optional<double> test_loss, test_accuracy;
+  bool operator==(const VariantResult&) const = default;
+};
 struct Failure {
   std::string role;
   int index = 0;
@@ -253,6 +264,7 @@ struct TrainingJobStatus {
   std::map<Role, ReplicaStatus> replica_statuses;
   RestartCounts restarts;
   std::optional<Progress> progress;
+  std::vector<VariantResult> variants;  // those that have ended, by index
   std::optional<Failure> failure;
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -9,6 +9,7 @@
 #include "api/v1/enum_names.h"
 #include "api/v1/quantity.h"
 #include "api/v1/validate_replicas.h"
+#include "api/v1/variants.h"
 #include "base/json_text.h"
 
 namespace lockstep::api {
@@ -91,11 +92,11 @@ void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
 void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
   const StrategySpec& strategy = *job.spec.strategy;
-  if (strategy.type != StrategyType::kMultiWorkerMirrored &&
-      strategy.type != StrategyType::kMirrored) {
+  if (strategy.type == StrategyType::kParameterServer ||
+      strategy.type == StrategyType::kCentralStorage) {
     errors.push_back({"spec.strategy.type",
                       fmt::format("{} is not supported yet by the bundled trainer; it runs "
-                                  "MultiWorkerMirrored and Mirrored",
+                                  "MultiWorkerMirrored, Mirrored and Independent",
                                   NameOf(strategy.type))});
   }
   if (strategy.communication == Communication::kNccl) {
@@ -112,6 +113,7 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
 // Every process needs at least one sample of each batch.
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
+  if (HasStrategy(job.spec, StrategyType::kIndependent)) return;  // each has a batch of its own
   std::int64_t processes = 0;
   for (const Role role : {Role::kChief, Role::kWorker}) {
     const auto replicas = job.spec.replica_specs.find(role);
@@ -140,6 +142,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   ValidateRunPolicy(job.spec, errors);
   ValidateSupportedByTrainer(job, errors);
   ValidateBatchSplit(job, errors);
+  ValidateVariants(job, errors);
   if (job.spec.training) {
     for (FieldError& error : ValidateTraining(*job.spec.training, "spec.training")) {
       errors.push_back(std::move(error));

@@ -87,6 +87,22 @@ std::string Align(const std::vector<Row>& rows, int width) {
   return text;
 }
 
+// By test accuracy, else by loss; null if there is nothing to compare.
+const api::VariantResult* BestOf(const std::vector<api::VariantResult>& variants) {
+  const api::VariantResult* best = nullptr;
+  const auto is_better = [](const api::VariantResult& a, const api::VariantResult& b) {
+    if (a.test_accuracy || b.test_accuracy) {
+      return a.test_accuracy.value_or(-1) > b.test_accuracy.value_or(-1);
+    }
+    return a.loss && (!b.loss || *a.loss < *b.loss);
+  };
+  for (const api::VariantResult& variant : variants) {
+    if (variant.diverged || (!variant.test_accuracy && !variant.loss)) continue;
+    if (best == nullptr || is_better(variant, *best)) best = &variant;
+  }
+  return best;
+}
+
 std::string FailureLine(const api::Failure& failure) {
   std::string line = fmt::format("last failure: {}-{}", failure.role, failure.index);
   if (!failure.node.empty()) line += fmt::format(" on {}", failure.node);
@@ -125,6 +141,23 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
   return Printable(Align(rows, style.width));
 }
 
+std::string VariantTable(const std::vector<api::VariantResult>& variants) {
+  if (variants.empty()) return "";
+  const auto shown = [](const std::optional<double>& value, double scale, const char* unit) {
+    return value ? fmt::format("{:.4g}{}", *value * scale, unit) : std::string("-");
+  };
+  const api::VariantResult* best = BestOf(variants);
+  std::vector<Row> rows = {
+      {"VARIANT", "END", "STEPS", "LOSS", "ACCURACY", "TEST LOSS", "TEST ACCURACY", ""}};
+  for (const api::VariantResult& variant : variants) {
+    rows.push_back({variant.name, variant.diverged ? "diverged" : "done",
+                    fmt::format("{}", variant.step), shown(variant.loss, 1, ""),
+                    shown(variant.accuracy, 100, " %"), shown(variant.test_loss, 1, ""),
+                    shown(variant.test_accuracy, 100, " %"), &variant == best ? "best" : ""});
+  }
+  return Printable(Align(rows, 0));
+}
+
 std::string JobDetails(const api::TrainingJob& job) {
   std::string text;
   for (const api::Condition& condition : job.status.conditions) {
@@ -139,6 +172,7 @@ std::string JobDetails(const api::TrainingJob& job) {
     text += fmt::format("last checkpoint: step {}\n", progress->last_checkpoint_step);
   }
   if (job.status.failure) text += FailureLine(*job.status.failure);
+  text += VariantTable(job.status.variants);
   return Printable(std::move(text));
 }
 

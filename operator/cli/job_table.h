@@ -21,6 +21,11 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
 // Returns what a job's row has no room for: true conditions, the last failure, the checkpoint.
 std::string JobDetails(const api::TrainingJob& job);
 
+// Returns a header and a line for each variant of an Independent job that has ended: name, how it
+// ended, steps, losses and accuracies. The best test accuracy (without one, the lowest loss) is
+// marked. Empty without variants.
+std::string VariantTable(const std::vector<api::VariantResult>& variants);
+
 // Returns "[######----]  60%", `cells` wide between the brackets.
 std::string ProgressBar(double fraction, int cells);
 

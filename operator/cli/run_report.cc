@@ -7,6 +7,7 @@
 
 #include "base/printable.h"
 #include "operator/cli/exit_codes.h"
+#include "operator/cli/job_table.h"
 #include "operator/cli/progress_line.h"
 
 namespace lockstep::cli {
@@ -57,6 +58,23 @@ OrderedJson FailureJson(const RunReport& report) {
   return json;
 }
 
+OrderedJson VariantsJson(const std::vector<api::VariantResult>& variants) {
+  OrderedJson list = OrderedJson::array();
+  for (const api::VariantResult& variant : variants) {
+    OrderedJson json;
+    json["index"] = variant.index;
+    json["name"] = variant.name;
+    json["diverged"] = variant.diverged;
+    json["steps"] = variant.step;
+    json["loss"] = OrNull(variant.loss);
+    json["accuracy"] = OrNull(variant.accuracy);
+    json["test_accuracy"] = OrNull(variant.test_accuracy);
+    json["test_loss"] = OrNull(variant.test_loss);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 void AddFailure(const RunReport& report, std::string& text) {
   if (report.status.state != "Failed") return;
   const std::string why = FailedMessage(report.status);
@@ -102,6 +120,7 @@ OrderedJson ToJson(const RunReport& report) {
   json["summaries"] = OrNull(report.summaries);
   json["seconds"] = report.seconds;
   json["failure"] = FailureJson(report);
+  if (!report.status.variants.empty()) json["variants"] = VariantsJson(report.status.variants);
   return json;
 }
 
@@ -121,6 +140,7 @@ std::string ToText(const RunReport& report) {
                           *progress.loss, *progress.accuracy * 100, progress.step);
     }
   }
+  text += VariantTable(report.status.variants);
   if (!report.checkpoint.empty()) text += fmt::format("checkpoint     {}\n", report.checkpoint);
   if (!report.logs.empty()) text += fmt::format("logs           {}\n", report.logs);
   if (!report.summaries.empty()) {

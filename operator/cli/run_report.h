@@ -23,7 +23,8 @@ struct RunReport {
 int ExitCode(const RunReport& report);
 
 // Returns state, steps, loss, accuracy, test_accuracy, test_loss, images_per_second, checkpoint,
-// restarts, work_dir, logs, summaries, seconds, failure. Unknown values are null.
+// restarts, work_dir, logs, summaries, seconds, failure, and for an Independent job variants, a
+// list of what its status says of them. Unknown values are null.
 nlohmann::ordered_json ToJson(const RunReport& report);
 
 // Returns one or more lines, each ended by a newline.

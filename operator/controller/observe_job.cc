@@ -108,7 +108,9 @@ void TrimMetadata(api::ObjectMeta& metadata) {
 // As text, a job takes about as much memory as on the wire.
 void PackSpec(api::TrainingJobSpec& spec) {
   for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = replicas.tmpl.Packed();
-  if (spec.training) spec.training->model.layers = spec.training->model.layers.Packed();
+  if (!spec.training) return;
+  spec.training->model.layers = spec.training->model.layers.Packed();
+  spec.training->variants = spec.training->variants.Packed();
 }
 
 // No pods are created for an invalid job, and it may be invalid because it is too large to hold.

@@ -114,7 +114,9 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
     return std::nullopt;
   }
   const Replica leading = LeadingReplica(job);
-  const bool reports = job.spec.training && !observed.invalid;
+  // Independent processes have no leader that reports; their results come with their end.
+  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
+  const bool reports = job.spec.training && !independent && !observed.invalid;
   const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
   if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
     return with_.progress.Latest({job.metadata.uid, pod->ip, LeadingPort(context)});

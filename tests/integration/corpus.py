@@ -48,6 +48,10 @@ def scheduling(**policy):
     return job(runPolicy={"schedulingPolicy": policy})
 
 
+def independent(*variants):
+    return changed(training_job(variants=list(variants)), strategy={"type": "Independent"})
+
+
 GOOD = {
     "a job that brings its own image": job(),
     "a job of the bundled trainer": training_job(),
@@ -97,6 +101,9 @@ GOOD = {
     "a batch in parts": training_job(gradientAccumulation=4),
     "Mirrored with one worker": changed(training_job(replicas={"Worker": {"replicas": 1}}),
                                         strategy={"type": "Mirrored"}),
+    "variants": independent({"name": "a", "optimizer": {"learningRate": 1}},
+                            {"epochs": None, "steps": 3, "batchSize": {"global": 1}}),
+    "Independent processes that differ in their seed": independent(),
     "Independent workers": job(strategy={"type": "Independent"},
                                replicaSpecs={"Worker": role(3)}),
     "a strategy without its type": job(strategy={}),
@@ -241,8 +248,20 @@ STRATEGIES = [
         changed(training_job(replicas={"Worker": {}, "PS": {}}),
                 strategy={"type": "ParameterServer"}), "spec.strategy.type"),
     Bad("PS with training", training_job(replicas={"Worker": {}, "PS": {}}), "spec.strategy.type"),
-    Bad("Independent with training",
-        changed(training_job(), strategy={"type": "Independent"}), "spec.strategy.type"),
+    Bad("CentralStorage with training",
+        changed(training_job(replicas={"Worker": {"replicas": 1}}),
+                strategy={"type": "CentralStorage"}), "spec.strategy.type"),
+    Bad("variants of processes that train together", training_job(variants=[{}, {}]),
+        "spec.training.variants"),
+    Bad("a variant with another's name", independent({"name": "a"}, {"name": "a"}),
+        "spec.training.variants[1].name", PROGRAM),
+    Bad("a variant whose name is a path", independent({"name": "../up"}, {}),
+        "spec.training.variants[0].name"),
+    Bad("fewer variants than processes", independent({"name": "a"}), "spec.training.variants", PROGRAM),
+    Bad("a variant with an unknown optimizer", independent({"optimizer": {"name": "Lion"}}, {}),
+        "spec.training.variants[0].optimizer.name"),
+    Bad("a variant with epochs and steps", independent({"steps": 3}, {}),
+        "spec.training.variants[0]", PROGRAM),
     Bad("NCCL with training", changed(training_job(), strategy={"communication": "NCCL"}),
         "spec.strategy.communication"),
     Bad("an evaluator with training", training_job(replicas={"Worker": {}, "Evaluator": {}}),

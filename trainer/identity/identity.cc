@@ -140,8 +140,12 @@ int Identity::Pods() const {
   return static_cast<int>(cluster.chief.size() + cluster.worker.size());
 }
 
+bool Identity::IsIndependent() const {
+  return strategy.type == api::StrategyType::kIndependent;
+}
+
 int Identity::World() const {
-  return Pods() * processes_per_pod;
+  return IsIndependent() ? 1 : Pods() * processes_per_pod;
 }
 
 int Identity::PodRank() const {
@@ -160,7 +164,7 @@ std::string Identity::LeaderAddress() const {
 }
 
 bool Identity::IsLeader() const {
-  return PodRank() == 0;
+  return PodRank() == 0 && !IsIndependent();
 }
 
 std::string Identity::ClusterHash() const {

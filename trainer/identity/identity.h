@@ -67,12 +67,14 @@ struct Identity {
   api::TrainingSpec training;
   api::StrategySpec strategy;
 
-  int Pods() const;                   // pods in the group: chief and workers
-  int World() const;                  // Pods() * processes_per_pod
-  int PodRank() const;                // chief first, then workers; -1: not in the group
-  int RankOf(int local) const;        // of this pod's process `local`; -1: not in the group
+  int Pods() const;                   // pods that train: chief and workers
+  int PodRank() const;                // chief first, then workers; -1: it does not train
   std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
-  bool IsLeader() const;
+  // With strategy Independent, each process is a group of its own, without a leader.
+  bool IsIndependent() const;
+  int World() const;            // processes in the group
+  bool IsLeader() const;        // this pod serves the group's rendezvous
+  int RankOf(int local) const;  // of this pod's process `local` in the job; -1: it does not train
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,
   // number of pods per role, processes per pod, and `training` without its folders, which may
   // differ between pods. Readable, except for the digest of `training`, to show differences.

@@ -18,6 +18,7 @@ struct ReplicaMetrics {
   int rank = 0, world = 0;
   std::int64_t step = 0, total_steps = 0;
   double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
+  double test_loss = 0, test_accuracy = 0;  // of the last evaluation
   double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
   std::int64_t steps_total = 0;
   std::int64_t evaluation_batches = 0;
@@ -28,6 +29,7 @@ struct ReplicaMetrics {
   std::int64_t all_reduce_bytes = 0, generations = 0;
   std::int64_t samples_lost = 0, samples_duplicated = 0;  // since the job began, over all ranks
   std::int64_t skipped_steps = 0;                         // since the job began
+  int diverged = 0;                                       // 1: training has ended so
   std::int64_t checkpoint_interval = 0;                   // in steps; 0: only the end is saved
   std::int64_t last_checkpoint_step = -1;
   double last_checkpoint_time = 0;         // Unix seconds
@@ -45,6 +47,8 @@ inline ReplicaMetrics MetricsAtStart(int rank, int world) {
           .accuracy = kUnknown,
           .learning_rate = kUnknown,
           .gradient_norm = kUnknown,
+          .test_loss = kUnknown,
+          .test_accuracy = kUnknown,
           .remaining_seconds = kUnknown};
 }
 

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
+#include <fstream>
 #include <optional>
 #include <utility>
 
 #include "api/v1/names.h"
+#include "api/v1/variants.h"
 #include "base/check.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
@@ -32,6 +35,7 @@ struct Replica {
   int local_rank = 0;
   pid_t pid = -1;  // -1: not running
   std::unique_ptr<MetricsPipeReader> metrics;
+  ReplicaMetrics last;  // what it sent last
   std::optional<SteadyTime> restart_at;
   std::int64_t starts = 0;
   int exit_code = 0;  // of the last process
@@ -44,7 +48,9 @@ class Supervisor {
         clock_(clock),
         options_(options),
         started_(clock.Now()),
-        budget_(options.restart_budget) {}
+        budgets_(static_cast<std::size_t>(
+                     identity.IsIndependent() ? std::max(1, identity.processes_per_pod) : 1),
+                 RestartBudget(options.restart_budget)) {}
 
   absl::StatusOr<int> Run();
 
@@ -62,6 +68,8 @@ class Supervisor {
   void SignalAll(int signal);
   bool AllEnded() const;
   int PodExitCode() const;
+  RestartBudget& BudgetOf(const Replica& replica);
+  void LeaveResults() const;
   void Drain();
 
   const Identity& identity_;
@@ -69,7 +77,7 @@ class Supervisor {
   const SupervisorOptions& options_;
   const Time started_;
   SignalFd signals_{SIGTERM, SIGINT, SIGCHLD};  // before the members below start threads
-  RestartBudget budget_;
+  std::vector<RestartBudget> budgets_;          // one for each process that trains alone, else one
   std::unique_ptr<RendezvousService> rendezvous_;
   std::unique_ptr<MetricsServer> metrics_;
   std::vector<Replica> replicas_;
@@ -99,6 +107,7 @@ absl::StatusOr<int> Supervisor::Run() {
     }
   }
   const int code = PodExitCode();
+  if (code == api::kExitDone && identity_.IsIndependent()) LeaveResults();
   if (code == api::kExitDone) Drain();
   return code;
 }
@@ -137,6 +146,8 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
   spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
   spec.env[kEnvMetricsFd] = fmt::format("{}", metrics.write.fd());
+  // The results of processes that train alone are written by LeaveResults.
+  if (identity_.IsIndependent()) spec.env[api::kEnvTerminationMessagePath] = "";
   if (rendezvous_) {
     const std::string listens = ListenAddress(identity_);
     const std::string host = listens.substr(0, listens.rfind(':'));
@@ -211,12 +222,13 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
   // A new process would only wait out the rendezvous deadline again for the same peers.
   if (options_.restart_in_place && api::IsRetryableExitCode(replica.exit_code) &&
       replica.exit_code != api::kExitRendezvousDeadline) {
-    if (const std::optional<Duration> delay = budget_.Charge()) {
+    RestartBudget& budget = BudgetOf(replica);
+    if (const std::optional<Duration> delay = budget.Charge()) {
       replica.restart_at = clock_.SteadyNow() + *delay;
       if (metrics_) metrics_->CountReplicaRestart(replica.local_rank);
       return;
     }
-    LogError(fmt::format("{} restarts without a step of progress: giving up", budget_.used()));
+    LogError(fmt::format("{} restarts without a step of progress: giving up", budget.used()));
   }
   failure_ = replica.exit_code;
   Stop(std::min(options_.stop_grace, kFailureGrace));
@@ -232,7 +244,8 @@ void Supervisor::ReadMetrics(Replica& replica) {
                              std::string(metrics.status().message())));
       continue;
     }
-    budget_.Progress(metrics->step);
+    BudgetOf(replica).Progress(metrics->step);
+    replica.last = *metrics;
     if (metrics_) metrics_->Update(replica.local_rank, *metrics);
   }
 }
@@ -272,6 +285,34 @@ int Supervisor::PodExitCode() const {
     if (code == api::kExitDone || code == api::kExitPreempted) code = replica.exit_code;
   }
   return code;
+}
+
+// Processes that train together make progress together.
+RestartBudget& Supervisor::BudgetOf(const Replica& replica) {
+  return budgets_.size() == 1 ? budgets_.front()
+                              : budgets_[static_cast<std::size_t>(replica.local_rank)];
+}
+
+// The kubelet copies the message into the pod's status, where the operator reads it.
+void Supervisor::LeaveResults() const {
+  if (options_.termination_message_path.empty()) return;
+  const auto if_finite = [](double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  };
+  std::vector<api::VariantResult> results;
+  for (const Replica& replica : replicas_) {
+    const ReplicaMetrics& last = replica.last;
+    results.push_back({.index = identity_.RankOf(replica.local_rank),
+                       .diverged = last.diverged != 0,
+                       .step = last.step,
+                       .loss = if_finite(last.loss),
+                       .accuracy = if_finite(last.accuracy),
+                       .test_loss = if_finite(last.test_loss),
+                       .test_accuracy = if_finite(last.test_accuracy)});
+  }
+  std::ofstream file(options_.termination_message_path, std::ios::trunc);
+  if (file << api::ResultsToMessage(results) << std::flush) return;
+  LogWarning("cannot write the termination message", {{"path", options_.termination_message_path}});
 }
 
 // Keeps the rendezvous up until all members have learned that training is done.

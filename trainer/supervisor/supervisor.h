@@ -28,6 +28,8 @@ struct SupervisorOptions {
   // do not receive them.
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
   std::function<absl::StatusOr<ReplicaMetrics>(const std::string& line)> decode_metrics;
+  // Where an Independent job's results go if all replicas have ended with 0; empty: nowhere.
+  std::string termination_message_path;
 };
 
 // Returns the replicas' part of a pod's grace period. The rest is for the supervisor to exit and

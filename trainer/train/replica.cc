@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "api/v1/names.h"
 #include "base/log.h"
-#include "base/stop_signal.h"
 #include "trainer/checkpoint/async_saver.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/rendezvous/rendezvous.h"
-#include "trainer/strategy/strategy.h"
+#include "trainer/strategy/make_strategy.h"
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/metrics_sender.h"
@@ -57,26 +57,20 @@ void ReportNewest(CheckpointStore& store, Reporter& reporter) {
 }  // namespace
 
 int RunReplica(const Identity& identity, const Clock& clock) {
-  // Declared first so that it outlives the rest: metrics also cover hangs before the first step and
-  // after the last.
+  const absl::StatusOr<Place> place = PlaceOf(identity);
+  if (!place.ok()) return FailWith(place.status());
+  // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
-  const auto session = Session::Create({.training = identity.training,
-                                        .world = identity.World(),
+  const auto session = Session::Create({.training = place->training,
+                                        .world = place->world,
                                         .threads = ReplicaThreads(identity.processes_per_pod)});
   if (!session.ok()) return FailWith(session.status());
-  const auto strategy = MakeCollectiveStrategy(
-      (*session)->buffer(),
-      {.bind_address = identity.pod_ip,
-       .allow_shm = identity.strategy.communication != api::Communication::kRing,
-       .layer_starts = (*session)->LayerStarts(),
-       .token = identity.token,
-       .stop_requested = &StopSignalled});
+  const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts());
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;
-  const api::CheckpointSpec& checkpoint = identity.training.checkpoint;
-  const bool leads = identity.IsLeader() && identity.local_rank == 0;
-  if (leads && !checkpoint.directory.empty()) {
+  const api::CheckpointSpec& checkpoint = place->training.checkpoint;
+  if (place->saves && !checkpoint.directory.empty()) {
     auto opened = CheckpointStore::Open(RealFileSystem(), checkpoint.directory, checkpoint.keep,
                                         OwnerFor(identity));
     if (!opened.ok()) return FailWith(opened.status());
@@ -84,7 +78,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
     saver = std::make_unique<AsyncSaver>(*store);
   }
 
-  const auto rendezvous = MakeRendezvousClient(identity, clock);
+  const auto rendezvous = MakeRendezvous(identity, clock);
   rendezvous->OnGenerationEnd(
       [&](std::uint64_t generation, const std::string&) { strategy->Abort(generation); });
   Reporter reporter(**session, *rendezvous, sender, clock, ProcessEnv);
@@ -97,7 +91,11 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .reporter = reporter,
                  .phases = sender.phases(),
                  .clock = clock};
-  return RunGenerations(loop);
+  const int exit_code = RunGenerations(loop);
+  if (!place->variant || exit_code != api::kExitDiverged) return exit_code;
+  // A result like any other: the other variants go on.
+  reporter.Diverged();
+  return api::kExitDone;
 }
 
 }  // namespace lockstep::train

@@ -30,14 +30,12 @@ double UnixSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// Without a path in the environment, uses Kubernetes' default path if the kubelet created a file
-// there. Outside a container there is none, and nothing would read it.
+}  // namespace
+
 std::string TerminationMessagePath(const GetEnv& env) {
   if (const auto named = env(api::kEnvTerminationMessagePath)) return *named;
   return std::filesystem::exists(api::kTerminationMessagePath) ? api::kTerminationMessagePath : "";
 }
-
-}  // namespace
 
 Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& sender,
                    const Clock& clock, const GetEnv& env)
@@ -57,14 +55,14 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& send
 void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
                                  const RunState& state) {
   rank_ = membership.rank;
-  metrics_.rank = rank_;
+  if (membership.world() > 1) metrics_.rank = rank_;  // else the process' place in its job
   metrics_.world = membership.world();
   metrics_.generations += 1;
   generation_ = membership.generation;
   first_step_of_generation_ = true;
   meter_.ExcludeTimeSinceLastMark();
   meter_.Restore(state.step, state.sums);
-  if (state.evaluated_step >= 0) meter_.SetEvaluation(state.test_loss, state.test_accuracy);
+  if (state.evaluated_step >= 0) SetEvaluation(state);
   step_began_ = clock_.SteadyNow();
   LogInfo("the generation has started", {{"generation", generation_},
                                          {"rank", rank_},
@@ -186,7 +184,7 @@ void Reporter::BatchEvaluated() {
 void Reporter::Evaluated(const RunState& state) {
   meter_.ExcludeTimeSinceLastMark();
   step_began_ = clock_.SteadyNow();
-  meter_.SetEvaluation(state.test_loss, state.test_accuracy);
+  SetEvaluation(state);
   if (!IsRankZero()) return;
   LogInfo(
       "evaluated",
@@ -197,6 +195,12 @@ void Reporter::Evaluated(const RunState& state) {
     FlushSummaries();
   }
   SendProgress();
+}
+
+void Reporter::SetEvaluation(const RunState& state) {
+  meter_.SetEvaluation(state.test_loss, state.test_accuracy);
+  metrics_.test_loss = state.test_loss;
+  metrics_.test_accuracy = state.test_accuracy;
 }
 
 void Reporter::Restored(const RunState& state, Time saved) {
@@ -238,6 +242,12 @@ void Reporter::Flush(const RunState& state) {
   sender_.SendNow();
   SendProgress();
   FlushSummaries();
+}
+
+void Reporter::Diverged() {
+  metrics_.diverged = 1;
+  Publish();
+  sender_.SendNow();
 }
 
 void Reporter::FlushSummaries() {

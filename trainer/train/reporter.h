@@ -20,6 +20,11 @@
 
 namespace lockstep::train {
 
+// Returns where this container's termination message goes: what LOCKSTEP_TERMINATION_MESSAGE_PATH
+// says, else Kubernetes' default path if the kubelet created a file there. Outside a container
+// there is none, and nothing would read it: "".
+std::string TerminationMessagePath(const GetEnv& env);
+
 class Reporter {
  public:
   // `env` may name the termination message's file.
@@ -42,6 +47,8 @@ class Reporter {
   void CheckpointFound(std::int64_t step, Time saved);
   // Logs and publishes what changed since the last call.
   void CheckpointOutcome(const AsyncSaver::Outcome& outcome);
+  // Called when a variant has diverged, after its last generation.
+  void Diverged();
   // Called when a generation ends: sends what the rate limits held back.
   void Flush(const RunState& state);
   // Writes the last progress as the container's termination message, unless this process has had no
@@ -52,6 +59,7 @@ class Reporter {
  private:
   bool IsRankZero() const { return rank_ == 0; }
   double Rate(std::int64_t step) const;
+  void SetEvaluation(const RunState& state);
   void CountStep(std::int64_t step);
   void StepSkipped(const RunState& state) const;
   void OpenSummaries();

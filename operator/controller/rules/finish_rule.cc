@@ -126,9 +126,12 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
       return waiting;
     }
   }
-  const std::string who = deciding.size() == 1
-                              ? fmt::format("{} has finished", Describe(deciding.front()))
-                              : "all workers have finished";
+  std::string who = deciding.size() == 1
+                        ? fmt::format("{} has finished", Describe(deciding.front()))
+                        : "all workers have finished";
+  const std::vector<api::VariantResult> results = BaseStatus(observed).variants;
+  const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);
+  if (diverged > 0) who += fmt::format("; {} of {} variants diverged", diverged, results.size());
   return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", who);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/v1/names.h"
+#include "api/v1/variants.h"
 #include "base/shorten.h"
 #include "operator/controller/state/replicas.h"
 
@@ -122,12 +123,33 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
+// Takes the results of the pod's own variants only: a tenant controls what its pods report.
+void NoteResults(const api::TrainingJob& job, const ObservedPod& pod,
+                 api::TrainingJobStatus& status) {
+  if (!job.spec.training || !pod.termination) return;
+  const int processes = job.spec.strategy->processes_per_pod.value_or(1);
+  for (api::VariantResult result : pod.termination->results) {
+    if (result.index / processes != pod.index) continue;
+    result.name = api::VariantName(*job.spec.training, result.index);
+    const auto place =
+        std::ranges::lower_bound(status.variants, result.index, {}, &api::VariantResult::index);
+    if (place != status.variants.end() && place->index == result.index) {
+      *place = std::move(result);
+    } else {
+      status.variants.insert(place, std::move(result));
+    }
+  }
+}
+
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
     const auto place = std::ranges::lower_bound(status.completed_indexes, pod.index);
     if (place == status.completed_indexes.end() || *place != pod.index) {
       status.completed_indexes.insert(place, pod.index);
+    }
+    if (api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) {
+      NoteResults(observed.job, pod, status);
     }
   }
 }

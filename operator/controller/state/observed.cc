@@ -4,6 +4,7 @@
 
 #include "api/v1/names.h"
 #include "api/v1/progress_json.h"
+#include "api/v1/variants.h"
 #include "base/rfc3339.h"
 #include "base/shorten.h"
 #include "operator/controller/state/main_container.h"
@@ -62,9 +63,11 @@ Termination ReadTermination(const Object& terminated) {
                   .reason = ReasonOf(terminated),
                   .message = MessageOf(terminated),
                   .progress = std::nullopt,
+                  .results = {},
                   .finished_at = ParseRfc3339(TextMember(terminated, "finishedAt"))};
   end.progress = api::ProgressFromMessage(end.message);
-  if (end.progress) end.message.clear();  // not readable for people
+  end.results = api::ResultsFromMessage(end.message);
+  if (end.progress || !end.results.empty()) end.message.clear();  // not readable for people
   return end;
 }
 

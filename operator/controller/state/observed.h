@@ -30,10 +30,11 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 // How the main container ended.
 struct Termination {
   int exit_code = 0;
-  int signal = 0;                         // 0: none, or not reported by the runtime
-  std::string reason;                     // "Error", "OOMKilled"
-  std::string message;                    // the last log lines
-  std::optional<api::Progress> progress;  // the trainer's last report, if the message is one
+  int signal = 0;                                // 0: none, or not reported by the runtime
+  std::string reason;                            // "Error", "OOMKilled"
+  std::string message;                           // the last log lines
+  std::optional<api::Progress> progress;         // the trainer's last report, if the message is one
+  std::vector<api::VariantResult> results = {};  // of an Independent job's pod, likewise
   std::optional<Time> finished_at;
   bool operator==(const Termination&) const = default;
 };

@@ -381,12 +381,12 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
   EXPECT_EQ(Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kBFloat16; })),
             "spec.training.precision: BFloat16 is not supported yet by the bundled trainer; it "
             "trains in Float32");
-  EXPECT_EQ(Faults(Mnist().Strategy(StrategyType::kIndependent)),
-            "spec.strategy.type: Independent is not supported yet by the bundled trainer; it runs "
-            "MultiWorkerMirrored and Mirrored");
+  EXPECT_EQ(Faults(Mnist().Workers(1).Strategy(StrategyType::kCentralStorage)),
+            "spec.strategy.type: CentralStorage is not supported yet by the bundled trainer; it "
+            "runs MultiWorkerMirrored, Mirrored and Independent");
   EXPECT_EQ(Faults(Mnist().ParameterServers(1)),
             "spec.strategy.type: ParameterServer is not supported yet by the bundled trainer; it "
-            "runs MultiWorkerMirrored and Mirrored");
+            "runs MultiWorkerMirrored, Mirrored and Independent");
   EXPECT_EQ(Faults(Mnist().Evaluator()),
             "spec.replicaSpecs.Evaluator: an Evaluator is not supported yet by the bundled "
             "trainer; its workers evaluate, see spec.training.evaluation");

@@ -11,7 +11,7 @@ RUN = {
     "multi": (2, {"type": "MultiWorkerMirrored", "communication": "Ring"}, 2, "gloo"),
     "both": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2}, 4, "gloo"),
 }
-REFUSED = ({"type": "ParameterServer"}, {"type": "CentralStorage"}, {"type": "Independent"},
+REFUSED = ({"type": "ParameterServer"}, {"type": "CentralStorage"},
            {"type": "MultiWorkerMirrored", "communication": "NCCL"})
 
 
@@ -21,6 +21,7 @@ def run(cluster):
         make_namespace(cluster, NAMESPACE)
     for name, expected in RUN.items():
         train(cluster, name, *expected)
+    train_independent(cluster)
     for strategy in REFUSED:
         refuse(cluster, strategy)
 
@@ -42,6 +43,26 @@ def train(cluster, name, workers, strategy, ranks, communicator):
         for record in started:
             expect((record["world"], record["communicator"]) == (ranks, communicator),
                    f"a world of {ranks} by {communicator}", record)
+        expect(job.restarts() == (0, 0), "no restart", job.restarts())
+        job.delete()
+
+
+def train_independent(cluster):
+    job = Job(cluster, NAMESPACE, "sweep")
+    with cluster.steps.step("Independent: four variants in two pods, one of which diverges", 180):
+        variants = [{"name": "a"}, {"name": "wild", "optimizer": {"name": "SGD", "learningRate": 1e30}},
+                    {"name": "b", "seed": 7}, {}]
+        manifest = training_job("sweep", workers=2, steps=200,
+                                strategy={"type": "Independent", "processesPerPod": 2})
+        manifest["spec"]["training"]["variants"] = variants
+        job.apply(manifest)
+        job.await_state("Succeeded")
+        found = job.status()["variants"]
+        expect([(result["index"], result["name"], result["diverged"]) for result in found] ==
+               [(0, "a", False), (1, "wild", True), (2, "b", False), (3, "variant-3", False)],
+               "a result for each variant, and that the second has diverged", found)
+        expect([result["step"] for result in found if not result["diverged"]] == [200] * 3,
+               "200 steps of each of the others", found)
         expect(job.restarts() == (0, 0), "no restart", job.restarts())
         job.delete()
 

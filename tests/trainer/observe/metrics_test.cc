@@ -160,7 +160,7 @@ TEST(MetricsServerTest, NamesFollowTheRulesAndEveryFamilyIsDescribedOnce) {
     EXPECT_TRUE(name.starts_with("lockstep_trainer_")) << name;
     EXPECT_EQ(name.ends_with("_total"), match[2] == "counter") << name;
   }
-  EXPECT_EQ(families, 25);
+  EXPECT_EQ(families, 28);
 }
 
 // Name -> type, of the lines that match: those of a table in Markdown, or of an exposition.

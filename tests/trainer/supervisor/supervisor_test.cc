@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "api/v1/names.h"
+#include "api/v1/variants.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "tests/support/time_limit.h"
@@ -245,6 +248,37 @@ TEST(SupervisorTest, SigtermReachesAReplicaThatWaitsForItsPeers) {
   leader->NextStarted();
   leader->Signal(SIGTERM);
   EXPECT_EQ(leader->Wait(), api::kExitPreempted);
+}
+
+const Settings kTwoIndependent = {
+    {api::kEnvStrategy, R"({"type":"Independent","processesPerPod":2})"}};
+
+TEST(SupervisorTest, IndependentReplicasLeaveTheirResults) {
+  const std::string path = ::testing::TempDir() + "/results-" + std::to_string(getpid());
+  Settings settings = kTwoIndependent;
+  settings["TEST_REPLICA"] = "result";
+  settings["TEST_MESSAGE"] = path;
+  settings[api::kEnvTfConfig] = TfConfig(1, {"127.0.0.1:1", "127.0.0.1:2"});
+  Pod pod(settings);
+  EXPECT_EQ(pod.Next("shown 1:"), "rank 3 of 1");
+  EXPECT_EQ(pod.Wait(), 0);
+  std::ostringstream message;
+  message << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  const auto results = api::ResultsFromMessage(message.str());
+  ASSERT_EQ(results.size(), 2U) << message.str();
+  EXPECT_EQ(results[0].index, 2);
+  EXPECT_EQ(results[0].step, 7);
+  EXPECT_EQ(results[1].index, 3);
+  EXPECT_EQ(results[1].step, 8);
+}
+
+TEST(SupervisorTest, AnIndependentReplicaThatKeepsCrashingIsGivenUpThoughAnotherGoesOn) {
+  Settings settings = kTwoIndependent;
+  settings["TEST_REPLICA"] = "first goes on, second crashes";
+  Pod pod(settings);
+  EXPECT_EQ(pod.Wait(), 128 + SIGKILL);
+  EXPECT_TRUE(pod.LeavesNothing());
 }
 
 TEST(SupervisorTest, ADeafReplicaIsKilledAfterTheGracePeriod) {

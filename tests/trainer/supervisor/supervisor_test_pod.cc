@@ -73,6 +73,19 @@ int RunReplica() {
     MetricsPipeWriter(&ProcessEnv).Write(step);
     raise(SIGKILL);
   }
+  if (mode == "result") {
+    MetricsPipeWriter(&ProcessEnv).Write(std::to_string(7 + identity->local_rank));
+    return 0;
+  }
+  if (mode == "first goes on, second crashes") {
+    if (identity->local_rank == 1) raise(SIGKILL);
+    MetricsPipeWriter metrics(&ProcessEnv);
+    for (int step = 1; !StopSignalled(); ++step) {
+      metrics.Write(std::to_string(step));
+      std::this_thread::sleep_for(1ms);
+    }
+    return 200;
+  }
   if (mode == "deaf") {
     std::signal(SIGTERM, SIG_IGN);
     Tell(fmt::format("deaf {}", getpid()));
@@ -115,6 +128,7 @@ int RunPod() {
     metrics.step = std::stoll(line);
     return metrics;
   };
+  options.termination_message_path = Setting("TEST_MESSAGE", "");
   const SystemClock clock;
   const auto code = RunSupervisor(*identity, clock, options);
   if (code.ok()) return *code;

@@ -173,7 +173,7 @@ class Stepper {
   }
   void Step() {
     const auto done =
-        TrainStep(session(), *rank_.strategy, *loader_, steps_++, false, rank_.sender.phases());
+        TrainStep(session(), *rank_.strategy, *loader_, {.step = steps_++}, rank_.sender.phases());
     ASSERT_TRUE(std::holds_alternative<StepTotals>(done));
     totals_ = std::get<StepTotals>(done);
   }

@@ -20,6 +20,7 @@ using ::testing::IsEmpty;
 using testing::Job;
 using testing::kPending;
 using testing::kReady;
+using testing::PodState;
 using testing::Seen;
 
 TEST(FinishRuleTest, SuccessFollowsThePolicy) {
@@ -53,6 +54,47 @@ TEST(FinishRuleTest, SuccessFollowsThePolicy) {
   for (Case c : cases) {
     EXPECT_EQ(c.seen.Service().Plan().status.state == "Succeeded", c.succeeded) << c.name;
   }
+}
+
+PodState Trained(std::vector<api::VariantResult> results) {
+  return [results = std::move(results)](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.termination->results = results;
+  };
+}
+
+TEST(FinishRuleTest, AnIndependentJobKeepsTheResultsOfItsVariants) {
+  api::TrainingSpec training = testing::MnistTraining();
+  training.variants =
+      api::Json::array({{{"name", "a"}}, {{"name", "b"}}, api::Json::object(), {{"name", "d"}}});
+  Seen seen(Job("j")
+                .Workers(2)
+                .Training(training)
+                .Strategy(api::StrategyType::kIndependent)
+                .ProcessesPerPod(2));
+  seen.Service().Worker(0, kReady).Worker(
+      1, Trained({{.index = 3, .name = "claimed", .step = 5, .loss = 0.5},
+                  {.index = 2, .diverged = true},
+                  {.index = 0, .step = 9}}));  // not that pod's
+  EXPECT_NE(seen.Plan().status.state, "Succeeded");
+  const std::vector<api::VariantResult> first = {
+      {.index = 2, .name = "variant-2", .diverged = true},
+      {.index = 3, .name = "d", .step = 5, .loss = 0.5}};
+  EXPECT_EQ(seen.Plan().status.variants, first);
+
+  seen.Write().NoPods().Worker(0, Trained({{.index = 0, .step = 4}, {.index = 1, .step = 4}}));
+  const Plan plan = seen.Plan();
+  EXPECT_EQ(plan.status.state, "Succeeded");
+  ASSERT_EQ(plan.status.variants.size(), 4U);
+  EXPECT_EQ(plan.status.variants[0].name, "a");
+  EXPECT_EQ(plan.status.variants[3].name, "d") << "its pod is gone, its result is not";
+  EXPECT_EQ(plan.events.back().note, "all workers have finished; 1 of 4 variants diverged");
+}
+
+TEST(FinishRuleTest, ResultsOfAJobThatTrainsTogetherAreNotTaken) {
+  Seen seen(Job("j").Workers(1).Training());
+  seen.Service().Worker(0, Trained({{.index = 0, .step = 4}}));
+  EXPECT_TRUE(seen.Plan().status.variants.empty());
 }
 
 TEST(FinishRuleTest, SuccessIsWrittenBeforeAnythingIsCleanedUp) {

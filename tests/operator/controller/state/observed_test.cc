@@ -55,6 +55,16 @@ TEST(ObservedTest, ReadsWhoAPodIs) {
   EXPECT_TRUE(IsActive(*pod));
 }
 
+TEST(ObservedTest, ReadsTheResultsOfIndependentProcesses) {
+  Object state = ExitOf(0);
+  state["terminated"]["message"] = R"({"variants":[{"index":1,"step":3,"loss":0.25}]})";
+  const auto pod = ObservePod(PodWith("Never", "Succeeded", state));
+  ASSERT_TRUE(pod && pod->termination);
+  ASSERT_EQ(pod->termination->results.size(), 1U);
+  EXPECT_EQ(pod->termination->results[0].loss, 0.25);
+  EXPECT_EQ(pod->termination->message, "") << "not readable for people";
+}
+
 TEST(ObservedTest, TheMainContainersExitIsThePodsOutcomeWhateverSidecarsDo) {
   EXPECT_TRUE(HasSucceeded(*ObservePod(PodWith("Never", "Running", ExitOf(0)))));
   const auto failed = ObservePod(PodWith("Never", "Running", ExitOf(137)));

@@ -1,0 +1,185 @@
+#include "api/v1/variants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "api/v1/status_fields.h"
+#include "api/v1/training_fields.h"
+#include "api/v1/validate.h"
+#include "base/status.h"
+
+namespace lockstep::api {
+namespace {
+
+constexpr std::size_t kLongestName = 63;
+constexpr char kResults[] = "variants";
+
+// A file name that needs no quotes anywhere.
+bool IsName(std::string_view name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
+         name.front() != '-' && std::ranges::all_of(name, is_allowed);
+}
+
+std::string PathOf(int index) {
+  return fmt::format("spec.training.variants[{}]", index);
+}
+
+// Returns `training` with the variant's changes, with faults appended to `errors`. Requires: there
+// is such a variant.
+TrainingSpec Merged(const TrainingSpec& training, int index, std::vector<FieldError>& errors) {
+  Json changes = (*training.variants)[static_cast<std::size_t>(index)];
+  changes.erase("name");
+  if (changes.erase("variants") > 0) {
+    errors.push_back({PathOf(index) + ".variants", "found in a variant, expected none"});
+  }
+  TrainingSpec base = training;
+  base.variants = Json::array();
+  Json merged = TrainingSpecToJson(base);
+  merged.merge_patch(changes);
+  TrainingSpec own;
+  FieldReader reader(merged, PathOf(index), UnknownFields::kRefuse, &errors);
+  Fields(reader, own);
+  reader.Finish();
+  return own;
+}
+
+void ValidateVariant(TrainingSpec training, int index, std::vector<FieldError>& errors) {
+  // The layers are validated with `training`. They may be long, and there may be many variants.
+  if (!(*training.variants)[static_cast<std::size_t>(index)].contains("model")) {
+    training.model = {.name = "mlp"};
+  }
+  const std::size_t before = errors.size();
+  const TrainingSpec own = Merged(training, index, errors);
+  if (errors.size() > before) return;
+  for (FieldError& error : ValidateTraining(own, PathOf(index))) {
+    errors.push_back(std::move(error));
+  }
+}
+
+std::string Below(const std::string& folder, const std::string& name) {
+  if (folder.empty()) return folder;
+  return folder.ends_with('/') ? folder + name : fmt::format("{}/{}", folder, name);
+}
+
+int ProcessesOf(const TrainingJob& job) {
+  const auto workers = job.spec.replica_specs.find(Role::kWorker);
+  const int pods = workers == job.spec.replica_specs.end() ? 0 : workers->second.replicas;
+  return pods * job.spec.strategy->processes_per_pod.value_or(1);
+}
+
+void ValidateCounts(const TrainingJob& job, std::vector<FieldError>& errors) {
+  const int per_pod = job.spec.strategy->processes_per_pod.value_or(1);
+  const int processes = ProcessesOf(job),
+            variants = static_cast<int>(job.spec.training->variants->size());
+  if (per_pod > kMostVariantsPerPod) {
+    errors.push_back({"spec.strategy.processesPerPod",
+                      fmt::format("found {}, expected at most {} with Independent", per_pod,
+                                  kMostVariantsPerPod)});
+  }
+  if (processes > kMostVariants) {
+    errors.push_back({"spec.replicaSpecs.Worker.replicas",
+                      fmt::format("found {} processes in all, expected at most {} with Independent",
+                                  processes, kMostVariants)});
+  }
+  if (variants > 0 && variants != processes) {
+    errors.push_back({"spec.training.variants",
+                      fmt::format("found {} variants for {} processes, expected one for each: "
+                                  "replicas x processesPerPod",
+                                  variants, processes)});
+  }
+}
+
+void ValidateNames(const TrainingSpec& training, std::vector<FieldError>& errors) {
+  std::set<std::string> names;
+  for (int index = 0; index < static_cast<int>(training.variants->size()); ++index) {
+    const std::string name = VariantName(training, index);
+    if (!IsName(name)) {
+      errors.push_back({PathOf(index) + ".name",
+                        fmt::format("found \"{}\", expected at most {} lower-case letters, digits, "
+                                    "'-' and '.', a letter or digit first",
+                                    name.substr(0, kLongestName), kLongestName)});
+    } else if (!names.insert(name).second) {
+      errors.push_back({PathOf(index) + ".name",
+                        fmt::format("found \"{}\" a second time, expected names to differ", name)});
+    }
+  }
+}
+
+}  // namespace
+
+std::string VariantName(const TrainingSpec& training, int index) {
+  const Json& variants = *training.variants;
+  if (index >= 0 && static_cast<std::size_t>(index) < variants.size()) {
+    const auto name = variants[static_cast<std::size_t>(index)].find("name");
+    if (name != variants[static_cast<std::size_t>(index)].end()) {
+      return name->is_string() ? name->get<std::string>() : name->dump();
+    }
+  }
+  return fmt::format("variant-{}", index);
+}
+
+absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int index) {
+  TrainingSpec own = training;
+  if (training.variants->empty()) {
+    own.seed += index;
+  } else {
+    const std::size_t variants = training.variants->size();
+    if (index < 0 || static_cast<std::size_t>(index) >= variants) {
+      return absl::InvalidArgumentError(fmt::format(
+          "training.variants: found {} variants, expected one for process {}", variants, index));
+    }
+    std::vector<FieldError> errors;
+    own = Merged(training, index, errors);
+    if (!errors.empty()) return ToStatus(errors);
+  }
+  const std::string name = VariantName(training, index);
+  own.checkpoint.directory = Below(own.checkpoint.directory, name);
+  own.summaries.directory = Below(own.summaries.directory, name);
+  return own;
+}
+
+void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
+  if (!job.spec.training) return;
+  const TrainingSpec& training = *job.spec.training;
+  if (!HasStrategy(job.spec, StrategyType::kIndependent)) {
+    if (training.variants->empty()) return;
+    errors.push_back({"spec.training.variants",
+                      "found without strategy Independent, whose processes alone have variants"});
+    return;
+  }
+  ValidateCounts(job, errors);
+  ValidateNames(training, errors);
+  for (int index = 0; index < static_cast<int>(training.variants->size()); ++index) {
+    ValidateVariant(training, index, errors);
+  }
+}
+
+std::string ResultsToMessage(const std::vector<VariantResult>& results) {
+  Json list = Json::array();
+  for (const VariantResult& result : results) list.push_back(FieldWriter::WriteStruct(result));
+  return Json{{kResults, std::move(list)}}.dump();
+}
+
+std::vector<VariantResult> ResultsFromMessage(const std::string& message) {
+  if (!message.starts_with('{')) return {};  // most messages are text
+  const Json json = Json::parse(message, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains(kResults)) return {};
+  std::vector<FieldError> errors;
+  std::vector<VariantResult> results;
+  FieldReader reader(json, "results", UnknownFields::kIgnore, &errors);
+  reader.Field(kResults, results);
+  const bool is_usable = errors.empty() && results.size() <= kMostVariantsPerPod &&
+                         std::ranges::all_of(results, [](const VariantResult& result) {
+                           return result.name.size() <= kLongestName;
+                         });
+  return is_usable ? results : std::vector<VariantResult>();
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,37 @@
+// The variants of an Independent job. Its processes do not train together: each trains alone, with
+// `training` as its variant changes it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "base/field_error.h"
+
+namespace lockstep::api {
+
+inline constexpr int kMostVariants = 256;
+// The processes of a pod report in its termination message, which holds 4096 bytes.
+inline constexpr int kMostVariantsPerPod = 16;
+
+// Returns the name of variant `index`: its field `name`, else "variant-<index>".
+std::string VariantName(const TrainingSpec& training, int index);
+
+// Returns what the process `index` trains. Merges the variant's fields other than `name` into
+// `training` (RFC 7386: a null removes a field), and appends its name to the folders of checkpoints
+// and summaries. Without variants, the processes differ in their seed: training's plus `index`.
+// InvalidArgument: the result cannot be read, or there is no such variant; names the field.
+absl::StatusOr<TrainingSpec> TrainingOfVariant(const TrainingSpec& training, int index);
+
+// Checks the variants of a job with `training`: that only an Independent job has some, one for each
+// process, with names that are folders and differ, and that each result is valid.
+void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors);
+
+// The results of a pod's processes as its termination message, and back. Values that are not finite
+// become absent. ResultsFromMessage returns none if `message` is anything else.
+std::string ResultsToMessage(const std::vector<VariantResult>& results);
+std::vector<VariantResult> ResultsFromMessage(const std::string& message);
+
+}  // namespace lockstep::api

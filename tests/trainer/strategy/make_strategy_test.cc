@@ -1,0 +1,65 @@
+#include "trainer/strategy/make_strategy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/identity/identities.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Worker;
+
+Identity Process(api::StrategyType type, int index, int local_rank) {
+  Identity identity = Worker(index, {"127.0.0.1:1", "127.0.0.1:2"});
+  identity.strategy.type = type;
+  identity.processes_per_pod = 2;
+  identity.local_rank = local_rank;
+  identity.training.checkpoint.directory = "/checkpoints";
+  return identity;
+}
+
+TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
+  for (const auto type : {api::StrategyType::kMirrored, api::StrategyType::kMultiWorkerMirrored}) {
+    for (const int index : {0, 1}) {
+      for (const int local : {0, 1}) {
+        const Identity identity = Process(type, index, local);
+        const Place place = PlaceOf(identity).value();
+        EXPECT_EQ(place.world, 4);
+        EXPECT_EQ(place.saves, index == 0 && local == 0);
+        EXPECT_EQ(place.variant, std::nullopt);
+        EXPECT_EQ(place.training, identity.training);
+      }
+    }
+  }
+}
+
+TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
+  Identity identity = Process(api::StrategyType::kIndependent, 1, 1);
+  identity.training.variants = api::Json::array({api::Json::object(),
+                                                 api::Json::object(),
+                                                 api::Json::object(),
+                                                 {{"name", "last"}, {"seed", 9}}});
+  const Place place = PlaceOf(identity).value();
+  EXPECT_EQ(place.world, 1);
+  EXPECT_TRUE(place.saves);
+  EXPECT_EQ(place.variant, 3);
+  EXPECT_EQ(place.training.seed, 9);
+  EXPECT_EQ(place.training.checkpoint.directory, "/checkpoints/last");
+  EXPECT_FALSE(identity.IsLeader());
+  EXPECT_FALSE(Process(api::StrategyType::kIndependent, 0, 0).IsLeader()) << "no group to lead";
+}
+
+TEST(MakeStrategyTest, AProcessWithoutAVariantOrWithAnUnknownStrategyIsRefused) {
+  Identity identity = Process(api::StrategyType::kIndependent, 1, 1);
+  identity.training.variants = api::Json::array({api::Json::object()});
+  EXPECT_THAT(std::string(PlaceOf(identity).status().message()),
+              HasSubstr("training.variants: found 1 variants"));
+  EXPECT_THAT(
+      std::string(PlaceOf(Process(api::StrategyType::kCentralStorage, 0, 0)).status().message()),
+      HasSubstr("CentralStorage is not supported yet"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

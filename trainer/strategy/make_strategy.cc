@@ -1,0 +1,59 @@
+#include "trainer/strategy/make_strategy.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/v1/enum_names.h"
+#include "api/v1/names.h"
+#include "api/v1/variants.h"
+#include "base/status.h"
+#include "base/stop_signal.h"
+#include "trainer/rendezvous/solo_rendezvous.h"
+
+namespace lockstep::train {
+
+absl::StatusOr<Place> PlaceOf(const Identity& identity) {
+  switch (identity.strategy.type) {
+    case api::StrategyType::kMirrored:
+    case api::StrategyType::kMultiWorkerMirrored:
+      return Place{.training = identity.training,
+                   .world = identity.World(),
+                   .saves = identity.IsLeader() && identity.local_rank == 0,
+                   .variant = std::nullopt};
+    case api::StrategyType::kIndependent: {
+      const int variant = identity.RankOf(identity.local_rank);
+      LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingSpec own,
+                                api::TrainingOfVariant(identity.training, variant));
+      return Place{.training = std::move(own), .world = 1, .saves = true, .variant = variant};
+    }
+    case api::StrategyType::kParameterServer:
+    case api::StrategyType::kCentralStorage:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("strategy.type: {} is not supported yet by this trainer",
+                  api::NameOf(identity.strategy.type)));
+}
+
+std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock) {
+  if (!identity.IsIndependent()) return MakeRendezvousClient(identity, clock);
+  return MakeSoloRendezvous({.role = std::string(api::RoleName(identity.role)),
+                             .index = identity.index,
+                             .local_rank = identity.local_rank,
+                             .address = identity.pod_ip},
+                            &StopSignalled);
+}
+
+// With a group of one, a collective is the identity.
+std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
+                                       std::vector<std::int64_t> layer_starts) {
+  return MakeCollectiveStrategy(
+      buffer, {.bind_address = identity.pod_ip,
+               .allow_shm = identity.strategy.communication != api::Communication::kRing,
+               .layer_starts = std::move(layer_starts),
+               .token = identity.token,
+               .stop_requested = &StopSignalled});
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,39 @@
+// What a job's strategy makes of a replica process. The one place that knows all strategies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "base/clock.h"
+#include "trainer/comm/gradient_buffer.h"
+#include "trainer/identity/identity.h"
+#include "trainer/rendezvous/rendezvous.h"
+#include "trainer/strategy/strategy.h"
+
+namespace lockstep::train {
+
+struct Place {
+  api::TrainingSpec training;  // what the process trains
+  int world = 1;               // processes that train one model together, this one among them
+  bool saves = false;          // reads and writes the checkpoints
+  std::optional<int> variant;  // with Independent; see api/v1/variants.h
+};
+
+// InvalidArgument: the process has no valid variant, or the strategy is not supported; names the
+// field.
+absl::StatusOr<Place> PlaceOf(const Identity& identity);
+
+// How the process finds those that it trains with. The calls below require that PlaceOf succeeds.
+std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
+
+// How the process combines its gradients with theirs. `layer_starts`: see CollectiveOptions.
+// Requires: `buffer` outlives the strategy.
+std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
+                                       std::vector<std::int64_t> layer_starts);
+
+}  // namespace lockstep::train
