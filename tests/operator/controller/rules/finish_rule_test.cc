@@ -88,7 +88,7 @@ TEST(FinishRuleTest, AnIndependentJobKeepsTheResultsOfItsVariants) {
   ASSERT_EQ(plan.status.variants.size(), 4U);
   EXPECT_EQ(plan.status.variants[0].name, "a");
   EXPECT_EQ(plan.status.variants[3].name, "d") << "its pod is gone, its result is not";
-  EXPECT_EQ(plan.events.back().note, "all workers have finished; 1 of 4 variants diverged");
+  EXPECT_EQ(plan.events.back().message, "all workers have finished; 1 of 4 variants diverged");
 }
 
 TEST(FinishRuleTest, ResultsOfAJobThatTrainsTogetherAreNotTaken) {
