@@ -226,7 +226,7 @@ TEST(ModelTest, LearnsExclusiveOr) {
              .size = static_cast<std::int64_t>(bench.model().parameters().size())});
   for (std::int64_t step = 1; step <= 500; ++step) {
     bench.Step(batch, {.valid = 4}, 0.25f);
-    sgd->Step(0.5f, step);
+    sgd->Step({.learning_rate = 0.5f, .step = step});
   }
   const LossOp::Result result = bench.Evaluate(batch);
   EXPECT_EQ(result.correct, 4);
