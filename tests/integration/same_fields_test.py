@@ -25,7 +25,7 @@ PLACES = {
     "RunPolicySpec": "spec.runPolicy", "SchedulingPolicySpec": "spec.runPolicy.schedulingPolicy",
     "TrainingJobStatus": "status", "Condition": "status.conditions[]",
     "ReplicaStatus": "status.replicaStatuses.*", "RestartCounts": "status.restarts",
-    "Progress": "status.progress", "Failure": "status.failure",
+    "Progress": "status.progress", "VariantResult": "status.variants[]", "Failure": "status.failure",
     # Enums
     "StrategyType": "spec.strategy.type", "Communication": "spec.strategy.communication",
     "ParameterServerMode": "spec.strategy.parameterServer.mode",
