@@ -19,19 +19,30 @@ std::uint64_t OfMachine() {
   return kUnknown;
 }
 
-// Errs on the low side: counts page cache as used although the kernel could reclaim it.
-std::uint64_t OfContainer() {
-  std::uint64_t limit = 0, used = 0;
-  std::ifstream limit_file("/sys/fs/cgroup/memory.max");  // "max": no limit
-  std::ifstream used_file("/sys/fs/cgroup/memory.current");
-  if (!(limit_file >> limit) || !(used_file >> used)) return kUnknown;
-  return limit > used ? limit - used : 0;
+// Returns the pages of files that the kernel would drop before it runs out of memory. They count as
+// used, and a program that reads much data fills its whole limit with them.
+std::uint64_t Reclaimable(const std::string& cgroup) {
+  std::ifstream file(cgroup + "/memory.stat");
+  std::string name;
+  std::uint64_t bytes = 0, sum = 0;
+  while (file >> name >> bytes)
+    if (name == "inactive_file" || name == "active_file") sum += bytes;
+  return sum;
 }
 
 }  // namespace
 
+std::uint64_t AvailableInCgroup(const std::string& root) {
+  std::uint64_t limit = 0, used = 0;
+  std::ifstream limit_file(root + "/memory.max");  // "max": no limit
+  std::ifstream used_file(root + "/memory.current");
+  if (!(limit_file >> limit) || !(used_file >> used)) return kUnknown;
+  used -= std::min(used, Reclaimable(root));
+  return limit > used ? limit - used : 0;
+}
+
 std::uint64_t AvailableMemory() {
-  return std::min(OfMachine(), OfContainer());
+  return std::min(OfMachine(), AvailableInCgroup("/sys/fs/cgroup"));
 }
 
 }  // namespace lockstep::train

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace lockstep::train {
 
 // Returns the bytes available to this machine or this container, whichever is less. Returns the
 // largest value if unknown.
 std::uint64_t AvailableMemory();
+// The same for the control group (version 2) whose files are in the folder `root`.
+std::uint64_t AvailableInCgroup(const std::string& root);
 
 }  // namespace lockstep::train

@@ -60,8 +60,7 @@ absl::StatusOr<std::unique_ptr<GradientBuffer>> CreatePrivate(std::size_t floats
   const std::size_t bytes = (floats * sizeof(float) + kAlignment) / kAlignment * kAlignment;
   auto* data = static_cast<float*>(std::aligned_alloc(kAlignment, bytes));
   if (data == nullptr)
-    return absl::ResourceExhaustedError(
-        fmt::format("gradient buffer: no memory for {} floats", floats));
+    return absl::UnavailableError(fmt::format("gradient buffer: no memory for {} bytes", bytes));
   std::fill_n(data, bytes / sizeof(float), 0.0f);
   return std::make_unique<PrivateBuffer>(std::unique_ptr<float, PrivateBuffer::Free>(data), floats);
 }
@@ -70,9 +69,10 @@ absl::StatusOr<std::unique_ptr<GradientBuffer>> CreatePrivate(std::size_t floats
 
 absl::StatusOr<std::unique_ptr<GradientBuffer>> GradientBuffer::Create(std::size_t floats) {
   if (const std::uint64_t available = AvailableMemory(); floats > available / sizeof(float))
-    return absl::ResourceExhaustedError(
-        fmt::format("gradient buffer: {} floats are wanted, {} bytes of memory are available",
-                    floats, available));
+    return absl::UnavailableError(
+        fmt::format("gradient buffer: found {} bytes of memory, expected room for {} floats of 4 "
+                    "bytes; another attempt may find more",
+                    available, floats));
   auto segment = SharedSegment::Create(floats * sizeof(float));
   if (segment.ok()) return std::make_unique<SharedBuffer>(*std::move(segment), floats);
   LogWarning("gradient buffer: no shared memory, ranks of this host will talk over sockets",

@@ -17,7 +17,7 @@ class SharedSegment;
 class GradientBuffer {
  public:
   // Allocates zeroed memory: shared if possible, else private (then name() is empty and ranks of
-  // one host use sockets). ResourceExhausted: there is not enough memory.
+  // one host use sockets). Unavailable: there is not enough memory at present.
   static absl::StatusOr<std::unique_ptr<GradientBuffer>> Create(std::size_t floats);
   virtual ~GradientBuffer() = default;
   virtual float* data() = 0;             // never changes

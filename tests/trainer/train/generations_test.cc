@@ -141,6 +141,13 @@ TEST_F(GenerationsTest, AFullDiskAndALostFolderAreFinal) {
   EXPECT_EQ(store_.saves, 2);
 }
 
+// Unlike a full disk: what else runs on the node may end.
+TEST(ExitCodeTest, AShortageOfMemoryIsTriedAgain) {
+  const auto buffer = GradientBuffer::Create(std::numeric_limits<std::size_t>::max());
+  ASSERT_FALSE(buffer.ok());
+  EXPECT_TRUE(api::IsRetryableExitCode(FailWith(buffer.status()))) << buffer.status();
+}
+
 TEST_F(GenerationsTest, AProcessThatLostItsFolderStopsAtTheNextStep) {
   api::TrainingSpec training = SmallTraining();
   training.checkpoint.every_steps = 1;
