@@ -105,6 +105,13 @@ std::vector<OpCase> ConvCases() {
                 .padding = Padding::kSame}),
       ConvCase("ConvOneFilterTallStride", {3, 3, 3, 4},
                {.filters = 1, .kernel_h = 1, .kernel_w = 4, .stride_h = 4, .stride_w = 2}),
+      // Kernels that are much taller or wider than the image.
+      ConvCase("ConvTallerThanImage", {2, 16, 12, 12},
+               {.filters = 32, .kernel_h = 25, .kernel_w = 3, .padding = Padding::kSame}),
+      ConvCase("ConvTallerThanWideImage", {2, 16, 10, 28},
+               {.filters = 32, .kernel_h = 19, .kernel_w = 3, .padding = Padding::kSame}),
+      ConvCase("ConvWiderThanImage", {2, 16, 12, 12},
+               {.filters = 32, .kernel_h = 3, .kernel_w = 25, .padding = Padding::kSame}),
       ConvCase("ConvOnePixelOut", {5, 2, 3, 3}, {.filters = 3, .kernel_h = 3, .kernel_w = 3}),
   };
 }

@@ -112,14 +112,17 @@ class Candidates {
     return *best;
   }
 
-  // Returns nullopt if oneDNN has no convolution in these orders or if our own kernels do not
-  // support its images.
+  // Returns nullopt if oneDNN has no convolution in these orders that is correct, or if our own
+  // kernels do not support its images.
   std::optional<Convolution> Describe(memory::format_tag x_tag, memory::format_tag y_tag) const {
     try {
       const auto forward = DescribeForward(x_tag, y_tag);
       const memory::desc x = forward.src_desc(), y = forward.dst_desc();
       if (!ViewOf(x) || !ViewOf(y)) return std::nullopt;
       Convolution made{.forward = forward, .weights = DescribeWeights(forward)};
+      while (IsBroken(made.weights)) {
+        if (!made.weights.next_impl()) return std::nullopt;
+      }
       if (spec_.input_gradient) {
         made.data =
             DataBackward::primitive_desc(engine(), kDirect, x, AnyWeight(), y, e_.strides,
@@ -151,6 +154,14 @@ class Candidates {
     }
     return {engine(),   kDirect,      x,          AnyWeight(), forward.bias_desc(), y,
             e_.strides, e_.pad_begin, e_.pad_end, forward,     UserScratchpad()};
+  }
+
+  // The direct weight gradients of oneDNN 3.2 give wrong numbers or write beyond their memory at
+  // AVX-512 if the kernel is much taller than the image (19x3 on 10x28, not 3x25 on 12x12). Its
+  // products over patches and its plain loops do not.
+  bool IsBroken(const WeightsBackward::primitive_desc& weights) const {
+    const std::string_view name = weights.impl_info_str();
+    return e_.weight[2] > e_.x[2] && !IsReference(name) && name.find("gemm") == name.npos;
   }
 
   // The cost of the forward pass, the copy of x before it, and the op that reads y after it.
