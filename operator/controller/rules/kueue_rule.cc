@@ -129,6 +129,21 @@ std::optional<Plan> PlanWhileHeld(const Observed& observed) {
   return Do(observed, DeleteWorkload{});
 }
 
+// Kueue times a job out by the reasons of PodsReady, and by no others: one that has not started
+// since its admission, and one that has lost its readiness since. These are the reasons that
+// Kueue's own integrations write (generatePodsReadyCondition in its pkg/controller/jobframework).
+SetWorkloadCondition ReadyConditionOf(const ObservedWorkload& workload, bool is_running) {
+  const bool is_lost = workload.readiness == kWaitForRecovery;
+  if (workload.admitted && is_running) {
+    const bool was_lost = is_lost || workload.readiness == kRecovered;
+    return {kPodsReady, true, was_lost ? kRecovered : kStarted, "all required replicas are ready"};
+  }
+  if (workload.admitted && (workload.pods_ready || is_lost)) {
+    return {kPodsReady, false, kWaitForRecovery, "required replicas have been lost"};
+  }
+  return {kPodsReady, false, kWaitForStart, kNotYetReady};
+}
+
 }  // namespace
 
 bool IsStoppedByKueue(const Observed& observed) {
@@ -155,11 +170,13 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
     plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;
   }
-  const bool ready = IsTrue(status, kRunning);
-  if (!HasGrant(*workload) || workload->pods_ready == ready) return;
-  plan.actions.emplace_back(SetWorkloadCondition{
-      "PodsReady", ready, ready ? "PodsReady" : "PodsNotReady",
-      ready ? "all required replicas are ready" : "not all required replicas are ready"});
+  // Kueue times out nothing that it evicts, and ReleaseWorkload ends that.
+  if (workload->admitted && workload->evicted) return;
+  SetWorkloadCondition tell = ReadyConditionOf(*workload, IsTrue(status, kRunning));
+  // To Kueue, an absent condition means the same.
+  if (workload->readiness.empty() && tell.reason == kWaitForStart) return;
+  if (workload->pods_ready == tell.value && workload->readiness == tell.reason) return;
+  plan.actions.emplace_back(std::move(tell));
 }
 
 }  // namespace lockstep::controller

@@ -19,7 +19,8 @@ std::optional<Plan> PlanQueued(const Observed& observed);
 // updated.
 bool IsStoppedByKueue(const Observed& observed);
 
-// Adds the Workload conditions that Kueue expects of a job that runs or has ended: PodsReady, and
+// Adds the Workload conditions that Kueue expects of a job: PodsReady, by which it times out jobs
+// that do not start or do not recover (waitForPodsReady), and of a job that has ended
 // Finished, which gives the quota back, once none of the job's pods runs or waits. Kueue's own
 // integration of batch/v1 Jobs only looks at the conditions Complete and Failed: the Job controller
 // sets these when all pods have ended (since Kubernetes 1.31). A TrainingJob's conditions say how

@@ -93,6 +93,50 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
                           "Running", "Running", "Succeeded", "Suspended", "Suspended"));
 }
 
+// As Kueue changes conditions: those of others stay.
+void SetWorkloadConditions(World& world, const std::map<std::string, bool>& conditions) {
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [&](kube::Object& workload) {
+    workload["status"]["admission"] = AdmittedStatus(2).at("admission");
+    for (const auto& [type, holds] : conditions) {
+      const char* reason = type == "Evicted" ? "PodsReadyTimeout" : "Tested";
+      workload = WithWorkloadCondition(workload, type, holds, reason, "", world.clock.Now());
+    }
+  });
+  world.Settle();
+}
+
+// Kueue (waitForPodsReady) times out a start and a recovery, each time that the job is admitted.
+TEST(KueueWorldTest, ReadinessBeginsAnewWithEachAdmission) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  const auto readiness = [&world] {
+    return ReadWorkload({{"status", WorkloadStatus(world)}}).readiness;
+  };
+  const auto run = [&world] {
+    world.SetPod("j-worker-0", "Running");
+    world.SetPod("j-worker-1", "Running");
+    world.Settle();
+  };
+  for (int admission = 0; admission < 2; ++admission) {
+    SetWorkloadConditions(world, {{"Evicted", false}, {"QuotaReserved", true}, {"Admitted", true}});
+    EXPECT_EQ(readiness(), admission == 0 ? "" : "WaitForStart");
+    run();
+    EXPECT_EQ(readiness(), "Started");
+    world.SetPod("j-worker-1", "Failed", 137);
+    world.Settle();
+    EXPECT_EQ(readiness(), "WaitForRecovery");
+    world.clock.Advance(std::chrono::minutes(1));  // its next try is due
+    world.Settle();
+    run();
+    EXPECT_EQ(readiness(), "Recovered");
+    SetWorkloadConditions(world, {{"Evicted", true}});
+    EXPECT_THAT(world.Pods(), IsEmpty());
+    EXPECT_FALSE(ReadWorkload({{"status", WorkloadStatus(world)}}).pods_ready);
+    EXPECT_EQ(readiness(), "WaitForStart");
+  }
+}
+
 std::string WorkloadUid(World& world) {
   return kube::Uid(*world.client.Get(kWorkloadKind, {"default", "trainingjob-j"}));
 }

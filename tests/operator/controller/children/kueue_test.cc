@@ -102,8 +102,8 @@ TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {
   EXPECT_FALSE(read.reserved);
   EXPECT_FALSE(read.admitted);
   EXPECT_TRUE(read.evicted);
-  const Json& requeued = released.at("status").at("conditions")[3];
-  EXPECT_EQ(requeued.at("type"), "Requeued");
+  EXPECT_EQ(read.readiness, "WaitForStart");
+  const Json& requeued = kube::ConditionOf(released.at("status"), "Requeued");
   EXPECT_EQ(requeued.at("status"), "True");
   EXPECT_EQ(requeued.at("observedGeneration"), 3);
 }
