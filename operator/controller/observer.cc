@@ -11,12 +11,14 @@
 namespace lockstep::controller {
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
-// was added or has recovered since would be lost with everything that runs on it.
+// was added or has recovered since would be lost with everything that runs on it. Nor does one that
+// is not ready in a wide outage; once that ends, its silence begins anew.
 bool Observer::IsSilentNode(const std::string& node) const {
   if (stores_.nodes == nullptr || node.empty()) return false;
   if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
   const auto known = stores_.nodes->Get({"", node});
-  return !known || !known->value;
+  if (!known) return true;
+  return !known->value && !stores_.node_health->IsWideOutage();
 }
 
 void Observer::ObserveSights(ReconcileContext& context) const {
