@@ -57,7 +57,7 @@ JobController::JobController(kube::Client& client, const Addresses& addresses,
       events_(client, clock, kReporter, options_.instance),
       reconciler_({client, addresses, progress, events_, clock, options_.tokens},
                   {jobs_.store(), pods_.store(), services_.store(), FollowPodGroups(client),
-                   FollowWorkloads(client), FollowNodes(client),
+                   FollowWorkloads(client), FollowNodes(client), &node_health_,
                    [this] { return nodes_->IsCurrent(kNodesSilence); }},
                   options_.settings),
       controller_("trainingjob", queue_,
@@ -133,14 +133,24 @@ void JobController::SetHandlers() {
   if (!nodes_) return;
   nodes_->SetHandler([this](const kube::Cached<bool>* before, const kube::Cached<bool>* after) {
     const bool was = before != nullptr && before->value, is = after != nullptr && after->value;
-    if (was != is) AddJobsOn((after == nullptr ? before : after)->key.name);
+    const std::string& changed = (after == nullptr ? before : after)->key.name;
+    if (node_health_.Note(before, after)) {  // what holds for one unready node holds for all
+      AddJobsOn([&](const std::string& node) { return node == changed || !IsReady(node); });
+    } else if (was != is) {
+      AddJobsOn([&](const std::string& node) { return node == changed; });
+    }
   });
 }
 
+bool JobController::IsReady(const std::string& node) const {
+  const auto known = nodes_->store().Get({"", node});
+  return known && known->value;
+}
+
 // Scans all pods: nodes change rarely, and an index by node would cost memory for every pod.
-void JobController::AddJobsOn(const std::string& node) {
+void JobController::AddJobsOn(const std::function<bool(const std::string& node)>& affects) {
   for (const auto& pod : pods_.store().List()) {
-    if (!pod->value || pod->value->node != node) continue;
+    if (!pod->value || pod->value->node.empty() || !affects(pod->value->node)) continue;
     if (pod->owner_kind != kube::OwnerKind(kTrainingJobKind)) continue;
     Enqueue({pod->key.namespace_name, pod->owner_name});
   }

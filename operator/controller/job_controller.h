@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "operator/controller/node_health.h"
 #include "operator/controller/reconciler.h"
 #include "operator/kube/backoff.h"
 #include "operator/kube/cache/informer.h"
@@ -81,7 +82,8 @@ class JobController {
   const kube::Store<ObservedPodGroup>* FollowPodGroups(kube::Client& client);
   const kube::Store<ObservedWorkload>* FollowWorkloads(kube::Client& client);
   const kube::Store<bool>* FollowNodes(kube::Client& client);
-  void AddJobsOn(const std::string& node);
+  bool IsReady(const std::string& node) const;
+  void AddJobsOn(const std::function<bool(const std::string& node)>& affects);
   void SetHandlers();
   bool IsOpen(const std::string& namespace_name) const;
   void OpenNamespaces();
@@ -97,7 +99,8 @@ class JobController {
   kube::Informer<std::monostate> services_;
   std::optional<kube::Informer<ObservedPodGroup>> pod_groups_;  // with a gang scheduler
   std::optional<kube::Informer<ObservedWorkload>> workloads_;   // with Kueue
-  std::optional<kube::Informer<bool>> nodes_;                   // with Settings::watch_nodes
+  NodeHealth node_health_;
+  std::optional<kube::Informer<bool>> nodes_;  // with Settings::watch_nodes
   kube::EventRecorder events_;
   Reconciler reconciler_;
   kube::Controller controller_;

@@ -11,12 +11,14 @@
 namespace lockstep::controller {
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
-// was added or has recovered since would be lost with everything that runs on it.
+// was added or has recovered since would be lost with everything that runs on it. Nor does one that
+// is not ready in a wide outage; once that ends, its silence begins anew.
 bool Observer::IsSilentNode(const std::string& node) const {
   if (stores_.nodes == nullptr || node.empty()) return false;
   if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
   const auto known = stores_.nodes->Get({"", node});
-  return !known || !known->value;
+  if (!known) return true;
+  return !known->value && !stores_.node_health->IsWideOutage();
 }
 
 void Observer::ObserveSights(ReconcileContext& context) const {
@@ -89,9 +91,8 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   // Flavors may be edited before the job is admitted again. While it runs, what was read is kept:
   // all its pods are placed alike, and the right to read flavors may be taken away.
   if (observed.job.spec.suspend) context.memory.flavors.clear();
-  // An unreadable job may lack the queue label, but still has its Workload.
-  const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
-  if (stores_.workloads == nullptr || !may_have_one) return;
+  if (stores_.workloads == nullptr) return;
+  // A job may have lost its queue label, or be unreadable, and still have its Workload.
   const auto workload = ChildOf(*stores_.workloads, context);
   if (workload) observed.workload = workload->value;
 }

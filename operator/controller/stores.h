@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "operator/controller/node_health.h"
 #include "operator/controller/state/observed.h"
 #include "operator/kube/cache/store.h"
 
@@ -19,6 +20,7 @@ struct Stores {
   const kube::Store<ObservedPodGroup>* pod_groups = nullptr;  // null without a gang scheduler
   const kube::Store<ObservedWorkload>* workloads = nullptr;   // null without Kueue
   const kube::Store<bool>* nodes = nullptr;  // whether each node is ready; null if not watched
+  const NodeHealth* node_health = nullptr;   // of `nodes`; null if these are
   // Returns whether `nodes` is up to date. Empty: always.
   std::function<bool()> nodes_are_current = {};
 };

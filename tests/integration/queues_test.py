@@ -118,19 +118,21 @@ class KueueTest(Case):
         pod = eventually(lambda: self.get(f"{PODS}/queued-worker-1"))
         self.assertEqual({"speed": "high"}, pod["spec"]["nodeSelector"])
         self.assertFalse(self.job("queued")["spec"]["suspend"])
+        self.run_pods("queued", "Started")
 
         self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"),
+                          condition("PodsReady", reason="Started"),
                           condition("Evicted", reason="Preempted"))
         eventually(lambda: self.job("queued")["spec"]["suspend"])
         server().call("DELETE", PODS + "?gracePeriodSeconds=0")
         eventually(lambda: self.condition("queued", "QuotaReserved") == "False")
+        # Only for these reasons does Kueue time the next start out.
+        self.assertEqual(("False", "WaitForStart"), self.readiness("queued"))
 
         self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"),
+                          condition("PodsReady", "False", reason="WaitForStart"),
                           condition("Evicted", "False"))
-        for index in range(2):
-            eventually(lambda name=f"queued-worker-{index}": self.get(f"{PODS}/{name}"))
-            self.patch(f"{PODS}/queued-worker-{index}/status", {"status": RUNNING})
-        eventually(lambda: self.condition("queued", "PodsReady") == "True")
+        self.run_pods("queued", "Started")
         for index in (1, 0):  # worker 0's success ends the job, and running pods with it
             self.finish(f"queued-worker-{index}")
         eventually(lambda: self.condition("queued", "Finished") == "True")
@@ -150,10 +152,24 @@ class KueueTest(Case):
         eventually(lambda: (self.get(path) or first)["metadata"]["uid"] != first["metadata"]["uid"])
         self.assertEqual(3, self.get(path)["spec"]["podSets"][0]["count"])
 
+    def run_pods(self, name, reason):
+        for index in range(2):
+            pod = f"{PODS}/{name}-worker-{index}"
+            eventually(lambda pod=pod: self.get(pod))
+            self.patch(f"{pod}/status", {"status": RUNNING})
+        eventually(lambda: self.readiness(name) == ("True", reason))
+
     def condition(self, name, kind):
+        return self.find(name, kind).get("status")
+
+    def readiness(self, name):
+        found = self.find(name, "PodsReady")
+        return found.get("status"), found.get("reason")
+
+    def find(self, name, kind):
         workload = self.get(f"{WORKLOADS}/trainingjob-{name}") or {}
-        return next((entry["status"] for entry in workload.get("status", {}).get("conditions", [])
-                     if entry["type"] == kind), None)
+        return next((entry for entry in workload.get("status", {}).get("conditions", [])
+                     if entry["type"] == kind), {})
 
 
 FLAVOR_AND_PRIORITIES = """

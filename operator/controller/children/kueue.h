@@ -21,6 +21,12 @@ inline const kube::Kind kWorkloadPriorityKind{"kueue.x-k8s.io", "v1beta1", "Work
 inline const kube::Kind kPriorityKind{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",
                                       /*namespaced=*/false};
 
+// A Workload's condition, its reasons, and the message of kWaitForStart.
+inline constexpr char kPodsReady[] = "PodsReady";
+inline constexpr char kWaitForStart[] = "WaitForStart", kStarted[] = "Started",
+                      kWaitForRecovery[] = "WaitForRecovery", kRecovered[] = "Recovered";
+inline constexpr char kNotYetReady[] = "not all required replicas are ready yet";
+
 // Returns the job's label kueue.x-k8s.io/queue-name; empty if Kueue does not manage the job.
 std::string QueueName(const api::TrainingJob& job);
 

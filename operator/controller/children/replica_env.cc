@@ -90,7 +90,9 @@ void AddTorch(const api::TrainingJob& job, const Address& leader, int rank, int 
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(processes)});
   if (job.spec.elastic) {
     const api::ElasticSpec& elastic = *job.spec.elastic;
-    env.push_back({"PET_NNODES", fmt::format("{}:{}", elastic.min_replicas, elastic.max_replicas)});
+    const int chiefs = ReplicaCount(job, api::Role::kChief);  // torchrun counts its node too
+    env.push_back({"PET_NNODES", fmt::format("{}:{}", elastic.min_replicas + chiefs,
+                                             elastic.max_replicas + chiefs)});
     env.push_back({"PET_RDZV_BACKEND", "c10d"});
     env.push_back({"PET_RDZV_ENDPOINT", leader.HostPort()});
     env.push_back({"PET_RDZV_ID", job.metadata.uid});

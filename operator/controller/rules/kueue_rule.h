@@ -10,8 +10,9 @@ namespace lockstep::controller {
 
 // Suspends the job before admission and after an eviction; resumes it with what was granted (fewer
 // workers, if it is elastic). Recreates a Workload that no longer fits the spec. Returns nullopt if
-// Kueue does not manage the job, or if only the other rules apply now. A job whose spec is unusable
-// loses its Workload once it is suspended and has no pods.
+// Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
+// managed although its queue label was removed. It, and one whose spec is unusable, loses its
+// Workload once it is suspended and has no pods.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns true if the job's spec is unusable and Kueue has not granted, or has taken back, its
@@ -19,7 +20,8 @@ std::optional<Plan> PlanQueued(const Observed& observed);
 // updated.
 bool IsStoppedByKueue(const Observed& observed);
 
-// Adds the Workload conditions that Kueue expects of a job that runs or has ended: PodsReady, and
+// Adds the Workload conditions that Kueue expects of a job: PodsReady, by which it times out jobs
+// that do not start or do not recover (waitForPodsReady), and of a job that has ended
 // Finished, which gives the quota back, once none of the job's pods runs or waits. Kueue's own
 // integration of batch/v1 Jobs only looks at the conditions Complete and Failed: the Job controller
 // sets these when all pods have ended (since Kubernetes 1.31). A TrainingJob's conditions say how

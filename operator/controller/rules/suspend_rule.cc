@@ -31,6 +31,7 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
     }
     AddForcedDeletes(observed, plan);
     AddPodGroupDeletion(observed, plan);
+    AddWorkloadConditions(observed, plan);
     return plan;
   }
   ClearCondition(observed, plan.status, kRunning, "Suspended", message);

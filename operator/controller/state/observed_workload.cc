@@ -88,6 +88,8 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.admitted = holds("Admitted");
   read.finished = holds("Finished");
   read.pods_ready = holds("PodsReady");
+  read.readiness =
+      Shortened(TextMember(kube::ConditionOf(status, "PodsReady"), "reason"), kLongestWorkloadName);
   read.evicted = holds("Evicted");
   if (read.evicted) {
     const Object& evicted = kube::ConditionOf(status, "Evicted");

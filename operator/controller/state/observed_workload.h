@@ -32,6 +32,7 @@ struct ObservedWorkload {
   bool reserved = false;                     // holds quota
   bool admitted = false, evicted = false, finished = false;
   bool pods_ready = false;
+  std::string readiness;  // the reason of the condition PodsReady; empty if it is absent
   // Reason and message of the eviction; or why an admission is not taken for one.
   std::string eviction;
   bool operator==(const ObservedWorkload&) const = default;

@@ -51,7 +51,7 @@ TEST_F(FailedActionsTest, OneThatFailsIsRepeatedAtGrowingIntervals) {
 
 TEST_F(FailedActionsTest, OthersAreNotHeldBackAndComeFirst) {
   Fails(kGuarded, kRefused);
-  const SetWorkloadCondition ready{"PodsReady", true, "PodsReady", ""};
+  const SetWorkloadCondition ready{"PodsReady", true, "Started", ""};
   const DeletePod by_force{"j-worker-0", "uid-0", /*force=*/true};
   EXPECT_THAT(Left({kGuarded, kOther, by_force, ready}), ElementsAre(kOther, by_force, ready));
   now_ += seconds(1);

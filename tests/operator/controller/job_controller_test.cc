@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "operator/controller/state/kinds.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/fake_kubelet.h"
 
@@ -19,6 +20,14 @@ using std::chrono::milliseconds;
 using testing::FakeKubelet;
 using testing::HookedClient;
 using testing::Job;
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!holds() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return holds();
+}
 
 class NamespacesTest : public ::testing::Test {
  protected:
@@ -52,13 +61,6 @@ class NamespacesTest : public ::testing::Test {
   int Pods(const std::string& where) {
     const auto pods = client_.Objects(kube::kPodKind);
     return static_cast<int>(std::ranges::count(pods, where, kube::Namespace));
-  }
-  static bool Eventually(const std::function<bool()>& holds) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!holds() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return holds();
   }
 
   const SystemClock clock_;
@@ -106,6 +108,55 @@ TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
   EXPECT_TRUE(operator_->HasSynced());
   EXPECT_EQ(Pods("c"), 0);
   operator_.reset();  // before what its client asks
+}
+
+// Nothing of the job or of its pod's node changes when the outage ends.
+TEST(JobControllerTest, JobsOnUnreadyNodesAreLookedAtWhenAWideOutageEnds) {
+  const SystemClock clock;
+  const DnsAddresses addresses;
+  NoProgress progress;
+  HookedClient client;
+  client.SetScheduler([](const kube::Object&) { return "node-1"; });
+  const auto set_node = [&client](const std::string& name, const char* ready) {
+    client.Modify(kNodeKind, {"", name}, [ready](kube::Object& node) {
+      node["status"]["conditions"] = {{{"type", "Ready"}, {"status", ready}}};
+    });
+  };
+  for (const char* name : {"node-0", "node-1", "node-2", "node-3"}) {
+    client.Add(kNodeKind, {{"metadata", {{"name", name}}}});
+    set_node(name, "Unknown");
+  }
+  const api::TrainingJob job = Job("j").Workers(1).Build();
+  ASSERT_TRUE(client.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+  JobControllerOptions options;
+  options.settings.watch_nodes = true;
+  options.settings.status_interval = milliseconds(1);
+  options.settings.node_lost_after = milliseconds(1);
+  JobController controller(client, addresses, progress, clock, options);
+  controller.Start();
+  const auto pod_uid = [&client] {
+    const auto pod = client.Get(kube::kPodKind, {"default", "j-worker-0"});
+    return pod.ok() ? kube::Uid(*pod) : std::string();
+  };
+  ASSERT_TRUE(Eventually([&] { return !pod_uid().empty(); }));
+  const std::string uid = pod_uid();
+  const auto is_at_rest = [&] {
+    const JobControllerStats stats = controller.Stats();
+    for (const JobControllerStats::Cache& cache : stats.caches) {
+      if (cache.objects != client.Objects(cache.kind).size()) return false;
+    }
+    const auto live = client.Get(kTrainingJobKind, {"default", "j"});
+    const bool is_seen =
+        live->contains("status") &&
+        controller.jobs().Get({"default", "j"})->resource_version == kube::ResourceVersion(*live);
+    return is_seen && stats.queue.ready + stats.queue.delayed == 0 &&
+           stats.queue.longest.name.empty();
+  };
+  ASSERT_TRUE(Eventually(is_at_rest));
+  EXPECT_EQ(pod_uid(), uid);
+  set_node("node-0", "True");
+  set_node("node-2", "True");
+  EXPECT_TRUE(Eventually([&] { return pod_uid() != uid; }));
 }
 
 }  // namespace

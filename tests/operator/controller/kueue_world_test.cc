@@ -93,6 +93,50 @@ TEST(KueueWorldTest, AdmittedEvictedAdmittedElsewhereAndFinished) {
                           "Running", "Running", "Succeeded", "Suspended", "Suspended"));
 }
 
+// As Kueue changes conditions: those of others stay.
+void SetWorkloadConditions(World& world, const std::map<std::string, bool>& conditions) {
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [&](kube::Object& workload) {
+    workload["status"]["admission"] = AdmittedStatus(2).at("admission");
+    for (const auto& [type, holds] : conditions) {
+      const char* reason = type == "Evicted" ? "PodsReadyTimeout" : "Tested";
+      workload = WithWorkloadCondition(workload, type, holds, reason, "", world.clock.Now());
+    }
+  });
+  world.Settle();
+}
+
+// Kueue (waitForPodsReady) times out a start and a recovery, each time that the job is admitted.
+TEST(KueueWorldTest, ReadinessBeginsAnewWithEachAdmission) {
+  World world(Queued().Build(), kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  const auto readiness = [&world] {
+    return ReadWorkload({{"status", WorkloadStatus(world)}}).readiness;
+  };
+  const auto run = [&world] {
+    world.SetPod("j-worker-0", "Running");
+    world.SetPod("j-worker-1", "Running");
+    world.Settle();
+  };
+  for (int admission = 0; admission < 2; ++admission) {
+    SetWorkloadConditions(world, {{"Evicted", false}, {"QuotaReserved", true}, {"Admitted", true}});
+    EXPECT_EQ(readiness(), admission == 0 ? "" : "WaitForStart");
+    run();
+    EXPECT_EQ(readiness(), "Started");
+    world.SetPod("j-worker-1", "Failed", 137);
+    world.Settle();
+    EXPECT_EQ(readiness(), "WaitForRecovery");
+    world.clock.Advance(std::chrono::minutes(1));  // its next try is due
+    world.Settle();
+    run();
+    EXPECT_EQ(readiness(), "Recovered");
+    SetWorkloadConditions(world, {{"Evicted", true}});
+    EXPECT_THAT(world.Pods(), IsEmpty());
+    EXPECT_FALSE(ReadWorkload({{"status", WorkloadStatus(world)}}).pods_ready);
+    EXPECT_EQ(readiness(), "WaitForStart");
+  }
+}
+
 std::string WorkloadUid(World& world) {
   return kube::Uid(*world.client.Get(kWorkloadKind, {"default", "trainingjob-j"}));
 }
@@ -198,6 +242,73 @@ TEST(KueueWorldTest, AFlavorIsReadAgainForTheNextAdmissionAndNotBefore) {
   SetWorkloadStatus(world, AdmittedStatus(2));
   ASSERT_THAT(world.Pods(), SizeIs(2));
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "newer");
+}
+
+void RemoveQueueLabel(World& world) {
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["metadata"]["labels"].clear(); });
+  world.Settle();
+}
+void SetSuspendOf(World& world, bool suspend) {
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [suspend](kube::Object& job) { job["spec"]["suspend"] = suspend; });
+  world.Settle();
+}
+// Returns a running job that has lost its queue label since it was admitted.
+std::unique_ptr<World> RunningWithoutItsLabel() {
+  auto world = std::make_unique<World>(Queued().Build(), kKueue);
+  CreateFlavor(*world, "gpu");
+  world->Settle();
+  SetWorkloadStatus(*world, AdmittedStatus(2));
+  RemoveQueueLabel(*world);
+  world->SetPod("j-worker-0", "Running");
+  world->SetPod("j-worker-1", "Running");
+  world->Settle();
+  EXPECT_THAT(world->Pods(), SizeIs(2));
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(*world)}}).pods_ready);
+  return world;
+}
+
+TEST(KueueWorldTest, AJobWithoutItsLabelIsPreemptedAndGivesItsQuotaBack) {
+  const auto world = RunningWithoutItsLabel();
+  SetWorkloadConditions(*world, {{"Evicted", true}});
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_THAT(world->client.Objects(kWorkloadKind), IsEmpty());
+  SetSuspendOf(*world, false);
+  EXPECT_THAT(world->Pods(), SizeIs(2)) << "as a job without a label from the start";
+  EXPECT_FALSE(world->Pods()[0].at("spec").contains("nodeSelector"));
+}
+
+TEST(KueueWorldTest, AJobWithoutItsLabelGivesItsQuotaBackWhenItEnds) {
+  const auto world = RunningWithoutItsLabel();
+  world->SetPod("j-worker-0", "Succeeded");
+  world->Settle();
+  EXPECT_EQ(world->Job()->status.state, "Succeeded");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(*world)}}).finished);
+}
+
+TEST(KueueWorldTest, AJobWithoutItsLabelGetsNoMoreThanItWasGranted) {
+  const auto world = RunningWithoutItsLabel();
+  world->client.Modify(kTrainingJobKind, world->key, [](kube::Object& job) {
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 3;
+  });
+  world->Settle();
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_THAT(world->client.Objects(kWorkloadKind), IsEmpty());
+}
+
+TEST(KueueWorldTest, AWaitingJobWithoutItsLabelLeavesTheQueue) {
+  World world(Queued().Build(), kKueue);
+  world.Settle();
+  ASSERT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+  RemoveQueueLabel(world);
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+  EXPECT_TRUE(world.Job()->spec.suspend);
+  SetSuspendOf(world, false);
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
 }
 
 // Kueue's webhook is down, say.

@@ -585,6 +585,39 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
+// The kubelets, but not the operator, have lost the API server. Kubernetes evicts nobody then.
+TEST(ReconcilerTest, NoPodIsReplacedWhileMostNodesAreNotReady) {
+  World world(Job("j").Workers(4).Training().Build(), {.parallel_calls = 1, .watch_nodes = true});
+  world.client.SetScheduler([](const kube::Object& pod) {
+    return std::string("node-") + kube::Name(pod).back();  // j-worker-3: node-3
+  });
+  const auto set_nodes = [&world](std::vector<int> indexes, const char* ready) {
+    for (const int index : indexes) world.SetNode("node-" + std::to_string(index), ready);
+    world.Settle();
+  };
+  set_nodes({0, 1, 2, 3}, "True");
+  for (const kube::Object& pod : world.Pods()) world.SetPod(kube::Name(pod), "Running");
+  world.Settle();
+  const auto deleted_after = [&world](seconds time) {
+    for (seconds passed{0}; passed < time; passed += seconds(1)) {
+      world.clock.Advance(seconds(1));
+      world.Settle();
+    }
+    return Writes(world, "delete", "Pod") + Writes(world, "force-delete", "Pod");
+  };
+  set_nodes({1}, "Unknown");
+  EXPECT_EQ(deleted_after(seconds(100)), 0);
+  set_nodes({0, 2, 3}, "Unknown");
+  EXPECT_EQ(deleted_after(seconds(180)), 0);
+  set_nodes({0}, "True");
+  EXPECT_EQ(deleted_after(seconds(180)), 0) << "3 of 4 are not ready still";
+  EXPECT_EQ(world.Job()->status.restarts, api::RestartCounts());
+  set_nodes({2, 3}, "True");
+  EXPECT_EQ(deleted_after(seconds(119)), 0) << "node-1 is silent since the outage has ended";
+  EXPECT_EQ(deleted_after(seconds(1)), 1);
+  EXPECT_EQ(world.Job()->status.restarts, (api::RestartCounts{0, 1, 1}));
+}
+
 class OverloadedServerTest : public ::testing::TestWithParam<absl::StatusCode> {};
 
 TEST_P(OverloadedServerTest, NoFurtherDeleteIsBegun) {

@@ -79,7 +79,7 @@ class World {
         controller::Collaborators{client, addresses_, progress, *events_, clock, &*tokens_},
         controller::Stores{caches_->jobs, caches_->pods, caches_->services, PodGroups(),
                            Workloads(), settings_.watch_nodes ? &caches_->nodes : nullptr,
-                           [this] { return nodes_are_current; }},
+                           &caches_->node_health, [this] { return nodes_are_current; }},
         settings_);
   }
 
@@ -177,6 +177,7 @@ class World {
     kube::Store<controller::ObservedPodGroup> pod_groups;
     kube::Store<controller::ObservedWorkload> workloads;
     kube::Store<bool> nodes;
+    controller::NodeHealth node_health;
   };
   const kube::Store<controller::ObservedPodGroup>* PodGroups() const {
     return settings_.gang_scheduler_name.empty() ? nullptr : &caches_->pod_groups;
@@ -197,7 +198,11 @@ class World {
       return See(caches_->services, event, [](const auto&) { return std::monostate(); });
     }
     if (kind == controller::kNodeKind) {
-      return See(caches_->nodes, event, controller::IsReadyNode);
+      const auto before = caches_->nodes.Get(kube::KeyOf(event.object));
+      See(caches_->nodes, event, controller::IsReadyNode);
+      const auto after = caches_->nodes.Get(kube::KeyOf(event.object));
+      caches_->node_health.Note(before.get(), after.get());
+      return;
     }
     See(caches_->pod_groups, event, controller::ReadPodGroup);
   }

@@ -102,10 +102,26 @@ TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {
   EXPECT_FALSE(read.reserved);
   EXPECT_FALSE(read.admitted);
   EXPECT_TRUE(read.evicted);
-  const Json& requeued = released.at("status").at("conditions")[3];
-  EXPECT_EQ(requeued.at("type"), "Requeued");
+  EXPECT_EQ(read.readiness, "WaitForStart");
+  const Json& requeued = kube::ConditionOf(released.at("status"), "Requeued");
   EXPECT_EQ(requeued.at("status"), "True");
   EXPECT_EQ(requeued.at("observedGeneration"), 3);
+}
+
+// As Kueue's job reconciler says of its own kinds.
+TEST(KueueTest, WhyAWorkloadWasEvictedDecidesWhetherItQueuesAgainAtOnce) {
+  for (const auto& [reason, requeued] :
+       {std::pair("Preempted", "True"), std::pair("NodeFailures", "True"),
+        std::pair("PodsReadyTimeout", "False"), std::pair("AdmissionCheck", "False"),
+        std::pair("ClusterQueueStopped", "False"), std::pair("Deactivated", "False"),
+        std::pair("", "False")}) {
+    const kube::Object evicted = WithWorkloadCondition({{"status", AdmittedStatus(2)}}, "Evicted",
+                                                       true, reason, "why", kNow);
+    const kube::Object released = Released(evicted, kNow);
+    const kube::Object& condition = kube::ConditionOf(released.at("status"), "Requeued");
+    EXPECT_EQ(condition.at("status"), requeued) << reason;
+    EXPECT_EQ(condition.at("reason"), reason);
+  }
 }
 
 }  // namespace

@@ -120,6 +120,15 @@ TEST(ReplicaEnvTest, AnElasticJobMeetsAtItsLeader) {
   EXPECT_FALSE(env.contains("PET_NODE_RANK"));
 }
 
+TEST(ReplicaEnvTest, AnElasticJobsChiefIsANodeOfItsToo) {
+  const auto job = With("pytorch", Job("j").Chief().Workers(2)).With([](api::TrainingJob& made) {
+    made.spec.elastic = api::ElasticSpec{1, 4};
+  });
+  const Env env = EnvOf(job, Role::kWorker, 0);
+  EXPECT_EQ(env.at("PET_NNODES"), "2:5");
+  EXPECT_EQ(env.at("PET_RDZV_ENDPOINT"), "j-chief-0.j.default.svc:2222");
+}
+
 TEST(ReplicaEnvTest, JaxCountsPods) {
   const Env env = EnvOf(With("jax", Job("j").Workers(2).ProcessesPerPod(4)), Role::kWorker, 1);
   EXPECT_EQ(env.at("JAX_COORDINATOR_ADDRESS"), "j-worker-0.j.default.svc:2222");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/status.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/support/observed_builder.h"
 
@@ -149,10 +150,11 @@ TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
   seen.Service().Worker(0, kReady).Worker(1, kReady);
   seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
   EXPECT_THAT(seen.Plan().actions,
-              ElementsAre(SetWorkloadCondition{"PodsReady", true, "PodsReady",
+              ElementsAre(SetWorkloadCondition{"PodsReady", true, "Started",
                                                "all required replicas are ready"}));
   seen.With([](Observed& observed) {
     observed.workload->pods_ready = true;
+    observed.workload->readiness = "Started";
     testing::Exited(0)(observed.pods[0]);
     observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::kNone;
   });
@@ -161,6 +163,59 @@ TEST(KueueRuleTest, ReadinessAndTheEndAreReportedToKueue) {
   EXPECT_THAT(seen.Plan().actions, ElementsAre(kFinished));
   seen.With([](Observed& observed) { observed.workload->finished = true; });
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
+}
+
+// Kueue's admittedNotReadyWorkload counts time for WaitForStart and WaitForRecovery alone.
+TEST(KueueRuleTest, ReadinessHasTheReasonsThatKueueTimesOut) {
+  struct Case {
+    bool is_running, admitted, was_ready;
+    std::string was;
+    std::string now;  // empty: nothing is written
+  };
+  const Case cases[] = {
+      {false, true, false, "", ""},  // to Kueue the same as WaitForStart
+      {false, true, false, "WaitForStart", ""},
+      {true, true, false, "", "Started"},
+      {true, true, false, "WaitForStart", "Started"},
+      {true, true, true, "Started", ""},
+      {false, true, true, "Started", "WaitForRecovery"},
+      {false, true, false, "WaitForRecovery", ""},
+      {true, true, false, "WaitForRecovery", "Recovered"},
+      {true, true, true, "Recovered", ""},
+      {false, true, true, "Recovered", "WaitForRecovery"},
+      // Written by an operator that knew no reasons of Kueue's.
+      {true, true, true, "PodsReady", "Started"},
+      {false, true, true, "PodsReady", "WaitForRecovery"},
+      {false, true, false, "PodsNotReady", "WaitForStart"},
+      // Kueue has taken the admission back.
+      {false, false, false, "", ""},
+      {false, false, true, "Started", "WaitForStart"},
+      {false, false, false, "WaitForRecovery", "WaitForStart"},
+  };
+  for (const Case& test : cases) {
+    Seen seen = WithKueue(test.admitted ? Queued() : Queued().Suspended());
+    if (test.admitted) seen.Service().Worker(0, kReady).Worker(1, kReady);
+    seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); }).Write();
+    if (!test.is_running && test.admitted)
+      seen.With([](Observed& observed) {
+        observed.pods[1].ready = false;
+        SetCondition(observed, observed.job.status, kRunning, false, "R", "");
+      });
+    seen.With([&test](Observed& observed) {
+      observed.workload->reserved = observed.workload->admitted = test.admitted;
+      observed.workload->pods_ready = test.was_ready;
+      observed.workload->readiness = test.was;
+    });
+    std::string told;
+    for (const Action& action : seen.Plan().actions) {
+      const auto* tell = std::get_if<SetWorkloadCondition>(&action);
+      if (tell == nullptr) continue;
+      told = tell->reason;
+      EXPECT_EQ(tell->type, "PodsReady");
+      EXPECT_EQ(tell->value, tell->reason == "Started" || tell->reason == "Recovered");
+    }
+    EXPECT_EQ(told, test.now) << test.is_running << test.admitted << test.was_ready << test.was;
+  }
 }
 
 // A job that has succeeded and keeps its quota, with both pods.
