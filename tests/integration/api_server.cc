@@ -17,6 +17,7 @@
 
 #include "api/v1/yaml.h"
 #include "tests/operator/local/client_conformance.h"
+#include "tests/support/folders.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::testing {

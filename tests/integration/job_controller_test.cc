@@ -14,6 +14,7 @@
 #include "tests/operator/controller/world.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_kubelet.h"
+#include "tests/support/folders.h"
 #include "tests/support/temp_directory.h"
 
 namespace lockstep::controller {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include "tests/support/folders.h"
 
 namespace lockstep::cli::testing {
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/support/fake_clock.h"
+#include "tests/support/folders.h"
 
 namespace lockstep::metrics {
 namespace {

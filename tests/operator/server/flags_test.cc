@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "tests/support/folders.h"
 
 namespace lockstep::server {
 namespace {

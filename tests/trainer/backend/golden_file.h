@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "tests/support/folders.h"
 #include "trainer/core/shape.h"
 
 namespace lockstep::train {

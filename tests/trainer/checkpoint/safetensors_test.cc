@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/support/folders.h"
 #include "tests/support/mutate.h"
 #include "tests/support/temp_directory.h"
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/support/folders.h"
 #include "trainer/nn/layer.h"
 
 namespace lockstep::train {

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/folders.h"
 #include "tests/support/http_request.h"
 
 namespace lockstep::train {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/v1/names.h"
+#include "tests/support/folders.h"
 
 namespace lockstep::train {
 namespace {
