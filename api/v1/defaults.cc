@@ -16,9 +16,11 @@ StrategyType DefaultStrategy(const TrainingJob& job) {
 }
 
 // The bundled trainer's supervisors restart in place. Other programs usually cannot take a member
-// back, so the whole gang restarts, unless parameter servers hold the state.
+// back, so the whole gang restarts, unless parameter servers hold the state or the replicas do not
+// work together.
 RestartScope DefaultRestartScope(const TrainingJob& job) {
   if (UsesBundledTrainer(job)) return RestartScope::kInPlace;
+  if (HasStrategy(job.spec, StrategyType::kIndependent)) return RestartScope::kPod;
   const auto& strategy = job.spec.strategy;
   const bool parameter_servers = strategy ? strategy->type == StrategyType::kParameterServer
                                           : job.spec.replica_specs.contains(Role::kParameterServer);

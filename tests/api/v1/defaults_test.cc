@@ -49,6 +49,11 @@ TEST(DefaultsTest, RestartScopeFollowsTheTrainer) {
       {"own image, ParameterServer",
        Job("a").Workers(2).ParameterServers(1).Strategy(StrategyType::kParameterServer).Build(),
        RestartScope::kPod},
+      {"own image, Independent", Job("a").Workers(2).Strategy(StrategyType::kIndependent).Build(),
+       RestartScope::kPod},
+      {"bundled trainer, Independent",
+       Job("a").Workers(2).Training().Strategy(StrategyType::kIndependent).Build(),
+       RestartScope::kInPlace},
       {"said by the user", Job("a").Workers(2).RestartScope(RestartScope::kPod).Build(),
        RestartScope::kPod},
   };

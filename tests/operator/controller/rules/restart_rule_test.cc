@@ -34,6 +34,14 @@ testing::JobBuilder InPlace() {
   return Job("j").Workers(2).RestartScope(RestartScope::kInPlace);
 }
 
+TEST(RestartRuleTest, OfIndependentReplicasOnlyTheLostOneStartsAgain) {
+  Seen seen(Job("j").Workers(3).Strategy(api::StrategyType::kIndependent));
+  seen.Running().Worker(0, kReady).Worker(1, Exited(137)).Worker(2, kReady).Write();
+  EXPECT_EQ(seen.Build().job.status.attempt, 0);
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 1);
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+}
+
 TEST(RestartRuleTest, PodFailuresAreClassified) {
   struct Case {
     const char* name;
