@@ -1,6 +1,7 @@
 #include "operator/kube/object.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lockstep::kube {
 namespace {
@@ -27,9 +28,17 @@ std::string TextMember(const Object& object, const char* key) {
   return member.is_string() ? member.get<std::string>() : std::string();
 }
 
-int IntMember(const Object& object, const char* key) {
+std::int64_t Int64Member(const Object& object, const char* key) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const Object& member = Member(object, key);
-  return member.is_number_integer() ? member.get<int>() : 0;
+  if (member.is_number_unsigned() && member.get<std::uint64_t>() > kMost) return kMost;
+  return member.is_number_integer() ? member.get<std::int64_t>() : 0;
+}
+
+int IntMember(const Object& object, const char* key) {
+  using Limits = std::numeric_limits<int>;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(Int64Member(object, key), Limits::min(), Limits::max()));
 }
 
 const Object& ListMember(const Object& object, const char* key) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,9 +26,11 @@ struct Key {
 };
 
 // Readers of members. If the member is absent or of another type, they return the value noted here.
+// A number beyond the type's range reads as the nearest that is in it.
 const Object& Member(const Object& object, const char* key);      // null
 std::string TextMember(const Object& object, const char* key);    // ""
 int IntMember(const Object& object, const char* key);             // 0
+std::int64_t Int64Member(const Object& object, const char* key);  // 0
 const Object& ListMember(const Object& object, const char* key);  // an empty list
 
 // Copies each member of `from` into `to`. No-op if `from` is not an object.

@@ -1,5 +1,6 @@
 #include "operator/controller/state/observed.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "api/v1/names.h"
@@ -20,6 +21,9 @@ using kube::TextMember;
 // Bytes. Anyone who can write a pod's status controls these texts, and conditions allow no more.
 constexpr std::size_t kLongestReason = 512, kLongestMessage = 16'384, kLongestImage = 512;
 constexpr std::size_t kLongestNode = 253, kLongestIp = 64;  // longer ones are none
+
+// Seconds, 272 years: within the range of Time when it is taken from any deadline.
+constexpr std::int64_t kLongestGrace = std::int64_t{1} << 33;
 
 std::string ReasonOf(const Object& state) {
   return Shortened(TextMember(state, "reason"), kLongestReason);
@@ -109,7 +113,8 @@ void ReadMetadata(const Object& metadata, ObservedPod& pod) {
   pod.has_token = annotations.contains(api::kAnnotationTokenSecret);
   pod.has_network_policy = annotations.contains(api::kAnnotationNetworkPolicy);
   if (const auto deadline = ParseRfc3339(TextMember(metadata, "deletionTimestamp"))) {
-    pod.deletion = {*deadline, IntMember(metadata, "deletionGracePeriodSeconds")};
+    const std::int64_t grace = kube::Int64Member(metadata, "deletionGracePeriodSeconds");
+    pod.deletion = {*deadline, std::clamp<std::int64_t>(grace, 0, kLongestGrace)};
   }
 }
 

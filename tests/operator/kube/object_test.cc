@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/support/controller_uid.h"
 
 namespace lockstep::kube {
@@ -37,6 +39,33 @@ TEST(ObjectTest, WhatIsMissingOrOfAnotherTypeIsEmpty) {
     EXPECT_EQ(Label(object, "k"), "");
     EXPECT_FALSE(IsBeingDeleted(object));
     EXPECT_EQ(ControllerUid(object), "");
+  }
+}
+
+TEST(ObjectTest, ANumberBeyondTheRangeIsTheNearestInIt) {
+  constexpr std::int64_t kInt32 = std::int64_t{1} << 31;
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  struct Case {
+    Object number;
+    int as_int;
+    std::int64_t as_int64;
+  };
+  const Case cases[] = {
+      {7, 7, 7},
+      {kInt32 - 1, 2'147'483'647, kInt32 - 1},
+      {kInt32, 2'147'483'647, kInt32},
+      {2 * kInt32, 2'147'483'647, 2 * kInt32},
+      {-kInt32 - 1, -2'147'483'647 - 1, -kInt32 - 1},
+      {kLeast, -2'147'483'647 - 1, kLeast},
+      {std::numeric_limits<std::uint64_t>::max(), 2'147'483'647, kMost},
+      {1.5, 0, 0},
+      {"7", 0, 0},
+  };
+  for (const Case& c : cases) {
+    const Object object = {{"n", c.number}};
+    EXPECT_EQ(IntMember(object, "n"), c.as_int) << object;
+    EXPECT_EQ(Int64Member(object, "n"), c.as_int64) << object;
   }
 }
 

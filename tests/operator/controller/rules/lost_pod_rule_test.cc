@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -69,6 +70,23 @@ TEST(LostPodRuleTest, APodThatNobodyConfirmsGoneIsDeletedByForceOnceItsTimeIsUp)
     }
     EXPECT_EQ(plan.requeue_after, c.requeue) << c.name;
   }
+}
+
+TEST(LostPodRuleTest, AGracePeriodOfDecadesIsRespected) {
+  const auto read = ObservePod(
+      {{"metadata",
+        {{"labels",
+          {{api::kLabelRole, "worker"}, {api::kLabelReplicaIndex, "1"}, {api::kLabelAttempt, "0"}}},
+         {"deletionTimestamp", "2091-12-02T01:27:28Z"},
+         {"deletionGracePeriodSeconds", std::int64_t{1} << 31}}}});
+  Seen seen(InPlace());
+  seen.Running().Worker(0, kReady).Worker(1, [&read](ObservedPod& pod) {
+    kBeingDeleted(pod);
+    pod.deletion = read->deletion;
+    pod.deleting_since = kNow;
+  });
+  seen.Write();
+  EXPECT_THAT(seen.Plan().actions, IsEmpty());
 }
 
 TEST(LostPodRuleTest, ASilentNodesPodIsReplacedForFree) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "api/v1/names.h"
 #include "base/rfc3339.h"
 #include "operator/controller/children/build_pod.h"
@@ -125,6 +127,32 @@ TEST(ObservedTest, ReadsWhyAPodIsPending) {
   EXPECT_EQ(pod->deletion->grace_seconds, 30);
   EXPECT_EQ(FormatRfc3339(pod->deletion->RequestedAt()), "2026-01-01T00:00:30Z");
   EXPECT_FALSE(pod->spec_hash.empty());
+}
+
+TEST(ObservedTest, AGracePeriodMayBeLongerThanAnInt) {
+  struct Case {
+    Object grace;
+    const char* deadline;
+    std::int64_t seconds;
+    const char* requested_at;
+  };
+  constexpr std::int64_t kInt32 = std::int64_t{1} << 31;
+  const Case cases[] = {
+      {kInt32, "2094-01-19T03:14:08Z", kInt32, "2026-01-01T00:00:00Z"},
+      {2 * kInt32, "2162-02-07T06:28:16Z", 2 * kInt32, "2026-01-01T00:00:00Z"},
+      // Of no API server.
+      {std::numeric_limits<std::int64_t>::max(), "2261-12-31T23:59:59Z", 4 * kInt32,
+       "1989-10-18T11:03:27Z"},
+      {-1, "2026-01-01T00:00:00Z", 0, "2026-01-01T00:00:00Z"},
+  };
+  for (const Case& c : cases) {
+    Object pod = TroubledPod();
+    pod["metadata"]["deletionTimestamp"] = c.deadline;
+    pod["metadata"]["deletionGracePeriodSeconds"] = c.grace;
+    const auto read = ObservePod(pod);
+    EXPECT_EQ(read->deletion->grace_seconds, c.seconds);
+    EXPECT_EQ(FormatRfc3339(read->deletion->RequestedAt()), c.requested_at) << c.grace;
+  }
 }
 
 TEST(ObservedTest, AStrangersLabelsAreNotAReplica) {
