@@ -116,8 +116,9 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
     listing_->continue_token = std::move(page->continue_token);
     sink_.OnPage(std::move(page->items));
   } while (!listing_->continue_token.empty());
-  sink_.OnListEnd(listing_->version);
+  // Whoever is told of a change by the list may ask at once whether it is current.
   heard_ = std::chrono::steady_clock::now();
+  sink_.OnListEnd(listing_->version);
   listing_.reset();
   must_list_ = false;
   if (synced_) return absl::OkStatus();

@@ -93,7 +93,7 @@ class Reflector {
   bool must_list_ = true;   // used by the thread only
   bool saw_event_ = false;  // used by the thread only: the latest watch delivered an event
   std::atomic<bool> synced_{false};
-  std::atomic<SteadyTime> heard_{SteadyTime()};  // time of the last complete list or event
+  std::atomic<SteadyTime> heard_{SteadyTime()};  // when the last complete list or event came
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   bool stopped_ = false;     // guarded by mutex_

@@ -55,7 +55,9 @@ class Journal {
 };
 
 struct InformerTest : ::testing::Test {
-  void Start(int page_size = 500) {
+  using OnChange = std::function<void(const Identity* before, const Identity* after)>;
+  void Start(int page_size = 500) { Start(page_size, journal.Handler()); }
+  void Start(int page_size, OnChange on_change) {
     informer.emplace(client, kPodKind,
                      ReflectorOptions{.namespace_name = "",
                                       .label_selector = "",
@@ -64,7 +66,7 @@ struct InformerTest : ::testing::Test {
                                       .backoff = {.initial = std::chrono::microseconds(100),
                                                   .limit = std::chrono::milliseconds(1)}},
                      [](const Object& pod) { return pod.at("metadata"); });
-    informer->SetHandler(journal.Handler());
+    informer->SetHandler(std::move(on_change));
     informer->Start();
   }
   void Create(const std::string& name) { ASSERT_TRUE(client.Create(kPodKind, Pod(name)).ok()); }
@@ -195,6 +197,34 @@ TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsReported) {
   client.ForgetHistory();
   client.SetBefore({});
   EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "-a", "-b", "+b", "+c"));
+}
+
+// A worker may reconcile a job before the handler that has queued it returns.
+TEST_F(InformerTest, IsCurrentWhenALaterListReportsAChange) {
+  Create("a");
+  std::atomic<SteadyTime> begin{SteadyTime::max()};  // of the second list
+  std::atomic<bool> was_current{false};
+  Start(500, [&, note = journal.Handler()](const Identity* before, const Identity* after) {
+    if (before == nullptr && after->key.name == "b") {
+      was_current = informer->IsCurrent(std::chrono::steady_clock::now() - begin.load());
+    }
+    note(before, after);
+  });
+  journal.WaitFor(1);
+  ASSERT_TRUE(informer->WaitForSync());
+  client.SetBefore([](const HookedClient::Call& call) {
+    return call.verb == "watch" || call.verb == "list" ? absl::UnavailableError("cut off")
+                                                       : absl::OkStatus();
+  });
+  client.EndWatches(absl::UnavailableError("cut off"));
+  Create("b");
+  client.ForgetHistory();
+  client.SetBefore([&begin](const HookedClient::Call& call) {
+    if (call.verb == "list") begin = std::chrono::steady_clock::now();
+    return absl::OkStatus();
+  });
+  journal.WaitFor(2);
+  EXPECT_TRUE(was_current);
 }
 
 TEST_F(InformerTest, ErrorsAreTriedAgain) {
