@@ -171,8 +171,8 @@ Object Released(Object workload, Time now) {
   workload = WithWorkloadCondition(std::move(workload), kPodsReady, false, kWaitForStart,
                                    kNotYetReady, now);
   // After other evictions it waits until Kueue says that it may queue again.
-  const bool preempted = reason == "Preempted";
-  return WithWorkloadCondition(std::move(workload), "Requeued", preempted, reason, message, now);
+  const bool requeued = reason == "Preempted" || reason == "NodeFailures";
+  return WithWorkloadCondition(std::move(workload), "Requeued", requeued, reason, message, now);
 }
 
 }  // namespace lockstep::controller

@@ -108,5 +108,21 @@ TEST(KueueTest, AReleasedWorkloadHoldsNoQuotaAndQueuesAgain) {
   EXPECT_EQ(requeued.at("observedGeneration"), 3);
 }
 
+// As Kueue's job reconciler says of its own kinds.
+TEST(KueueTest, WhyAWorkloadWasEvictedDecidesWhetherItQueuesAgainAtOnce) {
+  for (const auto& [reason, requeued] :
+       {std::pair("Preempted", "True"), std::pair("NodeFailures", "True"),
+        std::pair("PodsReadyTimeout", "False"), std::pair("AdmissionCheck", "False"),
+        std::pair("ClusterQueueStopped", "False"), std::pair("Deactivated", "False"),
+        std::pair("", "False")}) {
+    const kube::Object evicted = WithWorkloadCondition({{"status", AdmittedStatus(2)}}, "Evicted",
+                                                       true, reason, "why", kNow);
+    const kube::Object released = Released(evicted, kNow);
+    const kube::Object& condition = kube::ConditionOf(released.at("status"), "Requeued");
+    EXPECT_EQ(condition.at("status"), requeued) << reason;
+    EXPECT_EQ(condition.at("reason"), reason);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::controller
