@@ -91,9 +91,8 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   // Flavors may be edited before the job is admitted again. While it runs, what was read is kept:
   // all its pods are placed alike, and the right to read flavors may be taken away.
   if (observed.job.spec.suspend) context.memory.flavors.clear();
-  // An unreadable job may lack the queue label, but still has its Workload.
-  const bool may_have_one = observed.invalid || IsQueued(observed.job, settings_);
-  if (stores_.workloads == nullptr || !may_have_one) return;
+  if (stores_.workloads == nullptr) return;
+  // A job may have lost its queue label, or be unreadable, and still have its Workload.
   const auto workload = ChildOf(*stores_.workloads, context);
   if (workload) observed.workload = workload->value;
 }

@@ -69,13 +69,19 @@ std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
 std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   const auto& workload = observed.workload;
   if (!workload) return Do(observed, SetSuspend{true, {}});
+  // A job that has left its queue is not admitted again.
+  const bool stays = !IsQueued(observed.job, observed.settings);
+  const char* and_stays =
+      stays ? "; it names no queue, so it stays suspended until spec.suspend is set to false" : "";
   if (!HasGrant(*workload)) {
     const std::string why = workload->eviction.empty() ? "it has no admission" : workload->eviction;
     return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
-                                   fmt::format("Kueue stops the job: {}", why)});
+                                   fmt::format("Kueue stops the job: {}{}", why, and_stays)});
   }
-  if (HasOutgrown(observed.job, *workload)) return Do(observed, SetSuspend{true, {}});
-  return std::nullopt;
+  if (!HasOutgrown(observed.job, *workload)) return std::nullopt;
+  std::string why;
+  if (stays) why = fmt::format("the job asks for more than Kueue has granted{}", and_stays);
+  return Do(observed, SetSuspend{true, {}, std::move(why)});
 }
 
 // Reports a rejected create (e.g. a priority class that does not exist) in the condition that
@@ -122,8 +128,9 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
                        fmt::format("queue {} has admitted the job", QueueName(observed.job))});
 }
 
-// A job that cannot start holds no quota. It queues again once its spec is usable.
-std::optional<Plan> PlanWhileHeld(const Observed& observed) {
+// A job that cannot start, or that has left its queue, holds no quota once it has stopped. It
+// queues again once its spec is usable and names a queue.
+std::optional<Plan> PlanWithoutQueue(const Observed& observed) {
   const bool is_over = IsTrue(observed.job.status, kSuspended) && observed.pods.empty();
   if (!observed.workload || !is_over) return std::nullopt;
   return Do(observed, DeleteWorkload{});
@@ -154,8 +161,12 @@ bool IsStoppedByKueue(const Observed& observed) {
 }
 
 std::optional<Plan> PlanQueued(const Observed& observed) {
-  if (observed.invalid) return PlanWhileHeld(observed);
-  if (!IsQueued(observed.job, observed.settings)) return std::nullopt;
+  const bool is_queued = IsQueued(observed.job, observed.settings);
+  if (observed.invalid || !is_queued) {
+    if (std::optional<Plan> plan = PlanWithoutQueue(observed)) return plan;
+  }
+  // Without its label too, a job runs on what its Workload was granted, and no longer than that.
+  if (observed.invalid || !(is_queued || observed.workload)) return std::nullopt;
   return observed.job.spec.suspend ? PlanWhileSuspended(observed) : PlanWhileRunning(observed);
 }
 

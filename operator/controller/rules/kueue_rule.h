@@ -10,8 +10,9 @@ namespace lockstep::controller {
 
 // Suspends the job before admission and after an eviction; resumes it with what was granted (fewer
 // workers, if it is elastic). Recreates a Workload that no longer fits the spec. Returns nullopt if
-// Kueue does not manage the job, or if only the other rules apply now. A job whose spec is unusable
-// loses its Workload once it is suspended and has no pods.
+// Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
+// managed although its queue label was removed. It, and one whose spec is unusable, loses its
+// Workload once it is suspended and has no pods.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns true if the job's spec is unusable and Kueue has not granted, or has taken back, its

@@ -120,7 +120,7 @@ struct Observed : ObservedJob {
   // True if this process created them for the present attempt; see guard_rule.h.
   bool has_token_secret = false, has_network_policy = false;
   std::optional<ObservedPodGroup> pod_group;  // the job's own, if it exists
-  std::optional<ObservedWorkload> workload;   // if Kueue decides when the job runs
+  std::optional<ObservedWorkload> workload;   // the job's own, with Kueue, if it exists
   std::vector<std::string> name_conflicts;    // names we need that another owner has
   std::optional<CreateFault> create_fault;    // of the latest try
   std::optional<ActionFault> action_fault;    // of the latest try

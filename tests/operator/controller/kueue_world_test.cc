@@ -244,6 +244,73 @@ TEST(KueueWorldTest, AFlavorIsReadAgainForTheNextAdmissionAndNotBefore) {
   EXPECT_EQ(world.Pods()[0].at("spec").at("nodeSelector").at("kind"), "newer");
 }
 
+void RemoveQueueLabel(World& world) {
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [](kube::Object& job) { job["metadata"]["labels"].clear(); });
+  world.Settle();
+}
+void SetSuspendOf(World& world, bool suspend) {
+  world.client.Modify(kTrainingJobKind, world.key,
+                      [suspend](kube::Object& job) { job["spec"]["suspend"] = suspend; });
+  world.Settle();
+}
+// Returns a running job that has lost its queue label since it was admitted.
+std::unique_ptr<World> RunningWithoutItsLabel() {
+  auto world = std::make_unique<World>(Queued().Build(), kKueue);
+  CreateFlavor(*world, "gpu");
+  world->Settle();
+  SetWorkloadStatus(*world, AdmittedStatus(2));
+  RemoveQueueLabel(*world);
+  world->SetPod("j-worker-0", "Running");
+  world->SetPod("j-worker-1", "Running");
+  world->Settle();
+  EXPECT_THAT(world->Pods(), SizeIs(2));
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(*world)}}).pods_ready);
+  return world;
+}
+
+TEST(KueueWorldTest, AJobWithoutItsLabelIsPreemptedAndGivesItsQuotaBack) {
+  const auto world = RunningWithoutItsLabel();
+  SetWorkloadConditions(*world, {{"Evicted", true}});
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_THAT(world->client.Objects(kWorkloadKind), IsEmpty());
+  SetSuspendOf(*world, false);
+  EXPECT_THAT(world->Pods(), SizeIs(2)) << "as a job without a label from the start";
+  EXPECT_FALSE(world->Pods()[0].at("spec").contains("nodeSelector"));
+}
+
+TEST(KueueWorldTest, AJobWithoutItsLabelGivesItsQuotaBackWhenItEnds) {
+  const auto world = RunningWithoutItsLabel();
+  world->SetPod("j-worker-0", "Succeeded");
+  world->Settle();
+  EXPECT_EQ(world->Job()->status.state, "Succeeded");
+  EXPECT_TRUE(ReadWorkload({{"status", WorkloadStatus(*world)}}).finished);
+}
+
+TEST(KueueWorldTest, AJobWithoutItsLabelGetsNoMoreThanItWasGranted) {
+  const auto world = RunningWithoutItsLabel();
+  world->client.Modify(kTrainingJobKind, world->key, [](kube::Object& job) {
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 3;
+  });
+  world->Settle();
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_THAT(world->client.Objects(kWorkloadKind), IsEmpty());
+}
+
+TEST(KueueWorldTest, AWaitingJobWithoutItsLabelLeavesTheQueue) {
+  World world(Queued().Build(), kKueue);
+  world.Settle();
+  ASSERT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+  RemoveQueueLabel(world);
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+  EXPECT_TRUE(world.Job()->spec.suspend);
+  SetSuspendOf(world, false);
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+}
+
 // Kueue's webhook is down, say.
 void RefuseWrites(World& world, const std::string& verb, const std::string& kind) {
   world.client.SetBefore([=](const testing::HookedClient::Call& call) {
