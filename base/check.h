@@ -20,9 +20,11 @@ class CheckFailure : public std::logic_error {
 
 }  // namespace lockstep
 
+// Names the file without its folders, which differ from clone to clone.
 // LOCKSTEP_CHECK(condition, "conv2d: stride is {}, must be positive", stride)
-#define LOCKSTEP_CHECK(condition, ...)                                                         \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
-      ::lockstep::ThrowCheckFailure(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
+#define LOCKSTEP_CHECK(condition, ...)                                   \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
+      ::lockstep::ThrowCheckFailure(__FILE_NAME__, __LINE__, #condition, \
+                                    fmt::format(__VA_ARGS__));           \
   } while (false)
