@@ -112,6 +112,11 @@ class Compiler {
     LOCKSTEP_RETURN_IF_ERROR(ExpectFit(
         "poolSize", PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding),
         PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding)));
+    if (static_cast<double>(spec.window_h * spec.window_w) > kMaxElements) {
+      return Fault(path_ + ".poolSize",
+                   fmt::format("found {}x{}, expected a window of at most {:.3g} elements",
+                               spec.window_h, spec.window_w, kMaxElements));
+    }
     spec.x = desc();
     return backend_.MakeOp(spec);
   }

@@ -100,17 +100,20 @@ Extent2d LayerFields::Extent(const std::string& field, Extent2d fallback) {
   return fallback;
 }
 
-double LayerFields::Number(const std::string& field, double fallback, double low, double below) {
+float LayerFields::Number(const std::string& field, double fallback, double low, double below) {
   Describe(field,
            {{"type", "number"}, {"minimum", low}, {"maximum", below}, {"exclusiveMaximum", true}});
   const nlohmann::json* value = Find(field);
-  if (value == nullptr) return fallback;
-  if (value->is_number()) {
-    const double number = value->get<double>();
-    if (number >= low && number < below) return number;
+  const auto as_float = static_cast<float>(fallback);
+  if (value == nullptr) return as_float;
+  const double number = value->is_number() ? value->get<double>() : below;
+  if (!(number >= low && number < below)) {
+    Fault(field, fmt::format("a number in [{}, {})", low, below));
+    return as_float;
   }
-  Fault(field, fmt::format("a number in [{}, {})", low, below));
-  return fallback;
+  if (static_cast<double>(static_cast<float>(number)) < below) return static_cast<float>(number);
+  Fault(field, fmt::format("a number that is below {} as a 32-bit float too", below));
+  return as_float;
 }
 
 bool LayerFields::Flag(const std::string& field, bool fallback) {

@@ -36,7 +36,8 @@ class LayerFields {
   std::int64_t Count(const std::string& field);  // required, at least 1
   Extent2d Extent(const std::string& field);     // required, n or [h, w]
   Extent2d Extent(const std::string& field, Extent2d fallback);
-  double Number(const std::string& field, double fallback, double low, double below);
+  // In [low, below), and below `below` as a float too.
+  float Number(const std::string& field, double fallback, double low, double below);
   bool Flag(const std::string& field, bool fallback);
   // Returns the index of the value found in `choices`, which the message lists in this order.
   std::size_t Choice(const std::string& field, const std::vector<std::string>& choices,

@@ -58,13 +58,13 @@ LayerOps ParseActivation(LayerFields& fields) {
 }
 
 LayerOps ParseBatchNorm(LayerFields& fields) {
-  return {BatchNormSpec{.momentum = static_cast<float>(fields.Number("momentum", 0.99, 0, 1)),
-                        .epsilon = static_cast<float>(fields.Number("epsilon", 1e-3, 1e-12, 1))}};
+  return {BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
+                        .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1)}};
 }
 
 LayerOps ParseDropout(LayerFields& fields) {
   if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
-  return {DropoutSpec{.rate = static_cast<float>(fields.Number("rate", 0, 0, 1))}};
+  return {DropoutSpec{.rate = fields.Number("rate", 0, 0, 1)}};
 }
 
 struct LayerType {

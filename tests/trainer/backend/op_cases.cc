@@ -133,6 +133,10 @@ std::vector<OpCase> OtherCases() {
                {.window_h = 3, .window_w = 2, .stride_h = 1, .stride_w = 1}),
       PoolCase("MaxPoolSame", {2, 3, 7, 5},
                {.window_h = 3, .window_w = 3, .padding = Padding::kSame, .relu = true}),
+      // So many elements that the index of one needs more than 8 and more than 16 bits.
+      PoolCase("MaxPool300Elements", {2, 16, 20, 32}, {.window_h = 15, .window_w = 20}),
+      PoolCase("MaxPool153600Elements", {1, 6, 301, 512},
+               {.window_h = 300, .window_w = 512, .stride_h = 1, .stride_w = 1, .relu = true}),
       PoolCase("AveragePool", {2, 16, 9, 6}, {.kind = average}),
       PoolCase("AveragePoolSame", {2, 3, 7, 5},
                {.kind = average, .window_h = 3, .window_w = 3, .padding = Padding::kSame}),

@@ -249,6 +249,9 @@ TEST(ModelTest, LayersThatDoNotFitTheirInputAreRefusedByName) {
               HasSubstr("layers[3].kernelSize: found 3x3 on an image of 2x2, expected at most"));
   EXPECT_THAT(FaultOf({LayerJson("MaxPool2D", {{"poolSize", 9}})}),
               HasSubstr("layers[0].poolSize: found 9x9 on an image of 8x8"));
+  EXPECT_THAT(FaultOf({LayerJson("MaxPool2D", {{"poolSize", 1 << 16}, {"padding", "same"}})}),
+              HasSubstr("layers[0].poolSize: found 65536x65536, expected a window of at most "
+                        "2.15e+09 elements"));
   EXPECT_THAT(FaultOf({kFlatten, Dense(12)}),
               HasSubstr("layers[1]: the last layer gives [12] a sample, expected [10]"));
   EXPECT_THAT(FaultOf({Conv(10)}),

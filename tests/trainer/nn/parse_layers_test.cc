@@ -186,6 +186,13 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"RateOne",
                   {LayerJson("Dropout", {{"rate", 1.0}})},
                   "layers[0].rate: found 1.0, expected a number in [0, 1)"},
+        FaultCase{"RateRoundedToOne",
+                  {LayerJson("Dropout", {{"rate", 0.99999999}})},
+                  "layers[0].rate: found 0.99999999, expected a number that is below 1 as a 32-bit "
+                  "float too"},
+        FaultCase{"MomentumRoundedToOne",
+                  {LayerJson("BatchNormalization", {{"momentum", 0.99999999}})},
+                  "layers[0].momentum: found 0.99999999, expected a number that is below 1 as a"},
         FaultCase{"BiasText",
                   {LayerJson("Dense", {{"units", 1}, {"useBias", "no"}})},
                   "layers[0].useBias: found \"no\", expected true or false"},

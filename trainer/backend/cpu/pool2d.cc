@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "trainer/backend/cpu/bound_op.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/window.h"
@@ -114,10 +116,11 @@ std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec) {
   const PoolShape shape = ShapeOf(spec, rows, columns);
   const std::int64_t taps = spec.window_h * spec.window_w;
   if (spec.kind == PoolKind::kMax) {
-    LOCKSTEP_CHECK(taps < 65535, "pool2d: a max pool's window has {} elements, at most 65534",
-                   taps);
+    LOCKSTEP_CHECK(taps <= std::numeric_limits<std::int32_t>::max(),
+                   "pool2d: a max pool's window has {} elements, expected at most {}", taps,
+                   std::numeric_limits<std::int32_t>::max());
     if (taps < 255) return std::make_unique<MaxPool2d<std::uint8_t>>(device, spec, shape);
-    return std::make_unique<MaxPool2d<std::uint16_t>>(device, spec, shape);
+    return std::make_unique<MaxPool2d<std::uint32_t>>(device, spec, shape);
   }
   LOCKSTEP_CHECK(!spec.relu, "pool2d: relu is for max pools only");
   return std::make_unique<AveragePool2d>(device, spec, shape);

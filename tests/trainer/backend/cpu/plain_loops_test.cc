@@ -197,7 +197,7 @@ TEST_P(PlainLoopsTest, AWidePoolIsAPool) {
   const std::vector<float> x = RandomValues(8 * 7 * 20, 1), dy = RandomValues(4 * 3 * 20, 2);
   const PoolResult expected = RunMaxPool(tested(), s, x, dy);
   std::vector<float> y(dy.size(), NAN), dx(x.size(), NAN);
-  std::vector<std::uint16_t> chosen(dy.size());
+  std::vector<std::uint32_t> chosen(dy.size());
   tested().max_pool_wide(s, x.data(), y.data(), chosen.data(), 1);
   tested().max_pool_wide_backward(s, dy.data(), chosen.data(), dx.data(), 1);
   EXPECT_EQ(y, expected.y);

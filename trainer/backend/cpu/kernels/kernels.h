@@ -108,15 +108,16 @@ struct Kernels {
   void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 
   // Pools over contiguous planes. `chosen` is the tap (row-major in the window) that receives dy,
-  // or the number of taps if none does (relu). With uint8_t, windows must have fewer than 255 taps.
+  // or the number of taps if none does (relu). Requires fewer than 255 taps with uint8_t, fewer
+  // than 2^31 with uint32_t.
   void (*max_pool)(const PoolShape& shape, const float* x, float* y, std::uint8_t* chosen,
                    std::int64_t planes);
   void (*max_pool_backward)(const PoolShape& shape, const float* dy, const std::uint8_t* chosen,
                             float* dx, std::int64_t planes);
-  void (*max_pool_wide)(const PoolShape& shape, const float* x, float* y, std::uint16_t* chosen,
+  void (*max_pool_wide)(const PoolShape& shape, const float* x, float* y, std::uint32_t* chosen,
                         std::int64_t planes);
   void (*max_pool_wide_backward)(const PoolShape& shape, const float* dy,
-                                 const std::uint16_t* chosen, float* dx, std::int64_t planes);
+                                 const std::uint32_t* chosen, float* dx, std::int64_t planes);
   void (*average_pool)(const PoolShape& shape, const float* x, float* y, std::int64_t planes);
   void (*average_pool_backward)(const PoolShape& shape, const float* dy, float* dx,
                                 std::int64_t planes);

@@ -266,10 +266,10 @@ void MaxPoolBackward(const PoolShape& s, const float* dy, const Index* chosen, f
 }
 
 template void MaxPool(const PoolShape&, const float*, float*, std::uint8_t*, std::int64_t);
-template void MaxPool(const PoolShape&, const float*, float*, std::uint16_t*, std::int64_t);
+template void MaxPool(const PoolShape&, const float*, float*, std::uint32_t*, std::int64_t);
 template void MaxPoolBackward(const PoolShape&, const float*, const std::uint8_t*, float*,
                               std::int64_t);
-template void MaxPoolBackward(const PoolShape&, const float*, const std::uint16_t*, float*,
+template void MaxPoolBackward(const PoolShape&, const float*, const std::uint32_t*, float*,
                               std::int64_t);
 
 void AveragePool(const PoolShape& s, const float* x, float* y, std::int64_t planes) {
