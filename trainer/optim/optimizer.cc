@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "base/status.h"
@@ -14,36 +15,42 @@ struct Rule {
   std::vector<std::string> slot_names;
 };
 
+constexpr char kFractionText[] = "[0, 1) as a 32-bit float";
+
 absl::Status OutOfRange(const char* field, double found, const char* expected) {
   return absl::InvalidArgumentError(
       fmt::format("optimizer.{}: found {}, expected {}", field, found, expected));
 }
 
-bool IsFraction(double value) {
+bool IsFraction(float value) {
   return value >= 0 && value < 1;
 }
 
+// The rules compute with floats, so their ranges are those of floats: 1e-46 would be a zero.
 absl::StatusOr<Rule> MakeRule(const api::OptimizerSpec& spec, Backend& backend) {
-  const float weight_decay = static_cast<float>(spec.weight_decay);
-  if (!(spec.weight_decay >= 0)) return OutOfRange("weightDecay", spec.weight_decay, "at least 0");
+  const auto weight_decay = static_cast<float>(spec.weight_decay);
+  if (!(spec.weight_decay >= 0 && std::isfinite(weight_decay)))
+    return OutOfRange("weightDecay", spec.weight_decay, "at least 0 and finite as a 32-bit float");
   if (spec.name == "SGD") {
-    if (!IsFraction(spec.momentum)) return OutOfRange("momentum", spec.momentum, "[0, 1)");
-    Rule rule{.op = backend.MakeOptimizer(SgdSpec{.momentum = static_cast<float>(spec.momentum),
-                                                  .nesterov = spec.nesterov,
-                                                  .weight_decay = weight_decay}),
+    const auto momentum = static_cast<float>(spec.momentum);
+    if (!IsFraction(momentum)) return OutOfRange("momentum", spec.momentum, kFractionText);
+    Rule rule{.op = backend.MakeOptimizer(SgdSpec{
+                  .momentum = momentum, .nesterov = spec.nesterov, .weight_decay = weight_decay}),
               .slot_names = {}};
-    if (spec.momentum != 0) rule.slot_names = {"momentum"};
+    if (momentum != 0) rule.slot_names = {"momentum"};
     return rule;
   }
   if (spec.name == "Adam") {
-    if (!IsFraction(spec.beta1)) return OutOfRange("beta1", spec.beta1, "[0, 1)");
-    if (!IsFraction(spec.beta2)) return OutOfRange("beta2", spec.beta2, "[0, 1)");
-    if (!(spec.epsilon > 0)) return OutOfRange("epsilon", spec.epsilon, "above 0");
-    return Rule{.op = backend.MakeOptimizer(AdamSpec{.beta1 = static_cast<float>(spec.beta1),
-                                                     .beta2 = static_cast<float>(spec.beta2),
-                                                     .epsilon = static_cast<float>(spec.epsilon),
-                                                     .weight_decay = weight_decay}),
-                .slot_names = {"m", "v"}};
+    const auto beta1 = static_cast<float>(spec.beta1), beta2 = static_cast<float>(spec.beta2);
+    const auto epsilon = static_cast<float>(spec.epsilon);
+    if (!IsFraction(beta1)) return OutOfRange("beta1", spec.beta1, kFractionText);
+    if (!IsFraction(beta2)) return OutOfRange("beta2", spec.beta2, kFractionText);
+    if (!(epsilon > 0 && std::isfinite(epsilon)))
+      return OutOfRange("epsilon", spec.epsilon, "above 0 and finite as a 32-bit float");
+    return Rule{
+        .op = backend.MakeOptimizer(AdamSpec{
+            .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon, .weight_decay = weight_decay}),
+        .slot_names = {"m", "v"}};
   }
   return absl::InvalidArgumentError(
       fmt::format("optimizer.name: found \"{}\", expected \"Adam\" or \"SGD\"", spec.name));

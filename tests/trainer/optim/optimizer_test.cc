@@ -118,16 +118,31 @@ TEST_F(OptimizerTest, FaultsNameTheField) {
   EXPECT_EQ(FaultOf({.name = "Lion"}),
             "optimizer.name: found \"Lion\", expected \"Adam\" or \"SGD\"");
   EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 1.0}),
-            "optimizer.momentum: found 1, expected [0, 1)");
+            "optimizer.momentum: found 1, expected [0, 1) as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "Adam", .beta2 = -0.5}),
-            "optimizer.beta2: found -0.5, expected [0, 1)");
+            "optimizer.beta2: found -0.5, expected [0, 1) as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "Adam", .epsilon = 0}),
-            "optimizer.epsilon: found 0, expected above 0");
+            "optimizer.epsilon: found 0, expected above 0 and finite as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "SGD", .weight_decay = -1}),
-            "optimizer.weightDecay: found -1, expected at least 0");
+            "optimizer.weightDecay: found -1, expected at least 0 and finite as a 32-bit float");
   EXPECT_EQ(FaultOf({.weight_decay = 0.1, .weight_decay_exclude = {"bias", "gamma"}}),
             "optimizer.weightDecayExclude[1]: found \"gamma\", expected a part of a parameter's "
             "name, such as \"dense/bias\"");
+}
+
+// The updates are of floats, in which these are 1, 0 and infinity.
+TEST_F(OptimizerTest, RangesAreThoseOfFloats) {
+  EXPECT_EQ(FaultOf({.name = "Adam", .beta1 = 0.99999999}),
+            "optimizer.beta1: found 0.99999999, expected [0, 1) as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "Adam", .epsilon = 1e-46}),
+            "optimizer.epsilon: found 1e-46, expected above 0 and finite as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "Adam", .epsilon = 1e39}),
+            "optimizer.epsilon: found 1e+39, expected above 0 and finite as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "SGD", .weight_decay = 1e39}),
+            "optimizer.weightDecay: found 1e+39, expected at least 0 and finite as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 0.99999999}),
+            "optimizer.momentum: found 0.99999999, expected [0, 1) as a 32-bit float");
+  EXPECT_EQ(Make({.name = "SGD", .momentum = 1e-46})->slots(), 0) << "as without momentum";
 }
 
 }  // namespace
