@@ -114,8 +114,6 @@ TEST(ModelTest, ReportedGradientsAreFinalWhenTheyAreReported) {
   }
 }
 
-// If two live tensors shared memory, a step would read what another wrote: the same step would
-// differ from one in which nothing is shared. Finite differences of the whole model see it.
 TEST(ModelTest, GradientsAreTheSlopesOfTheLoss) {
   // Without dropout's and pooling's kinks the loss is smooth almost everywhere.
   const Layers layers = {Conv(4, {{"padding", "same"}}),

@@ -30,7 +30,7 @@ api::TrainingSpec TrainingWithBatchNorm() {
   return training;
 }
 
-// One rank of two. What it offers is recorded; what the other one offers is given by the test.
+// One rank of several. What it offers is recorded; what the others offer is given by the test.
 class ScriptedStrategy final : public Strategy {
  public:
   explicit ScriptedStrategy(GradientBuffer& buffer) : buffer_(buffer) {}
@@ -57,8 +57,9 @@ class ScriptedStrategy final : public Strategy {
 };
 
 struct Rank {
-  explicit Rank(int rank, const api::TrainingSpec& training = TrainingWithBatchNorm())
-      : session(*Session::Create({.training = training, .world = 2, .backend = "reference"})),
+  explicit Rank(int rank, const api::TrainingSpec& training = TrainingWithBatchNorm(),
+                int world = 2)
+      : session(*Session::Create({.training = training, .world = world, .backend = "reference"})),
         strategy(session->buffer()),
         loader(Loader::Create(session->train_data(),
                               {.plan = session->plan(), .rank = rank, .prefetch = 0})) {}
@@ -114,14 +115,20 @@ TEST(TrainStepTest, RunningStatisticsBecomeTheMeanOverRanks) {
 }
 
 TEST(TrainStepTest, AStepWhoseSumFailsLeavesNoTrace) {
-  Rank rank(0);
-  const std::vector<float> states = rank.States(), parameters = rank.Parameters();
-  ASSERT_FALSE(rank.Step(0));
-  const std::vector<float> offered = rank.strategy.offered;
-  EXPECT_EQ(rank.States(), states) << "a repeated step must not count its batch twice";
-  EXPECT_EQ(rank.Parameters(), parameters);
-  ASSERT_FALSE(rank.Step(0));
-  EXPECT_EQ(rank.strategy.offered, offered);
+  for (const int parts : {1, 3}) {
+    SCOPED_TRACE(parts);
+    api::TrainingSpec training = TrainingWithBatchNorm();
+    training.gradient_accumulation = parts;
+    Rank rank(0, training);
+    ASSERT_EQ(rank.session->parts(), parts);
+    const std::vector<float> states = rank.States(), parameters = rank.Parameters();
+    ASSERT_FALSE(rank.Step(0));
+    const std::vector<float> offered = rank.strategy.offered;
+    EXPECT_EQ(rank.States(), states) << "a repeated step must not count its batch twice";
+    EXPECT_EQ(rank.Parameters(), parameters);
+    ASSERT_FALSE(rank.Step(0));
+    EXPECT_EQ(rank.strategy.offered, offered);
+  }
 }
 
 // A peer's offer that changes nothing but the sum's element `at`, to which it adds `value`.
@@ -214,6 +221,34 @@ TEST(TrainStepTest, PartsGiveTheGradientsOfTheWhole) {
         }
       }
     }
+  }
+}
+
+// Batch normalization takes the statistics of each part, as of the batches of two ranks that have
+// half of the rows each. A running one moves once for each part.
+TEST(TrainStepTest, PartsAreNormalizedAsTheBatchesOfMoreRanks) {
+  constexpr float kMomentum = 0.75f;
+  api::TrainingSpec training = TrainingWithBatchNorm();
+  api::Json layers = *training.model.layers;
+  layers.at(1)["momentum"] = kMomentum;
+  training.model.layers = std::move(layers);
+  Rank first(0, training, 4), second(1, training, 4);
+  training.gradient_accumulation = 2;
+  Rank both(0, training, 2);
+  ASSERT_EQ(both.session->parts(), 2);
+  const std::vector<float> start = both.States();
+  for (Rank* rank : {&first, &second, &both}) ASSERT_FALSE(rank->Step(0));
+
+  const std::vector<float>&found = both.strategy.offered, &one = first.strategy.offered,
+        &two = second.strategy.offered;
+  for (std::size_t i = 0; i < both.session->model().gradients().size(); ++i) {
+    EXPECT_NEAR(found[i], one[i] + two[i], 2e-6f * std::max(1.0f, std::abs(found[i]))) << i;
+  }
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    // What ranks offer are their shares of a mean: a half, and quarters.
+    const float after_first = 4 * first.OfferedStates()[i];
+    const float moved_by_second = 4 * second.OfferedStates()[i] - kMomentum * start[i];
+    EXPECT_NEAR(2 * both.OfferedStates()[i], kMomentum * after_first + moved_by_second, 1e-6f) << i;
   }
 }
 
