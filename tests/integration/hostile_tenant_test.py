@@ -131,11 +131,12 @@ def swell_a_pod(attack):
     attack.touch(core(HOSTILE, f"pods/{attack.name}"))
 
 
-def large_owner(member):
-    """A pod with a job's label whose owner reference is as large as an object may be."""
+def large_owner(member, suffix=""):
+    """A pod with a job's label whose owner reference is as large as an object may be. Pods with different
+    suffixes share no text of it."""
     owner = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "name": "x", "uid": "x",
              "controller": True}
-    owner[member] = "x" * 1_300_000
+    owner[member] = "x" * 1_300_000 + suffix
     return {"apiVersion": "v1", "kind": "Pod",
             "metadata": {"labels": {LABEL + "job-uid": "x"}, "ownerReferences": [owner]},
             "spec": {"containers": [{"name": "main", "image": "x"}]}}
@@ -475,7 +476,7 @@ class HostileTenantTest(unittest.TestCase):
         hoard = Round(connection, "hoard", threading.Event())
         self.addCleanup(hoard.undo)
         for i in range(HOARDED_PODS):
-            hoard.create(core(HOSTILE, "pods"), large_owner("kind"), f"-{i}")
+            hoard.create(core(HOSTILE, "pods"), large_owner("kind", f"-{i}"), f"-{i}")
         operator = start_operator("--leader-elect=false")
         self.addCleanup(operator.kill)
         hoard.create(jobs(HOSTILE), job(suspend=True), "-last")  # looked at once all pods are listed
