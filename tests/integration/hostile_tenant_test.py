@@ -27,6 +27,7 @@ LIMIT = 600  # seconds, of a wave of honest jobs; it takes some ten
 MEMORY = 100e6
 HOARDED = 120  # jobs
 HOARDED_PODS = 50
+SWOLLEN_PODS = 24
 TRIES = 20  # of a call that the API server has no time for
 HONEST, HOSTILE, FULL = "honest", "hostile", "hostile-full"  # the last has a quota that is used up
 MALLORY = {"Impersonate-User": "mallory", "Impersonate-Group": "system:authenticated"}
@@ -147,6 +148,23 @@ def swell_an_owner(attack):
     for member in ("kind", "name", "uid"):
         attack.create(core(HOSTILE, "pods"), large_owner(member), f"-{member}")
         attack.touch(core(HOSTILE, f"pods/{attack.name}-{member}"))
+
+
+def swell_a_delete(attack):
+    """The server answers a delete with the object, each byte of which takes six here."""
+    attack.create(jobs(HOSTILE), job(replicaSpecs={"Worker": role(SWOLLEN_PODS)}))
+    path = f"{jobs(HOSTILE)}/{attack.name}"
+    attack.wait_for_status(path, lambda status: status.get("state") == "Running")
+    selector = f"?labelSelector={LABEL}job-name={attack.name}"
+    for pod in attack.call("GET", core(HOSTILE, "pods") + selector)["items"]:
+        metadata = pod["metadata"]
+        owners = [*metadata["ownerReferences"],
+                  {"apiVersion": "v1", "kind": "Pod", "name": "<" * 1_300_000, "uid": "x"}]
+        # A pod that the operator deletes already is gone.
+        attack.call("PATCH", core(HOSTILE, f"pods/{metadata['name']}"),
+                    {"metadata": {"ownerReferences": owners}}, expected=(200, 404))
+    attack.call("PATCH", path, {"spec": {"suspend": True}})
+    attack.wait_for_status(path, lambda status: status["state"] == "Suspended")
 
 
 def swell_a_job(attack):
@@ -313,7 +331,8 @@ def live_as_tenant(pipe, other_end):
 
 def attack_until_told(pipe):
     attacks = {attack.__name__: attack for attack in (
-        nest, swell_a_pod, swell_an_owner, swell_a_job, swell_an_environment, storm, churn, lie, outlast)}
+        nest, swell_a_pod, swell_an_owner, swell_a_delete, swell_a_job, swell_an_environment, storm, churn,
+        lie, outlast)}
     trainers = Trainers()
     victims = choose_victims(("before", "beside"))
     attacks["forge"] = lambda attack: forge(attack, next(victims))
