@@ -515,7 +515,8 @@ class HostileTenantTest(unittest.TestCase):
         self.addCleanup(operator.kill)
         swell_deletes(attack)
         memory = peak_memory(operator.process.pid)
-        print(f"{SWOLLEN_JOBS * SWOLLEN_PODS} deletes of pods of 8 MB as JSON: the operator: {memory / 1e6:.1f} MB at most")
+        print(f"{SWOLLEN_JOBS * SWOLLEN_PODS} deletes of pods of 8 MB as JSON: "
+              f"the operator: {memory / 1e6:.1f} MB at most")
         self.assertLess(memory, MEMORY)
 
     def test_the_jobs_of_others_run_at_half_the_speed_at_least_and_are_charged_nothing(self):
