@@ -10,6 +10,17 @@
 
 namespace lockstep {
 
+std::string Sha256(std::string_view text) {
+  std::string digest(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  LOCKSTEP_CHECK(
+      EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(digest.data()), &size,
+                 EVP_sha256(), nullptr) == 1,
+      "OpenSSL made no SHA-256 of {} bytes", text.size());
+  digest.resize(size);
+  return digest;
+}
+
 std::string HmacSha256(std::string_view key, std::string_view message) {
   std::string mac(EVP_MAX_MD_SIZE, '\0');
   unsigned int size = 0;

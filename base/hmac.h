@@ -7,6 +7,7 @@
 
 namespace lockstep {
 
+std::string Sha256(std::string_view text);                               // 32 bytes
 std::string HmacSha256(std::string_view key, std::string_view message);  // 32 bytes
 
 // Compares in a time that does not depend on where the texts differ, so that a secret cannot be

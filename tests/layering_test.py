@@ -68,7 +68,7 @@ LIBRARIES = [
     (r"nccl", ["trainer/comm/nccl/"]),
     (r"grpc(pp)?/|.*\.grpc\.pb\.h", ["trainer/rendezvous/", "trainer/strategy/parameter_server",
                                      "operator/progress/", "operator/main.cc", "trainer/main.cc"]),
-    (r"cpprest/|pplx/|boost/", ["operator/kube/rest/http_transport.cc", "operator/kube/rest/handover_buffer.h"]),
+    (r"cpprest/|pplx/|boost/", ["operator/kube/rest/http_transport.cc", "operator/kube/rest/write_only_buffer.h"]),
     (r"prometheus/", ["trainer/observe/", "operator/metrics/"]),
     (r"simdjson", ["operator/kube/rest/object_json.cc"]),
     (r"yaml-cpp/", ["api/v1/"]),

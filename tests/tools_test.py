@@ -407,6 +407,9 @@ class ImageBaseTest(unittest.TestCase):
 
     def make(self, without="", umask=0o022):
         DebianImage(self.folder / "tar", without)
+        return self.make_of_tar(umask)
+
+    def make_of_tar(self, umask=0o022):
         self.rootfs.mkdir(mode=0o755)
         return subprocess.run([str(TOOLS / "image-base"), str(self.folder / "tar"), str(self.rootfs)],
                               stderr=subprocess.PIPE, text=True, check=False, umask=umask)
@@ -421,6 +424,42 @@ class ImageBaseTest(unittest.TestCase):
         self.assertIn("nonroot:x:65532:65532:", (self.rootfs / "etc/passwd").read_text())
         self.assertEqual("hosts: files dns\n", (self.rootfs / "etc/nsswitch.conf").read_text())
         self.assertFalse(list(self.rootfs.glob("**/*apt*")))
+
+    def test_a_link_of_the_image_leads_nowhere_else(self):
+        """In which a package has a link to another folder, and a file, a link, a folder or a record below it."""
+
+        def link(tar, path, target, kind=tarfile.SYMTYPE):
+            member = tarfile.TarInfo(path)
+            member.type, member.linkname = kind, target
+            tar.addfile(member)
+
+        for below in ("file", "link", "hard link", "folder", "record"):
+            with self.subTest(below=below):
+                self.setUp()
+                image = DebianImage(self.folder / "tar")
+                outside = self.folder / "outside"
+                outside.mkdir(mode=0o750)
+                (outside / "file").write_text("another's")
+                path = "var/lib/dpkg/status.d" if below == "record" else "usr/bin/evil"
+                listed = ["/.", f"/{path}", "/usr/bin/evil/new"]
+                with tarfile.open(self.folder / "tar", "a") as tar:
+                    link(tar, path, str(outside))
+                    if below == "file":
+                        image.add(tar, "usr/bin/evil/new", "owned")
+                    elif below == "link":
+                        link(tar, "usr/bin/evil/new", "/")
+                    elif below == "hard link":
+                        listed = ["/.", f"/{path}", "/usr/bin/copy"]
+                        link(tar, "usr/bin/copy", "usr/bin/evil/file", tarfile.LNKTYPE)
+                    elif below == "folder":
+                        link(tar, "usr/bin/evil/new", "", tarfile.DIRTYPE)
+                    image.add(tar, "var/lib/dpkg/info/base-files.list", "\n".join(listed) + "\n")
+                done = self.make_of_tar()
+                self.assertEqual(1, done.returncode, done.stderr)
+                self.assertIn("expected a path within ROOTFS", done.stderr)
+                self.assertEqual(["file"], [path.name for path in outside.iterdir()])
+                self.assertEqual(1, (outside / "file").stat().st_nlink)
+                self.assertEqual(0o750, outside.stat().st_mode & 0o7777)
 
     def test_a_callers_umask_keeps_nothing_from_the_user_in_the_container(self):
         self.make(umask=0o077)

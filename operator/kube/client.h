@@ -67,10 +67,11 @@ class Client {
   // Blocks until `stop` or the end of the stream (Ok) or a failure. OutOfRange means: list again.
   virtual absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
                              const std::function<void(WatchEvent)>& on_event) = 0;
-  // Create, Update and UpdateStatus return the object's current metadata; the rest may be missing.
+  // Returns the object's current metadata; the rest may be missing.
   virtual absl::StatusOr<Object> Create(const Kind& kind, const Object& object) = 0;
   // Update and UpdateStatus require metadata.resourceVersion. Aborted if the object has changed
-  // since.
+  // since. They return the metadata with the object's current resourceVersion; its other members
+  // may be as sent, and the rest may be missing.
   virtual absl::StatusOr<Object> Update(const Kind& kind, const Object& object) = 0;
   virtual absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) = 0;
   // A non-empty uid is a precondition: Aborted if the object has a different one.

@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -53,6 +55,8 @@ int TryLock(const std::string& path) {
 }
 
 absl::Status MakePrivateFolder(const std::string& path) {
+  std::error_code ignored;  // then mkdir says why
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::FailedPreconditionError(
         fmt::format("cannot make {} for address locks: {}", path, std::strerror(errno)));
@@ -82,6 +86,15 @@ PortRange ReservablePorts(PortRange ephemeral) {
   return width(widest) >= kFewestPorts ? widest : PortRange{20000, 29999};
 }
 
+std::string LockFolder(const char* runtime, const char* home) {
+  const auto is_usable = [](const char* folder) {
+    return folder != nullptr && access(folder, W_OK) == 0;
+  };
+  if (is_usable(runtime)) return fmt::format("{}/lockstep", runtime);
+  if (is_usable(home)) return fmt::format("{}/.cache/lockstep/addresses", home);
+  return fmt::format("/tmp/lockstep-{}", getuid());
+}
+
 LocalAddresses::LocalAddresses(std::string lock_dir, PortRange ports)
     : lock_dir_(std::move(lock_dir)), ports_(ports) {}
 
@@ -92,11 +105,8 @@ absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::Open(std::string
 }
 
 absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::OpenDefault() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const bool usable = runtime != nullptr && access(runtime, W_OK) == 0;
-  std::string dir =
-      usable ? fmt::format("{}/lockstep", runtime) : fmt::format("/tmp/lockstep-{}", getuid());
-  return Open(std::move(dir), ReservablePorts(EphemeralPorts()));
+  return Open(LockFolder(std::getenv("XDG_RUNTIME_DIR"), std::getenv("HOME")),
+              ReservablePorts(EphemeralPorts()));
 }
 
 LocalAddresses::~LocalAddresses() {

@@ -24,6 +24,12 @@ struct PortRange {
 // 29999, which may overlap (each port is tried before use). Pure.
 PortRange ReservablePorts(PortRange ephemeral);
 
+// Returns the folder of this user's locks: `runtime`/lockstep, else
+// `home`/.cache/lockstep/addresses, where no other user can be first. Only if neither may be
+// written to is it /tmp/lockstep-<uid>, which another user can make, so that Open refuses it. Null:
+// there is none.
+std::string LockFolder(const char* runtime, const char* home);
+
 // Thread-safe. An address is reserved on first use, by a locked file in `lock_dir`, until this
 // object or the process ends.
 class LocalAddresses final : public controller::Addresses {
@@ -31,7 +37,7 @@ class LocalAddresses final : public controller::Addresses {
   // FailedPrecondition if `lock_dir` cannot be created or belongs to another user.
   static absl::StatusOr<std::unique_ptr<LocalAddresses>> Open(std::string lock_dir,
                                                               PortRange ports);
-  // Uses $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-<uid>, and this machine's port range.
+  // Uses LockFolder of $XDG_RUNTIME_DIR and $HOME, and this machine's port range.
   static absl::StatusOr<std::unique_ptr<LocalAddresses>> OpenDefault();
   ~LocalAddresses() override;
   LocalAddresses(const LocalAddresses&) = delete;

@@ -5,6 +5,12 @@
 namespace lockstep {
 namespace {
 
+// FIPS 180-2, appendix B.1.
+TEST(HmacTest, HashesAsTheStandardSays) {
+  EXPECT_EQ(ToHex(Sha256("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 // RFC 4231, test cases 1, 2 and 6.
 TEST(HmacTest, AnswersAsTheStandardSays) {
   EXPECT_EQ(ToHex(HmacSha256(std::string(20, '\x0b'), "Hi There")),

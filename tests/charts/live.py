@@ -2,8 +2,7 @@
 
 The job runs twice under one name: its processes by `lockstep run`, and as a TrainingJob of a real API
 server, whose pods the operator makes. There is no kubelet, so this file says of those pods that they run, at the
-addresses of the processes. Debian's Prometheus cannot ask an API server for pods, so it reads from a file
-what it would have been told of them; examples/prometheus.yaml makes targets and labels of that.
+addresses of the processes.
 """
 import contextlib
 import json
@@ -18,16 +17,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
-
-import yaml
 
 import local_job
 from api_server import BIN, JOBS, job, role, server, training_job
-from helm import CHART, ROOT
 from operator_test import PODS, Operator, eventually
+from prometheus import Prometheus
 
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 NAME = "live"
@@ -119,86 +114,8 @@ class LocalJob:
         self.process.wait(60)
 
 
-def meta(name):
-    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
-
-
-def discovered_pods():
-    """What Prometheus' discovery of pods says of those that there are, one target for each port."""
-    targets = []
-    for pod in server().call("GET", PODS)[1]["items"]:
-        address = pod.get("status", {}).get("podIP")
-        labels = {"__meta_kubernetes_namespace": pod["metadata"]["namespace"],
-                  "__meta_kubernetes_pod_name": pod["metadata"]["name"],
-                  "__meta_kubernetes_pod_phase": pod.get("status", {}).get("phase", "")}
-        for name, value in pod["metadata"].get("labels", {}).items():
-            labels[f"__meta_kubernetes_pod_label_{meta(name)}"] = value
-            labels[f"__meta_kubernetes_pod_labelpresent_{meta(name)}"] = "true"
-        for container in pod["spec"]["containers"]:
-            for port in container.get("ports", []):
-                if address:
-                    targets.append({"targets": [f"{address}:{port['containerPort']}"], "labels": {
-                        **labels, "__meta_kubernetes_pod_container_port_name": port.get("name", "")}})
-    return targets
-
-
-class Prometheus:
-    """Debian's, with the repository's own configuration and rules, only quicker."""
-
-    def __init__(self, folder):
-        config = yaml.safe_load((ROOT / "examples" / "prometheus.yaml").read_text())
-        config["global"] = {"scrape_interval": SCRAPES, "evaluation_interval": SCRAPES}
-        config["rule_files"] = [str(CHART / "rules" / name) for name in config["rule_files"]]
-        for scrape in config["scrape_configs"]:
-            if scrape.pop("kubernetes_sd_configs") != [{"role": "pod"}]:
-                raise AssertionError(f"{scrape['job_name']}: expected to discover pods")
-            scrape["file_sd_configs"] = [{"files": [str(folder / "pods.json")], "refresh_interval": "1s"}]
-        self.pods = folder / "pods.json"
-        self.discover()
-        path = folder / "prometheus.json"
-        path.write_text(json.dumps(config))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.log = (folder / "prometheus.log").open("w+")
-        self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}",
-             f"--web.listen-address=127.0.0.1:{self.port}"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        eventually(self.is_ready)
-
-    def is_ready(self):
-        if self.process.poll() is not None:
-            self.log.seek(0)
-            raise AssertionError(f"Prometheus ended: {self.log.read()[-2000:]}")
-        with contextlib.suppress(urllib.error.URLError):
-            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=10).status == 200
-        return False
-
-    def discover(self):
-        text = json.dumps(discovered_pods())
-        new = self.pods.with_suffix(".new")
-        new.write_text(text)
-        new.rename(self.pods)
-
-    def call(self, path, **parameters):
-        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        try:
-            with urllib.request.urlopen(url, timeout=30) as answer:
-                return json.load(answer)["data"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
-
-    def query(self, text):
-        """[{"metric": labels, "value": [time, text]}]"""
-        return self.call("query", query=text)["result"]
-
-    def query_range(self, text, start, end, step):
-        return self.call("query_range", query=text, start=start, end=end, step=step)["result"]
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-        self.log.close()
+def pods():
+    return server().call("GET", "/api/v1/pods")[1]["items"]
 
 
 class Live:
@@ -215,7 +132,8 @@ class Live:
             closing.callback(self.local.stop)
             self._start_operator(closing)
             self._make_pods()
-            self.prometheus = Prometheus(self.folder)
+            # This operator's pod is where the job is.
+            self.prometheus = Prometheus(self.folder, pods, operator_namespace="default", interval=SCRAPES)
             closing.callback(self.prometheus.stop)
             self.closing = closing.pop_all()
         return self

@@ -166,6 +166,13 @@ class MonitoringObjectsTest(unittest.TestCase):
         self.assertEqual(self.KINDS, self.kinds(self.ON, *self.APIS))
         self.assertEqual(set(), self.kinds({}, *self.APIS))
 
+    def test_of_a_trainers_pod_a_prometheus_takes_its_own_series_and_so_much(self):
+        spec = of_kind(render(EVERYTHING), "PodMonitor", "lockstep-trainer")["spec"]
+        self.assertEqual((50000, 32, 1024, "16MB"), (spec["sampleLimit"], spec["labelLimit"],
+                                                     spec["labelValueLengthLimit"], spec["bodySizeLimit"]))
+        self.assertEqual([{"sourceLabels": ["__name__"], "regex": "lockstep_trainer_.*", "action": "keep"}],
+                         spec["podMetricsEndpoints"][0]["metricRelabelings"])
+
     def test_a_missing_kind_can_be_an_error(self):
         for name in ("podMonitor", "serviceMonitor", "prometheusRule"):
             done = template({f"{name}.enabled": True, f"{name}.renderMode": "failIfMissing"}, check=False)

@@ -27,6 +27,8 @@ LIMIT = 600  # seconds, of a wave of honest jobs; it takes some ten
 MEMORY = 100e6
 HOARDED = 120  # jobs
 HOARDED_PODS = 50
+SWOLLEN_JOBS = 4  # as many as are looked at at a time
+SWOLLEN_PODS = 8  # of each; as many as are deleted at a time
 TRIES = 20  # of a call that the API server has no time for
 HONEST, HOSTILE, FULL = "honest", "hostile", "hostile-full"  # the last has a quota that is used up
 MALLORY = {"Impersonate-User": "mallory", "Impersonate-Group": "system:authenticated"}
@@ -131,11 +133,12 @@ def swell_a_pod(attack):
     attack.touch(core(HOSTILE, f"pods/{attack.name}"))
 
 
-def large_owner(member):
-    """A pod with a job's label whose owner reference is as large as an object may be."""
+def large_owner(member, suffix=""):
+    """A pod with a job's label whose owner reference is as large as an object may be. Pods with different
+    suffixes share no text of it."""
     owner = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "name": "x", "uid": "x",
              "controller": True}
-    owner[member] = "x" * 1_300_000
+    owner[member] = "x" * 1_300_000 + suffix
     return {"apiVersion": "v1", "kind": "Pod",
             "metadata": {"labels": {LABEL + "job-uid": "x"}, "ownerReferences": [owner]},
             "spec": {"containers": [{"name": "main", "image": "x"}]}}
@@ -146,6 +149,24 @@ def swell_an_owner(attack):
     for member in ("kind", "name", "uid"):
         attack.create(core(HOSTILE, "pods"), large_owner(member), f"-{member}")
         attack.touch(core(HOSTILE, f"pods/{attack.name}-{member}"))
+
+
+def swell_deletes(attack):
+    """The server answers a delete with the object, each byte of which takes six here."""
+    pods = core(HOSTILE, "pods")
+    names = [f"-{i}" for i in range(SWOLLEN_JOBS)]
+    for name in names:
+        attack.create(jobs(HOSTILE), job(replicaSpecs={"Worker": role(SWOLLEN_PODS)}), name)
+    for pod in (f"{pods}/{attack.name}{name}-worker-{i}" for name in names for i in range(SWOLLEN_PODS)):
+        attack.wait_for(lambda pod=pod: attack.call("GET", pod, expected=(200, 404)).get("spec"))
+        owners = attack.call("GET", pod)["metadata"]["ownerReferences"]
+        owners.append({"apiVersion": "v1", "kind": "Pod", "name": "<" * 1_300_000, "uid": "x"})
+        attack.call("PATCH", pod, {"metadata": {"ownerReferences": owners}})
+    paths = [f"{jobs(HOSTILE)}/{attack.name}{name}" for name in names]
+    for path in paths:
+        attack.call("PATCH", path, {"spec": {"suspend": True}})
+    for path in paths:
+        attack.wait_for_status(path, lambda status: status["state"] == "Suspended")
 
 
 def swell_a_job(attack):
@@ -475,13 +496,27 @@ class HostileTenantTest(unittest.TestCase):
         hoard = Round(connection, "hoard", threading.Event())
         self.addCleanup(hoard.undo)
         for i in range(HOARDED_PODS):
-            hoard.create(core(HOSTILE, "pods"), large_owner("kind"), f"-{i}")
+            hoard.create(core(HOSTILE, "pods"), large_owner("kind", f"-{i}"), f"-{i}")
         operator = start_operator("--leader-elect=false")
         self.addCleanup(operator.kill)
         hoard.create(jobs(HOSTILE), job(suspend=True), "-last")  # looked at once all pods are listed
         hoard.wait_for_status(f"{jobs(HOSTILE)}/hoard-last", lambda status: status.get("state") == "Suspended")
         memory = peak_memory(operator.process.pid)
         print(f"{HOARDED_PODS} pods with an owner of 1.3 MB: the operator: {memory / 1e6:.1f} MB at most")
+        self.assertLess(memory, MEMORY)
+
+    def test_what_deletes_take_does_not_depend_on_the_pods(self):
+        """It fills the API server's time, so that no one else's jobs are looked at beside it."""
+        connection = server().connect(MALLORY)
+        self.addCleanup(connection.close)
+        attack = Round(connection, "swell", threading.Event())
+        self.addCleanup(attack.undo)
+        operator = start_operator("--leader-elect=false")
+        self.addCleanup(operator.kill)
+        swell_deletes(attack)
+        memory = peak_memory(operator.process.pid)
+        print(f"{SWOLLEN_JOBS * SWOLLEN_PODS} deletes of pods of 8 MB as JSON: "
+              f"the operator: {memory / 1e6:.1f} MB at most")
         self.assertLess(memory, MEMORY)
 
     def test_the_jobs_of_others_run_at_half_the_speed_at_least_and_are_charged_nothing(self):

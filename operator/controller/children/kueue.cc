@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "api/v1/names.h"
-#include "base/digest.h"
+#include "base/hmac.h"
 #include "base/rfc3339.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_service.h"
@@ -54,6 +54,14 @@ Object PodSetOf(const api::TrainingJob& job, const Settings& settings, api::Role
   return set;
 }
 
+Object PodSetsOf(const api::TrainingJob& job, const Settings& settings) {
+  Object sets = Object::array();
+  for (const api::Role role : kPodSetOrder) {
+    if (ReplicaCount(job, role) > 0) sets.push_back(PodSetOf(job, settings, role));
+  }
+  return sets;
+}
+
 }  // namespace
 
 std::string QueueName(const api::TrainingJob& job) {
@@ -92,22 +100,24 @@ std::string WorkloadName(const api::TrainingJob& job) {
 }
 
 std::string TemplatesHash(const api::TrainingJob& job) {
-  std::uint64_t digest = kEmptyDigest;
+  std::string templates;
   for (const auto& [role, spec] : job.spec.replica_specs) {
-    if (spec.replicas == 0) continue;
-    digest = Digest(fmt::format("{}=", api::RoleName(role)), digest);
-    digest = Digest("\n", Digest(*spec.tmpl.Text(), digest));
+    if (spec.replicas > 0) {
+      templates += fmt::format("{}={}\n", api::RoleName(role), *spec.tmpl.Text());
+    }
   }
-  return fmt::format("{:016x}", digest);
+  return fmt::format("{}{}", kTemplatesScheme, ToHex(Sha256(templates)));
+}
+
+bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
+                    const Settings& settings) {
+  if (IsOfPresentScheme(workload.templates)) return workload.templates != TemplatesHash(job);
+  return workload.resources != ResourcesHash(PodSetsOf(job, settings));
 }
 
 Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,
                      std::optional<std::int64_t> priority) {
-  Object sets = Object::array();
-  for (const api::Role role : kPodSetOrder) {
-    if (ReplicaCount(job, role) > 0) sets.push_back(PodSetOf(job, settings, role));
-  }
-  Object spec = {{"queueName", QueueName(job)}, {"podSets", std::move(sets)}};
+  Object spec = {{"queueName", QueueName(job)}, {"podSets", PodSetsOf(job, settings)}};
   if (const auto reference = PriorityOf(job); reference && priority) {
     const bool own = reference->kind == kWorkloadPriorityKind;
     spec["priorityClassName"] = reference->name;

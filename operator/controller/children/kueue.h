@@ -45,9 +45,13 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);
 // Returns a hash that changes with the pod templates of the roles that have replicas. It is stored
-// in Workloads, so it must be the same in every version of the operator: one that differs takes a
-// running job's quota, or a waiting job's place in the queue.
+// in Workloads: one that differs though nobody has edited the job takes a running job's quota, or a
+// waiting job's place in the queue. So another way to compute it needs another kTemplatesScheme.
 std::string TemplatesHash(const api::TrainingJob& job);
+// Returns true if the Workload was not made for the job's pods as they are now. Of one that was
+// stored with another scheme, what its pods request is compared.
+bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
+                    const Settings& settings);
 // Returns a Workload with one pod set per role that has replicas. An elastic job's workers may be
 // reduced to minReplicas. `priority` is the class's value.
 kube::Object BuildWorkload(const api::TrainingJob& job, const Settings& settings,

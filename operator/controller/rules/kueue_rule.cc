@@ -25,14 +25,11 @@ bool HasGrant(const ObservedWorkload& workload) {
   return workload.admitted && !workload.evicted && !workload.finished;
 }
 
-bool HasOtherTemplates(const ObservedWorkload& workload, const api::TrainingJob& job) {
-  return !workload.templates.empty() && workload.templates != TemplatesHash(job);
-}
-
 // Returns true if an HPA or an edit asks for more than was granted, or for other pods. A grant
 // covers only what was requested, no matter who sets spec.suspend to false.
-bool HasOutgrown(const api::TrainingJob& job, const ObservedWorkload& workload) {
-  if (HasOtherTemplates(workload, job)) return true;
+bool HasOutgrown(const Observed& observed, const ObservedWorkload& workload) {
+  const api::TrainingJob& job = observed.job;
+  if (IsForOtherPods(workload, job, observed.settings)) return true;
   for (const auto& [role, spec] : job.spec.replica_specs) {
     if (spec.replicas > 0 && !workload.granted.contains(role)) return true;
   }
@@ -78,7 +75,7 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
     return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
                                    fmt::format("Kueue stops the job: {}{}", why, and_stays)});
   }
-  if (!HasOutgrown(observed.job, *workload)) return std::nullopt;
+  if (!HasOutgrown(observed, *workload)) return std::nullopt;
   std::string why;
   if (stays) why = fmt::format("the job asks for more than Kueue has granted{}", and_stays);
   return Do(observed, SetSuspend{true, {}, std::move(why)});
@@ -106,9 +103,10 @@ bool HasOtherCounts(const ObservedWorkload& workload, const api::TrainingJob& jo
 
 // Kueue reads pod sets, queue and priority from the Workload, so an edit of any of them needs a new
 // one. Nothing else may ask for one: a new Workload waits behind all others.
-bool IsMadeFrom(const ObservedWorkload& workload, const api::TrainingJob& job) {
+bool IsMadeFrom(const ObservedWorkload& workload, const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
   const auto priority = PriorityOf(job);
-  return !HasOtherCounts(workload, job) && !HasOtherTemplates(workload, job) &&
+  return !HasOtherCounts(workload, job) && !IsForOtherPods(workload, job, observed.settings) &&
          workload.queue == QueueName(job) &&
          workload.priority_class == (priority ? priority->name : "");
 }
@@ -118,7 +116,7 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   const auto& workload = observed.workload;
   if (!workload) return NewWorkloadPlan(observed);
-  if (!IsMadeFrom(*workload, observed.job) || workload->finished) {
+  if (!IsMadeFrom(*workload, observed) || workload->finished) {
     return Do(observed, DeleteWorkload{});
   }
   if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "api/v1/names.h"
+#include "api/v1/quantity.h"
+#include "base/hmac.h"
 #include "base/shorten.h"
 #include "operator/kube/cache/store.h"
 
@@ -65,7 +69,59 @@ std::map<api::Role, PodSetGrant> ReadGrants(const Object& status) {
   return grants;
 }
 
+void AddUnlessEmpty(const char* key, Object member, Object& to) {
+  if (!member.empty()) to[key] = std::move(member);
+}
+
+// Quantities in one form: 1000m is 1.
+Object CountedQuantities(const Object& quantities) {
+  if (!quantities.is_object()) return quantities;
+  Object counted;
+  for (const auto& [resource, quantity] : quantities.items()) {
+    const auto number = api::ParseQuantity(quantity);
+    const bool is_valid = number.ok() && *number >= 0 && std::isfinite(*number);
+    counted[resource] = is_valid ? Object(api::FormatQuantity(*number)) : quantity;
+  }
+  return counted;
+}
+
+Object CountedResources(const Object& resources) {
+  Object counted;
+  for (const char* key : {"limits", "requests"}) {
+    AddUnlessEmpty(key, CountedQuantities(Member(resources, key)), counted);
+  }
+  AddUnlessEmpty("claims", Member(resources, "claims"), counted);
+  return counted;
+}
+
+Object CountedOfSet(const Object& set) {
+  const Object& pod = Member(Member(set, "template"), "spec");
+  Object counted = {{"name", TextMember(set, "name")}};
+  for (const char* key : {"initContainers", "containers"}) {
+    for (const Object& container : ListMember(pod, key)) {
+      Object entry = {{"name", TextMember(container, "name")},
+                      {"restartPolicy", TextMember(container, "restartPolicy")}};
+      AddUnlessEmpty("resources", CountedResources(Member(container, "resources")), entry);
+      counted[key].push_back(std::move(entry));
+    }
+  }
+  AddUnlessEmpty("resources", CountedResources(Member(pod, "resources")), counted);
+  AddUnlessEmpty("overhead", CountedQuantities(Member(pod, "overhead")), counted);
+  for (const char* key : {"resourceClaims", "runtimeClassName", "nodeSelector"}) {
+    AddUnlessEmpty(key, Member(pod, key), counted);
+  }
+  return counted;
+}
+
 }  // namespace
+
+std::string ResourcesHash(const Object& pod_sets) {
+  Object counted = Object::array();
+  if (pod_sets.is_array()) {
+    for (const Object& set : pod_sets) counted.push_back(CountedOfSet(set));
+  }
+  return ToHex(Sha256(counted.dump(-1, ' ', false, Object::error_handler_t::replace)));
+}
 
 ObservedWorkload ReadWorkload(const Object& workload) {
   ObservedWorkload read;
@@ -73,6 +129,7 @@ ObservedWorkload ReadWorkload(const Object& workload) {
   read.templates =
       Shortened(TextMember(annotations, api::kAnnotationTemplates), kLongestWorkloadName);
   const Object& spec = Member(workload, "spec");
+  if (!IsOfPresentScheme(read.templates)) read.resources = ResourcesHash(Member(spec, "podSets"));
   read.queue = Shortened(TextMember(spec, "queueName"), kLongestWorkloadName);
   read.priority_class = Shortened(TextMember(spec, "priorityClassName"), kLongestWorkloadName);
   for (const Object& set : ListMember(spec, "podSets")) {
@@ -112,12 +169,30 @@ ObservedWorkload ReadWorkload(const Object& workload) {
 
 kube::FieldMask WorkloadFields() {
   kube::FieldMask fields = kube::IdentityFields();
-  for (const char* path :
-       {"metadata.annotations", "spec.queueName", "spec.priorityClassName", "spec.podSets.name",
-        "spec.podSets.count", "status.conditions.type", "status.conditions.status",
-        "status.conditions.reason", "status.conditions.message",
-        "status.admission.podSetAssignments.name", "status.admission.podSetAssignments.count",
-        "status.admission.podSetAssignments.flavors", "status.admissionChecks.podSetUpdates"}) {
+  for (const char* path : {"metadata.annotations",
+                           "spec.queueName",
+                           "spec.priorityClassName",
+                           "spec.podSets.name",
+                           "spec.podSets.count",
+                           "spec.podSets.template.spec.containers.name",
+                           "spec.podSets.template.spec.containers.restartPolicy",
+                           "spec.podSets.template.spec.containers.resources",
+                           "spec.podSets.template.spec.initContainers.name",
+                           "spec.podSets.template.spec.initContainers.restartPolicy",
+                           "spec.podSets.template.spec.initContainers.resources",
+                           "spec.podSets.template.spec.resources",
+                           "spec.podSets.template.spec.overhead",
+                           "spec.podSets.template.spec.resourceClaims",
+                           "spec.podSets.template.spec.runtimeClassName",
+                           "spec.podSets.template.spec.nodeSelector",
+                           "status.conditions.type",
+                           "status.conditions.status",
+                           "status.conditions.reason",
+                           "status.conditions.message",
+                           "status.admission.podSetAssignments.name",
+                           "status.admission.podSetAssignments.count",
+                           "status.admission.podSetAssignments.flavors",
+                           "status.admissionChecks.podSetUpdates"}) {
     fields.Add(path);
   }
   return fields;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "api/v1/training_job.h"
 #include "operator/kube/field_mask.h"
@@ -22,10 +23,18 @@ struct PodSetGrant {
   bool operator==(const PodSetGrant&) const = default;
 };
 
+// What TemplatesHash begins with. A hash without it was not made to withstand those who look for
+// two jobs with the same.
+inline constexpr std::string_view kTemplatesScheme = "sha256:";
+inline bool IsOfPresentScheme(std::string_view templates) {
+  return templates.starts_with(kTemplatesScheme);
+}
+
 struct ObservedWorkload {
-  // TemplatesHash (children/kueue.h) of the job it was created from; empty, so unknown, if an older
-  // operator created it.
+  // TemplatesHash (children/kueue.h) of the job it was created from; of another scheme, or empty,
+  // if an older operator created it.
   std::string templates;
+  std::string resources;  // ResourcesHash of its pod sets, unless `templates` tells more
   std::string queue, priority_class;
   std::map<api::Role, int> counts;           // requested
   std::map<api::Role, PodSetGrant> granted;  // only if `admitted`
@@ -37,6 +46,11 @@ struct ObservedWorkload {
   std::string eviction;
   bool operator==(const ObservedWorkload&) const = default;
 };
+
+// Returns a hash of what Kueue counts of the pods: names and resources of containers, overhead,
+// claims and node selectors. It is the same for quantities that are written in another way, and
+// whatever defaults the API server has added.
+std::string ResourcesHash(const kube::Object& pod_sets);
 
 // Members that are absent or of another type keep their default. Whoever may write Workloads
 // decides how long texts are, so they are cut; an admission that grants more than 8 KiB of flavors,

@@ -5,7 +5,6 @@
 #include "operator/kube/rest/http_transport.h"
 
 #include <arpa/inet.h>
-#include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "operator/kube/rest/answer_buffer.h"
 #include "operator/kube/rest/handover_buffer.h"
 #include "operator/kube/rest/timer_thread.h"
 
@@ -43,7 +43,6 @@ namespace http = web::http;
 namespace ssl = boost::asio::ssl;
 using http::client::http_client;
 using http::client::http_client_config;
-using ByteBuffer = concurrency::streams::container_buffer<std::vector<std::uint8_t>>;
 
 // The library does little work itself: a second thread makes requests a fifth slower because of the
 // handover between threads. If a callback blocks here, such as a credential plugin for a new
@@ -157,9 +156,10 @@ std::optional<std::chrono::seconds> RetryAfterOf(const http::http_response& resp
   return std::chrono::seconds(seconds);
 }
 
-std::string TextOf(const ByteBuffer& buffer) {
-  const std::vector<std::uint8_t>& bytes = buffer.collection();
-  return {bytes.begin(), bytes.end()};
+using OutStream = concurrency::streams::basic_ostream<std::uint8_t>;
+
+OutStream StreamInto(std::shared_ptr<WriteOnlyBuffer> buffer) {
+  return OutStream(concurrency::streams::streambuf<std::uint8_t>(std::move(buffer)));
 }
 
 // A one-shot event, shared by the thread that sets it and the one that waits.
@@ -225,21 +225,15 @@ class CpprestTransport final : public HttpTransport {
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
     auto response = Guarded(*fate, timeout, [&] {
       http::http_request message = MessageOf(request);
-      // Cancelling also closes the connection, so that the next request on it cannot read the rest.
-      message.set_progress_handler(
-          [fate, most = request.most_bytes](http::message_direction::direction direction,
-                                            utility::size64_t bytes) {
-            if (direction != http::message_direction::download || bytes <= most) return;
-            fate->too_long = true;
-            fate->cancel.cancel();
-          });
-      const ByteBuffer body;
-      message.set_response_stream(body.create_ostream());
+      if (request.wants_body) CancelIfLonger(request.most_bytes, fate, message);
+      const auto body = std::make_shared<AnswerBuffer>(request.wants_body ? request.most_bytes
+                                                                          : kLongestUnwanted);
+      message.set_response_stream(StreamInto(body));
       const http::http_response answer =
           Await(client_.request(message, fate->cancel.get_token())
                     .then([](const http::http_response& begun) { return begun.content_ready(); }));
       return absl::StatusOr<HttpResponse>(
-          HttpResponse{answer.status_code(), RetryAfterOf(answer), TextOf(body), fate->too_long});
+          HttpResponse{answer.status_code(), RetryAfterOf(answer), body->Take(), fate->too_long});
     });
     deadlines_.Cancel(deadline);
     return response;
@@ -260,8 +254,7 @@ class CpprestTransport final : public HttpTransport {
       const auto body = std::make_shared<HandoverBuffer>();
       const AbandonAtExit ends_with_this_answer{body};
       http::http_request message = MessageOf(request);
-      message.set_response_stream(concurrency::streams::basic_ostream<std::uint8_t>(
-          concurrency::streams::streambuf<std::uint8_t>(body)));
+      message.set_response_stream(StreamInto(body));
       const http::http_response answer = Await(client.request(message, fate->cancel.get_token()));
       HttpResponse result{answer.status_code(), RetryAfterOf(answer), "", false};
       const bool is_stream = result.status == http::status_codes::OK;
@@ -270,7 +263,7 @@ class CpprestTransport final : public HttpTransport {
       whole.then([body](const pplx::task<http::http_response>& /*ended*/) { body->End(); });
       for (std::string_view piece = body->Next(); !piece.empty(); piece = body->Next()) {
         if (!is_stream) {
-          result.body += piece;
+          result.body += piece.substr(0, kLongestUnwanted - result.body.size());
         } else if (absl::Status status = on_bytes(piece); !status.ok()) {
           return status;
         }
@@ -288,6 +281,17 @@ class CpprestTransport final : public HttpTransport {
       fate->late = true;
       fate->cancel.cancel();
     });
+  }
+
+  // Cancelling also closes the connection, so that the next request on it cannot read the rest.
+  static void CancelIfLonger(std::size_t most, const std::shared_ptr<Fate>& fate,
+                             http::http_request& message) {
+    message.set_progress_handler(
+        [fate, most](http::message_direction::direction direction, utility::size64_t bytes) {
+          if (direction != http::message_direction::download || bytes <= most) return;
+          fate->too_long = true;
+          fate->cancel.cancel();
+        });
   }
 
   http::http_request MessageOf(const HttpRequest& request) const {

@@ -27,7 +27,12 @@ struct HttpRequest {
   // For Send: a longer body is not read to its end. An API server sends an object of at most 10 MB,
   // and lists as long as the requested pages.
   std::size_t most_bytes = 32U << 20U;
+  // For Send: the caller reads only errors. The first kLongestUnwanted bytes of the body are kept,
+  // the rest is discarded as it arrives, however long it is.
+  bool wants_body = true;
 };
+
+inline constexpr std::size_t kLongestUnwanted = 64U << 10U;
 
 struct HttpResponse {
   int status = 0;
@@ -62,8 +67,9 @@ class HttpTransport {
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request, Duration timeout) = 0;
 
   // Passes the body of a 200 to `on_bytes` as it arrives, on the calling thread, and returns at its
-  // end; returns the body of any other status. An error from `on_bytes` ends the stream and is
-  // returned. Returns Cancelled at once if stopped. The headers must arrive within `timeout`.
+  // end; returns the first kLongestUnwanted bytes of any other status' body. An error from
+  // `on_bytes` ends the stream and is returned. Returns Cancelled at once if stopped. The headers
+  // must arrive within `timeout`.
   virtual absl::StatusOr<HttpResponse> Stream(
       const HttpRequest& request, Duration timeout, std::stop_token stop,
       const std::function<absl::Status(std::string_view bytes)>& on_bytes) = 0;

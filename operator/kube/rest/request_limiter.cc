@@ -50,4 +50,25 @@ RequestLimiter::Slot::~Slot() {
   limiter_.freed_.notify_one();
 }
 
+ByteBudget::Share::Share(ByteBudget& budget, std::size_t bytes)
+    : budget_(budget), bytes_(std::min(bytes, budget.all_)) {
+  {
+    std::unique_lock lock(budget_.mutex_);
+    const std::uint64_t ticket = budget_.next_ticket_++;
+    budget_.changed_.wait(lock,
+                          [&] { return ticket == budget_.served_ && bytes_ <= budget_.free_; });
+    budget_.free_ -= bytes_;
+    ++budget_.served_;
+  }
+  budget_.changed_.notify_all();  // the next one may have room as well
+}
+
+ByteBudget::Share::~Share() {
+  {
+    const std::lock_guard lock(budget_.mutex_);
+    budget_.free_ += bytes_;
+  }
+  budget_.changed_.notify_all();
+}
+
 }  // namespace lockstep::kube

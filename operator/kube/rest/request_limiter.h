@@ -1,7 +1,10 @@
-// Limits a client's request rate and its concurrent requests. Thread-safe.
+// Limits a client's request rate, its concurrent requests and the memory that they take.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 #include "base/clock.h"
@@ -48,6 +51,34 @@ class RequestLimiter {
   std::condition_variable freed_;
   TokenBucket bucket_;  // guarded by mutex_
   int free_;            // guarded by mutex_
+};
+
+// Bytes that are lent in the order in which they are asked for, so that a large share waits no
+// longer than the small ones before it.
+class ByteBudget {
+ public:
+  explicit ByteBudget(std::size_t bytes) : all_(bytes), free_(bytes) {}
+
+  // Holds some of the bytes, at most all of them; the constructor blocks until they are free.
+  class Share {
+   public:
+    Share(ByteBudget& budget, std::size_t bytes);
+    ~Share();
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+   private:
+    ByteBudget& budget_;
+    const std::size_t bytes_;
+  };
+
+ private:
+  const std::size_t all_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::size_t free_;
+  std::uint64_t next_ticket_ = 0, served_ = 0;
 };
 
 }  // namespace lockstep::kube

@@ -27,10 +27,24 @@ constexpr int kMostRetries = 10;  // per call, when the server asks for a retry
 // may be created at a time.
 constexpr char kAcceptMetadata[] =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json;q=0.9";
+// Asks for the line that `kubectl get` prints, without the object: the object's version and a few
+// KB of text. Metadata that others write can have 9 MB as JSON.
+constexpr char kAcceptLine[] =
+    "application/json;as=Table;g=meta.k8s.io;v=v1, application/json;q=0.9";
+constexpr char kWithoutObject[] = "?includeObject=None";
+// The server answers a create with what was sent, of which each byte may take six as JSON, and with
+// the names of the fields, which it adds.
+constexpr std::size_t kAnsweredPerByteSent = 8;
 
 // The longest pause between two tries of a watch, whatever the server asks for: a longer one would
 // look like a healthy, silent watch.
 constexpr Duration kLongestPause = std::chrono::minutes(1);
+
+// For servers that send the whole object.
+const FieldMask& MetadataAlone() {
+  static const FieldMask mask = {"metadata"};
+  return mask;
+}
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -66,7 +80,7 @@ class ApiServerClient final : public RestClient {
       : options_(options),
         credentials_(std::move(config), clock_),
         limiter_(options.qps, options.burst, options.max_in_flight),
-        metadata_reads_(0, 0, options.max_metadata_reads) {}
+        answers_(options.most_answered) {}
 
   absl::Status Connect(const RestConfig& config) {
     HttpTransportOptions transport;
@@ -83,11 +97,12 @@ class ApiServerClient final : public RestClient {
 
   absl::StatusOr<Object> Get(const Kind& kind, const Key& key) override {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
+    const ByteBudget::Share share(answers_, kLongestObject);  // held until the answer is parsed
     return CallForObject(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
   absl::StatusOr<Object> GetMetadata(const Kind& kind, const Key& key) override {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
-    const RequestLimiter::Slot slot(metadata_reads_);  // held until the answer is parsed
+    const ByteBudget::Share share(answers_, kLongestObject);
     return CallForMetadata(Describe("get", kind, key), {"GET", ObjectPath(kind, key)});
   }
 
@@ -100,7 +115,9 @@ class ApiServerClient final : public RestClient {
     if (kind.namespaced && Namespace(object).empty()) {
       return absl::InvalidArgumentError(what + ": metadata.namespace is empty");
     }
-    return CallForMetadata(what, {"POST", CollectionPath(kind, Namespace(object)), object.dump()});
+    HttpRequest request{"POST", CollectionPath(kind, Namespace(object)), object.dump()};
+    const ByteBudget::Share share(answers_, kAnsweredPerByteSent * request.body.size());
+    return CallForMetadata(what, std::move(request));
   }
 
   absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override {
@@ -133,8 +150,9 @@ class ApiServerClient final : public RestClient {
   }
   absl::Status DeleteWith(const Object& options, const Kind& kind, const Key& key) {
     LOCKSTEP_RETURN_IF_ERROR(CheckKey(kind, key));
-    HttpRequest request{"DELETE", ObjectPath(kind, key), options.dump()};
-    request.accept = kAcceptMetadata;
+    HttpRequest request{"DELETE", ObjectPath(kind, key) + kWithoutObject, options.dump()};
+    request.accept = kAcceptLine;
+    request.wants_body = false;
     return Call(Describe("delete", kind, key), std::move(request)).status();
   }
 
@@ -145,8 +163,14 @@ class ApiServerClient final : public RestClient {
     if (ResourceVersion(object).empty()) {  // without it the server would overwrite unseen changes
       return absl::InvalidArgumentError(what + ": metadata.resourceVersion must be set");
     }
-    return CallForMetadata(what,
-                           {"PUT", ObjectPath(kind, KeyOf(object)) + subresource, object.dump()});
+    HttpRequest request{"PUT", ObjectPath(kind, KeyOf(object)) + subresource + kWithoutObject,
+                        object.dump()};
+    request.accept = kAcceptLine;
+    LOCKSTEP_ASSIGN_OR_RETURN(const Object answer,
+                              CallForObject(what, std::move(request), "", &MetadataAlone()));
+    Object written = {{"metadata", object.at("metadata")}};
+    written["metadata"]["resourceVersion"] = ResourceVersion(answer);
+    return written;
   }
 
   absl::StatusOr<Object> CallForObject(const std::string& what, HttpRequest request,
@@ -160,9 +184,8 @@ class ApiServerClient final : public RestClient {
   }
 
   absl::StatusOr<Object> CallForMetadata(const std::string& what, HttpRequest request) {
-    static const FieldMask kMetadata = {"metadata"};  // for servers that send the whole object
     request.accept = kAcceptMetadata;
-    return CallForObject(what, std::move(request), "", &kMetadata);
+    return CallForObject(what, std::move(request), "", &MetadataAlone());
   }
 
   // Returns a successful response, or one that is too long to read. Waits and retries if the server
@@ -188,7 +211,8 @@ class ApiServerClient final : public RestClient {
   const SystemClock clock_;
   const RestClientOptions options_;
   Credentials credentials_;
-  RequestLimiter limiter_, metadata_reads_;
+  RequestLimiter limiter_;
+  ByteBudget answers_;
   std::unique_ptr<HttpTransport> transport_;  // its callbacks use credentials_
 };
 

@@ -15,6 +15,10 @@
 
 namespace lockstep::kube {
 
+// An API server's longest answer of one object: 1.5 MB, each byte of which may take six as JSON.
+// An answer to Get or GetMetadata is expected to be as long.
+inline constexpr std::size_t kLongestObject = 10U << 20U;
+
 struct RestClientOptions {
   std::string user_agent = "lockstep";
   // Requests per second, except watches; 0: no client-side limit.
@@ -24,9 +28,10 @@ struct RestClientOptions {
   // requests, and over HTTP/1 each waits there for its turn to be read: with few, a burst of jobs
   // waits although the server has time.
   int max_in_flight = 48;
-  // Concurrent GetMetadata calls. An object made by others may give an answer of 10 MB, of which
-  // each byte takes three in memory, and a tenant can have one job ask for many.
-  int max_metadata_reads = 4;
+  // Bytes of the answers to Get, GetMetadata and Create that are awaited or read at a time, each of
+  // which takes three in memory. Tenants decide how long the answers are, and a tenant can have one
+  // job ask for many. See kLongestObject.
+  std::size_t most_answered = 40U << 20U;
   // In all, including retries after 429 and 5xx.
   Duration request_deadline = std::chrono::seconds(30);
   // A server that takes this long for an error is overloaded (MarkOverloaded).

@@ -53,6 +53,17 @@ TEST(KueueTest, AWorkloadAsksForEachRolesPods) {
             (std::map<Role, int>{{Role::kChief, 1}, {Role::kWorker, 4}}));
 }
 
+// It is stored in Workloads: for the same templates to have another hash, kTemplatesScheme must
+// change.
+TEST(KueueTest, TheTemplatesHashStaysWhatItWas) {
+  EXPECT_EQ(TemplatesHash(Queued(2).BuildWithDefaults()),
+            "sha256:398f4198e785068231405ce92dd80fe41271b2bb7e5f19339e18aa8a6d313a95");
+  EXPECT_EQ(TemplatesHash(Queued(2).Chief().Evaluator(0).BuildWithDefaults()),
+            "sha256:bce66e2d70c0acec0af9a000c16b3e5208f90c96838ec42524fa628797d37d71");
+  EXPECT_EQ(TemplatesHash(Queued(2).Training().BuildWithDefaults()),
+            "sha256:a0742ac4cac2f731be68e2fac3fa2319758108dc40faa55ac9f39270f6e80c16");
+}
+
 TEST(KueueTest, AWorkloadPriorityClassComesFirst) {
   const auto job = Queued().With([](api::TrainingJob& made) {
     made.metadata.labels["kueue.x-k8s.io/priority-class"] = "urgent";

@@ -64,14 +64,6 @@ TEST(PodRevisionTest, AHashOfAnotherSchemeSaysNothing) {
   EXPECT_FALSE(IsComparable("")) << "somebody has removed it";
 }
 
-// It is stored in Workloads, and there is no scheme: these are what the first operators wrote.
-TEST(PodRevisionTest, TheTemplatesHashStaysWhatItWas) {
-  EXPECT_EQ(TemplatesHash(Job("j").Workers(2).BuildWithDefaults()), "0589b244b3772049");
-  EXPECT_EQ(TemplatesHash(Job("j").Chief().Workers(2).Evaluator(0).BuildWithDefaults()),
-            "b576817dd8565c34");
-  EXPECT_EQ(TemplatesHash(Job("j").Workers(2).Training().BuildWithDefaults()), "8e2ed4425d0ebd44");
-}
-
 TEST(PodRevisionTest, TheHashDiffersWhenPodsWouldBeMadeOtherwise) {
   struct Case {
     const char* name;

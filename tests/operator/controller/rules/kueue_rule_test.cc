@@ -1,8 +1,11 @@
 #include "operator/controller/rules/kueue_rule.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
+#include "base/digest.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/status.h"
 #include "tests/operator/controller/queued_job.h"
@@ -123,9 +126,59 @@ TEST(KueueRuleTest, AGrantIsForThePodsThatWereAskedFor) {
     observed.workload->templates = TemplatesHash(observed.job);
   });
   EXPECT_THAT(with_chief.Plan().actions, ElementsAre(SetSuspend{true, {}}));
-  // One that an older operator made tells only of counts.
-  seen.With(grow).With([](Observed& observed) { observed.workload->templates.clear(); });
-  EXPECT_THAT(seen.Plan().actions, SizeIs(2));
+}
+
+// Of one that an older operator made, or somebody else with the job's uid, the pod sets tell.
+TEST(KueueRuleTest, AGrantWithoutAHashOfThisSchemeIsForThePodsThatItCounts) {
+  for (const char* templates : {"", "0589b244b3772049"}) {
+    Seen seen = WithKueue(Queued());
+    seen.Service().With([&](Observed& observed) {
+      kube::Object made = BuildWorkload(observed.job, kKueue, std::nullopt);
+      made["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
+      made["status"] = testing::AdmittedStatus(2);
+      observed.workload = ReadWorkload(made);
+    });
+    EXPECT_THAT(seen.Plan().actions, SizeIs(2)) << "its pods";
+    seen.With([](Observed& observed) {
+      api::Json larger = testing::Template();
+      larger["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8;
+      observed.job.spec.replica_specs[Role::kWorker].tmpl = larger;
+    });
+    EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {}})) << templates;
+  }
+}
+
+// Both have the hash by FNV-1a that older operators stored.
+Json Colliding(const char* gpus, const char* working_dir) {
+  return {{"spec",
+           {{"containers",
+             {{{"image", "x"},
+               {"name", "main"},
+               {"resources", {{"limits", {{"nvidia.com/gpu", gpus}}}}},
+               {"workingDir", working_dir}}}}}}};
+}
+
+TEST(KueueRuleTest, NoHashIsTakenForThatOfOtherPods) {
+  const Json none = Colliding("0", "/xd]kzoikMlN"), eight = Colliding("8", "/CFPyAM~JgQD");
+  const auto stored_before = [](const Json& tmpl) {
+    return fmt::format("{:016x}", Digest("\n", Digest(tmpl.dump(), Digest("worker="))));
+  };
+  ASSERT_EQ(stored_before(none), stored_before(eight));
+  const auto of = [](const Json& tmpl) { return Queued().PodTemplate(Role::kWorker, tmpl); };
+  kube::Object made = BuildWorkload(of(none).BuildWithDefaults(), kKueue, std::nullopt);
+  made["status"] = testing::AdmittedStatus(2);
+  const std::string present = made["metadata"]["annotations"][api::kAnnotationTemplates];
+  for (const std::string& templates : {present, stored_before(none), std::string()}) {
+    made["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
+    const auto is_admitted = [&](Observed& observed) { observed.workload = ReadWorkload(made); };
+    Seen runs = WithKueue(of(eight)).With(is_admitted);
+    EXPECT_THAT(runs.Service().Plan().actions, ElementsAre(SetSuspend{true, {}})) << templates;
+    Seen waits = WithKueue(of(eight).Suspended()).With(is_admitted);
+    EXPECT_THAT(waits.Write().Plan().actions, ElementsAre(DeleteWorkload{})) << templates;
+    Seen asked = WithKueue(of(none).Suspended()).With(is_admitted);
+    EXPECT_THAT(asked.Write().Plan().actions,
+                ElementsAre(SetSuspend{false, {}, "queue research has admitted the job"}));
+  }
 }
 
 TEST(KueueRuleTest, AnotherQueueOrPriorityMakesAnotherWorkload) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/v1/names.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/queued_job.h"
@@ -29,15 +30,56 @@ Object AdmittedWorkload() {
 }
 
 TEST(ObservedWorkloadTest, WhatIsNotEvenParsedIsNotMissed) {
-  const Object workload = AdmittedWorkload();
+  Object workload = AdmittedWorkload();
+  Object& pod = workload["spec"]["podSets"][0]["template"]["spec"];
+  pod["initContainers"] = pod["containers"];
+  pod["initContainers"][0]["restartPolicy"] = "Always";
+  pod["overhead"] = pod["resources"]["limits"] = {{"cpu", "1"}};
+  pod["nodeSelector"] = {{"a", "b"}};
+  pod["runtimeClassName"] = "r";
+  pod["resourceClaims"] = {{{"name", "gpu"}}};
   const kube::FieldMask keep = WorkloadFields();
-  const auto read = kube::ParseObject(Object({{"object", workload}}).dump(), "object", &keep);
-  ASSERT_TRUE(read.ok()) << read.status();
-  const Object& kept = read->at("object");
-  EXPECT_FALSE(kept.at("spec").at("podSets")[0].contains("template"));
-  EXPECT_EQ(ReadWorkload(kept), ReadWorkload(workload));
-  EXPECT_EQ(ReadWorkload(kept).granted.at(Role::kWorker).labels.at("provisioned"), "yes");
-  EXPECT_EQ(kube::KeyOf(kept), kube::KeyOf(workload));
+  for (const char* templates : {"sha256:1", "1"}) {
+    workload["metadata"]["annotations"][api::kAnnotationTemplates] = templates;
+    const auto read = kube::ParseObject(Object({{"object", workload}}).dump(), "object", &keep);
+    ASSERT_TRUE(read.ok()) << read.status();
+    const Object& kept = read->at("object");
+    const Object& kept_pod = kept.at("spec").at("podSets")[0].at("template").at("spec");
+    EXPECT_FALSE(kept_pod.at("containers")[0].contains("image"));
+    EXPECT_EQ(ReadWorkload(kept), ReadWorkload(workload));
+    EXPECT_EQ(ReadWorkload(kept).granted.at(Role::kWorker).labels.at("provisioned"), "yes");
+    EXPECT_EQ(kube::KeyOf(kept), kube::KeyOf(workload));
+  }
+}
+
+TEST(ObservedWorkloadTest, WhatIsCountedIsTheSameInAnyForm) {
+  const Object sets = {
+      {{"name", "worker"},
+       {"template",
+        {{"spec",
+          {{"containers",
+            {{{"name", "main"},
+              {"resources", {{"limits", {{"cpu", "1500m"}, {"x/gpu", 8}}}}}}}}}}}}}};
+  const auto differs = [&](const char* path, const Object& value) {
+    Object other = sets;
+    other[Object::json_pointer(path)] = value;
+    return ResourcesHash(other) != ResourcesHash(sets);
+  };
+  const char kCpu[] = "/0/template/spec/containers/0/resources/limits/cpu";
+  const char kGpu[] = "/0/template/spec/containers/0/resources/limits/x~1gpu";
+  EXPECT_FALSE(differs(kCpu, 1.5));
+  EXPECT_TRUE(differs(kCpu, "1501m"));
+  EXPECT_FALSE(differs(kGpu, "8"));
+  EXPECT_TRUE(differs(kGpu, "0"));
+  EXPECT_TRUE(differs(kGpu, -8)) << "no quantity of a pod";
+  EXPECT_TRUE(differs(kGpu, "1e400"));
+  EXPECT_FALSE(differs("/0/template/spec/containers/0/ports", {{{"protocol", "TCP"}}}));
+  EXPECT_FALSE(differs("/0/template/spec/containers/0/resources/requests", Object::object()));
+  EXPECT_TRUE(differs("/0/template/spec/containers/0/resources/requests", {{"cpu", 1}}));
+  EXPECT_TRUE(differs("/0/template/spec/initContainers", {{{"name", "init"}}}));
+  EXPECT_TRUE(differs("/0/template/spec/nodeSelector", {{"a", "b"}}));
+  EXPECT_TRUE(differs("/0/template/spec/overhead", {{"cpu", 1}}));
+  EXPECT_TRUE(differs("/0/name", "chief"));
 }
 
 // A tenant may give any object our label.

@@ -63,5 +63,42 @@ TEST(RequestLimiterTest, SoManyAtATimeAndNoMore) {
   EXPECT_EQ(inside, 0);
 }
 
+TEST(ByteBudgetTest, NoMoreIsLentThanThereIs) {
+  ByteBudget budget(10);
+  std::atomic<int> lent{0}, most{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, size = 1 + i] {
+      for (int n = 0; n < 200; ++n) {
+        const ByteBudget::Share share(budget, static_cast<std::size_t>(size));
+        const int now = lent += size;
+        for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+        }
+        std::this_thread::yield();
+        lent -= size;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_LE(most, 10);
+  EXPECT_EQ(lent, 0);
+}
+
+TEST(ByteBudgetTest, WhoAsksForMoreThanThereIsHoldsEverything) {
+  ByteBudget budget(10);
+  std::atomic<bool> has_more{false};
+  std::jthread other;
+  {
+    const ByteBudget::Share all(budget, 11);
+    other = std::jthread([&] {
+      const ByteBudget::Share more(budget, 1);
+      has_more = true;
+    });
+    EXPECT_FALSE(has_more);
+  }
+  other.join();
+  EXPECT_TRUE(has_more);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -108,7 +108,7 @@ TEST_F(RestClientTest, SoMuchMetadataIsReadAtATimeAndNoMore) {
     --inside;
     to.Respond(200, body);
   });
-  const auto client = Connect({.max_metadata_reads = 2});
+  const auto client = Connect({.most_answered = 2 * kLongestObject});
   std::vector<std::jthread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&client] {
@@ -117,6 +117,51 @@ TEST_F(RestClientTest, SoMuchMetadataIsReadAtATimeAndNoMore) {
   }
   threads.clear();
   EXPECT_LE(most, 2);
+}
+
+TEST_F(RestClientTest, OfLargeObjectsFewAreCreatedAtATime) {
+  std::atomic<int> inside{0}, most{0};
+  Serve([&](const Request&, Connection& to) {
+    const int now = ++inside;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    const std::string body = Object::parse(kPod).dump() + std::string(1'000'000, ' ');
+    --inside;
+    to.Respond(201, body);
+  });
+  Object pod = Pod();
+  pod["metadata"]["annotations"]["a"] = std::string(100'000, '<');
+  const auto client = Connect({.most_answered = 2'000'000});  // two of them, each byte as eight
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 5; ++n) EXPECT_TRUE(client->Create(kPodKind, pod).ok());
+    });
+  }
+  threads.clear();
+  EXPECT_LE(most, 2);
+}
+
+// Tenants decide how long the answer to a delete is: it may quote their object.
+TEST_F(RestClientTest, OfTheAnswerToADeleteNothingIsKept) {
+  const std::string longer_than_any_that_is_read((33U << 20U), 'x');
+  Serve([&](const Request&, Connection& to) { to.Respond(200, longer_than_any_that_is_read); });
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(client_->Delete(kPodKind, {"x", "a"}, "u").ok());
+  // An answer that is too long to be read would have cost a connection each time.
+  EXPECT_LT(server_->connections(), 4);
+  EXPECT_THAT(server_->requests()[0].headers.at("accept"), HasSubstr("as=Table"));
+}
+
+TEST_F(RestClientTest, AnUpdateReturnsWhatWasSentWithTheNewVersion) {
+  Serve([](const Request&, Connection& to) {
+    to.Respond(200, R"({"kind":"Table","metadata":{"resourceVersion":"8"},"rows":[]})");
+  });
+  Object pod = Pod();
+  pod["metadata"]["uid"] = "u";
+  const auto updated = client_->Update(kPodKind, pod);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  pod["metadata"]["resourceVersion"] = "8";
+  EXPECT_EQ(updated->at("metadata"), pod.at("metadata"));
 }
 
 TEST_F(RestClientTest, ListReadsAPageAndCompletesItsItems) {
@@ -226,13 +271,18 @@ TEST_F(RestClientTest, WritesGoToTheirPlaces) {
   const auto requests = server_->requests();
   ASSERT_EQ(requests.size(), 4U);
   EXPECT_EQ(requests[0].method + requests[0].target, "POST/api/v1/namespaces/x/pods");
-  EXPECT_EQ(requests[1].method + requests[1].target, "PUT/api/v1/namespaces/x/pods/a");
-  EXPECT_EQ(requests[2].method + requests[2].target, "PUT/api/v1/namespaces/x/pods/a/status");
-  EXPECT_EQ(requests[3].method + requests[3].target, "DELETE/api/v1/namespaces/x/pods/a");
+  EXPECT_EQ(requests[1].method + requests[1].target,
+            "PUT/api/v1/namespaces/x/pods/a?includeObject=None");
+  EXPECT_EQ(requests[2].method + requests[2].target,
+            "PUT/api/v1/namespaces/x/pods/a/status?includeObject=None");
+  EXPECT_EQ(requests[3].method + requests[3].target,
+            "DELETE/api/v1/namespaces/x/pods/a?includeObject=None");
   EXPECT_EQ(Object::parse(requests[0].body), Pod());
   for (const Request& request : requests) {
     EXPECT_EQ(request.headers.at("content-type"), "application/json");
-    EXPECT_THAT(request.headers.at("accept"), HasSubstr("as=PartialObjectMetadata"));
+    const bool creates = request.method == "POST";
+    EXPECT_THAT(request.headers.at("accept"),
+                HasSubstr(creates ? "as=PartialObjectMetadata" : "as=Table"));
   }
   EXPECT_EQ(Object::parse(requests[3].body)["preconditions"]["uid"], "u");
   // Connections are reused, at the latest by the call after the next: the library returns a

@@ -1,0 +1,74 @@
+"""What a Prometheus with examples/prometheus.yaml takes of pods that tenants make."""
+import http.server
+import pathlib
+import tempfile
+import threading
+import time
+import unittest
+
+from prometheus import OPERATOR_NAMESPACE, Prometheus
+
+FORGED = "lockstep_operator_build_info 1\nlockstep_trainer_step 7\n"
+TOO_LONG = f'lockstep_trainer_step{{phase="{"x" * 2000}"}} 7\n'
+
+
+class Pod(http.server.ThreadingHTTPServer):
+    """Serves a text as its metrics."""
+
+    def __init__(self, namespace, name, labels, text):
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Answer)
+        port = {"name": "metrics", "containerPort": self.server_port}
+        self.object = {"metadata": {"namespace": namespace, "name": name, "labels": labels},
+                       "spec": {"containers": [{"name": "main", "ports": [port]}]},
+                       "status": {"phase": "Running", "podIP": "127.0.0.1"}}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class ScrapeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        operator = {"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "operator"}
+        trainer = {"training.lockstep.dev/job-name": "j", "training.lockstep.dev/role": "worker"}
+        # Whoever may make pods may give them any label, and serve anything.
+        pods = [Pod(OPERATOR_NAMESPACE, "operator", operator, "lockstep_operator_build_info 1\n"),
+                Pod("tenant", "impostor", operator, FORGED),
+                Pod("tenant", "forger", trainer, FORGED),
+                Pod("tenant", "waster", trainer, TOO_LONG)]
+        for pod in pods:
+            cls.addClassCleanup(pod.server_close)
+            cls.addClassCleanup(pod.shutdown)
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-scrape-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.prometheus = Prometheus(pathlib.Path(folder.name), lambda: [pod.object for pod in pods])
+        cls.addClassCleanup(cls.prometheus.stop)
+        end = time.monotonic() + 60
+        # `up` is said of a target after its samples.
+        while len(cls.prometheus.query("up")) < 3 and time.monotonic() < end:
+            time.sleep(0.1)
+
+    def pods_of(self, query):
+        return {series["metric"]["pod"] for series in self.prometheus.query(query)}
+
+    def test_the_operator_is_looked_for_in_its_namespace_alone(self):
+        self.assertEqual({"operator"}, self.pods_of('up{job!="lockstep-trainer"}'))
+
+    def test_trainers_have_no_series_of_the_operator(self):
+        self.assertEqual({"operator"}, self.pods_of("lockstep_operator_build_info"))
+        self.assertEqual({"forger"}, self.pods_of("lockstep_trainer_step"))
+
+    def test_of_a_pod_that_serves_too_much_nothing_is_taken(self):
+        self.assertEqual({"waster"}, self.pods_of("up == 0"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,45 @@
+#include "operator/local/addresses.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::local {
+namespace {
+
+constexpr char kNowhere[] = "/nonexistent";
+
+TEST(LockFolderTest, ItIsWhereNoOtherUserCanBeFirst) {
+  const TempDirectory runtime, home;
+  EXPECT_EQ(LockFolder(runtime.path().c_str(), home.path().c_str()), runtime.At("lockstep"));
+  const std::string in_home = home.At(".cache/lockstep/addresses");
+  EXPECT_EQ(LockFolder(nullptr, home.path().c_str()), in_home);
+  EXPECT_EQ(LockFolder(kNowhere, home.path().c_str()), in_home);
+  const std::string shared = fmt::format("/tmp/lockstep-{}", getuid());
+  EXPECT_EQ(LockFolder(kNowhere, kNowhere), shared);
+  EXPECT_EQ(LockFolder(nullptr, nullptr), shared);
+}
+
+TEST(LocalAddressesTest, ItsFolderIsMadeWithThoseAboveIt) {
+  const TempDirectory home;
+  const std::string folder = LockFolder(nullptr, home.path().c_str());
+  for (int time = 0; time < 2; ++time) {
+    const auto addresses = LocalAddresses::Open(folder, {20000, 20999});
+    ASSERT_TRUE(addresses.ok()) << addresses.status();
+    EXPECT_GE((*addresses)->OfPod("x/a").port, 20000);
+  }
+}
+
+TEST(LocalAddressesTest, AFolderThatIsNoneIsRefused) {
+  const TempDirectory home;
+  WriteTextFile(home.At("file"), "");
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(LocalAddresses::Open(home.At("file"), {20000, 20999}).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      LocalAddresses::Open(home.At("file/below"), {20000, 20999}).status()));
+}
+
+}  // namespace
+}  // namespace lockstep::local
