@@ -139,18 +139,25 @@ class ClientConformanceTest : public ::testing::TestWithParam<ClientUnderTest> {
                                                      {"controller", true}});
     return object;
   }
-  // Returns the object after a write, whose answer may contain only its metadata.
+  // Returns the object after a write, whose answer may contain only its metadata, and of an update
+  // only the new version.
   kube::Object Written(const kube::Kind& kind, const absl::StatusOr<kube::Object>& answer) {
     EXPECT_TRUE(answer.ok()) << answer.status();
     if (!answer.ok()) return {};
     const auto got = client_->Get(kind, kube::KeyOf(*answer));
     EXPECT_TRUE(got.ok()) << got.status();
     if (!got.ok()) return {};
-    EXPECT_EQ(got->at("metadata"), answer->at("metadata"));
+    EXPECT_EQ(kube::Uid(*got), kube::Uid(*answer));
+    EXPECT_EQ(kube::ResourceVersion(*got), kube::ResourceVersion(*answer));
     return *got;
   }
   kube::Object MustCreate(const kube::Kind& kind, const kube::Object& object) {
-    return Written(kind, client_->Create(kind, object));
+    const auto made = client_->Create(kind, object);
+    const kube::Object got = Written(kind, made);
+    if (made.ok()) {
+      EXPECT_EQ(kube::Member(got, "metadata"), made->at("metadata"));
+    }
+    return got;
   }
   kube::Key KeyIn(const std::string& name) const { return {namespace_, name}; }
   std::vector<std::string> Names(const kube::Kind& kind, const std::string& selector) {
