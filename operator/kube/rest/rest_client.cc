@@ -380,35 +380,11 @@ absl::Status ApiServerClient::ReadPodLog(
                   });
 }
 
-absl::Status CheckConfig(const RestConfig& config) {
-  const bool has_certificate =
-      !config.client_certificate_pem.empty() || !config.client_certificate_file.empty();
-  const bool has_key = !config.client_key_pem.empty() || !config.client_key_file.empty();
-  const bool has_ca = !config.ca_pem.empty() || !config.ca_file.empty();
-  if (has_certificate != has_key) {
-    return absl::InvalidArgumentError(
-        fmt::format("server {}: there is a client {} without a client {}", config.server,
-                    has_key ? "key" : "certificate", has_key ? "certificate" : "key"));
-  }
-  if (has_ca && config.insecure_skip_tls_verify) {
-    return absl::InvalidArgumentError(fmt::format(
-        "server {}: a certificate authority and insecure-skip-tls-verify exclude each other",
-        config.server));
-  }
-  const bool has_secret =
-      has_key || !config.token.empty() || !config.token_file.empty() || config.exec.has_value();
-  if (has_secret && !config.server.starts_with("https://")) {
-    return absl::InvalidArgumentError(
-        fmt::format("server {}: credentials are sent over https only", config.server));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RestClient>> MakeRestClient(const RestConfig& config,
                                                            const RestClientOptions& options) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckConfig(config));
+  LOCKSTEP_RETURN_IF_ERROR(CheckRestConfig(config));
   auto client = std::make_unique<ApiServerClient>(config, options);
   LOCKSTEP_RETURN_IF_ERROR(client->Connect(config));
   return client;

@@ -103,4 +103,28 @@ absl::StatusOr<RestConfig> ParseKubeconfig(const std::string& text, const std::s
   return ChooseContext(file, "kubeconfig", context);
 }
 
+absl::Status CheckRestConfig(const RestConfig& config) {
+  const bool has_certificate =
+      !config.client_certificate_pem.empty() || !config.client_certificate_file.empty();
+  const bool has_key = !config.client_key_pem.empty() || !config.client_key_file.empty();
+  const bool has_ca = !config.ca_pem.empty() || !config.ca_file.empty();
+  if (has_certificate != has_key) {
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: there is a client {} without a client {}", config.server,
+                    has_key ? "key" : "certificate", has_key ? "certificate" : "key"));
+  }
+  if (has_ca && config.insecure_skip_tls_verify) {
+    return absl::InvalidArgumentError(fmt::format(
+        "server {}: a certificate authority and insecure-skip-tls-verify exclude each other",
+        config.server));
+  }
+  const bool has_secret =
+      has_key || !config.token.empty() || !config.token_file.empty() || config.exec.has_value();
+  if (has_secret && !config.server.starts_with("https://")) {
+    return absl::InvalidArgumentError(
+        fmt::format("server {}: credentials are sent over https only", config.server));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace lockstep::kube

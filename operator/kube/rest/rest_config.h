@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace lockstep::kube {
@@ -32,6 +33,10 @@ struct RestConfig {
   std::string token, token_file;
   std::optional<ExecCredentialSource> exec;
 };
+
+// Checks that `config` is usable. InvalidArgument names the server: a certificate without a key or
+// the reverse, an authority with insecure_skip_tls_verify, or credentials without https.
+absl::Status CheckRestConfig(const RestConfig& config);
 
 // Reads a pod's environment and its service account's files in `directory`. NotFound outside a pod.
 absl::StatusOr<RestConfig> InClusterConfig(
