@@ -51,9 +51,10 @@ TrainingSpec Merged(const TrainingSpec& training, int index, std::vector<FieldEr
 }
 
 void ValidateVariant(TrainingSpec training, int index, std::vector<FieldError>& errors) {
-  // The layers are validated with `training`. They may be long, and there may be many variants.
-  if (!(*training.variants)[static_cast<std::size_t>(index)].contains("model")) {
-    training.model = {.name = "mlp"};
+  // The layers are validated with `training`. They may be long, and there may be many variants, so
+  // one layer stands in for them.
+  if (!training.model.layers.empty()) {
+    training.model.layers = Json::array({{{"type", "Dense"}}});
   }
   const std::size_t before = errors.size();
   const TrainingSpec own = Merged(training, index, errors);

@@ -112,6 +112,24 @@ TEST(VariantsTest, FaultsNameTheVariantAndItsField) {
               ElementsAre(HasSubstr("spec.training.variants[0].model.name: found \"gpt\"")));
 }
 
+TEST(VariantsTest, ANamedModelDoesNotReplaceLayers) {
+  TrainingSpec training = With(Json::array(
+      {{{"model", {{"name", "mlp"}}}}, {{"model", {{"name", "mlp"}, {"layers", nullptr}}}}}));
+  training.model.name.clear();
+  training.model.layers = Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 10}}});
+  std::vector<FieldError> errors;
+  ValidateVariants(Job("sweep")
+                       .Workers(2)
+                       .Strategy(StrategyType::kIndependent)
+                       .Training(training)
+                       .BuildWithDefaults(),
+                   errors);
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_EQ(errors[0].path, "spec.training.variants[0].model");
+  EXPECT_EQ(TrainingOfVariant(training, 1)->model.name, "mlp");
+  EXPECT_TRUE(TrainingOfVariant(training, 1)->model.layers->empty());
+}
+
 TEST(VariantsTest, OnlyIndependentJobsHaveVariants) {
   EXPECT_THAT(Faults(Json::array({Json::object(), Json::object()}), 2, 1,
                      StrategyType::kMultiWorkerMirrored),
