@@ -6,8 +6,7 @@ import yaml
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "api" / "crd" / "trainingjobs.source.yaml"
 INCLUDE_MARK = "x-include"  # {x-include: FILE}: a JSON file beside the source
-# In the schema of a field of an object: {x-overrides: [NAME, …]}: those other fields of that object, in which
-# everything may be absent.
+# {x-overrides: [NAME, …]} in the schema of an object's field: the field has those other fields of the object.
 OVERRIDES_MARK = "x-overrides"
 NOT_OVERRIDDEN = ("default", "required", "x-kubernetes-validations")
 
@@ -17,29 +16,24 @@ def load():
 
 
 def with_overrides(node):
-    if isinstance(node, list):
-        return [with_overrides(child) for child in node]
-    if not isinstance(node, dict):
-        return node
-    result = {key: with_overrides(child) for key, child in node.items()}
-    for field in node.get("properties", {}).values():
-        place = field.get("items", field) if isinstance(field, dict) else {}
-        if OVERRIDES_MARK not in place:
-            continue
-        for name in place.pop(OVERRIDES_MARK):
-            place["properties"][name] = optional(node["properties"][name])
-        result["properties"] = {key: with_overrides(child) for key, child in node["properties"].items()}
-    return result
+    """The same node, with each x-overrides replaced by the fields that it names."""
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        with_overrides(child)
+    properties = node.get("properties", {}) if isinstance(node, dict) else {}
+    for field in properties.values():
+        place = field.get("items", field)
+        for name in place.pop(OVERRIDES_MARK, ()):
+            place["properties"][name] = optional(properties[name])
+    return node
 
 
 def optional(schema):
-    """A field's schema without defaults, required fields and rules. Lists keep theirs: they are replaced whole."""
-    if schema.get("type") != "object":
-        return {key: value for key, value in schema.items() if key not in NOT_OVERRIDDEN}
+    """A field's schema without defaults, required fields and rules, in which everything may be absent. Lists of
+    objects are left out: each of many variants could have one as long as the whole field."""
     kept = {key: value for key, value in schema.items() if key not in NOT_OVERRIDDEN}
-    # A list of objects may be as long as the whole field that it replaces, for each of many.
-    kept["properties"] = {name: optional(child) for name, child in schema.get("properties", {}).items()
-                          if child.get("items", {}).get("type") != "object"}
+    if "properties" in schema:
+        kept["properties"] = {name: optional(child) for name, child in schema["properties"].items()
+                              if child.get("items", {}).get("type") != "object"}
     return kept
 
 

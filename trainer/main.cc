@@ -13,10 +13,10 @@
 #include "base/stop_signal.h"
 #include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"
+#include "trainer/observe/termination_message.h"
 #include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
-#include "trainer/train/reporter.h"
 
 namespace lockstep::train {
 namespace {
@@ -37,7 +37,8 @@ int Supervise(const Clock& clock) {
                                        fmt::format("{}", api::kMetricsPort));
   options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
-  options.termination_message_path = TerminationMessagePath(ProcessEnv);
+  options.termination_message_path =
+      TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath));
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
   // Retryable: the port may be free when the pod is restarted.
   return exit_code.ok() ? *exit_code : Failed(exit_code.status(), api::kExitPeerLost);

@@ -70,6 +70,10 @@ bool UsesBundledTrainer(const TrainingJob& job) {
   return job.spec.training.has_value();
 }
 
+bool HasTrainingGroup(const TrainingJob& job) {
+  return UsesBundledTrainer(job) && !HasStrategy(job.spec, StrategyType::kIndependent);
+}
+
 TrainingJob WithDefaults(TrainingJob job) {
   TrainingJobSpec& spec = job.spec;
   if (!spec.strategy && spec.training) {

@@ -114,12 +114,7 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
   if (HasStrategy(job.spec, StrategyType::kIndependent)) return;  // each has a batch of its own
-  std::int64_t processes = 0;
-  for (const Role role : {Role::kChief, Role::kWorker}) {
-    const auto replicas = job.spec.replica_specs.find(role);
-    if (replicas != job.spec.replica_specs.end()) processes += replicas->second.replicas;
-  }
-  if (job.spec.strategy) processes *= job.spec.strategy->processes_per_pod.value_or(1);
+  const std::int64_t processes = TrainingProcesses(job.spec);
   const std::int64_t global = *job.spec.training->batch_size.global;
   if (global >= processes) return;
   errors.push_back({"spec.training.batchSize.global",

@@ -155,6 +155,11 @@ void ValidateTemplate(const Json& tmpl, const std::string& path, bool may_lack_c
 
 }  // namespace
 
+std::int64_t TrainingProcesses(const TrainingJobSpec& spec) {
+  const std::int64_t pods = ReplicasOf(spec, Role::kChief) + ReplicasOf(spec, Role::kWorker);
+  return spec.strategy ? pods * spec.strategy->processes_per_pod.value_or(1) : pods;
+}
+
 void ValidateNames(const TrainingJob& job, Errors& errors) {
   const std::string& name = job.metadata.name;
   const std::size_t longest = kLongestLabel - LongestSuffix(job).size();

@@ -10,6 +10,7 @@
 #include "api/v1/status_fields.h"
 #include "api/v1/training_fields.h"
 #include "api/v1/validate.h"
+#include "api/v1/validate_replicas.h"
 #include "base/status.h"
 
 namespace lockstep::api {
@@ -69,16 +70,10 @@ std::string Below(const std::string& folder, const std::string& name) {
   return folder.ends_with('/') ? folder + name : fmt::format("{}/{}", folder, name);
 }
 
-int ProcessesOf(const TrainingJob& job) {
-  const auto workers = job.spec.replica_specs.find(Role::kWorker);
-  const int pods = workers == job.spec.replica_specs.end() ? 0 : workers->second.replicas;
-  return pods * job.spec.strategy->processes_per_pod.value_or(1);
-}
-
 void ValidateCounts(const TrainingJob& job, std::vector<FieldError>& errors) {
   const int per_pod = job.spec.strategy->processes_per_pod.value_or(1);
-  const int processes = ProcessesOf(job),
-            variants = static_cast<int>(job.spec.training->variants->size());
+  const std::int64_t processes = TrainingProcesses(job.spec);
+  const auto variants = static_cast<std::int64_t>(job.spec.training->variants->size());
   if (per_pod > kMostVariantsPerPod) {
     errors.push_back({"spec.strategy.processesPerPod",
                       fmt::format("found {}, expected at most {} with Independent", per_pod,

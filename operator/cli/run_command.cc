@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/v1/defaults.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/cli/console.h"
@@ -126,22 +127,16 @@ class Session {
     if (over && !stopping_) Stop(RunReport::End::kFinished);
   }
 
-  // Whether a leading replica reports progress.
-  bool HasGroup() const {
-    const api::TrainingJobSpec& spec = file_.job.spec;
-    return spec.training && !api::HasStrategy(spec, api::StrategyType::kIndependent);
-  }
-
   // When to look again without a message; never, once the run is stopping.
   std::optional<SteadyTime> NextLook() const {
     if (stopping_) return std::nullopt;
-    if (!HasGroup()) return deadline_;
+    if (!api::HasTrainingGroup(file_.job)) return deadline_;
     const SteadyTime look = std::max(last_step_ + kPatience, clock_.SteadyNow() + kLookPeriod);
     return deadline_ ? std::min(look, *deadline_) : look;
   }
 
   void ShowWait() {
-    if (!HasGroup()) return;
+    if (!api::HasTrainingGroup(file_.job)) return;
     RunView view;
     view.state = status_.state;
     for (const auto& [role, replicas] : status_.replica_statuses) {

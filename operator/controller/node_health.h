@@ -14,10 +14,10 @@ class NodeHealth {
   // Informer::OnChange. Returns true if a wide outage begins or ends with it.
   bool Note(const kube::Cached<bool>* before, const kube::Cached<bool>* after);
 
-  // Returns true if no node is ready, or if at least three and 55 % of all are not. Then it is more
-  // likely that the nodes cannot reach the API server than that each is lost, and there is hardly a
-  // node for what ran on them. Kubernetes' node lifecycle controller draws the same lines, for each
-  // zone, and evicts nobody beyond them.
+  // Returns true if no node is ready, or if at least three nodes, and 55 % of all, are not. Then
+  // the nodes have probably lost the API server rather than failed one by one, and few nodes are
+  // left for their pods. Kubernetes' node lifecycle controller has the same thresholds, per zone,
+  // and evicts no pods while one is exceeded.
   bool IsWideOutage() const;
 
  private:

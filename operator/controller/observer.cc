@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
@@ -11,8 +12,8 @@
 namespace lockstep::controller {
 
 // A deleted node counts as silent. While the node watch is not current, no node does: a node that
-// was added or has recovered since would be lost with everything that runs on it. Nor does one that
-// is not ready in a wide outage; once that ends, its silence begins anew.
+// was added or has recovered since would be lost with everything that runs on it. During a wide
+// outage, no node that is not ready does; when the outage ends, its silence starts again.
 bool Observer::IsSilentNode(const std::string& node) const {
   if (stores_.nodes == nullptr || node.empty()) return false;
   if (stores_.nodes_are_current && !stores_.nodes_are_current()) return false;
@@ -115,9 +116,7 @@ std::optional<api::Progress> Observer::LatestProgress(const ReconcileContext& co
     return std::nullopt;
   }
   const Replica leading = LeadingReplica(job);
-  // Independent processes have no leader that reports; their results come with their end.
-  const bool independent = api::HasStrategy(job.spec, api::StrategyType::kIndependent);
-  const bool reports = job.spec.training && !independent && !observed.invalid;
+  const bool reports = api::HasTrainingGroup(job) && !observed.invalid;
   const ObservedPod* pod = reports ? FindPod(observed, leading) : nullptr;
   if (pod != nullptr && IsActive(*pod) && !pod->ip.empty()) {
     return with_.progress.Latest({job.metadata.uid, pod->ip, LeadingPort(context)});

@@ -25,9 +25,8 @@ struct PortRange {
 PortRange ReservablePorts(PortRange ephemeral);
 
 // Returns the folder of this user's locks: `runtime`/lockstep, else
-// `home`/.cache/lockstep/addresses, where no other user can be first. Only if neither may be
-// written to is it /tmp/lockstep-<uid>, which another user can make, so that Open refuses it. Null:
-// there is none.
+// `home`/.cache/lockstep/addresses, which no other user can create first. If neither is writable,
+// returns /tmp/lockstep-<uid>; Open fails if another user has created that. Either may be null.
 std::string LockFolder(const char* runtime, const char* home);
 
 // Thread-safe. An address is reserved on first use, by a locked file in `lock_dir`, until this

@@ -18,14 +18,13 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity) {
     case api::StrategyType::kMirrored:
     case api::StrategyType::kMultiWorkerMirrored:
       return Place{.training = identity.training,
-                   .world = identity.World(),
                    .saves = identity.IsLeader() && identity.local_rank == 0,
                    .variant = std::nullopt};
     case api::StrategyType::kIndependent: {
       const int variant = identity.RankOf(identity.local_rank);
       LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingSpec own,
                                 api::TrainingOfVariant(identity.training, variant));
-      return Place{.training = std::move(own), .world = 1, .saves = true, .variant = variant};
+      return Place{.training = std::move(own), .saves = true, .variant = variant};
     }
     case api::StrategyType::kParameterServer:
     case api::StrategyType::kCentralStorage:

@@ -19,7 +19,6 @@ namespace lockstep::train {
 
 struct Place {
   api::TrainingSpec training;  // what the process trains
-  int world = 1;               // processes that train one model together, this one among them
   bool saves = false;          // reads and writes the checkpoints
   std::optional<int> variant;  // with Independent; see api/v1/variants.h
 };

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -21,6 +19,7 @@
 #include "base/log.h"
 #include "base/signal_fd.h"
 #include "base/status.h"
+#include "trainer/observe/termination_message.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/supervisor/metrics_pipe.h"
 
@@ -293,26 +292,19 @@ RestartBudget& Supervisor::BudgetOf(const Replica& replica) {
                               : budgets_[static_cast<std::size_t>(replica.local_rank)];
 }
 
-// The kubelet copies the message into the pod's status, where the operator reads it.
 void Supervisor::LeaveResults() const {
-  if (options_.termination_message_path.empty()) return;
-  const auto if_finite = [](double value) {
-    return std::isfinite(value) ? std::optional(value) : std::nullopt;
-  };
   std::vector<api::VariantResult> results;
   for (const Replica& replica : replicas_) {
     const ReplicaMetrics& last = replica.last;
     results.push_back({.index = identity_.RankOf(replica.local_rank),
                        .diverged = last.diverged != 0,
                        .step = last.step,
-                       .loss = if_finite(last.loss),
-                       .accuracy = if_finite(last.accuracy),
-                       .test_loss = if_finite(last.test_loss),
-                       .test_accuracy = if_finite(last.test_accuracy)});
+                       .loss = last.loss,
+                       .accuracy = last.accuracy,
+                       .test_loss = last.test_loss,
+                       .test_accuracy = last.test_accuracy});
   }
-  std::ofstream file(options_.termination_message_path, std::ios::trunc);
-  if (file << api::ResultsToMessage(results) << std::flush) return;
-  LogWarning("cannot write the termination message", {{"path", options_.termination_message_path}});
+  LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
 
 // Keeps the rendezvous up until all members have learned that training is done.

@@ -62,7 +62,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
   const auto session = Session::Create({.training = place->training,
-                                        .world = place->world,
+                                        .world = identity.World(),
                                         .threads = ReplicaThreads(identity.processes_per_pod)});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts());

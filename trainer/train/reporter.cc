@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "api/v1/progress_json.h"
 #include "base/log.h"
 #include "trainer/core/crc32c.h"
+#include "trainer/observe/termination_message.h"
 #include "trainer/optim/learning_rate.h"
 
 namespace lockstep::train {
@@ -32,11 +31,6 @@ double UnixSeconds(Time time) {
 
 }  // namespace
 
-std::string TerminationMessagePath(const GetEnv& env) {
-  if (const auto named = env(api::kEnvTerminationMessagePath)) return *named;
-  return std::filesystem::exists(api::kTerminationMessagePath) ? api::kTerminationMessagePath : "";
-}
-
 Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& sender,
                    const Clock& clock, const GetEnv& env)
     : session_(session),
@@ -44,7 +38,7 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& send
       sender_(sender),
       clock_(clock),
       meter_(clock, session.total_steps(), session.plan().StepsPerEpoch()),
-      termination_message_path_(TerminationMessagePath(env)),
+      termination_message_path_(TerminationMessagePath(env(api::kEnvTerminationMessagePath))),
       metrics_(sender.initial()) {
   const api::CheckpointSpec& checkpoint = session.training().checkpoint;
   metrics_.total_steps = session.total_steps();
@@ -258,10 +252,8 @@ void Reporter::FlushSummaries() {
 }
 
 void Reporter::LeaveMessage() {
-  if (generation_ == 0 || !IsRankZero() || termination_message_path_.empty()) return;
-  std::ofstream file(termination_message_path_, std::ios::trunc);
-  if (file << api::ProgressToJson(GetProgress()).dump() << std::flush) return;
-  LogWarning("cannot write the termination message", {{"path", termination_message_path_}});
+  if (generation_ == 0 || !IsRankZero()) return;
+  LeaveTerminationMessage(termination_message_path_, api::ProgressToJson(GetProgress()).dump());
 }
 
 api::Progress Reporter::GetProgress() {

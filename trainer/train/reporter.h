@@ -20,11 +20,6 @@
 
 namespace lockstep::train {
 
-// Returns where this container's termination message goes: what LOCKSTEP_TERMINATION_MESSAGE_PATH
-// says, else Kubernetes' default path if the kubelet created a file there. Outside a container
-// there is none, and nothing would read it: "".
-std::string TerminationMessagePath(const GetEnv& env);
-
 class Reporter {
  public:
   // `env` may name the termination message's file.

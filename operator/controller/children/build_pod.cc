@@ -110,11 +110,8 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(job, settings, role, spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
-  // With watched nodes, the operator learns of a silent node sooner from the bundled trainer's
-  // group.
-  const bool has_group =
-      api::UsesBundledTrainer(job) && !api::HasStrategy(job.spec, api::StrategyType::kIndependent);
-  if (!settings.watch_nodes || !has_group) {
+  // With watched nodes, the operator learns of a silent node sooner from the group.
+  if (!settings.watch_nodes || !api::HasTrainingGroup(job)) {
     AddNodeTolerations(settings.node_toleration_seconds, spec);
   }
   const auto& scheduling = job.spec.run_policy.scheduling_policy;

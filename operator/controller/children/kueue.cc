@@ -177,7 +177,7 @@ Object Released(Object workload, Time now) {
       WithWorkloadCondition(std::move(workload), "QuotaReserved", false, "Pending", message, now);
   workload = WithWorkloadCondition(std::move(workload), "Admitted", false, "NoReservation",
                                    "the workload has no reservation", now);
-  // Whatever it was, Kueue times its next start out.
+  // Kueue limits the time of the next start, whether or not this one had become ready.
   workload = WithWorkloadCondition(std::move(workload), kPodsReady, false, kWaitForStart,
                                    kNotYetReady, now);
   // After other evictions it waits until Kueue says that it may queue again.

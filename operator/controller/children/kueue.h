@@ -45,11 +45,11 @@ std::optional<PriorityReference> PriorityOf(const api::TrainingJob& job);
 
 std::string WorkloadName(const api::TrainingJob& job);
 // Returns a hash that changes with the pod templates of the roles that have replicas. It is stored
-// in Workloads: one that differs though nobody has edited the job takes a running job's quota, or a
-// waiting job's place in the queue. So another way to compute it needs another kTemplatesScheme.
+// in Workloads. If the hash of an unedited job changed, a running job would lose its quota and a
+// waiting one its place in the queue. So another way to compute it needs another kTemplatesScheme.
 std::string TemplatesHash(const api::TrainingJob& job);
-// Returns true if the Workload was not made for the job's pods as they are now. Of one that was
-// stored with another scheme, what its pods request is compared.
+// Returns true if the Workload was not made for the job's pods as they are now. If its hash has
+// another scheme, compares what the pods request instead.
 bool IsForOtherPods(const ObservedWorkload& workload, const api::TrainingJob& job,
                     const Settings& settings);
 // Returns a Workload with one pod set per role that has replicas. An elastic job's workers may be

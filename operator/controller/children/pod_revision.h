@@ -20,8 +20,8 @@ std::string ClusterShape(const api::TrainingJob& job);
 // `strategy`. It begins with the scheme that it was computed by.
 std::string SpecHash(const api::TrainingJob& job, api::Role role);
 // Returns true if the pod that has `hash` was created by an operator with the present scheme.
-// Otherwise nothing is known of what the pod was created from, and its hash differs from SpecHash
-// though nobody has edited the job.
+// Otherwise what the pod was created from is unknown: its hash differs from SpecHash even if nobody
+// has edited the job.
 bool IsComparable(std::string_view hash);
 
 }  // namespace lockstep::controller

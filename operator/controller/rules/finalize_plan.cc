@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/v1/defaults.h"
 #include "operator/controller/rules/deadline_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
 #include "operator/controller/rules/status.h"
@@ -61,7 +62,7 @@ Plan Finalized(const Observed& observed, Plan plan) {
   if (const auto left = UntilDeadline(observed)) RequeueWithin(plan, *left);
   if (observed.until_stranded > Duration::zero()) RequeueWithin(plan, *observed.until_stranded);
   // Progress changes nothing in the cluster, so it has to be polled.
-  const bool reports = observed.job.spec.training && IsTrue(plan.status, kRunning);
+  const bool reports = api::HasTrainingGroup(observed.job) && IsTrue(plan.status, kRunning);
   if (reports) RequeueWithin(plan, observed.settings.status_interval);
   return plan;
 }

@@ -129,7 +129,7 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   std::string who = deciding.size() == 1
                         ? fmt::format("{} has finished", Describe(deciding.front()))
                         : "all workers have finished";
-  const std::vector<api::VariantResult> results = BaseStatus(observed).variants;
+  const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);
   if (diverged > 0) who += fmt::format("; {} of {} variants diverged", diverged, results.size());
   return TerminalPlan(observed, kSucceeded, "TrainingSucceeded", who);

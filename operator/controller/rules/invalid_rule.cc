@@ -27,6 +27,7 @@ std::optional<Plan> PlanHeld(const Observed& observed) {
   Plan plan;
   plan.status = observed.job.status;
   NoteCompletedIndexes(observed, plan.status);
+  plan.status.variants = VariantResults(observed);
   return plan;
 }
 

@@ -163,7 +163,7 @@ std::optional<Plan> PlanQueued(const Observed& observed) {
   if (observed.invalid || !is_queued) {
     if (std::optional<Plan> plan = PlanWithoutQueue(observed)) return plan;
   }
-  // Without its label too, a job runs on what its Workload was granted, and no longer than that.
+  // A job that has lost its queue label still runs on its Workload's quota, and ends with it.
   if (observed.invalid || !(is_queued || observed.workload)) return std::nullopt;
   return observed.job.spec.suspend ? PlanWhileSuspended(observed) : PlanWhileRunning(observed);
 }
@@ -179,7 +179,7 @@ void AddWorkloadConditions(const Observed& observed, Plan& plan) {
     plan.actions.emplace_back(SetWorkloadCondition{"Finished", true, end, condition->message});
     return;
   }
-  // Kueue times out nothing that it evicts, and ReleaseWorkload ends that.
+  // Kueue does not time out a Workload that it is evicting; ReleaseWorkload ends the eviction.
   if (workload->admitted && workload->evicted) return;
   SetWorkloadCondition tell = ReadyConditionOf(*workload, IsTrue(status, kRunning));
   // To Kueue, an absent condition means the same.

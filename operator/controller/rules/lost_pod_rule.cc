@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/v1/defaults.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -23,7 +24,7 @@ bool IsMissed(const Observed& observed, const ObservedPod& pod) {
 void ComeBackForSilentNode(const Observed& observed, const ObservedPod& pod, Plan& plan) {
   if (!pod.node_silent_since || IsUnreachable(observed, pod)) return;
   RequeueWithin(plan, *pod.node_silent_since + observed.settings.node_lost_after - observed.now);
-  if (observed.job.spec.training) RequeueWithin(plan, kGroupLook);
+  if (api::HasTrainingGroup(observed.job)) RequeueWithin(plan, kGroupLook);
 }
 
 }  // namespace

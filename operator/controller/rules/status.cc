@@ -123,24 +123,6 @@ Time StartTime(const Observed& observed) {
   return WholeSeconds(is_first_sight ? observed.first_seen : observed.now);
 }
 
-// Takes the results of the pod's own variants only: a tenant controls what its pods report.
-void NoteResults(const api::TrainingJob& job, const ObservedPod& pod,
-                 api::TrainingJobStatus& status) {
-  if (!job.spec.training || !pod.termination) return;
-  const int processes = job.spec.strategy->processes_per_pod.value_or(1);
-  for (api::VariantResult result : pod.termination->results) {
-    if (result.index / processes != pod.index) continue;
-    result.name = api::VariantName(*job.spec.training, result.index);
-    const auto place =
-        std::ranges::lower_bound(status.variants, result.index, {}, &api::VariantResult::index);
-    if (place != status.variants.end() && place->index == result.index) {
-      *place = std::move(result);
-    } else {
-      status.variants.insert(place, std::move(result));
-    }
-  }
-}
-
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
     if (pod.role != api::Role::kWorker || !IsMember(observed, pod) || !HasSucceeded(pod)) continue;
@@ -148,10 +130,31 @@ void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& stat
     if (place == status.completed_indexes.end() || *place != pod.index) {
       status.completed_indexes.insert(place, pod.index);
     }
-    if (api::HasStrategy(observed.job.spec, api::StrategyType::kIndependent)) {
-      NoteResults(observed.job, pod, status);
+  }
+}
+
+std::vector<api::VariantResult> VariantResults(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  std::vector<api::VariantResult> results = job.status.variants;
+  if (!job.spec.training || !api::HasStrategy(job.spec, api::StrategyType::kIndependent)) {
+    return results;
+  }
+  const int processes = job.spec.strategy->processes_per_pod.value_or(1);
+  for (const ObservedPod& pod : observed.pods) {
+    if (!IsMember(observed, pod) || !HasSucceeded(pod) || !pod.termination) continue;
+    for (api::VariantResult result : pod.termination->results) {
+      if (result.index / processes != pod.index) continue;
+      result.name = api::VariantName(*job.spec.training, result.index);
+      const auto place =
+          std::ranges::lower_bound(results, result.index, {}, &api::VariantResult::index);
+      if (place != results.end() && place->index == result.index) {
+        *place = std::move(result);
+      } else {
+        results.insert(place, std::move(result));
+      }
     }
   }
+  return results;
 }
 
 api::TrainingJobStatus BaseStatus(const Observed& observed) {
@@ -168,6 +171,7 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
     return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
   });
   NoteCompletedIndexes(observed, status);
+  status.variants = VariantResults(observed);
   NoteProgress(observed, status);
   // An unreadable spec may have no roles; the old counts are kept then.
   if (!job.spec.replica_specs.empty()) CountPods(observed, status);

@@ -41,6 +41,11 @@ Time StartTime(const Observed& observed);
 // later.
 void NoteCompletedIndexes(const Observed& observed, api::TrainingJobStatus& status);
 
+// Returns the results of an Independent job's processes that have ended: those in its status and
+// those that its pods have left. Takes a pod's word for its own variants only, since tenants decide
+// what their pods report.
+std::vector<api::VariantResult> VariantResults(const Observed& observed);
+
 // Returns what holds whatever the decision: the old status with the current generation, counts and
 // progress, Created, and the start time of a job that is not suspended.
 api::TrainingJobStatus BaseStatus(const Observed& observed);

@@ -23,8 +23,8 @@ struct PodSetGrant {
   bool operator==(const PodSetGrant&) const = default;
 };
 
-// What TemplatesHash begins with. A hash without it was not made to withstand those who look for
-// two jobs with the same.
+// What TemplatesHash begins with. A hash without this prefix is of an older operator, and not
+// collision-resistant: a tenant could find two jobs with the same one.
 inline constexpr std::string_view kTemplatesScheme = "sha256:";
 inline bool IsOfPresentScheme(std::string_view templates) {
   return templates.starts_with(kTemplatesScheme);
@@ -48,8 +48,8 @@ struct ObservedWorkload {
 };
 
 // Returns a hash of what Kueue counts of the pods: names and resources of containers, overhead,
-// claims and node selectors. It is the same for quantities that are written in another way, and
-// whatever defaults the API server has added.
+// claims and node selectors. Equal quantities give equal hashes however they are written, and
+// defaults that the API server adds change nothing.
 std::string ResourcesHash(const kube::Object& pod_sets);
 
 // Members that are absent or of another type keep their default. Whoever may write Workloads

@@ -116,7 +116,8 @@ absl::Status Reflector::ListAll(const std::stop_token& stop) {
     listing_->continue_token = std::move(page->continue_token);
     sink_.OnPage(std::move(page->items));
   } while (!listing_->continue_token.empty());
-  // Whoever is told of a change by the list may ask at once whether it is current.
+  // Set before the sink hears of the list: who learns of a change by it may at once ask
+  // IsCurrent().
   heard_ = std::chrono::steady_clock::now();
   sink_.OnListEnd(listing_->version);
   listing_.reset();

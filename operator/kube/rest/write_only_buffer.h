@@ -11,7 +11,8 @@
 
 namespace lockstep::kube {
 
-// Is never open for reading. A derived class has _putn, with which alone the library writes.
+// A stream buffer that is never open for reading. A derived class implements _putn, the only
+// function by which the library writes.
 class WriteOnlyBuffer : public concurrency::streams::details::streambuf_state_manager<uint8_t> {
  public:
   WriteOnlyBuffer() : streambuf_state_manager(std::ios_base::out) {}

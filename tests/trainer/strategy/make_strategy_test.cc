@@ -26,7 +26,7 @@ TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
       for (const int local : {0, 1}) {
         const Identity identity = Process(type, index, local);
         const Place place = PlaceOf(identity).value();
-        EXPECT_EQ(place.world, 4);
+        EXPECT_EQ(identity.World(), 4);
         EXPECT_EQ(place.saves, index == 0 && local == 0);
         EXPECT_EQ(place.variant, std::nullopt);
         EXPECT_EQ(place.training, identity.training);
@@ -42,7 +42,7 @@ TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
                                                  api::Json::object(),
                                                  {{"name", "last"}, {"seed", 9}}});
   const Place place = PlaceOf(identity).value();
-  EXPECT_EQ(place.world, 1);
+  EXPECT_EQ(identity.World(), 1);
   EXPECT_TRUE(place.saves);
   EXPECT_EQ(place.variant, 3);
   EXPECT_EQ(place.training.seed, 9);
