@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "base/descriptor.h"
@@ -23,14 +23,6 @@ namespace {
 // The highest compression ratio of deflate (zlib's "technical details").
 constexpr std::uint64_t kMaxInflation = 1032;
 
-absl::Status SystemError(const std::string& path, const char* action) {
-  const int error = errno;
-  const std::string message = fmt::format("{}: cannot {}: {}", path, action, std::strerror(error));
-  if (error == ENOENT) return absl::NotFoundError(message);
-  if (error == EACCES) return absl::PermissionDeniedError(message);
-  return absl::DataLossError(message);
-}
-
 // Appends up to `count` inflated bytes, fewer at the end of the stream.
 absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& path,
                           std::vector<std::uint8_t>& out) {
@@ -41,7 +33,9 @@ absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& pat
     const int got = gzread(file, out.data() + begin, chunk);
     out.resize(begin + static_cast<std::size_t>(std::max(got, 0)));
     int code = Z_OK;
+    const int error = errno;
     const char* reason = gzerror(file, &code);
+    if (got < 0 && code == Z_ERRNO) return DataFileError(error, "read", path);
     if (got < 0 || code == Z_BUF_ERROR) {
       return absl::DataLossError(
           fmt::format("{}: damaged gzip data after {} inflated bytes: {}", path, out.size(),
@@ -55,19 +49,35 @@ absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& pat
 
 }  // namespace
 
+absl::Status DataFileError(int error, const char* action, const std::string& path) {
+  const std::string message =
+      fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
 absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
                                           SizeOf size_of) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return SystemError(path, "open");
+  if (file.fd() < 0) return DataFileError(errno, "open", path);
   struct stat info{};
-  if (::fstat(file.fd(), &info) != 0) return SystemError(path, "stat");
+  if (::fstat(file.fd(), &info) != 0) return DataFileError(errno, "stat", path);
   if (!S_ISREG(info.st_mode)) {
     return absl::DataLossError(fmt::format("{}: not a regular file", path));
   }
   const auto size = static_cast<std::uint64_t>(info.st_size);
   std::array<std::uint8_t, 2> magic{};
-  if (::pread(file.fd(), magic.data(), magic.size(), 0) == 2 && magic[0] == 0x1F &&
-      magic[1] == 0x8B) {
+  const ssize_t got = ::pread(file.fd(), magic.data(), magic.size(), 0);
+  if (got < 0) return DataFileError(errno, "read", path);
+  if (got == 2 && magic[0] == 0x1F && magic[1] == 0x8B) {
     return Inflate(path, size, header_bytes, size_of);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result, Map(file.fd(), static_cast<std::size_t>(size), path));
@@ -80,7 +90,7 @@ absl::StatusOr<FileBytes> FileBytes::Map(int fd, std::size_t size, const std::st
   FileBytes result;
   if (size == 0) return result;  // an empty range cannot be mapped
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (mapping == MAP_FAILED) return SystemError(path, "map");
+  if (mapping == MAP_FAILED) return DataFileError(errno, "map", path);
   result.mapping_ = mapping;
   result.bytes_ = {static_cast<const std::uint8_t*>(mapping), size};
   return result;
@@ -90,7 +100,7 @@ absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint6
                                              std::size_t header_bytes, SizeOf size_of) {
   const auto close = [](gzFile file) { gzclose(file); };
   const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rbe"), close);
-  if (file == nullptr) return SystemError(path, "open");
+  if (file == nullptr) return DataFileError(errno, "open", path);
   gzbuffer(file.get(), 1 << 17);
   FileBytes result;
   LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.inflated_));

@@ -7,17 +7,23 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace lockstep::train {
+
+// The error of a system call on a data file. NotFound: there is no such file. PermissionDenied: it
+// may not be read. Unavailable: any other `error`, such as EIO or ESTALE of a network volume, which
+// may pass and says nothing about the file's content.
+absl::Status DataFileError(int error, const char* action, const std::string& path);
 
 // Immutable and movable.
 class FileBytes {
  public:
   // Detects gzip by the file's first two bytes, not by its name. `size_of` gets the first
   // `header_bytes` (fewer if the file is shorter) and returns the expected size of the content; at
-  // most one byte beyond that is inflated. NotFound: there is no such file. PermissionDenied: it
-  // cannot be opened. DataLoss: damaged gzip data or any other fault. Passes on `size_of`'s error.
+  // most one byte beyond that is inflated. DataLoss: damaged gzip data, or not a regular file.
+  // Other errors are those of DataFileError and of `size_of`.
   using SizeOf = absl::StatusOr<std::uint64_t> (*)(std::span<const std::uint8_t> header,
                                                    const std::string& path);
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,

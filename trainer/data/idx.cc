@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -82,10 +83,14 @@ std::vector<std::string> CandidatePaths(const std::string& folder, Split split,
   return paths;
 }
 
-std::optional<std::string> FindFile(const std::string& folder, Split split,
-                                    const std::string& kind) {
+// On success, the first candidate that exists, or nullopt. An error other than NotFound says that a
+// candidate could not be looked for: whether it exists is then unknown.
+absl::StatusOr<std::optional<std::string>> FindFile(const std::string& folder, Split split,
+                                                    const std::string& kind) {
   for (const std::string& path : CandidatePaths(folder, split, kind)) {
     if (::access(path.c_str(), F_OK) == 0) return path;
+    absl::Status error = DataFileError(errno, "look for the file", path);
+    if (!absl::IsNotFound(error)) return error;
   }
   return std::nullopt;
 }
@@ -96,7 +101,7 @@ struct IdxFile {
 };
 
 absl::StatusOr<IdxFile> OpenFile(const std::string& folder, Split split, const std::string& kind) {
-  const std::optional<std::string> path = FindFile(folder, split, kind);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> path, FindFile(folder, split, kind));
   if (!path) {
     return absl::NotFoundError(fmt::format("{}: no {} {} found, expected one of: {}", folder,
                                            split == Split::kTrain ? "training" : "test", kind,
@@ -189,9 +194,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdx(const std::string& folder, Spli
   }
   const Bytes own_labels = labels.file.bytes().subspan(kLabelHeader);
   int classes = CountClasses(own_labels);
-  if (split == Split::kTest && FindFile(folder, Split::kTrain, "labels")) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const IdxFile train, OpenFile(folder, Split::kTrain, "labels"));
-    classes = CountClasses(train.file.bytes().subspan(kLabelHeader));
+  if (split == Split::kTest) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> train_labels,
+                              FindFile(folder, Split::kTrain, "labels"));
+    if (train_labels) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const IdxFile train, OpenFile(folder, Split::kTrain, "labels"));
+      classes = CountClasses(train.file.bytes().subspan(kLabelHeader));
+    }
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(own_labels, classes, labels.path));
   return std::make_unique<IdxDataset>(std::move(images), std::move(labels), classes, in_memory);

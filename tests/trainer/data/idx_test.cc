@@ -79,6 +79,27 @@ TEST(IdxTest, MissingFileNamesWhatWasLookedFor) {
                     HasSubstr("t10k-labels.idx1-ubyte")));
 }
 
+// A network volume that fails for a moment gives such errors; the job must be retried, not failed.
+TEST(IdxTest, FileThatCannotBeReadNowIsUnavailable) {
+  IdxFolder folder;
+  folder.Remove("train-images-idx3-ubyte");
+  const std::string path = folder.path() + "/train-images-idx3-ubyte";
+  std::filesystem::create_symlink("/proc/self/mem", path);  // reading at offset 0 gives EIO
+  const absl::Status status = StatusOfOpening(folder);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path), HasSubstr("Input/output")));
+}
+
+TEST(IdxTest, FileThatCannotBeLookedForNowIsUnavailable) {
+  IdxFolder folder;
+  folder.Remove("train-images-idx3-ubyte");
+  const std::string path = folder.path() + "/train-images-idx3-ubyte";
+  std::filesystem::create_symlink(path, path);  // looking for it gives ELOOP
+  const absl::Status status = StatusOfOpening(folder);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+}
+
 TEST(IdxTest, WrongMagicIsNamedWithItsOffset) {
   IdxFolder folder;
   folder.Write("train-images-idx3-ubyte", LabelFile({1, 2, 3, 4}) + "12345678");
