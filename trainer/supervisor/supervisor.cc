@@ -26,10 +26,6 @@
 namespace lockstep::train {
 namespace {
 
-// The grace period of the other replicas after a permanent failure: they cannot finish a step
-// without their peer, so they need little time.
-constexpr Duration kFailureGrace = std::chrono::seconds(10);
-
 struct Replica {
   int local_rank = 0;
   pid_t pid = -1;  // -1: not running
@@ -230,7 +226,8 @@ void Supervisor::ReplicaEnded(Replica& replica, int wait_status) {
     LogError(fmt::format("{} restarts without a step of progress: giving up", budget.used()));
   }
   failure_ = replica.exit_code;
-  Stop(std::min(options_.stop_grace, kFailureGrace));
+  // The others may have state to save: a variant that trains alone, or the rank that saves.
+  Stop(options_.stop_grace);
 }
 
 void Supervisor::ReadMetrics(Replica& replica) {

@@ -281,6 +281,23 @@ TEST(SupervisorTest, AnIndependentReplicaThatKeepsCrashingIsGivenUpThoughAnother
   EXPECT_TRUE(pod.LeavesNothing());
 }
 
+TEST(SupervisorTest, AnotherReplicasFailureLeavesTheWholeGracePeriodToSave) {
+  Settings settings = kTwoIndependent;
+  settings["TEST_REPLICA"] = "first fails, second saves for 11 s";
+  settings["TEST_GRACE_MS"] = "60000";
+  Pod pod(settings);
+  std::map<int, pid_t> pids;  // by local rank, of processes that are ready for signals
+  for (int i = 0; i < 2; ++i) {
+    pid_t pid = -1;
+    int local_rank = -1;
+    std::istringstream(pod.Next("started").value_or("")) >> pid >> local_rank;
+    pids[local_rank] = pid;
+  }
+  Send(pids[0], SIGUSR1);
+  EXPECT_TRUE(pod.Next("saved").has_value());
+  EXPECT_EQ(pod.Wait(), api::kExitBadConfig);
+}
+
 TEST(SupervisorTest, ADeafReplicaIsKilledAfterTheGracePeriod) {
   Pod pod(Settings{{"TEST_REPLICA", "deaf"}, {"TEST_GRACE_MS", "50"}});
   pod.Next("deaf");

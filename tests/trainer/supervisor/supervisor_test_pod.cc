@@ -86,6 +86,16 @@ int RunReplica() {
     }
     return 200;
   }
+  if (mode == "first fails, second saves for 11 s") {
+    if (identity->local_rank == 0) {
+      while (!g_finish) std::this_thread::sleep_for(2ms);
+      return 10;
+    }
+    while (!StopSignalled()) std::this_thread::sleep_for(2ms);
+    std::this_thread::sleep_for(11s);  // a slow volume
+    Tell(fmt::format("saved {}", getpid()));
+    return 200;
+  }
   if (mode == "deaf") {
     std::signal(SIGTERM, SIG_IGN);
     Tell(fmt::format("deaf {}", getpid()));
