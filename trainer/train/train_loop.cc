@@ -151,9 +151,10 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
     state = RunState{.step = 0};
     return std::nullopt;
   }
-  if (absl::Status restored = RestoreSnapshot(*snapshot, session, state); !restored.ok()) {
-    return FailedFor(std::move(restored));
+  if (absl::Status status = RestoreSnapshot(*snapshot, session, state); !status.ok()) {
+    return FailedFor(std::move(status));
   }
+  restored = state;
   reporter.Restored(state, snapshot->saved);
   return std::nullopt;
 }
@@ -226,7 +227,9 @@ TrainLoop::Ended TrainLoop::LookAtSaver() {
 LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended diverged = CheckParameters()) return *std::move(diverged);
-  if (rank != 0 || saver == nullptr) return {.end = end, .reason = absl::OkStatus()};
+  // Nothing is new since the restore: a disk that is full by now must not fail what it holds.
+  const bool on_disk = state == restored;
+  if (rank != 0 || saver == nullptr || on_disk) return {.end = end, .reason = absl::OkStatus()};
   rendezvous.SetActivity(api::Activity::kCheckpoint);
   absl::Status saved = saver->Wait();  // this step's save may still be running
   if (saver->outcome().last_saved_step != state.step) {

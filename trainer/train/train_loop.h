@@ -28,6 +28,7 @@ struct TrainLoop {
   PhaseClock& phases;
   const Clock& clock;
   RunState state = {};
+  RunState restored = {};  // what this process has read from a checkpoint
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);

@@ -307,6 +307,35 @@ TEST(SnapshotTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   }
 }
 
+// Loads what it was given and has no room for more.
+class FullStore final : public CheckpointStore {
+ public:
+  explicit FullStore(Snapshot held) : held_(std::move(held)) {}
+  absl::StatusOr<std::string> Save(const Snapshot&) override {
+    return absl::ResourceExhaustedError("the disk is full");
+  }
+  absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string&) override { return held_; }
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return std::nullopt; }
+
+ private:
+  const Snapshot held_;
+};
+
+TEST(SnapshotTest, ARestoredStateIsNotSavedAgainWhenNothingFollows) {
+  const api::TrainingSpec training = SmallTraining();
+  LocalRendezvousHub hub(1);
+  Rank whole(training, 1, hub, 0);
+  EXPECT_TRUE(whole.Train());
+  FullStore store(MakeSnapshot(whole.loop.session, whole.loop.state, Time()));
+  LocalRendezvousHub next_hub(1);
+  Rank resumed(training, 1, next_hub, 0, nullptr, "reference", &store);
+  const LoopOutcome done = resumed.RunOnce();
+  EXPECT_EQ(done.end, LoopEnd::kDone) << done.reason;
+  EXPECT_EQ(resumed.loop.state, whole.loop.state);
+  const LoopOutcome stopped = resumed.loop.SaveAlone();
+  EXPECT_EQ(stopped.end, LoopEnd::kStopped) << stopped.reason;
+}
+
 // In memory; each load takes 500 s of the rank's clock.
 class SlowStore final : public CheckpointStore {
  public:
