@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kLongestText = 4U << 20;  // bytes; the API server's own limit is 3 MiB
 constexpr int kDeepest = 100;                   // nested collections
-// The largest size of a stream with its aliases expanded (stops a "billion laughs").
+// The largest size of a stream with its anchors and aliases expanded (stops a "billion laughs").
 constexpr std::size_t kLargestResult = 16U << 20;
 constexpr std::size_t kNodeWeight = 64;  // bytes charged per node, besides its text
 
@@ -63,7 +63,7 @@ class JsonBuilder final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     // Empty keys, and keys spelled null or ~.
     if (ExpectsKey()) Refuse(mark, "found a null key, expected a name");
-    Add(anchor, Node{nullptr});
+    Add(mark, anchor, Node{nullptr});
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -72,7 +72,7 @@ class JsonBuilder final : public YAML::EventHandler {
     if (ExpectsKey()) Refuse(mark, "found an alias as a key, expected a name");
     Charge(mark, found->second.weight);
     if (static_cast<int>(stack_.size()) + found->second.height > kDeepest) RefuseDepth(mark);
-    Add(YAML::NullAnchor, found->second);
+    Add(mark, YAML::NullAnchor, found->second);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -85,7 +85,7 @@ class JsonBuilder final : public YAML::EventHandler {
     Node node{Resolve(mark, tag, text)};
     node.weight += text.size();
     Charge(mark, node.weight);
-    Add(anchor, std::move(node));
+    Add(mark, anchor, std::move(node));
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -104,6 +104,7 @@ class JsonBuilder final : public YAML::EventHandler {
   struct OpenNode {
     Node node;
     YAML::anchor_t anchor = YAML::NullAnchor;
+    YAML::Mark begin;
     bool has_key = false;
     std::string key;
   };
@@ -118,7 +119,7 @@ class JsonBuilder final : public YAML::EventHandler {
 
   void Charge(const YAML::Mark& mark, std::size_t weight) {
     total_ += weight;
-    if (total_ > kLargestResult) Refuse(mark, "too large once its aliases are expanded");
+    if (total_ > kLargestResult) Refuse(mark, "too large with its anchors and aliases expanded");
   }
 
   void SetKey(const YAML::Mark& mark, const std::string& key) {
@@ -155,17 +156,21 @@ class JsonBuilder final : public YAML::EventHandler {
     OpenNode open;
     open.node = Node{std::move(empty), kNodeWeight, 1};
     open.anchor = anchor;
+    open.begin = mark;
     stack_.push_back(std::move(open));
   }
 
   void Close() {
     OpenNode closed = std::move(stack_.back());
     stack_.pop_back();
-    Add(closed.anchor, std::move(closed.node));
+    Add(closed.begin, closed.anchor, std::move(closed.node));
   }
 
-  void Add(YAML::anchor_t anchor, Node node) {
-    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+  void Add(const YAML::Mark& mark, YAML::anchor_t anchor, Node node) {
+    if (anchor != YAML::NullAnchor) {
+      Charge(mark, node.weight);  // the copy that is kept for aliases
+      anchors_[anchor] = node;
+    }
     if (stack_.empty()) {
       if (!node.json.is_null()) documents_.push_back(std::move(node.json));
       return;

@@ -141,13 +141,21 @@ TEST(YamlTest, ABillionLaughsStop) {
     text += fmt::format("a{}: &a{}\n", i, i);
     for (int j = 0; j < 9; ++j) text += fmt::format("- *a{}\n", i - 1);
   }
-  EXPECT_THAT(Fault(text), HasSubstr("too large once its aliases are expanded"));
+  EXPECT_THAT(Fault(text), HasSubstr("too large with its anchors and aliases expanded"));
 }
 
 TEST(YamlTest, ALongScalarManyTimesStops) {
   std::string text = "a: &a " + std::string(1'000'000, 'x') + "\nb:\n";
   for (int i = 0; i < 100; ++i) text += "- *a\n";
-  EXPECT_THAT(Fault(text), HasSubstr("too large once its aliases are expanded"));
+  EXPECT_THAT(Fault(text), HasSubstr("too large with its anchors and aliases expanded"));
+}
+
+// Every anchor keeps a copy of all that is nested in it.
+TEST(YamlTest, ManyAnchorsAroundALongScalarStop) {
+  std::string text;
+  for (int i = 0; i < 95; ++i) text += fmt::format("&a{} [", i);
+  text += std::string(400'000, 'x') + std::string(95, ']');
+  EXPECT_THAT(Fault(text), HasSubstr("too large with its anchors and aliases expanded"));
 }
 
 TEST(YamlTest, DepthIsBounded) {
