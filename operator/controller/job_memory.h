@@ -52,6 +52,9 @@ struct JobMemory {
   int create_failures = 0;                      // consecutive
   std::optional<SteadyTime> creates_after;      // no create is tried before
   FailedActions failed_actions;
+  // A status after which the job has no pods (it is suspended, or has ended) and which the server
+  // has refused. It counts as the job's status, and is written again, until a status is written.
+  std::optional<api::TrainingJobStatus> refused_status;
   Guard token_secret, network_policy;
   // The job's generation and the port of its leading pod that serves progress; cached so that the
   // template is not parsed in each reconcile.

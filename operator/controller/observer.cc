@@ -5,6 +5,7 @@
 
 #include "api/v1/defaults.h"
 #include "operator/controller/children/kueue.h"
+#include "operator/controller/rules/left_alone_rule.h"
 #include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -55,6 +56,9 @@ void Observer::ObserveSights(ReconcileContext& context) const {
 void Observer::Observe(ReconcileContext& context) const {
   Observed& observed = context.observed;
   static_cast<ObservedJob&>(observed) = context.job->value;
+  if (context.memory.refused_status && !IsLeftAlone(observed.job)) {
+    observed.job.status = *context.memory.refused_status;
+  }
   auto pods = stores_.pods.OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });

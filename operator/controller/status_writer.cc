@@ -1,6 +1,9 @@
 #include "operator/controller/status_writer.h"
 
+#include <fmt/format.h>
+
 #include "base/log.h"
+#include "base/shorten.h"
 #include "base/status.h"
 #include "operator/controller/call_outcome.h"
 #include "operator/controller/rules/status.h"
@@ -10,9 +13,16 @@
 namespace lockstep::controller {
 namespace {
 
+constexpr std::size_t kQuoted = 512;  // bytes of a refusal in an event
+
 kube::EventType EventTypeOf(PlannedEvent::Type type) {
   return type == PlannedEvent::Type::kWarning ? kube::EventType::kWarning
                                               : kube::EventType::kNormal;
+}
+
+// Returns true if the job has no pods after this.
+bool StopsJob(const api::TrainingJobStatus& status) {
+  return IsTerminal(status) || IsTrue(status, kSuspended);
 }
 
 }  // namespace
@@ -25,8 +35,13 @@ void StatusWriter::WaitForTurn(Plan& plan, ReconcileContext& context) {
 
 absl::Status StatusWriter::Write(Plan& plan, ReconcileContext& context) {
   WaitForTurn(plan, context);
-  if (plan.status != context.observed.job.status) {
-    LOCKSTEP_RETURN_IF_ERROR(WriteStatus(plan.status, context));
+  // Not context.observed's, which may be a status that the server has refused.
+  const api::TrainingJobStatus& written = context.job->value.job.status;
+  if (plan.status != written) {
+    if (absl::Status error = WriteStatus(plan.status, context); !error.ok()) {
+      NoteRefusal(plan.status, error, context);
+      return error;
+    }
     if (plan.incident) {
       context.memory.last_restart = context.observed.now;
       context.memory.incident = plan.incident;
@@ -89,7 +104,23 @@ absl::Status StatusWriter::WriteStatus(const api::TrainingJobStatus& status,
   context.memory.expectations.WroteJob(kube::ResourceVersion(*written));
   context.memory.last_status_write = context.observed.now;
   context.memory.turns = {};
+  context.memory.refused_status.reset();
   return absl::OkStatus();
+}
+
+// A tenant may leave no room for a status, by metadata as large as etcd takes. The decision still
+// holds: the job's pods go.
+void StatusWriter::NoteRefusal(const api::TrainingJobStatus& status, const absl::Status& error,
+                               ReconcileContext& context) {
+  const bool refused = IsRefusal(error) && !absl::IsNotFound(error);
+  if (!refused || !StopsJob(status)) return;
+  if (!context.memory.refused_status) {
+    with_.events.Record(
+        kTrainingJobKind, *context.job, kube::EventType::kWarning, "StatusRefused", "Reconcile",
+        fmt::format("the job is {}, but the API server refuses the status that says so: {}",
+                    StateOf(status), Shortened(std::string(error.message()), kQuoted)));
+  }
+  context.memory.refused_status = status;
 }
 
 }  // namespace lockstep::controller

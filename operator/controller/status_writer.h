@@ -16,12 +16,15 @@ class StatusWriter {
   StatusWriter(const Collaborators& with, const Settings& settings)
       : with_(with), throttle_(settings) {}
   // Writes the status if it differs and its turn has come; otherwise plan.requeue_after says when
-  // to retry. Records the events once the status is written, or if it does not differ.
+  // to retry. Records the events once the status is written, or if it does not differ. On failure,
+  // remembers a refused status that stops the job (JobMemory::refused_status).
   absl::Status Write(Plan& plan, ReconcileContext& context);
 
  private:
   void WaitForTurn(Plan& plan, ReconcileContext& context);
   absl::Status WriteStatus(const api::TrainingJobStatus& status, ReconcileContext& context);
+  void NoteRefusal(const api::TrainingJobStatus& status, const absl::Status& error,
+                   ReconcileContext& context);
   // Returns the metadata for such a write. Reads it from the server if it is too large to be
   // cached.
   absl::StatusOr<kube::Object> Metadata(const ReconcileContext& context) const;

@@ -8,10 +8,14 @@ constexpr char kManagedBy[] = "training.lockstep.dev/operator";
 
 }  // namespace
 
-std::optional<Plan> PlanLeftAlone(const Observed& observed) {
-  const std::string& managed_by = observed.job.spec.managed_by;
+bool IsLeftAlone(const api::TrainingJob& job) {
+  const std::string& managed_by = job.spec.managed_by;
   const bool foreign = !managed_by.empty() && managed_by != kManagedBy;
-  if (!foreign && !observed.job.metadata.deletion_time) return std::nullopt;
+  return foreign || job.metadata.deletion_time.has_value();
+}
+
+std::optional<Plan> PlanLeftAlone(const Observed& observed) {
+  if (!IsLeftAlone(observed.job)) return std::nullopt;
   Plan plan;
   plan.status = observed.job.status;
   return plan;

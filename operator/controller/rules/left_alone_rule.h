@@ -8,6 +8,9 @@
 
 namespace lockstep::controller {
 
+// Returns true if the job is being deleted, or spec.managedBy names another controller.
+bool IsLeftAlone(const api::TrainingJob& job);
+
 // Plans nothing for a job of another manager (spec.managedBy) and for one that is being deleted,
 // whose children the garbage collector deletes.
 std::optional<Plan> PlanLeftAlone(const Observed& observed);

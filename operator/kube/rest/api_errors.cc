@@ -28,6 +28,13 @@ bool IsOfValidation(std::string_view message) {
   return end != std::string_view::npos && message.substr(end + 1).starts_with(" is invalid");
 }
 
+// True for an object that etcd does not take, or that the API server cannot send to it. The server
+// answers as if it had failed itself, but no repetition helps.
+bool IsTooLarge(std::string_view message) {
+  return message.find("etcdserver: request is too large") != std::string_view::npos ||
+         message.find("trying to send message larger than max") != std::string_view::npos;
+}
+
 absl::Status Make(const std::string& what, int http_status, const std::string& reason,
                   const std::string& message) {
   return {CodeOf(http_status, reason, message),
@@ -63,6 +70,8 @@ absl::StatusCode CodeOf(int http_status, std::string_view reason, std::string_vi
       return kOutOfRange;
     case 429:
       return kResourceExhausted;
+    case 500:
+      return IsTooLarge(message) ? kFailedPrecondition : kUnavailable;
     case 504:
       return kDeadlineExceeded;
     default:

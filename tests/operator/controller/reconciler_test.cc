@@ -427,6 +427,65 @@ TEST(ReconcilerTest, AStatusThatTheServerFindsInvalidIsWrittenWithoutWhatPodsRep
   EXPECT_EQ(FindCondition(world.Job()->status, kFailed)->reason, "DeadlineExceeded");
 }
 
+// As of a job whose metadata is so large that no status fits.
+HookedClient::Hook RefuseStatuses() {
+  return [](const HookedClient::Call& call) {
+    const bool refused = call.verb == "update-status";
+    return refused ? absl::FailedPreconditionError("etcdserver: request is too large")
+                   : absl::OkStatus();
+  };
+}
+
+void ReconcileThrice(World& world) {
+  for (int i = 0; i < 3; ++i) {
+    world.SyncAll();
+    (void)world.Reconcile();
+  }
+}
+
+TEST(ReconcilerTest, AJobIsSuspendedThoughTheServerRefusesItsStatus) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
+  world.Settle();
+  const auto suspend = [&world](bool value) {
+    world.client.Modify(kTrainingJobKind, world.key,
+                        [value](kube::Object& job) { job["spec"]["suspend"] = value; });
+  };
+  world.client.SetBefore(RefuseStatuses());
+  suspend(true);
+  ReconcileThrice(world);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_THAT(world.EventReasons(), ElementsAre("Running", "StatusRefused"));
+  suspend(false);
+  ReconcileThrice(world);
+  EXPECT_THAT(world.Pods(), IsEmpty()) << "pods that nothing could stop";
+  suspend(true);
+  world.client.SetBefore({});
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.state, "Suspended");
+  suspend(false);
+  world.Settle();
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
+TEST(ReconcilerTest, AJobPastItsDeadlineEndsAndGoesThoughTheServerRefusesItsStatus) {
+  World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Running");
+  world.Settle();
+  world.client.SetBefore(RefuseStatuses());
+  world.clock.Advance(seconds(100));
+  ReconcileThrice(world);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  world.clock.Advance(seconds(49));
+  ReconcileThrice(world);
+  EXPECT_TRUE(world.Job());
+  world.clock.Advance(seconds(1));
+  ReconcileThrice(world);
+  EXPECT_FALSE(world.Job()) << "its time to live has passed";
+}
+
 TEST(ReconcilerTest, ACreateThatFailsForNoFaultOfTheJobIsReportedWhenItFailsAgain) {
   for (const absl::Status& fault :
        {absl::UnavailableError("failed calling webhook: no endpoints available (500)"),

@@ -24,6 +24,15 @@ TEST(ApiErrorsTest, CodesAreThoseOfTheClientContract) {
   EXPECT_EQ(CodeOf(409, "Conflict", ""), kAborted);
 }
 
+TEST(ApiErrorsTest, AnObjectTooLargeForEtcdIsRefused) {
+  EXPECT_EQ(CodeOf(500, "", "etcdserver: request is too large"), kFailedPrecondition);
+  EXPECT_EQ(CodeOf(500, "InternalError",
+                   "rpc error: code = ResourceExhausted desc = trying to send message larger than "
+                   "max (2100000 vs. 2097152)"),
+            kFailedPrecondition);
+  EXPECT_EQ(CodeOf(500, "InternalError", "etcdserver: request timed out"), kUnavailable);
+}
+
 // The same object is always refused if validation found it invalid; a refusal by admission, with
 // the same code and reason, may pass.
 TEST(ApiErrorsTest, OnlyWhatValidationRefusesIsInvalid) {
