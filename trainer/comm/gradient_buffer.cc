@@ -26,7 +26,12 @@ class SharedBuffer final : public GradientBuffer {
   std::string name() const override { return segment_->locator().ToString(); }
   absl::Status Renew() override {
     if (!std::exchange(seen_, true)) return absl::OkStatus();  // no peer has mapped it yet
-    return segment_->Replace();
+    const absl::Status replaced = segment_->Replace();
+    if (replaced.ok()) return replaced;
+    return absl::UnavailableError(
+        fmt::format("gradient buffer: found no memory to renew it: {}; "
+                    "another attempt may find more",
+                    std::string(replaced.message())));
   }
   SharedSegment* segment() override { return segment_.get(); }
 

@@ -25,9 +25,10 @@ class GradientBuffer {
   // The SharedSegment::Locator by which peers on this host find the memory; empty: private.
   virtual std::string name() const = 0;
 
-  // Called by communicators. Replaces the memory behind data(), with the same address and content,
-  // by memory that no process of an earlier generation can reach. Otherwise a process that was
-  // given up as dead and wakes up would write its late sums into the live ranks' gradients.
+  // Called before each generation's group is formed; the content is lost. Afterwards no process of
+  // an earlier generation can reach the memory behind data(). Otherwise a process that was given up
+  // as dead and wakes up would write its late sums into the live ranks' gradients. Unavailable: not
+  // enough memory at present; the memory must not be used until a later call succeeds.
   virtual absl::Status Renew() = 0;
   virtual SharedSegment* segment() = 0;  // null: private
 };

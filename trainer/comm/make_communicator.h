@@ -35,9 +35,10 @@ struct CommunicatorOptions {
   std::stop_token cancel;
 };
 
-// Every member calls it, after destroying the previous generation's communicator. AllReduceSum on
-// `buffer` needs no copy; on other memory it may. Requires: `buffer` outlives the result.
-// Cancelled: the generation ended. Unavailable or DeadlineExceeded: a peer did not take part.
+// Every member calls it, after destroying the previous generation's communicator. Renews `buffer`,
+// so its content is lost. AllReduceSum on `buffer` needs no copy; on other memory it may. Requires:
+// `buffer` outlives the result. Cancelled: the generation ended. Unavailable: a peer did not take
+// part, or `buffer` could not be renewed. DeadlineExceeded: a peer did not take part.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions& options,
                                                                KeyValueStore& store,
                                                                GradientBuffer& buffer);

@@ -84,6 +84,23 @@ TEST(MakeCommunicatorTest, OneRankIsSingle) {
   ExpectChoice(List(SharedBuffer()), "single");
 }
 
+TEST(MakeCommunicatorTest, APeerOfAnEarlierGenerationCannotWriteToASurvivorThatIsAlone) {
+  const auto survivor = SharedBuffer(), stalled = SharedBuffer();
+  const std::string shared = survivor->name();
+  {
+    InMemoryStore store;
+    SpawnThreads(2, [&](int rank) {
+      const auto made = MakeCommunicator(Options(rank, 2), store, rank == 0 ? *survivor : *stalled);
+      ASSERT_TRUE(made.ok()) << made.status();
+      EXPECT_EQ((*made)->Name(), "shm");
+    });
+  }
+  ASSERT_EQ(survivor->name(), shared);
+  InMemoryStore store;
+  ASSERT_TRUE(MakeCommunicator(Options(0, 1), store, *survivor).ok());
+  EXPECT_NE(survivor->name(), shared);
+}
+
 TEST(MakeCommunicatorTest, RanksOfOneHostShareMemory) {
   ExpectChoice(List(SharedBuffer(), SharedBuffer(), SharedBuffer()), "shm");
 }

@@ -106,7 +106,6 @@ class Joining {
     if (!options_.allow_shm) return absl::UnimplementedError("shared memory is switched off");
     if (buffer_.segment() == nullptr)
       return absl::UnimplementedError("its gradients are in private memory");
-    LOCKSTEP_RETURN_IF_ERROR(buffer_.Renew());
     if (options_.rank == 0) {
       LOCKSTEP_ASSIGN_OR_RETURN(control_, SharedSegment::Create(ControlBytes(options_.size)));
       offer_.control = control_->locator().ToString();

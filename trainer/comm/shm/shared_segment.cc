@@ -139,8 +139,13 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Attach(const Locat
 }
 
 absl::Status SharedSegment::Replace() {
+  // All ranks of a host replace their segments at the same time: with the old content still there,
+  // that would double the memory of their gradients.
+  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kHeaderBytes,
+                static_cast<off_t>(size_)) != 0)
+    return absl::InternalError(
+        fmt::format("shared memory: cannot free {} bytes: {}", size_, ErrnoText()));
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> fresh, Create(size_));
-  std::memcpy(fresh->data_, data_, size_);
   const int old_fd = std::exchange(fd_, fresh->fd_);
   if (const absl::Status mapped = Map(base_); !mapped.ok()) {
     fd_ = old_fd;

@@ -41,8 +41,10 @@ class SharedSegment {
   std::size_t size() const { return size_; }
   const Locator& locator() const { return locator_; }
 
-  // Copies the content into a new segment and maps that at the same address. Processes that have
-  // mapped the old segment keep it. On failure nothing changes.
+  // Maps a new, zeroed segment at the same address. Processes that have mapped the old segment keep
+  // that, but its content is freed first: replacing needs no more memory than there is already. On
+  // failure the address and locator stay, the content is zero, and its space is no longer reserved.
+  // Requires: this process created the segment. Errors as for Create.
   absl::Status Replace();
 
  private:

@@ -69,7 +69,7 @@ TEST(SharedSegmentTest, WhatIsNoSegmentIsRefused) {
   EXPECT_EQ(SharedSegment::Attach(locator, kBytes).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(SharedSegmentTest, ReplaceKeepsAddressAndContentButShedsOldPeers) {
+TEST(SharedSegmentTest, ReplaceKeepsTheAddressButShedsOldPeersAndTheirMemory) {
   const auto segment = MakeSegment();
   const auto old_locator = segment->locator();
   auto old_peer = SharedSegment::Attach(old_locator, kBytes);
@@ -78,9 +78,10 @@ TEST(SharedSegmentTest, ReplaceKeepsAddressAndContentButShedsOldPeers) {
   data[5] = std::byte{5};
   ASSERT_TRUE(segment->Replace().ok());
   EXPECT_EQ(segment->data(), data);
-  EXPECT_EQ(data[5], std::byte{5});
+  EXPECT_EQ(data[5], std::byte{0});
+  EXPECT_EQ((*old_peer)->data()[5], std::byte{0}) << "the old pages are still held";
   (*old_peer)->data()[5] = std::byte{99};  // a process given up for dead wakes up
-  EXPECT_EQ(data[5], std::byte{5});
+  EXPECT_EQ(data[5], std::byte{0});
   EXPECT_FALSE(SharedSegment::Attach(old_locator, kBytes).ok());
   EXPECT_TRUE(SharedSegment::Attach(segment->locator(), kBytes).ok());
 }
