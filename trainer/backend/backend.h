@@ -1,6 +1,9 @@
 // The interface of a compute device. Ops are created for fixed shapes, bound to fixed memory, and
 // then run every step without allocating. A backend's ops run in order on one stream; Synchronize()
 // waits for it. Not thread-safe. Device failures throw DeviceError.
+//
+// Pointers to tensors, and references to the types of step_block.h, are to device memory unless a
+// comment says "host": above this folder, only their addresses may be used.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +14,9 @@
 #include <vector>
 
 #include "trainer/backend/op_spec.h"
+#include "trainer/backend/step_block.h"
+#include "trainer/core/memory_source.h"
+#include "trainer/core/stream.h"
 #include "trainer/core/tensor.h"
 
 namespace lockstep::train {
@@ -30,14 +36,7 @@ struct ParameterDesc {
   std::int64_t fan_in = 1, fan_out = 1;
 };
 
-// The values that change from step to step.
-struct StepContext {
-  bool training = true;
-  std::int64_t valid = 0;  // leading rows of the batch with real samples; the rest is padding
-  std::uint64_t step = 0;
-  std::uint64_t seed = 0;
-  std::uint64_t first_position = 0;  // global position of row 0, for dropout's counters
-};
+enum class Mode { kTraining, kEvaluation };
 
 // An op's memory, which the owner provides. Pointers are aligned to kArenaAlignment. Parameters and
 // gradients are in the order of Parameters(), states in the order of States(). All three are dense,
@@ -77,14 +76,14 @@ class Op {
   // The implementation of each pass, chosen at creation. Empty if the backend does not report it.
   virtual std::vector<OpChoice> Choices() const { return {}; }
   virtual void Bind(const OpMemory& memory) = 0;
-  virtual void Forward(const StepContext& step) = 0;
-  // Overwrites dx and the gradients. Requires: Forward was called with training = true.
+  virtual void Forward(Mode mode, const StepContext& step) = 0;
+  // Overwrites dx and the gradients. Requires: Forward was called with kTraining and this step.
   virtual void Backward(const StepContext& step) = 0;
 };
 
 // Softmax cross-entropy over the last axis with a weight per row; loss and gradient in one pass.
-//   loss   = sum_i weight_i * CE(logits_i, label_i)   (a sum, not a mean)
-//   dlogits_i = scale * weight_i * (softmax(logits_i) - onehot(label_i))
+//   totals->loss += sum_i weight_i * CE(logits_i, label_i)   (a sum, not a mean)
+//   dlogits_i = *scale * weight_i * (softmax(logits_i) - onehot(label_i))
 class LossOp {
  public:
   struct Memory {
@@ -93,14 +92,12 @@ class LossOp {
     const std::int32_t* labels = nullptr;  // N; null with one_hot
     const float* one_hot = nullptr;        // N,K; may be soft; null with labels
     const float* weights = nullptr;        // N; 0 for padding
-  };
-  struct Result {
-    double loss = 0;     // weighted sum
-    double correct = 0;  // weighted count of argmax == label (argmax of one_hot)
+    const float* scale = nullptr;          // null with dlogits
+    LossTotals* totals = nullptr;
   };
   virtual ~LossOp() = default;
   virtual void Bind(const Memory& memory) = 0;
-  virtual Result Run(float scale) = 0;
+  virtual void Run() = 0;
 };
 
 // Consecutive values that share the settings of an update.
@@ -116,24 +113,38 @@ struct OptimizerMemory {
   std::int64_t size = 0;
   // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays.
   std::vector<OptimizerSegment> segments;
-};
-struct OptimizerStep {
-  float learning_rate = 0;
-  std::int64_t step = 1;     // counts from 1
-  float gradient_scale = 1;  // the update's gradient is scale * gradients
+  const OptimizerStep* step = nullptr;
 };
 class OptimizerOp {
  public:
   virtual ~OptimizerOp() = default;
   virtual int Slots() const = 0;
   virtual void Bind(const OptimizerMemory& memory) = 0;
-  virtual void Step(const OptimizerStep& step) = 0;
+  // Updates values and slots as *step says.
+  virtual void Step() = 0;
+};
+
+// What decides a step's update, and what it decides: see DecideUpdate.
+struct UpdateMemory {
+  const UpdateSettings* settings = nullptr;
+  const bool* is_summed = nullptr;
+  const float* gradients = nullptr;
+  std::int64_t size = 0;
+  const StepTail* tail = nullptr;
+  UpdateGate* gate = nullptr;
+  OptimizerStep* update = nullptr;
+  StepResult* result = nullptr;
+  // The running statistics become `summed_states` if the update applies, else `saved_states`.
+  float* states = nullptr;
+  const float* summed_states = nullptr;
+  const float* saved_states = nullptr;
+  std::int64_t states_size = 0;
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string Name() const = 0;  // "reference", "cpu"
+  virtual std::string Name() const = 0;  // "reference", "cpu", "async-reference"
   // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
   // Throws CheckFailure if the spec is invalid for any backend: a window that does not fit, say.
@@ -141,20 +152,44 @@ class Backend {
   virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
                                                           std::int64_t classes) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
-  // Converts a batch's bytes to the model's float input: y[i] = scale * x[i].
+  // True if device memory is the host's and every call has done its work when it returns. If
+  // false, the host can neither read nor write device memory, and work is queued.
+  virtual bool IsHost() const = 0;
+  virtual MemorySource& memory() = 0;
+  // Copies that are ordered with the ops. Upload has read `host` when it returns; Download blocks
+  // until the data is there.
+  virtual void Upload(const void* host, void* device, std::size_t bytes) = 0;
+  virtual void Download(const void* device, void* host, std::size_t bytes) = 0;
+  virtual void Copy(const void* from, void* to, std::size_t bytes) = 0;
+  virtual void Zero(void* memory, std::size_t bytes) = 0;
+  // The stream of the ops, and a new one beside it. Requires: the back end outlives the latter.
+  virtual Stream& stream() = 0;
+  virtual std::unique_ptr<Stream> MakeStream() = 0;
+
+  // Converts a batch's bytes in host memory to the model's float input: y[i] = scale * x[i]. Has
+  // read x when it returns.
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
   // y[i] += x[i]: sums the gradients of a tensor that several ops read.
   virtual void Accumulate(const float* x, float* y, std::int64_t size) = 0;
-  // The same result as SquaredNorm in trainer/core, of device memory and on any number of threads.
-  virtual double SquaredNorm(const float* values, std::int64_t size) = 0;
-  // Convert between a layout and dense row-major order, for checkpoints and tests.
+  // y[i] = factor * x[i].
+  virtual void Scale(const float* x, float* y, std::int64_t size, float factor) = 0;
+  // Sets the tail's loss and correct to the totals.
+  virtual void WriteTail(const LossTotals& totals, StepTail& tail) = 0;
+  // Runs DecideUpdate with the gradients' squared norm, which is that of SquaredNorm in
+  // trainer/core on any number of threads, and sets the states.
+  virtual void DecideUpdate(const UpdateMemory& memory) = 0;
+  // True if no value is infinite or NaN. Blocks.
+  virtual bool AllFinite(const float* values, std::int64_t size) = 0;
+  // Convert between a layout on the device and dense row-major order in host memory, for
+  // checkpoints and tests. ToDense blocks; FromDense has read `source` when it returns.
   virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
-  virtual void Synchronize() {}
+  // Blocks until all ops are done.
+  virtual void Synchronize() = 0;
 };
 
 struct BackendOptions {
-  std::string name = "cpu";  // reference | cpu
+  std::string name = "cpu";  // reference | cpu | async-reference
   int threads = 1;
 };
 // Throws CheckFailure if the name is unknown or threads < 1.

@@ -1,5 +1,6 @@
 // The only place that knows all backends.
 #include "base/check.h"
+#include "trainer/backend/async_reference/async_reference.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/cpu.h"
 #include "trainer/backend/reference/reference.h"
@@ -11,7 +12,10 @@ std::unique_ptr<Backend> MakeBackend(const BackendOptions& options) {
                  options.name, options.threads);
   if (options.name == "reference") return MakeReferenceBackend();
   if (options.name == "cpu") return MakeCpuBackend(options.threads);
-  LOCKSTEP_CHECK(false, "back end: found \"{}\", expected \"reference\" or \"cpu\"", options.name);
+  if (options.name == "async-reference") return MakeAsyncReferenceBackend(MakeReferenceBackend());
+  LOCKSTEP_CHECK(false,
+                 "back end: found \"{}\", expected \"reference\", \"cpu\" or \"async-reference\"",
+                 options.name);
   return nullptr;
 }
 

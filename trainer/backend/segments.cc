@@ -7,6 +7,7 @@ namespace lockstep::train {
 void CheckOptimizerMemory(const char* optimizer, const OptimizerMemory& memory, int slots) {
   LOCKSTEP_CHECK(memory.slots.size() == static_cast<std::size_t>(slots),
                  "{}: found {} slots, expected {}", optimizer, memory.slots.size(), slots);
+  LOCKSTEP_CHECK(memory.step != nullptr, "{}: found no step, expected one", optimizer);
   if (memory.segments.empty()) return;
   std::int64_t end = 0;
   for (const OptimizerSegment& segment : memory.segments) {

@@ -17,6 +17,7 @@ class IdleReducer final : public GradientReducer {
  public:
   void Ready(std::int64_t) override {}
   absl::Status Wait() override { return absl::OkStatus(); }
+  absl::Status status() const override { return absl::OkStatus(); }
   double ExposedSeconds() const override { return 0; }
 };
 
@@ -67,6 +68,11 @@ class ThreadedReducer final : public GradientReducer {
     return absl::OkStatus();
   }
 
+  absl::Status status() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
   double ExposedSeconds() const override {
     const std::lock_guard lock(mutex_);
     return std::chrono::duration<double>(exposed_).count();
@@ -110,6 +116,65 @@ class ThreadedReducer final : public GradientReducer {
   std::thread thread_;  // last: uses all of the above
 };
 
+class StreamReducer final : public GradientReducer {
+ public:
+  StreamReducer(Communicator& communicator, std::span<float> buffer, std::vector<Bucket> buckets,
+                const DeviceSums& sums)
+      : communicator_(communicator),
+        sums_(sums),
+        staged_(MakeStagedCommunicator(communicator, sums.memory, buffer)),
+        buckets_(std::move(buckets)),
+        ready_begin_(std::ssize(buffer)) {}
+
+  ~StreamReducer() override {
+    if (next_ > 0) communicator_.Abort();  // peers may never arrive
+    sums_.transfer->Record()->Wait();
+  }
+
+  void Ready(std::int64_t begin) override {
+    LOCKSTEP_CHECK(begin >= 0 && begin <= ready_begin_,
+                   "gradient reducer: ready from {}, expected 0 to {}", begin, ready_begin_);
+    ready_begin_ = begin;
+    for (; next_ < buckets_.size() && begin <= buckets_[next_].begin; ++next_) {
+      const Bucket& bucket = buckets_[next_];
+      sums_.transfer->Wait(sums_.compute->Record());
+      staged_->EnqueueAllReduceSum(sums_.memory + bucket.begin, bucket.end - bucket.begin,
+                                   DType::kFloat32, *sums_.transfer);
+    }
+  }
+
+  absl::Status Wait() override {
+    Ready(0);
+    staged_->EnqueueStatus(sums_.is_summed, *sums_.transfer);
+    sums_.compute->Wait(sums_.transfer->Record());
+    next_ = 0;
+    ready_begin_ = buckets_.empty() ? 0 : buckets_.front().end;
+    return staged_->status();
+  }
+
+  absl::Status status() const override { return staged_->status(); }
+  // The device waits, not the caller, and nothing here can tell for how long.
+  double ExposedSeconds() const override { return 0; }
+
+ private:
+  Communicator& communicator_;
+  const DeviceSums sums_;
+  const std::unique_ptr<StreamCommunicator> staged_;
+  const std::vector<Bucket> buckets_;
+  std::int64_t ready_begin_;
+  std::size_t next_ = 0;  // bucket of this step
+};
+
+void CheckBuckets(const std::vector<GradientReducer::Bucket>& buckets, std::int64_t size) {
+  std::int64_t end = size;
+  for (const GradientReducer::Bucket& bucket : buckets) {
+    LOCKSTEP_CHECK(bucket.end == end && bucket.begin >= 0 && bucket.begin < end,
+                   "gradient buckets: [{}, {}) cannot follow {}", bucket.begin, bucket.end, end);
+    end = bucket.begin;
+  }
+  LOCKSTEP_CHECK(end == 0, "gradient buckets: [0, {}) is in none", end);
+}
+
 }  // namespace
 
 std::vector<GradientReducer::Bucket> GradientReducer::PlanBuckets(
@@ -134,15 +199,18 @@ std::vector<GradientReducer::Bucket> GradientReducer::PlanBuckets(
 std::unique_ptr<GradientReducer> GradientReducer::Create(Communicator& communicator,
                                                          std::span<float> buffer,
                                                          std::vector<Bucket> buckets) {
-  auto end = static_cast<std::int64_t>(buffer.size());
-  for (const Bucket& bucket : buckets) {
-    LOCKSTEP_CHECK(bucket.end == end && bucket.begin >= 0 && bucket.begin < end,
-                   "gradient buckets: [{}, {}) cannot follow {}", bucket.begin, bucket.end, end);
-    end = bucket.begin;
-  }
-  LOCKSTEP_CHECK(end == 0, "gradient buckets: [0, {}) is in none", end);
+  CheckBuckets(buckets, std::ssize(buffer));
   if (communicator.size() == 1) return std::make_unique<IdleReducer>();
   return std::make_unique<ThreadedReducer>(communicator, buffer, std::move(buckets));
+}
+
+std::unique_ptr<GradientReducer> GradientReducer::CreateOnStreams(Communicator& communicator,
+                                                                  std::span<float> buffer,
+                                                                  std::vector<Bucket> buckets,
+                                                                  const DeviceSums& sums) {
+  CheckBuckets(buckets, std::ssize(buffer));
+  if (communicator.size() == 1) return std::make_unique<IdleReducer>();
+  return std::make_unique<StreamReducer>(communicator, buffer, std::move(buckets), sums);
 }
 
 }  // namespace lockstep::train

@@ -1,6 +1,7 @@
 // Sums gradients over all ranks while the backward pass is still running. Buckets are contiguous
-// ranges of the gradient buffer, filled from its end to its start. The reducer's thread starts a
-// bucket's all-reduce as soon as all of it is ready.
+// ranges of the gradient buffer, filled from its end to its start. A bucket's all-reduce starts as
+// soon as all of it is ready: on the reducer's thread or, for gradients on a device with a queue,
+// on a stream of its own.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "trainer/comm/communicator.h"
+#include "trainer/comm/stream_communicator.h"
 
 namespace lockstep::train {
 
@@ -32,12 +34,22 @@ class GradientReducer {
   static std::unique_ptr<GradientReducer> Create(Communicator& communicator,
                                                  std::span<float> buffer,
                                                  std::vector<Bucket> buckets);
+  // For gradients in device memory, which pass through `buffer`. Ready() then declares work that is
+  // queued on sums.compute, and Wait() queues there a wait for the sums and returns at once; what
+  // becomes of them is in sums.is_summed and, once they are done, in status(). The same
+  // requirements; if destroyed in the middle of a step, blocks until the queued collectives end.
+  static std::unique_ptr<GradientReducer> CreateOnStreams(Communicator& communicator,
+                                                          std::span<float> buffer,
+                                                          std::vector<Bucket> buckets,
+                                                          const DeviceSums& sums);
   virtual ~GradientReducer() = default;
   // Declares [begin, buffer.size()) complete. `begin` descends within a step.
   virtual void Ready(std::int64_t begin) = 0;
   // Declares all gradients complete and blocks until this step's buckets are summed. On failure,
   // returns the collective's error; the step's sums and the reducer are then unusable.
   virtual absl::Status Wait() = 0;
+  // The first failure of the sums that are done. Thread-safe.
+  virtual absl::Status status() const = 0;
   // Seconds that Wait() has blocked so far: communication that the backward pass did not hide.
   virtual double ExposedSeconds() const = 0;
 };

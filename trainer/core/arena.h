@@ -3,7 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+
+#include "trainer/core/memory_source.h"
 
 namespace lockstep::train {
 
@@ -19,8 +20,8 @@ class Arena {
 
   // Reserves `bytes` and returns their offset, aligned to kArenaAlignment.
   std::size_t Reserve(std::size_t bytes);
-  // Allocates zeroed memory, in huge pages if the kernel grants them.
-  void Allocate();
+  // Allocates zeroed memory. Requires: `source` outlives the arena.
+  void Allocate(MemorySource& source = HostMemory());
   std::byte* At(std::size_t offset) const;
   template <typename T>
   T* At(std::size_t offset) const {
@@ -31,6 +32,7 @@ class Arena {
  private:
   std::size_t size_ = 0;
   std::byte* memory_ = nullptr;
+  MemorySource* source_ = nullptr;
 };
 
 }  // namespace lockstep::train

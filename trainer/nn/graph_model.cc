@@ -31,9 +31,9 @@ absl::Status CheckOptions(const ModelOptions& options) {
   return absl::OkStatus();
 }
 
-void ReserveFloats(Arena& arena, std::int64_t floats) {
+void AllocateFloats(Arena& arena, std::int64_t floats, Backend& backend) {
   arena.Reserve(static_cast<std::size_t>(floats) * sizeof(float));
-  arena.Allocate();
+  arena.Allocate(backend.memory());
 }
 
 void Fill(const FlatRange& range, std::uint64_t seed, Backend& backend, float* memory) {
@@ -96,12 +96,17 @@ GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Ba
     }
     for (const ParameterDesc& state : op.op->States()) states_.Append(op.name, state);
   }
-  ReserveFloats(values_, parameters_.size());
-  ReserveFloats(own_gradients_, parameters_.size());
-  ReserveFloats(state_values_, states_.size());
+  AllocateFloats(values_, parameters_.size(), backend_);
+  AllocateFloats(own_gradients_, parameters_.size(), backend_);
+  AllocateFloats(state_values_, states_.size(), backend_);
   gradients_ = own_gradients_.At<float>(0);
   PlanBuffers();
   BindOps();
+}
+
+// The memory must outlive the work that is queued on it.
+GraphModel::~GraphModel() {
+  backend_.Synchronize();
 }
 
 bool GraphModel::NeedsBackward(const NamedOp& op) const {
@@ -230,7 +235,8 @@ void GraphModel::PlanBuffers() {
     op_buffers_.push_back(std::move(placed));
   }
   buffers_.Reserve(plan.bytes);
-  buffers_.Allocate();
+  step_ = buffers_.Reserve(sizeof(StepContext));
+  buffers_.Allocate(backend_.memory());
 }
 
 OpMemory GraphModel::MemoryOf(std::size_t i) const {
@@ -267,7 +273,8 @@ void GraphModel::BindGradients(float* memory) {
   LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(memory) % kArenaAlignment == 0,
                  "model: gradients at {}, expected alignment to {} bytes",
                  static_cast<const void*>(memory), kArenaAlignment);
-  std::fill_n(memory, parameters_.size(), 0.0f);  // the gaps between tensors stay zero
+  // The gaps between tensors stay zero.
+  backend_.Zero(memory, static_cast<std::size_t>(parameters_.size()) * sizeof(float));
   gradients_ = memory;
   BindOps();
 }
@@ -288,30 +295,28 @@ std::string GraphModel::LayoutFingerprint() const {
   return text;
 }
 
-StepContext GraphModel::Seeded(StepContext step) const {
+void GraphModel::SetStep(const StepContext& step) {
   LOCKSTEP_CHECK(step.valid >= 0 && step.valid <= options_.batch,
                  "model: {} valid rows in a batch of {}", step.valid, options_.batch);
-  step.seed = options_.seed;
-  return step;
+  StepContext seeded = step;
+  seeded.seed = options_.seed;
+  backend_.Upload(&seeded, this->step(), sizeof(seeded));
 }
 
-void GraphModel::Forward(const StepContext& step) {
-  const StepContext seeded = Seeded(step);
+void GraphModel::Forward(Mode mode) {
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const ShortestTime timer(times_.empty() ? nullptr : &times_[i].forward);
-    ops_[i].op->Forward(seeded);
+    ops_[i].op->Forward(mode, *step());
   }
 }
 
-void GraphModel::Backward(const StepContext& step,
-                          const std::function<void(std::int64_t, std::int64_t)>& on_ready) {
-  const StepContext seeded = Seeded(step);
+void GraphModel::Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) {
   std::int64_t end = parameters_.size();
   for (std::size_t i = ops_.size(); i-- > 0;) {
     if (!NeedsBackward(ops_[i])) continue;
     {
       const ShortestTime timer(times_.empty() ? nullptr : &times_[i].backward);
-      ops_[i].op->Backward(seeded);
+      ops_[i].op->Backward(*step());
       AccumulateGradients(op_buffers_[i]);
     }
     const std::size_t first = op_slots_[i].first_parameter;

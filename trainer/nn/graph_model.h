@@ -31,6 +31,7 @@ class FlatRange {
 class GraphModel final : public Model {
  public:
   GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Backend& backend);
+  ~GraphModel() override;
 
   std::span<float> parameters() override;
   std::span<float> gradients() override;
@@ -43,9 +44,9 @@ class GraphModel final : public Model {
   float* input() override;
   const float* logits() const override;
   float* logits_gradient() override;
-  void Forward(const StepContext& step) override;
-  void Backward(const StepContext& step,
-                const std::function<void(std::int64_t, std::int64_t)>& on_ready) override;
+  void SetStep(const StepContext& step) override;
+  void Forward(Mode mode) override;
+  void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) override;
   std::size_t MemoryBytes() const override;
   void Watch() override;
   std::vector<OpReport> Report() const override;
@@ -77,7 +78,7 @@ class GraphModel final : public Model {
   OpMemory MemoryOf(std::size_t op) const;
   bool NeedsBackward(const NamedOp& op) const;
   void AccumulateGradients(const OpBuffers& buffers);
-  StepContext Seeded(StepContext step) const;
+  StepContext* step() const { return buffers_.At<StepContext>(step_); }
 
   std::vector<NamedOp> ops_;
   std::vector<OpSlots> op_slots_;
@@ -91,6 +92,7 @@ class GraphModel final : public Model {
   std::vector<OpBuffers> op_buffers_;
   std::size_t samples_ = 0;
   std::size_t scratch_ = 0;
+  std::size_t step_ = 0;
   std::vector<OpTimes> times_;  // empty before Watch()
 };
 

@@ -20,8 +20,7 @@ struct ModelOptions {
   std::int64_t batch = 0;    // rows of every step, padding included
   Shape input;               // C,H,W of one sample
   std::int64_t classes = 0;  // the last layer must give N,classes
-  std::uint64_t seed = 1;    // for the initial parameters and dropout; the model
-                             // sets it in every StepContext that it passes on
+  std::uint64_t seed = 1;    // for the initial parameters and dropout
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so
@@ -53,8 +52,8 @@ class Model {
                                                       Backend& backend);
   virtual ~Model() = default;
 
-  // Flat ranges, layer by layer in forward order. The model owns the parameters and states, and the
-  // gradients until BindGradients moves them (to shared memory, for example).
+  // Flat ranges of device memory, layer by layer in forward order. The model owns the parameters
+  // and states, and the gradients until BindGradients moves them (to shared memory, for example).
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
   virtual std::span<float> states() = 0;
@@ -62,7 +61,7 @@ class Model {
   virtual const std::vector<TensorSlot>& state_slots() const = 0;
   // Moves the gradients to `memory` and zeroes it. Objects bound to the previous gradients() (an
   // optimizer) must be bound again. Requires: `memory` holds parameters().size() floats and is
-  // aligned to kArenaAlignment.
+  // aligned to kArenaAlignment; it is device memory.
   virtual void BindGradients(float* memory) = 0;
 
   // Sets parameters and states to their initial values, which depend only on the seed, not on the
@@ -71,15 +70,18 @@ class Model {
   // Equal on ranks whose flat ranges have the same names, shapes, offsets and layouts.
   virtual std::string LayoutFingerprint() const = 0;
 
+  // Device memory.
   virtual float* input() = 0;  // batch,C,H,W dense; written by the caller before Forward
   virtual const float* logits() const = 0;  // batch,classes dense
   virtual float* logits_gradient() = 0;     // written by the loss before Backward
 
-  virtual void Forward(const StepContext& step) = 0;
-  // Calls `on_ready(offset, size)` when a layer's gradients are complete: last layer first. The
-  // ranges are contiguous, descend, and together cover exactly gradients().
-  virtual void Backward(const StepContext& step,
-                        const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
+  // Uploads what the next Forward and Backward read; its seed is the model's own.
+  virtual void SetStep(const StepContext& step) = 0;
+  virtual void Forward(Mode mode) = 0;
+  // Calls `on_ready(offset, size)` when a layer's gradients are complete, or queued where the
+  // device has a queue: last layer first. The ranges are contiguous, descend, and together cover
+  // exactly gradients(). Requires: Forward(kTraining) was called since SetStep.
+  virtual void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
   virtual std::size_t MemoryBytes() const = 0;
 
   // Starts to time each op's passes, which costs two clock reads per pass.

@@ -94,21 +94,28 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::Optimize
                                                              Model& model, Backend& backend) {
   LOCKSTEP_ASSIGN_OR_RETURN(Rule rule, MakeRule(spec, backend));
   LOCKSTEP_ASSIGN_OR_RETURN(auto segments, SegmentsOf(model, spec.weight_decay_exclude));
-  return std::unique_ptr<Optimizer>(
-      new Optimizer(std::move(rule.op), std::move(rule.slot_names), std::move(segments), model));
+  return std::unique_ptr<Optimizer>(new Optimizer(std::move(rule.op), std::move(rule.slot_names),
+                                                  std::move(segments), model, backend));
 }
 
 Optimizer::Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
-                     std::vector<OptimizerSegment> segments, Model& model)
+                     std::vector<OptimizerSegment> segments, Model& model, Backend& backend)
     : model_(model),
+      backend_(backend),
       op_(std::move(op)),
       slot_names_(std::move(slot_names)),
       segments_(std::move(segments)) {
   for (std::size_t i = 0; i < slot_names_.size(); ++i) {
     slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
   }
-  arena_.Allocate();
+  step_offset_ = arena_.Reserve(sizeof(OptimizerStep));
+  arena_.Allocate(backend_.memory());
   Rebind();
+}
+
+// The memory must outlive the work that is queued on it.
+Optimizer::~Optimizer() {
+  backend_.Synchronize();
 }
 
 void Optimizer::Rebind() {
@@ -116,15 +123,10 @@ void Optimizer::Rebind() {
                          .gradients = model_.gradients().data(),
                          .slots = {},
                          .size = static_cast<std::int64_t>(model_.parameters().size()),
-                         .segments = segments_};
+                         .segments = segments_,
+                         .step = step()};
   for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
   op_->Bind(memory);
-}
-
-void Optimizer::Step(double learning_rate, std::int64_t step, double gradient_scale) {
-  op_->Step({.learning_rate = static_cast<float>(learning_rate),
-             .step = step,
-             .gradient_scale = static_cast<float>(gradient_scale)});
 }
 
 std::span<float> Optimizer::slot(int index) {

@@ -23,16 +23,17 @@ class Optimizer {
   // the optimizer.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const api::OptimizerSpec& spec,
                                                            Model& model, Backend& backend);
+  ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Updates the parameters from `gradient_scale` times the gradients. `step` counts from 1 over the
-  // whole training.
-  void Step(double learning_rate, std::int64_t step, double gradient_scale = 1);
+  // Updates the parameters as *step() says, in device memory.
+  void Step() { op_->Step(); }
+  OptimizerStep* step() { return arena_.At<OptimizerStep>(step_offset_); }
   void Rebind();
 
-  // A slot has the size, offsets and layouts of model.parameters(), so model.parameter_slots() also
-  // describes its tensors. Initially zero.
+  // In device memory. A slot has the size, offsets and layouts of model.parameters(), so
+  // model.parameter_slots() also describes its tensors. Initially zero.
   int slots() const { return static_cast<int>(slot_names_.size()); }
   std::span<float> slot(int index);
   // "momentum" (SGD with momentum), "m" and "v" (Adam). Checkpoints append "/<parameter>".
@@ -41,14 +42,16 @@ class Optimizer {
 
  private:
   Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
-            std::vector<OptimizerSegment> segments, Model& model);
+            std::vector<OptimizerSegment> segments, Model& model, Backend& backend);
 
   Model& model_;
+  Backend& backend_;
   std::unique_ptr<OptimizerOp> op_;
   std::vector<std::string> slot_names_;
   std::vector<OptimizerSegment> segments_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_
+  std::size_t step_offset_ = 0;
 };
 
 }  // namespace lockstep::train

@@ -64,8 +64,10 @@ class Patience {
 
 class CollectiveStrategy final : public Strategy {
  public:
-  CollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options)
+  CollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
+                     std::optional<DeviceSums> sums)
       : buffer_(buffer),
+        sums_(sums),
         options_(std::move(options)),
         patience_(options_.least_timeout),
         callers_(options_.address_patience),
@@ -98,7 +100,7 @@ class CollectiveStrategy final : public Strategy {
       LOCKSTEP_ASSIGN_OR_RETURN(communicator_, MakeCommunicator(options, store, buffer_));
     }
     patience_.Begin(options.timeout);
-    reducer_ = GradientReducer::Create(*communicator_, {buffer_.data(), buffer_.size()}, buckets_);
+    reducer_ = MakeReducer();
     if (!options.cancel.stop_requested()) return absl::OkStatus();
     return absl::CancelledError("the generation ended while its group was being formed");
   }
@@ -113,6 +115,9 @@ class CollectiveStrategy final : public Strategy {
   }
   void GradientsReady(std::int64_t begin) override { reducer_->Ready(begin); }
   absl::Status FinishGradients() override { return patience_.Note(reducer_->Wait()); }
+  absl::Status SumStatus() const override {
+    return reducer_ ? reducer_->status() : absl::OkStatus();
+  }
   double ExposedSeconds() const override {
     return past_exposed_seconds_ + (reducer_ ? reducer_->ExposedSeconds() : 0.0);
   }
@@ -127,6 +132,12 @@ class CollectiveStrategy final : public Strategy {
   }
 
  private:
+  std::unique_ptr<GradientReducer> MakeReducer() {
+    const std::span<float> buffer(buffer_.data(), buffer_.size());
+    if (!sums_) return GradientReducer::Create(*communicator_, buffer, buckets_);
+    return GradientReducer::CreateOnStreams(*communicator_, buffer, buckets_, *sums_);
+  }
+
   // Returns the token that cancels this generation's communicator, even while it is being created:
   // the rendezvous's thread may call Abort at any time.
   std::stop_token Begin(std::uint64_t generation) {
@@ -145,6 +156,7 @@ class CollectiveStrategy final : public Strategy {
   }
 
   GradientBuffer& buffer_;
+  const std::optional<DeviceSums> sums_;
   const CollectiveOptions options_;
   Patience patience_;
   MemberCallers callers_;
@@ -159,9 +171,9 @@ class CollectiveStrategy final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer,
-                                                 CollectiveOptions options) {
-  return std::make_unique<CollectiveStrategy>(buffer, std::move(options));
+std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
+                                                 std::optional<DeviceSums> sums) {
+  return std::make_unique<CollectiveStrategy>(buffer, std::move(options), sums);
 }
 
 }  // namespace lockstep::train

@@ -46,13 +46,16 @@ std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock
 
 // With a group of one, a collective is the identity.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
-                                       std::vector<std::int64_t> layer_starts) {
+                                       std::vector<std::int64_t> layer_starts,
+                                       std::optional<DeviceSums> sums) {
   return MakeCollectiveStrategy(
-      buffer, {.bind_address = identity.pod_ip,
-               .allow_shm = identity.strategy.communication != api::Communication::kRing,
-               .layer_starts = std::move(layer_starts),
-               .token = identity.token,
-               .stop_requested = &StopSignalled});
+      buffer,
+      {.bind_address = identity.pod_ip,
+       .allow_shm = identity.strategy.communication != api::Communication::kRing,
+       .layer_starts = std::move(layer_starts),
+       .token = identity.token,
+       .stop_requested = &StopSignalled},
+      sums);
 }
 
 }  // namespace lockstep::train

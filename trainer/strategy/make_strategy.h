@@ -30,9 +30,10 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity);
 // How the process finds those that it trains with. The calls below require that PlaceOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 
-// How the process combines its gradients with theirs. `layer_starts`: see CollectiveOptions.
-// Requires: `buffer` outlives the strategy.
+// How the process combines its gradients with theirs. `layer_starts`: see CollectiveOptions; `sums`
+// and requirements: see MakeCollectiveStrategy.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
-                                       std::vector<std::int64_t> layer_starts);
+                                       std::vector<std::int64_t> layer_starts,
+                                       std::optional<DeviceSums> sums);
 
 }  // namespace lockstep::train

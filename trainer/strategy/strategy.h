@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
+#include "trainer/comm/stream_communicator.h"
 #include "trainer/rendezvous/rendezvous.h"
 
 namespace lockstep::train {
@@ -34,11 +36,15 @@ class Strategy {
   virtual absl::Status Broadcast(std::span<std::byte> data, int root) = 0;
   // Replaces `data` by its sum over ranks. For a few numbers outside a step.
   virtual absl::Status Sum(std::span<float> data) = 0;
-  // Declares [begin, end of the gradient buffer) final on this rank. `begin` descends within a
-  // step.
+  // Declares [begin, end of the gradient buffer) final on this rank, or queued. `begin` descends
+  // within a step.
   virtual void GradientsReady(std::int64_t begin) = 0;
-  // Blocks until the whole buffer holds the sum over ranks.
+  // Blocks until the whole buffer holds the sum over ranks. For gradients on a device with a queue
+  // (see MakeCollectiveStrategy), queues a wait for the sums and returns at once.
   virtual absl::Status FinishGradients() = 0;
+  // The first failure of this generation's sums that are done; of a device's, it is known once a
+  // step that used them has ended.
+  virtual absl::Status SumStatus() const = 0;
   // Seconds spent waiting in FinishGradients since the replica started.
   virtual double ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
@@ -71,7 +77,9 @@ struct CollectiveOptions {
 inline constexpr int kStepsPerTimeout = 10;
 
 // Mirrored and MultiWorkerMirrored: every rank holds the full state; a collective sums the
-// gradients.
-std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options);
+// gradients. `sums`: the gradients lie in device memory and pass through `buffer`; absent: `buffer`
+// holds them. Requires: `buffer` and `sums` outlive the strategy.
+std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
+                                                 std::optional<DeviceSums> sums = std::nullopt);
 
 }  // namespace lockstep::train

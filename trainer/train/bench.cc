@@ -128,8 +128,8 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
                                                                  .threads = threads,
                                                                  .backend = options.backend}));
   session->model().InitializeParameters();
-  const auto strategy =
-      MakeCollectiveStrategy(session->buffer(), {.layer_starts = session->LayerStarts()});
+  const auto strategy = MakeCollectiveStrategy(
+      session->buffer(), {.layer_starts = session->LayerStarts()}, session->device_sums());
   NoStore store;
   LOCKSTEP_RETURN_IF_ERROR(
       strategy->Connect({.generation = 1, .rank = 0, .members = std::vector<Member>(1)}, store));
@@ -146,7 +146,9 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(const BenchOptions& options) {
       if (options.explain) session->model().Watch();
       start = std::chrono::steady_clock::now();
     }
-    const auto done = TrainStep(*session, *strategy, *loader, {.step = step}, phases);
+    if (const auto ended = BeginStep(*session, *strategy, *loader, {.step = step}, phases))
+      return ended->reason;
+    const auto done = EndStep(*session, *strategy, step, phases);
     if (const auto* ended = std::get_if<LoopOutcome>(&done)) return ended->reason;
     last = std::get<StepTotals>(done);
   }

@@ -21,13 +21,15 @@ struct Sums {
 };
 
 void AddBatch(Session& session, const Batch& batch, Sums& sums) {
-  for (int i = 0; i < session.parts(); ++i) {
-    const Session::Part part = session.Load(batch, i);
-    session.model().Forward({.training = false, .valid = part.valid});
-    const LossOp::Result result = session.evaluation_loss().Run(0.0f);
-    sums.loss += result.loss;
-    sums.correct += result.correct;
+  session.BeginEvaluation();
+  for (int part = 0; part < session.parts(); ++part) {
+    session.Load(batch, part);
+    session.model().Forward(Mode::kEvaluation);
+    session.evaluation_loss().Run();
   }
+  const LossTotals totals = session.EndEvaluation();
+  sums.loss += totals.loss;
+  sums.correct += totals.correct;
   sums.examples += static_cast<double>(batch.valid);
 }
 

@@ -65,7 +65,8 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                                         .world = identity.World(),
                                         .threads = ReplicaThreads(identity.processes_per_pod)});
   if (!session.ok()) return FailWith(session.status());
-  const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts());
+  const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
+                                     (*session)->device_sums());
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;

@@ -15,6 +15,7 @@
 #include "trainer/core/crc32c.h"
 #include "trainer/observe/termination_message.h"
 #include "trainer/optim/learning_rate.h"
+#include "trainer/train/host_view.h"
 
 namespace lockstep::train {
 namespace {
@@ -163,9 +164,12 @@ void Reporter::EpochDone(const RunState& state) {
 }
 
 void Reporter::RunDone(const RunState& state) {
-  std::uint32_t checksum = Crc32c(std::as_bytes(session_.model().parameters()));
+  Backend& backend = session_.backend();
+  HostView parameters(backend, session_.model().parameters());
+  std::uint32_t checksum = Crc32c(std::as_bytes(parameters.floats()));
   for (int i = 0; i < session_.optimizer().slots(); ++i) {
-    checksum = ExtendCrc32c(checksum, std::as_bytes(session_.optimizer().slot(i)));
+    HostView slot(backend, session_.optimizer().slot(i));
+    checksum = ExtendCrc32c(checksum, std::as_bytes(slot.floats()));
   }
   LogInfo("the run is done", {{"rank", rank_}, {"step", state.step}, {"checksum", checksum}});
 }

@@ -5,24 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "trainer/models/models.h"
 
 namespace lockstep::train {
-
-void SetHash(StepTail& tail, std::uint64_t hash) {
-  for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
-    tail.hash_limbs[limb] = static_cast<float>((hash >> (8 * limb)) & 0xff);
-  }
-}
-
-std::uint64_t HashOf(const StepTail& tail) {
-  std::uint64_t hash = 0;
-  for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
-    hash += static_cast<std::uint64_t>(tail.hash_limbs[limb]) << (8 * limb);
-  }
-  return hash;
-}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
@@ -73,40 +60,180 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
                                    .classes = train_data_->classes(),
                                    .seed = static_cast<std::uint64_t>(training_.seed)};
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      buffer_, GradientBuffer::Create(model_->gradients().size() + model_->states().size() +
-                                      sizeof(StepTail) / sizeof(float)));
-  model_->BindGradients(buffer_->data());
+  LOCKSTEP_RETURN_IF_ERROR(AllocateSums());
+  model_->BindGradients(sums_);
   LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_));
-
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
-  saved_states_.resize(model_->states().size());
-  if (parts_ > 1) accumulated_.resize(model_->gradients().size());
-  LossOp::Memory memory{.logits = model_->logits(),
-                        .dlogits = model_->logits_gradient(),
-                        .labels = labels_.data(),
-                        .weights = weights_.data()};
-  training_loss_ = backend_->MakeSoftmaxCrossEntropy(model_options.batch, model_options.classes);
-  training_loss_->Bind(memory);
-  memory.dlogits = nullptr;
-  evaluation_loss_ = backend_->MakeSoftmaxCrossEntropy(model_options.batch, model_options.classes);
-  evaluation_loss_->Bind(memory);
+  AllocateBlock();
+  MakeLosses(model_options.classes);
+  OpenGate(0);
   return absl::OkStatus();
 }
 
-Session::Part Session::Load(const Batch& batch, int part) {
+absl::Status Session::AllocateSums() {
+  const std::size_t floats =
+      model_->gradients().size() + model_->states().size() + sizeof(StepTail) / sizeof(float);
+  LOCKSTEP_ASSIGN_OR_RETURN(buffer_, GradientBuffer::Create(floats));
+  sums_ = buffer_->data();
+  if (backend_->IsHost()) return absl::OkStatus();
+  device_sums_.Reserve(floats * sizeof(float));
+  device_sums_.Allocate(backend_->memory());
+  sums_ = device_sums_.At<float>(0);
+  transfer_ = backend_->MakeStream();
+  return absl::OkStatus();
+}
+
+void Session::AllocateBlock() {
+  const std::size_t states = model_->states().size_bytes();
+  const std::size_t gradients = parts_ > 1 ? model_->gradients().size_bytes() : 0;
+  const std::size_t input = block_.Reserve(sizeof(StepInput));
+  const std::size_t gate = block_.Reserve(sizeof(UpdateGate));
+  const std::size_t is_summed = block_.Reserve(sizeof(bool));
+  const std::size_t result = block_.Reserve(sizeof(StepResult));
+  const std::size_t evaluation = block_.Reserve(sizeof(LossTotals));
+  const std::size_t labels = block_.Reserve(labels_.size() * sizeof(std::int32_t));
+  const std::size_t weights = block_.Reserve(weights_.size() * sizeof(float));
+  const std::size_t saved = block_.Reserve(states), kept = block_.Reserve(gradients);
+  block_.Allocate(backend_->memory());
+  device_ = {.input = block_.At<StepInput>(input),
+             .gate = block_.At<UpdateGate>(gate),
+             .is_summed = block_.At<bool>(is_summed),
+             .result = block_.At<StepResult>(result),
+             .evaluation = block_.At<LossTotals>(evaluation),
+             .labels = block_.At<std::int32_t>(labels),
+             .weights = block_.At<float>(weights),
+             .saved_states = block_.At<float>(saved),
+             .kept_gradients = parts_ > 1 ? block_.At<float>(kept) : nullptr};
+}
+
+void Session::MakeLosses(std::int64_t classes) {
+  const std::int64_t rows = std::ssize(labels_);
+  LossOp::Memory memory{.logits = model_->logits(),
+                        .dlogits = model_->logits_gradient(),
+                        .labels = device_.labels,
+                        .weights = device_.weights,
+                        .scale = &device_.input->loss_scale,
+                        .totals = &device_.input->totals};
+  training_loss_ = backend_->MakeSoftmaxCrossEntropy(rows, classes);
+  training_loss_->Bind(memory);
+  memory.dlogits = nullptr;
+  memory.scale = nullptr;
+  memory.totals = device_.evaluation;
+  evaluation_loss_ = backend_->MakeSoftmaxCrossEntropy(rows, classes);
+  evaluation_loss_->Bind(memory);
+}
+
+// The memory must outlive the work that is queued on it.
+Session::~Session() {
+  if (backend_ != nullptr) backend_->Synchronize();
+}
+
+std::optional<DeviceSums> Session::device_sums() {
+  if (backend_->IsHost()) return std::nullopt;
+  return DeviceSums{.memory = sums_,
+                    .is_summed = device_.is_summed,
+                    .compute = &backend_->stream(),
+                    .transfer = transfer_.get()};
+}
+
+void Session::OpenGate(std::int64_t skipped_in_a_row) {
+  backend_->Synchronize();
+  begun_count_ = 0;
+  sum_failure_ = absl::OkStatus();
+  const UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
+  backend_->Upload(&gate, device_.gate, sizeof(gate));
+  const bool is_summed = true;
+  backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
+}
+
+void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own) {
+  const StepInput input{.loss_scale = loss_scale, .settings = settings, .totals = {}};
+  backend_->Upload(&input, device_.input, sizeof(input));
+  backend_->Upload(&own, tail(), sizeof(own));
+  backend_->Copy(model_->states().data(), device_.saved_states, model_->states().size_bytes());
+  if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());
+}
+
+void Session::Load(const Batch& batch, int part) {
   constexpr float kByteToUnit = 1.0f / 255.0f;
   const std::int64_t most = std::ssize(labels_), first = part * most;
   const std::int64_t rows = std::min<std::int64_t>(std::ssize(batch.labels) - first, most);
   const std::int64_t row_bytes = std::ssize(batch.pixels) / std::ssize(batch.labels);
+  model_->SetStep({.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
+                   .step = static_cast<std::uint64_t>(batch.step),
+                   .first_position = static_cast<std::uint64_t>(batch.first_position + first)});
   backend_->ConvertInput(batch.pixels.data() + first * row_bytes, model_->input(), rows * row_bytes,
                          kByteToUnit);
   std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
   std::copy_n(batch.weights.begin() + first, rows, weights_.begin());
   std::fill(weights_.begin() + rows, weights_.end(), 0.0f);
-  return {.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
-          .first_position = batch.first_position + first};
+  backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
+  backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
+}
+
+void Session::KeepGradients() {
+  backend_->Accumulate(sums_, device_.kept_gradients, std::ssize(model_->gradients()));
+}
+
+void Session::AddKeptGradients(std::int64_t offset, std::int64_t floats) {
+  backend_->Accumulate(device_.kept_gradients + offset, sums_ + offset, floats);
+}
+
+// Running statistics become their mean over ranks, so that all ranks stay bitwise equal.
+void Session::OfferStatesAndTotals() {
+  backend_->Scale(model_->states().data(), summed_states(), std::ssize(model_->states()),
+                  1.0f / static_cast<float>(plan_.world));
+  backend_->WriteTail(device_.input->totals, *tail());
+}
+
+UpdateMemory Session::MemoryOfUpdate() {
+  return {.settings = &device_.input->settings,
+          .is_summed = device_.is_summed,
+          .gradients = sums_,
+          .size = std::ssize(model_->gradients()),
+          .tail = tail(),
+          .gate = device_.gate,
+          .update = optimizer_->step(),
+          .result = device_.result,
+          .states = model_->states().data(),
+          .summed_states = summed_states(),
+          .saved_states = device_.saved_states,
+          .states_size = std::ssize(model_->states())};
+}
+
+void Session::Update(absl::Status summed) {
+  LOCKSTEP_CHECK(begun_count_ < kMostStepsBegun, "session: {} steps lack a result", begun_count_);
+  if (!summed.ok()) {
+    const bool is_summed = false;
+    backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
+    sum_failure_.Update(std::move(summed));  // keeps the first
+  }
+  backend_->DecideUpdate(MemoryOfUpdate());
+  optimizer_->Step();
+  BegunStep& step =
+      begun_[static_cast<std::size_t>((first_begun_ + begun_count_++) % kMostStepsBegun)];
+  backend_->stream().Download(device_.result, &step.result, sizeof(step.result));
+  step.done = backend_->IsHost() ? nullptr : backend_->stream().Record();
+}
+
+StepResult Session::EndStep() {
+  LOCKSTEP_CHECK(begun_count_ > 0, "session: no step lacks a result");
+  const BegunStep& step = begun_[static_cast<std::size_t>(first_begun_)];
+  if (step.done != nullptr) step.done->Wait();
+  first_begun_ = (first_begun_ + 1) % kMostStepsBegun;
+  --begun_count_;
+  return step.result;
+}
+
+void Session::BeginEvaluation() {
+  backend_->Zero(device_.evaluation, sizeof(LossTotals));
+}
+
+LossTotals Session::EndEvaluation() {
+  LossTotals totals;
+  backend_->Download(device_.evaluation, &totals, sizeof(totals));
+  return totals;
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

@@ -2,14 +2,17 @@
 // and the buffers of a step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
 #include "trainer/backend/backend.h"
 #include "trainer/comm/gradient_buffer.h"
+#include "trainer/comm/stream_communicator.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
@@ -25,25 +28,13 @@ struct SessionOptions {
   std::string backend = "cpu";
 };
 
-// The end of the all-reduced buffer, after gradients and states, so that a step needs only one sum.
-// All fields are sums over ranks.
-struct StepTail {
-  static constexpr int kHashLimbs = 8;  // 8 bits each, so that float sums are exact
-  float loss = 0, correct = 0, examples = 0;
-  float stop_requests = 0;
-  float hash_limbs[kHashLimbs] = {};
-  float unused[4] = {};
-};
-static_assert(sizeof(StepTail) == 64);
-void SetHash(StepTail& tail, std::uint64_t hash);
-std::uint64_t HashOf(const StepTail& tail);  // the sum of all ranks' hashes, modulo 2^64
-
 // Not thread-safe; used by the training thread.
 class Session {
  public:
   // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model or the batch size
   // is invalid; names the field.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
+  ~Session();
 
   const api::TrainingSpec& training() const { return training_; }
   const StepPlan& plan() const { return plan_; }
@@ -54,36 +45,75 @@ class Session {
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
 
-  // What a step sums over ranks: [gradients | states | StepTail].
+  // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
+  // buffer is that memory; otherwise it is where sums pass through the host, and device_sums() says
+  // where they come from and go to.
   GradientBuffer& buffer() { return *buffer_; }
-  float* buffer_states() { return buffer_->data() + model_->gradients().size(); }
-  StepTail& tail() {
-    return *reinterpret_cast<StepTail*>(buffer_states() + model_->states().size());
-  }
+  std::optional<DeviceSums> device_sums();
   std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
 
   // A rank's batch is computed in this many parts, one after the other. The model's batch is the
   // rows of a part. At most gradientAccumulation, and as few as these rows need.
   int parts() const { return parts_; }
-  struct Part {
-    std::int64_t valid = 0;           // leading rows that are real samples
-    std::int64_t first_position = 0;  // row 0's position in the epoch
-  };
+
+  // Forgets the steps that were begun, if any, and lets the next ones update again.
+  // `skipped_in_a_row`: steps without an update up to now.
+  void OpenGate(std::int64_t skipped_in_a_row);
+
+  // The parts of a step, in their order: see train_step.cc. All but EndStep queue work on the
+  // device and return. BeginStep: `own` has what this rank adds to the totals besides loss and
+  // correct.
+  void BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own);
   // Copies a part of a batch into the model's input and the losses' labels and weights. Rows that
   // the batch does not have get weight 0.
-  Part Load(const Batch& batch, int part);
-  // The sum of the gradients of the parts before the last; empty with one part.
-  std::vector<float>& accumulated() { return accumulated_; }
+  void Load(const Batch& batch, int part);
+  // Adds the gradients of a part that is not the last to those of the parts before.
+  void KeepGradients();
+  // Adds the kept gradients to [offset, offset + floats) of those of the last part.
+  void AddKeptGradients(std::int64_t offset, std::int64_t floats);
+  // Writes this rank's share of the states, and the step's totals, behind the gradients.
+  void OfferStatesAndTotals();
+  // Updates the parameters and states if the sums are there and finite. `summed`: what the strategy
+  // says of them, which with a device that has a queue may be OK although they will fail. EndStep
+  // returns the result.
+  void Update(absl::Status summed);
+  // The first failure that Update was told of since OpenGate.
+  const absl::Status& sum_failure() const { return sum_failure_; }
+  // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
+  StepResult EndStep();
+  static constexpr int kMostStepsBegun = 2;
+
+  // The evaluation loss's totals: sets them to zero, and reads them. EndEvaluation blocks.
+  void BeginEvaluation();
+  LossTotals EndEvaluation();
+
   // Both losses are bound to the model's logits and to the loaded batch's labels and weights.
   LossOp& training_loss() { return *training_loss_; }
   LossOp& evaluation_loss() { return *evaluation_loss_; }
-  // The states as they were before the step, in case it must be repeated.
-  std::vector<float>& saved_states() { return saved_states_; }
 
  private:
+  // What the host uploads before a step.
+  struct StepInput {
+    float loss_scale = 0;
+    UpdateSettings settings;
+    LossTotals totals;
+  };
+  struct BegunStep {
+    StepResult result;  // valid after the event
+    std::shared_ptr<Event> done;
+  };
+
   Session() = default;
   absl::Status OpenData();
   absl::Status BuildModel(const SessionOptions& options);
+  absl::Status AllocateSums();
+  void AllocateBlock();
+  void MakeLosses(std::int64_t classes);
+  UpdateMemory MemoryOfUpdate();
+  float* summed_states() { return sums_ + model_->gradients().size(); }
+  StepTail* tail() {
+    return reinterpret_cast<StepTail*>(summed_states() + model_->states().size());
+  }
 
   api::TrainingSpec training_;
   StepPlan plan_;
@@ -91,11 +121,32 @@ class Session {
   std::unique_ptr<Dataset> train_data_, test_data_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GradientBuffer> buffer_;  // outlives the model that is bound to it
+  Arena device_sums_;                       // unused with a host device
+  float* sums_ = nullptr;                   // device memory: buffer_'s or device_sums_'s
+  std::unique_ptr<Stream> transfer_;        // null with a host device
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;
-  std::vector<std::int32_t> labels_;
-  std::vector<float> weights_, saved_states_, accumulated_;
+
+  // Device memory beside the model's.
+  Arena block_;
+  struct {
+    StepInput* input = nullptr;
+    UpdateGate* gate = nullptr;
+    bool* is_summed = nullptr;
+    StepResult* result = nullptr;
+    LossTotals* evaluation = nullptr;
+    std::int32_t* labels = nullptr;   // a part's rows
+    float* weights = nullptr;         // likewise
+    float* saved_states = nullptr;    // as before the step, in case it does not count
+    float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
+  } device_;
+
+  std::array<BegunStep, kMostStepsBegun> begun_;  // a ring
+  int first_begun_ = 0, begun_count_ = 0;
+  absl::Status sum_failure_;
+  std::vector<std::int32_t> labels_;  // of a part, for the upload
+  std::vector<float> weights_;
   int parts_ = 1;
 };
 

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/finite.h"
+#include "trainer/train/host_view.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/train_step.h"
 
@@ -59,26 +59,57 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
                                       .shuffle = dataset.shuffle,
                                       .prefetch = dataset.prefetch});
   loader->Seek(state.step);
+  session.OpenGate(state.skipped_in_a_row);
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
+  // A device with a queue gets the next step while it works on one, so that it never waits for the
+  // host; but everything that looks at the state finds no step begun.
+  const std::int64_t ahead = session.backend().IsHost() ? 1 : Session::kMostStepsBegun;
+  std::int64_t begun = state.step;
+  double stop_requests = 0;
   while (state.step < session.total_steps()) {
-    rendezvous.SetActivity(api::Activity::kStep);
-    const StepOptions options{
-        .step = state.step,
-        .stop_requested = rendezvous.StopRequested(),
-        .may_skip = state.skipped_in_a_row < session.training().max_skipped_steps};
-    auto step = TrainStep(session, strategy, *loader, options, phases);
-    if (auto* ended = std::get_if<LoopOutcome>(&step)) return std::move(*ended);
-    const auto& totals = std::get<StepTotals>(step);
-    ApplyStep(totals, session.plan(), state);
-    reporter.StepDone(totals, state);
-    if (Ended ended = LookAtSaver()) return *std::move(ended);
-    if (session.plan().StepInEpoch(state.step) == 0) reporter.EpochDone(state);
-    if (totals.stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
+    const bool looks_first = begun > state.step && IsStateDue(begun);
+    if (begun < session.total_steps() && begun - state.step < ahead && !looks_first) {
+      if (Ended ended = BeginStep(*loader, begun)) return *std::move(ended);
+      if (++begun - state.step < ahead) continue;
+    }
+    StepTotals totals;
+    do {
+      if (Ended ended = EndStep(totals)) return *std::move(ended);
+      if (Ended ended = LookAtSaver()) return *std::move(ended);
+      stop_requests += totals.stop_requests;
+    } while (stop_requests > 0 && state.step < begun);
+    if (stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
     if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
     if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
   }
   reporter.RunDone(state);
   return SaveAndEnd(LoopEnd::kDone, rank);
+}
+
+// True if evaluation, a checkpoint or the end of the run needs the state after `step` steps.
+bool TrainLoop::IsStateDue(std::int64_t step) const {
+  const std::int64_t every = session.training().checkpoint.every_steps;
+  return step == session.total_steps() || (every > 0 && step % every == 0) ||
+         session.plan().StepInEpoch(step) == 0;
+}
+
+TrainLoop::Ended TrainLoop::BeginStep(Loader& loader, std::int64_t step) {
+  rendezvous.SetActivity(api::Activity::kStep);
+  return train::BeginStep(session, strategy, loader,
+                          {.step = step,
+                           .stop_requested = rendezvous.StopRequested(),
+                           .may_skip_in_a_row = session.training().max_skipped_steps},
+                          phases);
+}
+
+TrainLoop::Ended TrainLoop::EndStep(StepTotals& totals) {
+  auto step = train::EndStep(session, strategy, state.step, phases);
+  if (auto* ended = std::get_if<LoopOutcome>(&step)) return std::move(*ended);
+  totals = std::get<StepTotals>(step);
+  ApplyStep(totals, session.plan(), state);
+  reporter.StepDone(totals, state);
+  if (session.plan().StepInEpoch(state.step) == 0) reporter.EpochDone(state);
+  return std::nullopt;
 }
 
 // All ranks take the state of the rank that is furthest ahead. If none has state, rank 0 reads the
@@ -113,25 +144,31 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
 // source dies half-way, its state is still that of one step. The other ranks need no staging: they
 // have the same bytes already, or no state to lose.
 absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
+  const bool stage = state.step >= 0 && state.step < step;
+  std::vector<HostView> views;
+  std::vector<std::vector<float>> staged;
+  for (const std::span<float> range : StateRanges()) {
+    if (range.empty()) continue;
+    views.emplace_back(session.backend(), range);
+    if (stage) staged.emplace_back(range.size());
+    LOCKSTEP_RETURN_IF_ERROR(strategy.Broadcast(
+        AsBytes(stage ? std::span<float>(staged.back()) : views.back().floats()), source));
+    if (!stage) views.back().Commit();
+  }
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    std::ranges::copy(staged[i], views[i].floats().begin());
+    views[i].Commit();
+  }
+  return absl::OkStatus();
+}
+
+// The tensors that all ranks hold alike, in device memory.
+std::vector<std::span<float>> TrainLoop::StateRanges() const {
   std::vector<std::span<float>> ranges = {session.model().parameters(), session.model().states()};
   for (int i = 0; i < session.optimizer().slots(); ++i) {
     ranges.push_back(session.optimizer().slot(i));
   }
-  const bool stage = state.step >= 0 && state.step < step;
-  std::vector<std::vector<float>> staged;
-  for (const std::span<float> range : ranges) {
-    if (range.empty()) continue;
-    if (stage) staged.emplace_back(range.size());
-    LOCKSTEP_RETURN_IF_ERROR(
-        strategy.Broadcast(AsBytes(stage ? std::span<float>(staged.back()) : range), source));
-  }
-  std::size_t next = 0;
-  for (const std::span<float> range : ranges) {
-    if (!stage || range.empty()) continue;
-    std::copy(staged[next].begin(), staged[next].end(), range.begin());
-    ++next;
-  }
-  return absl::OkStatus();
+  return ranges;
 }
 
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
@@ -146,7 +183,8 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
     // Reset everything: an interrupted broadcast may have left parts of another rank's state here.
     session.model().InitializeParameters();
     for (int i = 0; i < session.optimizer().slots(); ++i) {
-      std::ranges::fill(session.optimizer().slot(i), 0.0f);
+      const std::span<float> slot = session.optimizer().slot(i);
+      session.backend().Zero(slot.data(), slot.size_bytes());
     }
     state = RunState{.step = 0};
     return std::nullopt;
@@ -186,10 +224,9 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
 // A finite gradient can still produce an update that is not. All ranks check before a save, so that
 // all end alike.
 TrainLoop::Ended TrainLoop::CheckParameters() const {
-  bool finite = AllFinite(session.model().parameters()) && AllFinite(session.model().states());
-  for (int i = 0; i < session.optimizer().slots(); ++i) {
-    finite = finite && AllFinite(session.optimizer().slot(i));
-  }
+  const bool finite = std::ranges::all_of(StateRanges(), [&](std::span<float> range) {
+    return session.backend().AllFinite(range.data(), std::ssize(range));
+  });
   if (finite) return std::nullopt;
   return LoopOutcome{LoopEnd::kDiverged,
                      absl::OutOfRangeError(fmt::format(

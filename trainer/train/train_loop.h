@@ -1,7 +1,10 @@
 // One generation of training, from its membership to the end of the run or of the generation.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -13,6 +16,7 @@
 #include "trainer/train/reporter.h"
 #include "trainer/train/run_state.h"
 #include "trainer/train/session.h"
+#include "trainer/train/train_step.h"
 
 namespace lockstep::train {
 
@@ -41,8 +45,12 @@ struct TrainLoop {
 
   Ended Enter(const Membership& membership);
   LoopOutcome RunSteps(int rank);
+  bool IsStateDue(std::int64_t step) const;
+  Ended BeginStep(Loader& loader, std::int64_t step);
+  Ended EndStep(StepTotals& totals);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);
+  std::vector<std::span<float>> StateRanges() const;
   Ended RestoreOrInitialize();
   Ended EvaluateIfDue(int rank);
   Ended CheckParameters() const;

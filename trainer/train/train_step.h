@@ -1,7 +1,9 @@
-// One synchronous training step of one rank.
+// One synchronous training step of one rank, in two halves: a device with a queue works on a step
+// while the host prepares the next.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "trainer/data/loader.h"
@@ -25,14 +27,20 @@ struct StepTotals {
 struct StepOptions {
   std::int64_t step = 0;  // counts from 0
   bool stop_requested = false;
-  bool may_skip = false;  // the same on all ranks
+  std::int64_t may_skip_in_a_row = 0;  // the same on all ranks: see UpdateSettings
 };
 
-// Applies one step to the session's parameters and states. On failure nothing is applied and the
-// step can be repeated. Outcomes: EndOfStrategy's; kFailed if a sample cannot be read; kDiverged,
-// on all ranks alike, if the loss or a gradient is not finite and the step must not be skipped.
-std::variant<StepTotals, LoopOutcome> TrainStep(Session& session, Strategy& strategy,
-                                                Loader& loader, const StepOptions& options,
-                                                PhaseClock& phases);
+// Queues one step on the session's device: its update of the parameters and states, if the sums
+// over ranks are there and finite. With a host device the step is done on return. Returns kFailed,
+// with nothing queued, if a sample cannot be read.
+std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loader& loader,
+                                     const StepOptions& options, PhaseClock& phases);
+
+// Blocks until the oldest begun step is done, and returns what became of it. If that is no
+// StepTotals, the step was not applied, nor is any that was begun after it until
+// Session::OpenGate; it can then be repeated. Outcomes: EndOfStrategy's; kDiverged, on all ranks
+// alike, if the loss or a gradient is not finite and the step must not be skipped.
+std::variant<StepTotals, LoopOutcome> EndStep(Session& session, const Strategy& strategy,
+                                              std::int64_t step, PhaseClock& phases);
 
 }  // namespace lockstep::train

@@ -6,6 +6,12 @@
 
 namespace lockstep::train {
 
-inline const std::vector<std::string> kBackendsUnderTest = {"reference", "cpu"};
+inline const std::vector<std::string> kBackendsUnderTest = {"reference", "cpu", "async-reference"};
+
+// A back end's name as a part of a test's name: without the hyphen.
+inline std::string TestName(std::string backend) {
+  std::erase(backend, '-');
+  return backend;
+}
 
 }  // namespace lockstep::train

@@ -3,8 +3,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/backend/device_array.h"
+#include "tests/trainer/backend/loss_bench.h"
 #include "tests/trainer/backend/op_bench.h"
 
 namespace lockstep::train {
@@ -26,23 +31,9 @@ void ExpectClose(const std::vector<float>& found, const std::vector<float>& expe
 
 constexpr std::int64_t kRows = 13, kClasses = 10;
 
-struct LossRun {
-  LossOp::Result result;
-  std::vector<float> dlogits;
-};
-
-LossRun RunLoss(Backend& backend, LossOp::Memory memory) {
-  LossRun run{.result = {}, .dlogits = std::vector<float>(kRows * kClasses, NAN)};
-  memory.dlogits = run.dlogits.data();
-  const auto loss = backend.MakeSoftmaxCrossEntropy(kRows, kClasses);
-  loss->Bind(memory);
-  run.result = loss->Run(1.0f / kRows);
-  return run;
-}
-
-void ExpectSame(const LossRun& found, const LossRun& expected) {
-  EXPECT_NEAR(found.result.loss, expected.result.loss, 1e-5 * expected.result.loss);
-  EXPECT_EQ(found.result.correct, expected.result.correct);
+void ExpectSame(const LossOutputs& found, const LossOutputs& expected) {
+  EXPECT_NEAR(found.totals.loss, expected.totals.loss, 1e-5 * expected.totals.loss);
+  EXPECT_EQ(found.totals.correct, expected.totals.correct);
   ExpectClose(found.dlogits, expected.dlogits, 1e-6f);
 }
 
@@ -55,9 +46,8 @@ TEST_P(ElementwiseTest, CrossEntropyOfLabelsMatchesReference) {
     labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i % kClasses);
   weights[3] = 0.5f;
   weights[kRows - 1] = 0;
-  const LossOp::Memory memory{
-      .logits = logits.data(), .labels = labels.data(), .weights = weights.data()};
-  ExpectSame(RunLoss(*backend_, memory), RunLoss(*oracle_, memory));
+  const LossInputs inputs{.logits = logits, .labels = labels, .weights = weights};
+  ExpectSame(RunLoss(*backend_, inputs, 1.0f / kRows), RunLoss(*oracle_, inputs, 1.0f / kRows));
 }
 
 TEST_P(ElementwiseTest, CrossEntropyOfSoftTargetsMatchesReference) {
@@ -65,19 +55,18 @@ TEST_P(ElementwiseTest, CrossEntropyOfSoftTargetsMatchesReference) {
   std::vector<float> targets(kRows * kClasses, 0.02f);
   for (std::size_t n = 0; n < kRows; ++n) targets[n * kClasses + n * 3 % kClasses] = 0.82f;
   const std::vector<float> weights(kRows, 1.0f);
-  const LossOp::Memory memory{
-      .logits = logits.data(), .one_hot = targets.data(), .weights = weights.data()};
-  ExpectSame(RunLoss(*backend_, memory), RunLoss(*oracle_, memory));
+  const LossInputs inputs{.logits = logits, .one_hot = targets, .weights = weights};
+  ExpectSame(RunLoss(*backend_, inputs, 1.0f / kRows), RunLoss(*oracle_, inputs, 1.0f / kRows));
 }
 
 TEST_P(ElementwiseTest, PaddingRowsMayHoldAnything) {
   std::vector<float> logits(kRows * kClasses, NAN);
   const std::vector<std::int32_t> labels(kRows, -1);
   const std::vector<float> weights(kRows, 0.0f);
-  const LossRun run = RunLoss(
-      *backend_, {.logits = logits.data(), .labels = labels.data(), .weights = weights.data()});
-  EXPECT_EQ(run.result.loss, 0);
-  EXPECT_EQ(run.result.correct, 0);
+  const LossOutputs run =
+      RunLoss(*backend_, {.logits = logits, .labels = labels, .weights = weights}, 1);
+  EXPECT_EQ(run.totals.loss, 0);
+  EXPECT_EQ(run.totals.correct, 0);
   EXPECT_EQ(run.dlogits, std::vector<float>(kRows * kClasses, 0.0f));
 }
 
@@ -86,41 +75,55 @@ TEST_P(ElementwiseTest, ADivergedLogitMakesTheLossNotANumber) {
   logits[5] = NAN;
   const std::vector<std::int32_t> labels(kRows, 1);
   const std::vector<float> weights(kRows, 1.0f);
-  const LossRun run = RunLoss(
-      *backend_, {.logits = logits.data(), .labels = labels.data(), .weights = weights.data()});
-  EXPECT_TRUE(std::isnan(run.result.loss));
+  const LossOutputs run =
+      RunLoss(*backend_, {.logits = logits, .labels = labels, .weights = weights}, 1);
+  EXPECT_TRUE(std::isnan(run.totals.loss));
 }
 
-// Twenty steps with changing gradients, scales and learning rates.
-std::vector<std::vector<float>> RunOptimizer(OptimizerOp& op, bool in_segments) {
+// Twenty steps with changing gradients, scales and learning rates, one of which does not apply.
+std::vector<std::vector<float>> RunOptimizer(Backend& backend, const OptimizerRule& rule,
+                                             bool in_segments) {
   constexpr std::int64_t kSize = 1003;
-  std::vector<std::vector<float>> memory = {RandomValues(kSize, 1)};
-  memory.resize(1 + static_cast<std::size_t>(op.Slots()),
-                std::vector<float>(static_cast<std::size_t>(kSize), 0.0f));
-  std::vector<float> gradients(static_cast<std::size_t>(kSize));
-  OptimizerMemory bound{
-      .values = memory[0].data(), .gradients = gradients.data(), .slots = {}, .size = kSize};
-  for (std::size_t i = 1; i < memory.size(); ++i) bound.slots.push_back(memory[i].data());
+  const auto op = backend.MakeOptimizer(rule);
+  const DeviceArray<float> values(backend, RandomValues(kSize, 1));
+  std::vector<std::unique_ptr<DeviceArray<float>>> slots;
+  for (int i = 0; i < op->Slots(); ++i) {
+    slots.push_back(std::make_unique<DeviceArray<float>>(backend, std::vector<float>(kSize)));
+  }
+  DeviceArray<float> gradients(backend, std::vector<float>(kSize));
+  DeviceArray<OptimizerStep> settings(backend, {OptimizerStep{}});
+  OptimizerMemory bound{.values = values.data(),
+                        .gradients = gradients.data(),
+                        .slots = {},
+                        .size = kSize,
+                        .step = settings.data()};
+  for (const auto& slot : slots) bound.slots.push_back(slot->data());
   if (in_segments) {
     bound.segments = {{.begin = 0, .end = 5, .decays = false},
                       {.begin = 5, .end = 700},
                       {.begin = 700, .end = kSize, .decays = false}};
   }
-  op.Bind(bound);
+  op->Bind(bound);
   for (std::int64_t step = 1; step <= 20; ++step) {
-    const std::vector<float> fresh = RandomValues(kSize, 10 + static_cast<std::uint64_t>(step));
-    std::copy(fresh.begin(), fresh.end(), gradients.begin());
-    op.Step({.learning_rate = 0.1f / static_cast<float>(step),
-             .step = step,
-             .gradient_scale = step % 2 == 0 ? 0.7f : 1.0f});
+    gradients.Set(RandomValues(kSize, 10 + static_cast<std::uint64_t>(step)));
+    settings.Set({{.applies = step != 7,
+                   .learning_rate = 0.1f / static_cast<float>(step),
+                   .step = step,
+                   .gradient_scale = step % 2 == 0 ? 0.7f : 1.0f}});
+    const std::vector<float> before = values.Values();
+    op->Step();
+    EXPECT_EQ(values.Values() == before, step == 7) << "step " << step;
   }
-  return memory;
+  std::vector<std::vector<float>> results = {values.Values()};
+  for (const auto& slot : slots) results.push_back(slot->Values());
+  return results;
 }
 
-void ExpectSameOptimizer(OptimizerOp& op, OptimizerOp& oracle) {
-  ASSERT_EQ(op.Slots(), oracle.Slots());
+void ExpectSameOptimizer(Backend& backend, Backend& oracle, const OptimizerRule& rule) {
   for (const bool in_segments : {false, true}) {
-    const auto found = RunOptimizer(op, in_segments), expected = RunOptimizer(oracle, in_segments);
+    const auto found = RunOptimizer(backend, rule, in_segments),
+               expected = RunOptimizer(oracle, rule, in_segments);
+    ASSERT_EQ(found.size(), expected.size()) << "slots";
     for (std::size_t i = 0; i < found.size(); ++i) ExpectClose(found[i], expected[i], 2e-6f);
   }
 }
@@ -129,23 +132,24 @@ TEST_P(ElementwiseTest, SgdMatchesReference) {
   for (const SgdSpec& spec : {SgdSpec{}, SgdSpec{.momentum = 0.9f},
                               SgdSpec{.momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f},
                               SgdSpec{.weight_decay = 0.1f}}) {
-    ExpectSameOptimizer(*backend_->MakeOptimizer(spec), *oracle_->MakeOptimizer(spec));
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
   }
 }
 
 TEST_P(ElementwiseTest, AdamMatchesReference) {
   for (const AdamSpec& spec : {AdamSpec{}, AdamSpec{.beta1 = 0.8f, .weight_decay = 0.01f}}) {
-    ExpectSameOptimizer(*backend_->MakeOptimizer(spec), *oracle_->MakeOptimizer(spec));
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
   }
 }
 
 TEST_P(ElementwiseTest, ConvertInputMatchesReference) {
   std::vector<std::uint8_t> bytes(1001);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
-  std::vector<float> found(bytes.size()), expected(bytes.size());
+  const std::vector<float> zeros(bytes.size());
+  const DeviceArray<float> found(*backend_, zeros), expected(*oracle_, zeros);
   backend_->ConvertInput(bytes.data(), found.data(), 1001, 1.0f / 255);
   oracle_->ConvertInput(bytes.data(), expected.data(), 1001, 1.0f / 255);
-  ExpectClose(found, expected, 1e-7f);
+  ExpectClose(found.Values(), expected.Values(), 1e-7f);
 }
 
 TEST_P(ElementwiseTest, LayoutsKeepEveryElement) {
@@ -153,15 +157,44 @@ TEST_P(ElementwiseTest, LayoutsKeepEveryElement) {
       Conv2dSpec{.x = {.shape = {2, 3, 8, 8}}, .filters = 20, .kernel_h = 3, .kernel_w = 3});
   for (const TensorDesc& desc : {conv->input(), conv->output(), conv->Parameters()[0].desc}) {
     const std::vector<float> values = RandomValues(desc.shape.elements(), 5);
-    std::vector<float> native(desc.bytes() / sizeof(float)), back(values.size());
+    const DeviceArray<float> native(*backend_, std::vector<float>(desc.bytes() / sizeof(float)));
+    std::vector<float> back(values.size());
     backend_->FromDense(values.data(), desc, native.data());
     backend_->ToDense(desc, native.data(), back.data());
     EXPECT_EQ(back, values) << desc.shape.ToString();
   }
 }
 
+TEST_P(ElementwiseTest, ScaleAndAccumulateMatchArithmetic) {
+  const std::vector<float> x = RandomValues(40'001, 1), y = RandomValues(40'001, 2);
+  const DeviceArray<float> scaled(*backend_, y), summed(*backend_, y), operand(*backend_, x);
+  backend_->Scale(operand.data(), scaled.data(), 40'001, 0.3f);
+  backend_->Accumulate(operand.data(), summed.data(), 40'001);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(scaled.Values()[i], 0.3f * x[i]) << i;
+    ASSERT_EQ(summed.Values()[i], y[i] + x[i]) << i;
+    i += 997;
+  }
+}
+
+TEST_P(ElementwiseTest, AllAreFiniteUnlessOneIsNot) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values(10'000, 3e38f);
+  DeviceArray<float> device(*backend_, values);
+  EXPECT_TRUE(backend_->AllFinite(device.data(), 10'000));
+  EXPECT_TRUE(backend_->AllFinite(device.data(), 0));
+  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    for (const std::size_t at : {std::size_t{0}, std::size_t{5000}, values.size() - 1}) {
+      std::vector<float> broken = values;
+      broken[at] = bad;
+      device.Set(broken);
+      EXPECT_FALSE(backend_->AllFinite(device.data(), 10'000));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, ElementwiseTest, testing::ValuesIn(kBackendsUnderTest),
-                         [](const auto& backend) { return backend.param; });
+                         [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace
 }  // namespace lockstep::train

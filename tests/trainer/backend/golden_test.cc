@@ -7,6 +7,7 @@
 
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/backend/golden_file.h"
+#include "tests/trainer/backend/loss_bench.h"
 #include "tests/trainer/backend/op_bench.h"
 #include "trainer/backend/activation_names.h"
 
@@ -95,35 +96,28 @@ TEST_P(GoldenOpTest, ForwardAndGradientsAreThoseOfPyTorch) {
 
 class GoldenLossTest : public testing::TestWithParam<std::string> {
  protected:
-  void Compare(const std::string& name, LossOp::Memory memory) {
-    const Shape shape = GoldenShape(golden_.at("logits"));
-    const std::vector<float> logits = GoldenValues(golden_.at("logits"));
-    const std::vector<float> weights = golden_.at("weights");
-    std::vector<float> dlogits(logits.size());
-    memory.logits = logits.data();
-    memory.dlogits = dlogits.data();
-    memory.weights = weights.data();
+  void Compare(const std::string& name, LossInputs inputs) {
+    inputs.logits = GoldenValues(golden_.at("logits"));
+    inputs.weights = golden_.at("weights").get<std::vector<float>>();
     const auto backend = MakeBackend({.name = GetParam()});
-    const auto loss = backend->MakeSoftmaxCrossEntropy(shape[0], shape[1]);
-    loss->Bind(memory);
-    const LossOp::Result result = loss->Run(golden_.at("scale"));
+    const LossOutputs found = RunLoss(*backend, inputs, golden_.at("scale"));
     const json& expected = golden_.at(name);
-    EXPECT_NEAR(result.loss, expected.at("loss"), 2e-5);
-    EXPECT_NEAR(result.correct, expected.at("correct"), 1e-6);
-    ExpectClose(dlogits, GoldenValues(expected.at("dlogits")), "dlogits");
+    EXPECT_NEAR(found.totals.loss, expected.at("loss"), 2e-5);
+    EXPECT_NEAR(found.totals.correct, expected.at("correct"), 1e-6);
+    ExpectClose(found.dlogits, GoldenValues(expected.at("dlogits")), "dlogits");
   }
 
   json golden_ = GoldenFile("softmax_cross_entropy");
 };
 
 TEST_P(GoldenLossTest, OfLabels) {
-  const std::vector<std::int32_t> labels = golden_.at("labels");
-  Compare("with_labels", {.labels = labels.data()});
+  Compare("with_labels", {.logits = {},
+                          .labels = golden_.at("labels").get<std::vector<std::int32_t>>(),
+                          .weights = {}});
 }
 
 TEST_P(GoldenLossTest, OfSoftTargets) {
-  const std::vector<float> soft = GoldenValues(golden_.at("soft"));
-  Compare("with_soft", {.one_hot = soft.data()});
+  Compare("with_soft", {.logits = {}, .one_hot = GoldenValues(golden_.at("soft")), .weights = {}});
 }
 
 std::vector<std::string> AllBackends() {
@@ -140,7 +134,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "pool2d_average_valid", "pool2d_average_same",
                                      "global_average_pool2d", "batch_norm_image",
                                      "batch_norm_matrix")),
-    [](const auto& golden) { return std::get<0>(golden.param) + "_" + std::get<1>(golden.param); });
+    [](const auto& golden) {
+      return TestName(std::get<0>(golden.param)) + "_" + std::get<1>(golden.param);
+    });
 std::vector<std::string> ActivationFiles() {
   std::vector<std::string> files;
   for (const NamedActivation& entry : kActivations) files.emplace_back(entry.name);
@@ -150,10 +146,11 @@ INSTANTIATE_TEST_SUITE_P(Activations, GoldenOpTest,
                          testing::Combine(testing::ValuesIn(AllBackends()),
                                           testing::ValuesIn(ActivationFiles())),
                          [](const auto& golden) {
-                           return std::get<0>(golden.param) + "_" + std::get<1>(golden.param);
+                           return TestName(std::get<0>(golden.param)) + "_" +
+                                  std::get<1>(golden.param);
                          });
 INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, testing::ValuesIn(AllBackends()),
-                         [](const auto& backend) { return backend.param; });
+                         [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace
 }  // namespace lockstep::train

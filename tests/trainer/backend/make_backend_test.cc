@@ -7,7 +7,9 @@ namespace lockstep::train {
 namespace {
 
 TEST(MakeBackendTest, GivesTheBackendOfThatName) {
-  EXPECT_EQ(MakeBackend({.name = "reference"})->Name(), "reference");
+  for (const std::string name : {"reference", "cpu", "async-reference"}) {
+    EXPECT_EQ(MakeBackend({.name = name})->Name(), name);
+  }
 }
 
 TEST(MakeBackendTest, AnUnknownNameIsABrokenInvariant) {

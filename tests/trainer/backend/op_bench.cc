@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "tests/trainer/backend/device_array.h"
 #include "trainer/core/arena.h"
 #include "trainer/core/rng.h"
 
@@ -19,8 +20,10 @@ class DeviceTensor {
  public:
   DeviceTensor(Backend& backend, TensorDesc desc) : backend_(backend), desc_(std::move(desc)) {
     arena_.Reserve(desc_.bytes());
-    arena_.Allocate();
-    std::fill_n(data(), desc_.bytes() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    arena_.Allocate(backend_.memory());
+    const std::vector<float> unwritten(desc_.bytes() / sizeof(float),
+                                       std::numeric_limits<float>::quiet_NaN());
+    backend_.Upload(unwritten.data(), data(), desc_.bytes());
   }
   DeviceTensor(Backend& backend, const TensorDesc& desc, const std::vector<float>& values)
       : DeviceTensor(backend, desc) {
@@ -41,12 +44,18 @@ class DeviceTensor {
     const DeviceTensor clean(backend_, desc_, dense);
     const std::size_t floats = desc_.bytes() / sizeof(float) * static_cast<std::size_t>(rows) /
                                static_cast<std::size_t>(desc_.shape[0]);
+    const std::vector<float> found = InMemory(), expected = clean.InMemory();
     for (std::size_t i = 0; i < floats; ++i) {
-      ASSERT_EQ(data()[i], clean.data()[i]) << what << ": float " << i << " in memory";
+      ASSERT_EQ(found[i], expected[i]) << what << ": float " << i << " in memory";
     }
   }
 
  private:
+  // The floats in the order of the layout, with what it adds.
+  std::vector<float> InMemory() const {
+    return train::Download(backend_, {data(), desc_.bytes() / sizeof(float)});
+  }
+
   Backend& backend_;
   TensorDesc desc_;
   Arena arena_;
@@ -77,7 +86,7 @@ Tensors Unwritten(Backend& backend, const std::vector<ParameterDesc>& descs) {
   return tensors;
 }
 
-std::vector<std::vector<float>> Download(const Tensors& tensors) {
+std::vector<std::vector<float>> Dense(const Tensors& tensors) {
   std::vector<std::vector<float>> values;
   for (const auto& tensor : tensors) values.push_back(tensor->Dense());
   return values;
@@ -135,7 +144,7 @@ OpInputs RandomInputs(const Op& op, std::uint64_t stream) {
   return inputs;
 }
 
-OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepContext& step,
+OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const TestStep& step,
                 bool want_dx) {
   const Tensors x = UploadInputs(backend, op, inputs.x), dx = UnwrittenInputs(backend, op);
   const DeviceTensor dy(backend, op.output(), inputs.dy), y(backend, op.output());
@@ -157,17 +166,18 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
   memory.scratch = scratch.data();
   op.Bind(memory);
 
+  const DeviceArray<StepContext> context(backend, {step.context()});
   OpOutputs outputs;
-  op.Forward(step);
+  op.Forward(step.mode(), *context.data());
   backend.Synchronize();
   // What a layout adds is computed too, and 0 times NaN is NaN.
   const bool numbers =
       std::ranges::all_of(inputs.x, [](float value) { return !std::isnan(value); });
   if (numbers) y.ExpectZeroPadding(step.valid, "y");
   outputs.y = y.Dense();
-  outputs.states = Download(states);
+  outputs.states = Dense(states);
   if (!step.training) return outputs;
-  op.Backward(step);
+  op.Backward(*context.data());
   backend.Synchronize();
   if (want_dx) {
     for (const auto& tensor : dx) {
@@ -176,7 +186,7 @@ OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepCont
       outputs.dx.insert(outputs.dx.end(), dense.begin(), dense.end());
     }
   }
-  outputs.gradients = Download(gradients);
+  outputs.gradients = Dense(gradients);
   return outputs;
 }
 

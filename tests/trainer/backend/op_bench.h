@@ -17,6 +17,18 @@ struct OpInputs {
   std::vector<std::vector<float>> parameters, states;
 };
 
+// A step's settings, with the mode.
+struct TestStep {
+  bool training = true;
+  std::int64_t valid = 0;
+  std::uint64_t step = 0, seed = 0, first_position = 0;
+
+  Mode mode() const { return training ? Mode::kTraining : Mode::kEvaluation; }
+  StepContext context() const {
+    return {.valid = valid, .step = step, .seed = seed, .first_position = first_position};
+  }
+};
+
 struct OpOutputs {
   std::vector<float> y, dx;
   std::vector<std::vector<float>> gradients, states;  // states as Forward left them
@@ -30,7 +42,7 @@ OpInputs RandomInputs(const Op& op, std::uint64_t stream);
 
 // Converts, binds, runs Forward and, if step.training, Backward. Every buffer that the op writes
 // starts as NaN, so that what it forgets to write shows.
-OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const StepContext& step,
+OpOutputs RunOp(Backend& backend, Op& op, const OpInputs& inputs, const TestStep& step,
                 bool want_dx = true);
 
 // Float32 rounding of sums of up to a few thousand terms, relative to the largest of the tensor.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/backend/op_bench.h"
 #include "trainer/backend/backend.h"
 
 namespace lockstep::train {
@@ -16,7 +17,7 @@ struct OpCase {
   std::string name;
   Shape x;
   std::function<std::unique_ptr<Op>(Backend&, const TensorDesc& x)> make;
-  StepContext step{.training = true, .valid = 0};  // valid 0: all rows
+  TestStep step{.training = true, .valid = 0};  // valid 0: all rows
 };
 
 // For the names of tests.

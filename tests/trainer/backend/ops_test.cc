@@ -57,7 +57,7 @@ class OpsTest : public testing::TestWithParam<std::tuple<std::string, OpCase, In
     ASSERT_EQ(op->output().shape, expected_op->output().shape);
     ASSERT_EQ(op->Parameters().size(), expected_op->Parameters().size());
 
-    StepContext step = op_case.step;
+    TestStep step = op_case.step;
     step.training = training;
     if (step.valid == 0) step.valid = op_case.x[0];
     OpInputs inputs = RandomInputs(*expected_op, 1);
@@ -93,7 +93,7 @@ TEST_P(OpsTest, WhatIsNotANumberStaysSo) {
   const auto oracle = MakeBackend({.name = "reference"});
   const auto op = op_case.make(*backend, InputDesc(*backend));
   const auto expected_op = op_case.make(*oracle, {.shape = op_case.x});
-  StepContext step = op_case.step;
+  TestStep step = op_case.step;
   step.training = false;
   step.valid = op_case.x[0];
   OpInputs inputs = RandomInputs(*expected_op, 1);
@@ -114,7 +114,7 @@ TEST_P(OpsTest, RunningTwiceGivesTheSameBits) {
   const auto& [name, op_case, layout] = GetParam();
   const auto backend = MakeBackend({.name = name, .threads = 2});
   const auto op = op_case.make(*backend, InputDesc(*backend));
-  const StepContext step{.training = true, .valid = op_case.x[0]};
+  const TestStep step{.training = true, .valid = op_case.x[0]};
   const OpInputs inputs = RandomInputs(*op, 1);
   const OpOutputs first = RunOp(*backend, *op, inputs, step);
   RunOp(*backend, *op, RandomInputs(*op, 2), step);
@@ -126,7 +126,7 @@ TEST_P(OpsTest, RunningTwiceGivesTheSameBits) {
 
 std::string CaseName(const testing::TestParamInfo<OpsTest::ParamType>& info) {
   const auto& [name, op_case, layout] = info.param;
-  return name + op_case.name + (layout == InputLayout::kDense ? "Dense" : "Native");
+  return TestName(name) + op_case.name + (layout == InputLayout::kDense ? "Dense" : "Native");
 }
 
 const auto kLayouts = testing::Values(InputLayout::kDense, InputLayout::kNative);

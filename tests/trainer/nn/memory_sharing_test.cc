@@ -137,26 +137,28 @@ class RandomGraph {
   std::vector<std::string> flat_;
 };
 
-struct StepResult {
+struct OneStep {
   std::vector<float> logits, gradients, states;
-  bool operator==(const StepResult&) const = default;
+  bool operator==(const OneStep&) const = default;
 };
 
 // The model's second step, so that its memory is not as clean as it was.
-StepResult StepOfModel(const std::vector<json>& layers, const ModelOptions& options,
-                       const std::string& backend, const Batch& batch) {
+OneStep StepOfModel(const std::vector<json>& layers, const ModelOptions& options,
+                    const std::string& backend, const Batch& batch) {
   ModelBench bench(layers, options, backend);
   bench.Step(RandomBatch(kRows, kInput, kClasses, 2), kStep, 1);
   bench.model().InitializeParameters();
   bench.Step(batch, kStep, 1);
-  StepResult result;
-  result.logits.assign(bench.model().logits(), bench.model().logits() + kRows * kClasses);
+  OneStep result;
+  result.logits = Download(bench.backend(), {bench.model().logits(), kRows * kClasses});
+  const std::vector<float> gradients = bench.Gradients();
   for (const TensorSlot& slot : bench.model().parameter_slots()) {
-    const float* begin = bench.model().gradients().data() + slot.offset;
+    const auto begin = gradients.begin() + slot.offset;
     result.gradients.insert(result.gradients.end(), begin, begin + slot.size);
   }
+  const std::vector<float> states = Download(bench.backend(), bench.model().states());
   for (const TensorSlot& slot : bench.model().state_slots()) {
-    const float* begin = bench.model().states().data() + slot.offset;
+    const auto begin = states.begin() + slot.offset;
     result.states.insert(result.states.end(), begin, begin + slot.size);
   }
   return result;
@@ -173,26 +175,31 @@ class Unshared {
     initial_ = Model::Build(layers, options, *backend_).value();
   }
 
-  StepResult Step() {
-    StepContext step = kStep;
-    step.seed = options_.seed;
-    float* const samples = New(batch_.x.size() * sizeof(float));
-    std::ranges::copy(batch_.x, samples);
+  OneStep Step() {
+    StepContext seeded = kStep;
+    seeded.seed = options_.seed;
+    const DeviceArray<StepContext> step(*backend_, {seeded});
+    const DeviceArray<float> samples(*backend_, batch_.x);
     for (const NamedOp& op : ops_) {
       y_.push_back(New(op.op->output().bytes()));
       dy_.push_back(New(op.op->output().bytes()));
     }
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      Bind(i, samples);
-      ops_[i].op->Forward(step);
+      Bind(i, samples.data());
+      ops_[i].op->Forward(Mode::kTraining, *step.data());
     }
+    const DeviceArray<std::int32_t> labels(*backend_, batch_.labels);
+    const DeviceArray<float> weights(*backend_, batch_.weights), scale(*backend_, {1.0f});
+    const DeviceArray<LossTotals> totals(*backend_, {LossTotals{}});
     const auto loss = backend_->MakeSoftmaxCrossEntropy(kRows, kClasses);
     loss->Bind({.logits = y_.back(),
                 .dlogits = dy_.back(),
-                .labels = batch_.labels.data(),
-                .weights = batch_.weights.data()});
-    loss->Run(1);
-    for (std::size_t i = ops_.size(); i-- > 0;) Backward(i, step);
+                .labels = labels.data(),
+                .weights = weights.data(),
+                .scale = scale.data(),
+                .totals = totals.data()});
+    loss->Run();
+    for (std::size_t i = ops_.size(); i-- > 0;) Backward(i, *step.data());
     return Result();
   }
 
@@ -200,7 +207,7 @@ class Unshared {
   float* New(std::size_t bytes) {
     Arena& arena = arenas_.emplace_back();
     arena.Reserve(bytes + 1);
-    arena.Allocate();
+    arena.Allocate(backend_->memory());
     return arena.At<float>(0);
   }
 
@@ -212,7 +219,8 @@ class Unshared {
     for (const ParameterDesc& tensor : tensors) {
       made.push_back(New(tensor.desc.bytes()));
       const TensorSlot& slot = slots[next++];
-      std::copy_n(values.begin() + slot.offset, slot.size, made.back());
+      backend_->Copy(values.data() + slot.offset, made.back(),
+                     static_cast<std::size_t>(slot.size) * sizeof(float));
     }
     return made;
   }
@@ -252,19 +260,21 @@ class Unshared {
     }
   }
 
-  StepResult Result() const {
-    StepResult result;
-    result.logits.assign(y_.back(), y_.back() + kRows * kClasses);
+  OneStep Result() const {
+    OneStep result;
+    result.logits = Download(*backend_, {y_.back(), kRows * kClasses});
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       Append(ops_[i].op->Parameters(), memory_[i].gradients, result.gradients);
       Append(ops_[i].op->States(), memory_[i].states, result.states);
     }
     return result;
   }
-  static void Append(const std::vector<ParameterDesc>& tensors, const std::vector<float*>& values,
-                     std::vector<float>& all) {
+  void Append(const std::vector<ParameterDesc>& tensors, const std::vector<float*>& values,
+              std::vector<float>& all) const {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      all.insert(all.end(), values[i], values[i] + tensors[i].desc.bytes() / sizeof(float));
+      const std::vector<float> tensor =
+          Download(*backend_, {values[i], tensors[i].desc.bytes() / sizeof(float)});
+      all.insert(all.end(), tensor.begin(), tensor.end());
     }
   }
 
@@ -287,14 +297,14 @@ TEST_P(MemorySharingTest, AStepHasTheBitsOfOneWithoutSharing) {
   batch.weights.back() = 0;  // padding
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const std::vector<json> layers = RandomGraph(seed).layers();
-    const StepResult found = StepOfModel(layers, options, GetParam(), batch);
-    const StepResult expected = Unshared(layers, options, GetParam(), batch).Step();
+    const OneStep found = StepOfModel(layers, options, GetParam(), batch);
+    const OneStep expected = Unshared(layers, options, GetParam(), batch).Step();
     EXPECT_TRUE(found == expected) << seed << ": " << json(layers).dump();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, MemorySharingTest, testing::ValuesIn(kBackendsUnderTest),
-                         [](const auto& backend) { return backend.param; });
+                         [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace
 }  // namespace lockstep::train

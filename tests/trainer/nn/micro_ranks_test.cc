@@ -28,7 +28,7 @@ Batch FullBatch() {
 }
 
 struct Sums {
-  LossOp::Result result;
+  LossTotals result;
   std::vector<double> gradients;
 };
 
@@ -41,7 +41,7 @@ Sums SumOverRanks(std::int64_t ranks, float padding) {
     ModelBench bench(kLayers, {.batch = size, .input = kInput, .classes = kClasses, .seed = 5});
     const std::int64_t begin = std::min(kRows, rank * size);
     const std::int64_t valid = std::min(size, kRows - begin);
-    const LossOp::Result result =
+    const LossTotals result =
         bench.Step(Slice(full, begin, valid, size, padding),
                    {.valid = valid,
                     .step = 3,

@@ -45,29 +45,40 @@ ModelBench::ModelBench(const std::vector<nlohmann::json>& layers, const ModelOpt
   loss_ = backend_->MakeSoftmaxCrossEntropy(options.batch, options.classes);
 }
 
-LossOp::Result ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {
+LossTotals ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {
+  const DeviceArray<std::int32_t> labels(*backend_, batch.labels);
+  const DeviceArray<float> weights(*backend_, batch.weights), scales(*backend_, {scale});
+  const DeviceArray<LossTotals> totals(*backend_, {LossTotals{}});
   loss_->Bind({.logits = model_->logits(),
                .dlogits = dlogits,
-               .labels = batch.labels.data(),
+               .labels = labels.data(),
                .one_hot = nullptr,
-               .weights = batch.weights.data()});
-  return loss_->Run(scale);
+               .weights = weights.data(),
+               .scale = scales.data(),
+               .totals = totals.data()});
+  loss_->Run();
+  return totals.Values()[0];
 }
 
-LossOp::Result ModelBench::Step(const Batch& batch, StepContext step, float scale,
-                                const OnReady& on_ready) {
+void ModelBench::Load(const Batch& batch, const StepContext& step) {
   LOCKSTEP_CHECK(batch.rows() == options_.batch, "model bench: {} rows", batch.rows());
-  std::copy(batch.x.begin(), batch.x.end(), model_->input());
-  model_->Forward(step);
-  const LossOp::Result result = Loss(batch, model_->logits_gradient(), scale);
-  model_->Backward(step, on_ready);
-  backend_->Synchronize();
-  return result;
+  backend_->Upload(batch.x.data(), model_->input(), batch.x.size() * sizeof(float));
+  model_->SetStep(step);
 }
 
-LossOp::Result ModelBench::Evaluate(const Batch& batch) {
-  std::copy(batch.x.begin(), batch.x.end(), model_->input());
-  model_->Forward({.training = false, .valid = batch.rows()});
+LossTotals ModelBench::Step(const Batch& batch, const StepContext& step, float scale,
+                            const OnReady& on_ready) {
+  Load(batch, step);
+  model_->Forward(Mode::kTraining);
+  const LossTotals totals = Loss(batch, model_->logits_gradient(), scale);
+  model_->Backward(on_ready);
+  backend_->Synchronize();
+  return totals;
+}
+
+LossTotals ModelBench::Evaluate(const Batch& batch) {
+  Load(batch, {.valid = batch.rows()});
+  model_->Forward(Mode::kEvaluation);
   return Loss(batch, nullptr, 1);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/trainer/backend/device_array.h"
 #include "trainer/backend/backend.h"
 #include "trainer/nn/model.h"
 
@@ -47,12 +48,15 @@ class ModelBench {
   Model& model() { return *model_; }
 
   // Forward, loss times `scale`, backward; parameters stay.
-  LossOp::Result Step(
-      const Batch& batch, StepContext step, float scale,
+  LossTotals Step(
+      const Batch& batch, const StepContext& step, float scale,
       const OnReady& on_ready = [](std::int64_t, std::int64_t) {});
   // Forward and loss only, in evaluation.
-  LossOp::Result Evaluate(const Batch& batch);
+  LossTotals Evaluate(const Batch& batch);
   // A parameter's values or gradients, dense.
+  // All of a range, as it lies in device memory.
+  std::vector<float> Parameters() { return Download(*backend_, model_->parameters()); }
+  std::vector<float> Gradients() { return Download(*backend_, model_->gradients()); }
   std::vector<float> Parameter(const std::string& name) { return Find(model_->parameters(), name); }
   std::vector<float> Gradient(const std::string& name) { return Find(model_->gradients(), name); }
   void SetParameter(const std::string& name, const std::vector<float>& values);
@@ -60,7 +64,8 @@ class ModelBench {
  private:
   std::vector<float> Find(std::span<float> range, const std::string& name);
   const TensorSlot& Slot(const std::string& name) const;
-  LossOp::Result Loss(const Batch& batch, float* dlogits, float scale);
+  LossTotals Loss(const Batch& batch, float* dlogits, float scale);
+  void Load(const Batch& batch, const StepContext& step);
 
   ModelOptions options_;
   std::unique_ptr<Backend> backend_;

@@ -118,7 +118,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelOnBackendsTest,
                          testing::Combine(testing::ValuesIn(kBackendsUnderTest),
                                           testing::ValuesIn(ModelCases())),
                          [](const auto& model) {
-                           return std::get<0>(model.param) + std::get<1>(model.param).name;
+                           return TestName(std::get<0>(model.param)) +
+                                  std::get<1>(model.param).name;
                          });
 
 }  // namespace

@@ -218,15 +218,17 @@ TEST(ModelTest, LearnsExclusiveOr) {
   ModelBench bench(layers, {.batch = 4, .input = {2}, .classes = 2, .seed = 1});
   const Batch batch{.x = {0, 0, 0, 1, 1, 0, 1, 1}, .labels = {0, 1, 1, 0}, .weights = {1, 1, 1, 1}};
   const auto sgd = bench.backend().MakeOptimizer(SgdSpec{});
+  const OptimizerStep settings{.learning_rate = 0.5f};
   sgd->Bind({.values = bench.model().parameters().data(),
              .gradients = bench.model().gradients().data(),
              .slots = {},
-             .size = static_cast<std::int64_t>(bench.model().parameters().size())});
+             .size = static_cast<std::int64_t>(bench.model().parameters().size()),
+             .step = &settings});
   for (std::int64_t step = 1; step <= 500; ++step) {
     bench.Step(batch, {.valid = 4}, 0.25f);
-    sgd->Step({.learning_rate = 0.5f, .step = step});
+    sgd->Step();
   }
-  const LossOp::Result result = bench.Evaluate(batch);
+  const LossTotals result = bench.Evaluate(batch);
   EXPECT_EQ(result.correct, 4);
   EXPECT_LT(result.loss / 4, 0.05);
 }

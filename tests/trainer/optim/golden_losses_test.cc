@@ -54,7 +54,10 @@ TEST_P(GoldenLossesTest, AreThoseOfPyTorch) {
     const double loss =
         bench.Step(batch, {.valid = x[0]}, static_cast<float>(1 / rows)).loss / rows;
     ASSERT_NEAR(loss, losses[i], 2e-5 * losses[i]) << "step " << i;
-    optimizer->Step(spec.learning_rate, static_cast<std::int64_t>(i) + 1);
+    const OptimizerStep settings{.learning_rate = static_cast<float>(spec.learning_rate),
+                                 .step = static_cast<std::int64_t>(i) + 1};
+    bench.backend().Upload(&settings, optimizer->step(), sizeof(settings));
+    optimizer->Step();
   }
 }
 
@@ -71,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "training_inception"),
                      testing::Values("sgd", "momentum", "nesterov", "adam", "adamw")),
     [](const auto& run) {
-      return std::get<0>(run.param) + "_" + std::get<1>(run.param) + "_" + std::get<2>(run.param);
+      return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param) + "_" +
+             std::get<2>(run.param);
     });
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/local_rendezvous.h"
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/backend/device_array.h"
 #include "trainer/train/train_loop.h"
 
 namespace lockstep::train {
@@ -39,6 +40,9 @@ inline api::TrainingSpec SmallTraining() {
   training.optimizer.learning_rate = 0.01;
   return training;
 }
+
+// A host's device, and one with a queue and memory of its own. Both compute the same bits.
+inline const std::vector<std::string> kDevices = {"reference", "async-reference"};
 
 // A rendezvous client that calls `at_step` each time its rank starts a step.
 class Hooked final : public Rendezvous {
@@ -102,6 +106,7 @@ class FaultyStrategy final : public Strategy {
   absl::Status FinishGradients() override {
     return Around(At::kStep, [&] { return inner_->FinishGradients(); });
   }
+  absl::Status SumStatus() const override { return inner_->SumStatus(); }
   double ExposedSeconds() const override { return inner_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
   void Abort(std::uint64_t generation) override { inner_->Abort(generation); }
@@ -124,9 +129,11 @@ struct Rank {
        CheckpointStore* store = nullptr)
       : session(*Session::Create({.training = training, .world = world, .backend = backend})),
         strategy(std::make_unique<FaultyStrategy>(
-            MakeCollectiveStrategy(session->buffer(), {.bind_address = "127.0.0.1",
-                                                       .layer_starts = session->LayerStarts(),
-                                                       .bucket_floats = 64}),
+            MakeCollectiveStrategy(session->buffer(),
+                                   {.bind_address = "127.0.0.1",
+                                    .layer_starts = session->LayerStarts(),
+                                    .bucket_floats = 64},
+                                   session->device_sums()),
             faults)),
         rendezvous(hub.Client(rank), std::move(at_step)),
         sender(clock, NoEnv, rank, world),
@@ -168,6 +175,21 @@ struct Rank {
     return loop.Run(*membership);
   }
 
+  // Parameters, running statistics and the optimizer's slots.
+  std::vector<float> State() {
+    Backend& backend = session->backend();
+    std::vector<float> all = Parameters();
+    const auto append = [&](std::span<const float> range) {
+      const std::vector<float> values = Download(backend, range);
+      all.insert(all.end(), values.begin(), values.end());
+    };
+    append(session->model().states());
+    for (int slot = 0; slot < session->optimizer().slots(); ++slot) {
+      append(session->optimizer().slot(slot));
+    }
+    return all;
+  }
+
   // The container's termination message; empty if there is none.
   std::string Message() const {
     const std::string path = folder.At("message");
@@ -175,8 +197,7 @@ struct Rank {
   }
 
   std::vector<float> Parameters() {
-    const std::span<float> values = session->model().parameters();
-    return {values.begin(), values.end()};
+    return Download(session->backend(), session->model().parameters());
   }
 
   const TempDirectory folder;

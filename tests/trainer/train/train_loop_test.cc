@@ -11,12 +11,14 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/train/rank.h"
-#include "trainer/train/finite.h"
+#include "tests/trainer/train/run_step.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -27,15 +29,16 @@ struct Outcome {
   RunState state;
 };
 
-Outcome TrainAlone(const api::TrainingSpec& training) {
+Outcome TrainAlone(const api::TrainingSpec& training, const std::string& backend = "reference") {
   LocalRendezvousHub hub(1);
-  Rank rank(training, 1, hub, 0);
+  Rank rank(training, 1, hub, 0, nullptr, backend);
   EXPECT_TRUE(rank.Train());
   return {rank.Parameters(), rank.loop.state};
 }
 
 // Two ranks; rank `victim` loses its process (and memory) as it starts its `kill_at`-th step.
-std::vector<Outcome> TrainPair(const api::TrainingSpec& training, int victim = -1,
+std::vector<Outcome> TrainPair(const api::TrainingSpec& training,
+                               const std::string& backend = "reference", int victim = -1,
                                int kill_at = 0) {
   LocalRendezvousHub hub(2);
   std::vector<Outcome> outcomes(2);
@@ -43,12 +46,13 @@ std::vector<Outcome> TrainPair(const api::TrainingSpec& training, int victim = -
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
       if (index == victim) {
-        Rank doomed(training, 2, hub, index, [&](int step) {
+        const auto kill = [&](int step) {
           if (step == kill_at) hub.EndGeneration("killed by the test");
-        });
+        };
+        Rank doomed(training, 2, hub, index, kill, backend);
         EXPECT_FALSE(doomed.Train(/*die_with_generation=*/true));
       }
-      Rank rank(training, 2, hub, index);
+      Rank rank(training, 2, hub, index, nullptr, backend);
       EXPECT_TRUE(rank.Train());
       outcomes[static_cast<std::size_t>(index)] = {rank.Parameters(), rank.loop.state};
     });
@@ -79,12 +83,29 @@ TEST(TrainLoopTest, TwoRanksComputeWhatOneDoes) {
   }
 }
 
-class KilledRankTest : public ::testing::TestWithParam<std::pair<int, int>> {};
+TEST(TrainLoopTest, ADeviceWithAQueueComputesTheBitsOfAHost) {
+  api::TrainingSpec training = SmallTraining();
+  training.gradient_accumulation = 3;
+  training.optimizer.global_clip_norm = 0.05;
+  training.optimizer.weight_decay = 0.01;
+  api::Json layers = *training.model.layers;
+  layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}});
+  training.model.layers = std::move(layers);
+  const std::vector<Outcome> host = TrainPair(training);
+  const std::vector<Outcome> device = TrainPair(training, "async-reference");
+  for (const std::size_t rank : {0u, 1u}) {
+    EXPECT_EQ(device[rank].parameters, host[0].parameters);
+    EXPECT_EQ(device[rank].state, host[0].state);
+  }
+}
+
+class KilledRankTest
+    : public ::testing::TestWithParam<std::tuple<std::string, std::pair<int, int>>> {};
 
 TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
-  const auto [victim, kill_at] = GetParam();
+  const auto& [backend, kill] = GetParam();
   const std::vector<Outcome> expected = TrainPair(SmallTraining());
-  const std::vector<Outcome> pair = TrainPair(SmallTraining(), victim, kill_at);
+  const std::vector<Outcome> pair = TrainPair(SmallTraining(), backend, kill.first, kill.second);
   EXPECT_EQ(pair[0].parameters, expected[0].parameters);
   EXPECT_EQ(pair[1].parameters, expected[0].parameters);
   EXPECT_EQ(pair[0].state, expected[0].state);
@@ -92,10 +113,16 @@ TEST_P(KilledRankTest, TrainingGoesOnFromMemoryBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EitherRankAtAnyTime, KilledRankTest,
-                         ::testing::Values(std::pair(0, 0), std::pair(0, 7), std::pair(0, 19),
-                                           std::pair(1, 0), std::pair(1, 5), std::pair(1, 12)));
+                         ::testing::Combine(::testing::ValuesIn(kDevices),
+                                            ::testing::Values(std::pair(0, 0), std::pair(0, 7),
+                                                              std::pair(0, 19), std::pair(1, 0),
+                                                              std::pair(1, 5), std::pair(1, 12))));
 
-TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
+class OnDevicesTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Devices, OnDevicesTest, ::testing::ValuesIn(kDevices),
+                         [](const auto& device) { return TestName(device.param); });
+
+TEST_P(OnDevicesTest, ANaNLossEndsTheRunOnEveryRank) {
   api::TrainingSpec training = SmallTraining();
   training.model.layers = api::Json::array({{{"type", "Flatten"}},
                                             {{"type", "Dense"}, {"units", 8}},
@@ -106,11 +133,12 @@ TEST(TrainLoopTest, ANaNLossEndsTheRunOnEveryRank) {
   std::vector<std::thread> threads;
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
-      Rank rank(training, 2, hub, index);
+      Rank rank(training, 2, hub, index, nullptr, GetParam());
       const auto membership = rank.rendezvous.Join(-1, "");
       const LoopOutcome outcome = rank.loop.Run(*membership);
       ends[static_cast<std::size_t>(index)] = outcome.end;
-      EXPECT_TRUE(AllFinite(rank.session->model().parameters()));
+      const std::span<float> parameters = rank.session->model().parameters();
+      EXPECT_TRUE(rank.session->backend().AllFinite(parameters.data(), std::ssize(parameters)));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -132,15 +160,16 @@ TEST(TrainLoopTest, TheAddressIsWithheldOnceAGroupHasFailedForWantOfTrust) {
   EXPECT_TRUE(rank.rendezvous.withholds_address);
 }
 
-TEST(TrainLoopTest, AStopRequestStopsAllRanksAtTheSameStep) {
+TEST_P(OnDevicesTest, AStopRequestStopsAllRanksAtTheSameStep) {
   LocalRendezvousHub hub(2);
   std::vector<std::int64_t> steps(2);
   std::vector<std::thread> threads;
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
-      Rank rank(SmallTraining(), 2, hub, index, [&, index](int step) {
+      const auto stop = [&, index](int step) {
         if (index == 1 && step == 5) hub.RequestStop();
-      });
+      };
+      Rank rank(SmallTraining(), 2, hub, index, stop, GetParam());
       const auto membership = rank.rendezvous.Join(-1, "");
       const LoopOutcome outcome = rank.loop.Run(*membership);
       EXPECT_EQ(outcome.end, LoopEnd::kStopped) << outcome.reason;
@@ -173,7 +202,7 @@ class Stepper {
   }
   void Step() {
     const auto done =
-        TrainStep(session(), *rank_.strategy, *loader_, {.step = steps_++}, rank_.sender.phases());
+        RunStep(session(), *rank_.strategy, *loader_, {.step = steps_++}, rank_.sender.phases());
     ASSERT_TRUE(std::holds_alternative<StepTotals>(done));
     totals_ = std::get<StepTotals>(done);
   }
@@ -270,7 +299,7 @@ TEST(TrainLoopTest, CoreCnnOnTwoRanksHasTheLossesOfOneOverTwentySteps) {
 
 // The process ends in the middle of a step, with checkpoints on a real disk, at rates that change
 // from step to step; another one goes on from there.
-TEST(SnapshotTest, KilledAndResumedEqualsUninterruptedBitForBit) {
+TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   api::TrainingSpec training = SmallTraining();
   training.learning_rate_schedule = {.type = api::ScheduleType::kCosine, .warmup_steps = 3};
   const Outcome whole = TrainAlone(training);
@@ -285,16 +314,17 @@ TEST(SnapshotTest, KilledAndResumedEqualsUninterruptedBitForBit) {
     {
       const auto store = open(1);
       LocalRendezvousHub hub(1);
-      Rank killed(training, 1, hub, 0, nullptr, "reference", store.get());
+      Rank killed(training, 1, hub, 0, nullptr, GetParam(), store.get());
+      std::int64_t begun = 0;
       killed.faults.before = [&](StrategyFaults::At at) {
-        const bool now = at == StrategyFaults::At::kStep && killed.loop.state.step == killed_at;
+        const bool now = at == StrategyFaults::At::kStep && begun++ == killed_at;
         return now ? absl::UnavailableError("killed") : absl::OkStatus();
       };
       EXPECT_EQ(killed.RunOnce().end, LoopEnd::kGenerationOver);
     }
     const auto store = open(2);
     LocalRendezvousHub hub(1);
-    Rank resumed(training, 1, hub, 0, nullptr, "reference", store.get());
+    Rank resumed(training, 1, hub, 0, nullptr, GetParam(), store.get());
     std::int64_t first_step = -1;
     resumed.faults.before = [&](StrategyFaults::At at) {
       if (at == StrategyFaults::At::kStep && first_step < 0) first_step = resumed.loop.state.step;

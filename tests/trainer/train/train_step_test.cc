@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/trainer/train/run_step.h"
 #include "trainer/data/loader.h"
 
 namespace lockstep::train {
@@ -39,6 +40,7 @@ class ScriptedStrategy final : public Strategy {
   absl::Status Broadcast(std::span<std::byte>, int) override { return absl::OkStatus(); }
   absl::Status Sum(std::span<float>) override { return absl::OkStatus(); }
   void GradientsReady(std::int64_t) override {}
+  absl::Status SumStatus() const override { return absl::OkStatus(); }
   absl::Status FinishGradients() override {
     offered.assign(buffer_.data(), buffer_.data() + buffer_.size());
     if (!peer) return absl::UnavailableError("the other rank is gone");
@@ -67,14 +69,17 @@ struct Rank {
   // Whether the step was applied.
   bool Step(std::int64_t step) {
     loader->Seek(step);
+    session->OpenGate(0);
     return std::holds_alternative<StepTotals>(
-        TrainStep(*session, strategy, *loader, {.step = step}, phases));
+        RunStep(*session, strategy, *loader, {.step = step}, phases));
   }
   // Requires: the step is applied or skipped.
   StepTotals TotalsOfStep(std::int64_t step, bool may_skip) {
     loader->Seek(step);
-    return std::get<StepTotals>(
-        TrainStep(*session, strategy, *loader, {.step = step, .may_skip = may_skip}, phases));
+    session->OpenGate(0);
+    return std::get<StepTotals>(RunStep(*session, strategy, *loader,
+                                        {.step = step, .may_skip_in_a_row = may_skip ? 1 : 0},
+                                        phases));
   }
   std::vector<float> States() const {
     const std::span<float> states = session->model().states();

@@ -11,7 +11,7 @@ class ActivationOp final : public BoundOp {
       : BoundOp(device, spec.x, spec.x), activation_(spec.activation) {}
   bool BackwardInPlace() const override { return true; }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     ParallelForFloats(device().threads, Floats(), [this](std::int64_t begin, std::int64_t end) {
       device().kernels.activate(activation_, x() + begin, y() + begin, end - begin);
     });

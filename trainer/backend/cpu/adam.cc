@@ -28,7 +28,9 @@ class Adam final : public OptimizerOp {
     memory_ = memory;
   }
 
-  void Step(const OptimizerStep& step) override {
+  void Step() override {
+    const OptimizerStep& step = *memory_.step;
+    if (!step.applies) return;
     const double rate = step.learning_rate * std::sqrt(1 - Power(spec_.beta2, step.step)) /
                         (1 - Power(spec_.beta1, step.step));
     const AdamFactors factors{.rate = static_cast<float>(rate),

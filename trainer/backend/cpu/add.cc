@@ -22,7 +22,7 @@ class Add final : public BoundOp {
                : output().bytes();
   }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     const float* sum = x(0);
     for (std::size_t i = 1; i < views_.size(); ++i) {
       const float* term = InOrder(i);

@@ -43,8 +43,8 @@ class BatchNorm final : public BoundOp {
     return static_cast<std::size_t>(2 * view_.channels) * sizeof(double);
   }
 
-  void Forward(const StepContext& step) override {
-    const bool measure = step.training && step.valid > 0;
+  void Forward(Mode mode, const StepContext& step) override {
+    const bool measure = mode == Mode::kTraining && step.valid > 0;
     ForGroups([&](const Group& group) {
       if (measure) {
         MeasureAndTrack(group, step.valid);

@@ -70,7 +70,7 @@ class Conv2d final : public BoundOp {
   }
   std::size_t ScratchBytes() const override { return scratch_.bytes(); }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     order_x_.Run();
     if (own_forward_) {
       own_forward_->Run(static_cast<const float*>(image()), memory().parameters[0],

@@ -20,6 +20,12 @@ void Accumulate(const Device& device, const float* x, float* y, std::int64_t siz
   });
 }
 
+void Scale(const Device& device, const float* x, float* y, std::int64_t size, float factor) {
+  ParallelForFloats(device.threads, size, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) y[i] = factor * x[i];
+  });
+}
+
 double SquaredNorm(const Device& device, const float* values, std::int64_t size) {
   const std::span<const float> all(values, static_cast<std::size_t>(size));
   double parts[kNormParts];

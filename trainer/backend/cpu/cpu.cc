@@ -1,11 +1,12 @@
 #include "trainer/backend/cpu/cpu.h"
 
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/host_backend.h"
 
 namespace lockstep::train {
 namespace {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(int threads) : device_(threads) { device_.Enter(); }
   std::string Name() const override { return "cpu"; }
@@ -26,14 +27,19 @@ class CpuBackend final : public Backend {
   void Accumulate(const float* x, float* y, std::int64_t size) override {
     cpu::Accumulate(device_, x, y, size);
   }
-  double SquaredNorm(const float* values, std::int64_t size) override {
-    return cpu::SquaredNorm(device_, values, size);
+  void Scale(const float* x, float* y, std::int64_t size, float factor) override {
+    cpu::Scale(device_, x, y, size, factor);
   }
   void ToDense(const TensorDesc& from, const void* source, float* target) override {
     cpu::ToDense(device_, from, source, target);
   }
   void FromDense(const float* source, const TensorDesc& to, void* target) override {
     cpu::FromDense(device_, source, to, target);
+  }
+
+ protected:
+  double SquaredNormOf(const float* values, std::int64_t size) override {
+    return cpu::SquaredNorm(device_, values, size);
   }
 
  private:

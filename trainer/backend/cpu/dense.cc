@@ -116,7 +116,7 @@ class Dense final : public BoundOp {
     return choices;
   }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     order_x_.Run();
     order_weight_.Run();
     forward_.Run();

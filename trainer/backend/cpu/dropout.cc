@@ -16,8 +16,8 @@ class Dropout final : public BoundOp {
       : BoundOp(device, spec.x, spec.x), spec_(spec), view_(ViewOf(spec.x)) {}
   bool BackwardInPlace() const override { return true; }
 
-  void Forward(const StepContext& step) override {
-    if (step.training) {
+  void Forward(Mode mode, const StepContext& step) override {
+    if (mode == Mode::kTraining) {
       ApplyMask(step, x(), y());
     } else {
       ParallelForFloats(device().threads, view_.floats(),

@@ -25,6 +25,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec&
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);
+void Scale(const Device& device, const float* x, float* y, std::int64_t size, float factor);
 double SquaredNorm(const Device& device, const float* values, std::int64_t size);
 void ToDense(const Device& device, const TensorDesc& from, const void* source, float* target);
 void FromDense(const Device& device, const float* source, const TensorDesc& to, void* target);

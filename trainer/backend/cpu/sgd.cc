@@ -15,7 +15,9 @@ class Sgd final : public OptimizerOp {
     memory_ = memory;
   }
 
-  void Step(const OptimizerStep& step) override {
+  void Step() override {
+    const OptimizerStep& step = *memory_.step;
+    if (!step.applies) return;
     const SgdFactors factors{.rate = step.learning_rate,
                              .momentum = spec_.momentum,
                              .decay = step.learning_rate * spec_.weight_decay,

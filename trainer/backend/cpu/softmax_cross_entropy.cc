@@ -18,24 +18,29 @@ class SoftmaxCrossEntropy final : public LossOp {
   void Bind(const Memory& memory) override {
     LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
                    "softmax_cross_entropy: expected exactly one of labels and one_hot");
+    LOCKSTEP_CHECK(
+        memory.totals != nullptr && (memory.dlogits == nullptr || memory.scale != nullptr),
+        "softmax_cross_entropy: expected totals, and a scale of the gradient");
     memory_ = memory;
   }
 
-  Result Run(float scale) override {
-    Result result;
+  void Run() override {
+    const float scale = memory_.dlogits == nullptr ? 0.0f : *memory_.scale;
+    LossTotals sums;
     for (std::int64_t n = 0; n < rows_; ++n) {
       const float weight = memory_.weights[n];
       if (weight != 0) {
-        AddRow(n, weight, scale, result);
+        AddRow(n, weight, scale, sums);
       } else if (memory_.dlogits != nullptr) {
         std::fill_n(memory_.dlogits + n * classes_, classes_, 0.0f);
       }
     }
-    return result;
+    memory_.totals->loss += sums.loss;
+    memory_.totals->correct += sums.correct;
   }
 
  private:
-  void AddRow(std::int64_t n, float weight, float scale, Result& result) {
+  void AddRow(std::int64_t n, float weight, float scale, LossTotals& sums) {
     const float* logits = memory_.logits + n * classes_;
     const float* best = std::max_element(logits, logits + classes_);
     double sum = 0;
@@ -44,8 +49,8 @@ class SoftmaxCrossEntropy final : public LossOp {
       exponentials_[static_cast<std::size_t>(k)] = e;
       sum += e;
     }
-    result.loss += weight * RowLoss(n, *best + std::log(sum));
-    if (best - logits == Label(n)) result.correct += weight;
+    sums.loss += weight * RowLoss(n, *best + std::log(sum));
+    if (best - logits == Label(n)) sums.correct += weight;
     if (memory_.dlogits != nullptr) WriteGradient(n, scale * weight, static_cast<float>(1 / sum));
   }
 

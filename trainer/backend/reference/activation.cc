@@ -50,7 +50,7 @@ class ActivationOp final : public BoundOp {
   bool BackwardInPlace() const override { return true; }
 
   // y = f(x)
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     for (std::int64_t i = 0; i < input().shape.elements(); ++i) {
       y()[i] = static_cast<float>(At(activation_, x()[i]).y);
     }

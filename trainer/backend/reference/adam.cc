@@ -19,7 +19,9 @@ class Adam final : public OptimizerOp {
   }
 
   // m += (1 - b1) * (g - m), v += (1 - b2) * (g * g - v), w -= lr_t * m / (sqrt(v) + epsilon)
-  void Step(const OptimizerStep& step) override {
+  void Step() override {
+    const OptimizerStep& step = *memory_.step;
+    if (!step.applies) return;
     const double t = static_cast<double>(step.step);
     const float rate =
         static_cast<float>(step.learning_rate * std::sqrt(1 - std::pow(double{spec_.beta2}, t)) /

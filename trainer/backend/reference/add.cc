@@ -11,7 +11,7 @@ class Add final : public BoundOp {
   explicit Add(const AddSpec& spec) : BoundOp("add", spec.x, ShapeOf(spec)), relu_(spec.relu) {}
   bool BackwardInPlace() const override { return true; }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     for (std::int64_t e = 0; e < output().shape.elements(); ++e) {
       float sum = x(0)[e];
       for (std::size_t i = 1; i < inputs().size(); ++i) sum += x(i)[e];

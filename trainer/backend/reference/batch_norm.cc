@@ -31,9 +31,9 @@ class BatchNorm final : public BoundOp {
     return static_cast<std::size_t>(2 * channels_) * sizeof(double);
   }
 
-  void Forward(const StepContext& step) override {
+  void Forward(Mode mode, const StepContext& step) override {
     for (std::int64_t c = 0; c < channels_; ++c) {
-      const Moments moments = step.training && step.valid > 0
+      const Moments moments = mode == Mode::kTraining && step.valid > 0
                                   ? MeasureAndTrack(c, step.valid)
                                   : Moments{.mean = state(0)[c], .variance = state(1)[c]};
       const double scale = 1 / std::sqrt(moments.variance + spec_.epsilon);

@@ -11,7 +11,7 @@ class Concatenate final : public BoundOp {
   explicit Concatenate(const ConcatenateSpec& spec)
       : BoundOp("concatenate", spec.x, ShapeOf(spec)), rows_(output().shape[0]) {}
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     float* to = y();
     for (std::int64_t n = 0; n < rows_; ++n) {
       for (std::size_t i = 0; i < inputs().size(); ++i) {

@@ -20,7 +20,7 @@ class Conv2d final : public BoundOp {
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     const float* weight = parameter(0);
     ForEachOutput(
         [&](std::int64_t n, std::int64_t k, std::int64_t p, std::int64_t q, std::int64_t out) {

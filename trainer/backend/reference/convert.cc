@@ -13,6 +13,10 @@ void Accumulate(const float* x, float* y, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) y[i] += x[i];
 }
 
+void Scale(const float* x, float* y, std::int64_t size, float factor) {
+  for (std::int64_t i = 0; i < size; ++i) y[i] = factor * x[i];
+}
+
 // This backend has only the dense layout, so both directions are a copy.
 void CopyDense(const TensorDesc& desc, const void* source, void* target) {
   LOCKSTEP_CHECK(desc.dense(), "reference: a tensor of shape {} has another back end's layout",

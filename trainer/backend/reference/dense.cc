@@ -16,7 +16,7 @@ class Dense final : public BoundOp {
 
   std::vector<ParameterDesc> Parameters() const override { return ParametersOf(spec_); }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     for (std::int64_t n = 0; n < batch_; ++n) {
       for (std::int64_t u = 0; u < spec_.units; ++u) {
         const float* weight = parameter(0) + u * inputs_;

@@ -16,8 +16,8 @@ class Dropout final : public BoundOp {
         row_(spec.x.shape.elements() / spec.x.shape[0]) {}
   bool BackwardInPlace() const override { return true; }
 
-  void Forward(const StepContext& step) override {
-    if (step.training) {
+  void Forward(Mode mode, const StepContext& step) override {
+    if (mode == Mode::kTraining) {
       ApplyMask(step, x(), y());
     } else if (x() != y()) {
       std::copy_n(x(), batch_ * row_, y());

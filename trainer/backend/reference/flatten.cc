@@ -11,7 +11,9 @@ class Flatten final : public BoundOp {
       : BoundOp("flatten", x, {x.shape[0], x.shape.elements() / x.shape[0]}) {}
   bool BackwardInPlace() const override { return true; }
 
-  void Forward(const StepContext&) override { std::copy_n(x(), input().shape.elements(), y()); }
+  void Forward(Mode, const StepContext&) override {
+    std::copy_n(x(), input().shape.elements(), y());
+  }
 
   void Backward(const StepContext&) override {
     if (dx() == nullptr || dx() == dy()) return;

@@ -12,7 +12,7 @@ class GlobalAveragePool2d final : public BoundOp {
         planes_(x.shape[0] * x.shape[1]),
         area_(x.shape[2] * x.shape[3]) {}
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     for (std::int64_t plane = 0; plane < planes_; ++plane) {
       double sum = 0;
       for (std::int64_t i = 0; i < area_; ++i) sum += x()[plane * area_ + i];

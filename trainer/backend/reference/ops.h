@@ -22,6 +22,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Accumulate(const float* x, float* y, std::int64_t size);
+void Scale(const float* x, float* y, std::int64_t size, float factor);
 void CopyDense(const TensorDesc& desc, const void* source, void* target);
 
 }  // namespace lockstep::train::reference

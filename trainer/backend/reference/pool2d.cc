@@ -61,7 +61,7 @@ class MaxPool2d final : public Pool2d {
     return static_cast<std::size_t>(output().shape.elements()) * sizeof(std::int64_t);
   }
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     std::int64_t* chosen = workspace<std::int64_t>();
     ForEachOutput([&](std::int64_t plane, std::int64_t p, std::int64_t q, std::int64_t out) {
       float best = -std::numeric_limits<float>::infinity();
@@ -97,7 +97,7 @@ class AveragePool2d final : public Pool2d {
  public:
   using Pool2d::Pool2d;
 
-  void Forward(const StepContext&) override {
+  void Forward(Mode, const StepContext&) override {
     ForEachOutput([&](std::int64_t plane, std::int64_t p, std::int64_t q, std::int64_t out) {
       double sum = 0;
       ForEachInput(plane, p, q, [&](std::int64_t in) { sum += x()[in]; });

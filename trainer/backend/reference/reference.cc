@@ -1,12 +1,13 @@
 #include "trainer/backend/reference/reference.h"
 
+#include "trainer/backend/host_backend.h"
 #include "trainer/backend/reference/ops.h"
 #include "trainer/core/squared_norm.h"
 
 namespace lockstep::train {
 namespace {
 
-class ReferenceBackend final : public Backend {
+class ReferenceBackend final : public HostBackend {
  public:
   std::string Name() const override { return "reference"; }
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
@@ -25,14 +26,19 @@ class ReferenceBackend final : public Backend {
   void Accumulate(const float* x, float* y, std::int64_t size) override {
     reference::Accumulate(x, y, size);
   }
-  double SquaredNorm(const float* values, std::int64_t size) override {
-    return train::SquaredNorm({values, static_cast<std::size_t>(size)});
+  void Scale(const float* x, float* y, std::int64_t size, float factor) override {
+    reference::Scale(x, y, size, factor);
   }
   void ToDense(const TensorDesc& from, const void* source, float* target) override {
     reference::CopyDense(from, source, target);
   }
   void FromDense(const float* source, const TensorDesc& to, void* target) override {
     reference::CopyDense(to, source, target);
+  }
+
+ protected:
+  double SquaredNormOf(const float* values, std::int64_t size) override {
+    return SquaredNorm({values, static_cast<std::size_t>(size)});
   }
 };
 

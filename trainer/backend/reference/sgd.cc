@@ -14,7 +14,9 @@ class Sgd final : public OptimizerOp {
     memory_ = memory;
   }
 
-  void Step(const OptimizerStep& step) override {
+  void Step() override {
+    const OptimizerStep& step = *memory_.step;
+    if (!step.applies) return;
     ForEachSegment(memory_, 0, memory_.size,
                    [&](std::int64_t begin, std::int64_t end, bool decays) {
                      const float decay = decays ? step.learning_rate * spec_.weight_decay : 0;

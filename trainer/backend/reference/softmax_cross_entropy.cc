@@ -16,11 +16,15 @@ class SoftmaxCrossEntropy final : public LossOp {
   void Bind(const Memory& memory) override {
     LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
                    "softmax_cross_entropy: expected exactly one of labels and one_hot");
+    LOCKSTEP_CHECK(
+        memory.totals != nullptr && (memory.dlogits == nullptr || memory.scale != nullptr),
+        "softmax_cross_entropy: expected totals, and a scale of the gradient");
     memory_ = memory;
   }
 
-  Result Run(float scale) override {
-    Result result;
+  void Run() override {
+    const float scale = memory_.dlogits == nullptr ? 0.0f : *memory_.scale;
+    LossTotals sums;
     for (std::int64_t n = 0; n < rows_; ++n) {
       const float weight = memory_.weights[n];
       if (weight == 0) {
@@ -29,13 +33,14 @@ class SoftmaxCrossEntropy final : public LossOp {
         }
         continue;
       }
-      AddRow(n, weight, scale, result);
+      AddRow(n, weight, scale, sums);
     }
-    return result;
+    memory_.totals->loss += sums.loss;
+    memory_.totals->correct += sums.correct;
   }
 
  private:
-  void AddRow(std::int64_t n, float weight, float scale, Result& result) const {
+  void AddRow(std::int64_t n, float weight, float scale, LossTotals& sums) const {
     const float* logits = memory_.logits + n * classes_;
     const float* best = std::max_element(logits, logits + classes_);
     double sum = 0;
@@ -43,12 +48,12 @@ class SoftmaxCrossEntropy final : public LossOp {
     const double log_sum = *best + std::log(sum);
     for (std::int64_t k = 0; k < classes_; ++k) {
       const double target = Target(n, k);
-      if (target != 0) result.loss += weight * target * (log_sum - logits[k]);
+      if (target != 0) sums.loss += weight * target * (log_sum - logits[k]);
       if (memory_.dlogits == nullptr) continue;
       const double difference = std::exp(logits[k] - log_sum) - target;
       memory_.dlogits[n * classes_ + k] = static_cast<float>(scale * weight * difference);
     }
-    if (best - logits == Label(n)) result.correct += weight;
+    if (best - logits == Label(n)) sums.correct += weight;
   }
 
   double Target(std::int64_t n, std::int64_t k) const {

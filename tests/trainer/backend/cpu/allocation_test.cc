@@ -48,7 +48,7 @@ void operator delete[](void* memory, std::size_t) noexcept {
 namespace lockstep::train {
 namespace {
 
-const StepContext kStep{.training = true, .valid = 4};
+const StepContext kStep{.valid = 4};
 
 // An op bound to memory of its own.
 class BoundMemory {
@@ -94,7 +94,7 @@ struct Allocations {
 Allocations InASteadyStep(Op& op) {
   const BoundMemory memory(op);
   const auto step = [&] {
-    op.Forward(kStep);
+    op.Forward(Mode::kTraining, kStep);
     op.Backward(kStep);
   };
   for (int i = 0; i < 3; ++i) step();
@@ -145,19 +145,25 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
   std::vector<float> floats(static_cast<std::size_t>(4 * kSize), 0.5f);
   const std::vector<std::int32_t> labels(kRows, 3);
   const std::vector<float> weights(kRows, 1.0f);
+  const float scale = 1;
+  const OptimizerStep step{.learning_rate = 0.001f};
+  LossTotals totals;
   const auto loss = backend_->MakeSoftmaxCrossEntropy(kRows, kClasses);
   loss->Bind({.logits = floats.data(),
               .dlogits = floats.data() + kRows * kClasses,
               .labels = labels.data(),
-              .weights = weights.data()});
+              .weights = weights.data(),
+              .scale = &scale,
+              .totals = &totals});
   const auto adam = backend_->MakeOptimizer(AdamSpec{});
   adam->Bind({.values = floats.data(),
               .gradients = floats.data() + kSize,
               .slots = {floats.data() + 2 * kSize, floats.data() + 3 * kSize},
-              .size = kSize});
+              .size = kSize,
+              .step = &step});
   g_allocations = 0;
-  loss->Run(1);
-  adam->Step({.learning_rate = 0.001f});
+  loss->Run();
+  adam->Step();
   EXPECT_EQ(g_allocations, 0u);
 }
 

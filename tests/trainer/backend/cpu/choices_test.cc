@@ -101,7 +101,7 @@ TEST(PassesTest, EachTakesTheOrdersInWhichItIsFast) {
                                                        .kernel_w = c.kernel_w,
                                                        .padding = Padding::kSame});
     const OpInputs inputs = RandomInputs(*expected, 1);
-    const StepContext step{.training = true, .valid = c.x[0]};
+    const TestStep step{.training = true, .valid = c.x[0]};
     const OpOutputs found = RunOp(*backend, *conv, inputs, step);
     const OpOutputs oracle = RunOp(*reference, *expected, inputs, step);
     ExpectClose(found.y, oracle.y, "y");

@@ -33,7 +33,7 @@ TEST_P(LayoutsOnKernelsTest, MatchReference) {
   const auto op = op_case.make(
       *backend, TensorOf(op_case.x, {op_case.x.dims(), memory::data_type::f32, order}));
   const auto expected_op = op_case.make(*oracle, {.shape = op_case.x});
-  StepContext step = op_case.step;
+  TestStep step = op_case.step;
   if (step.valid == 0) step.valid = op_case.x[0];
   OpInputs inputs = RandomInputs(*expected_op, 3);
   const std::int64_t row = expected_op->output().shape.elements() / op_case.x[0];

@@ -9,7 +9,7 @@ const Shape kShape = {5, 2, 2, 2};
 
 class BatchNormTest : public testing::Test {
  protected:
-  OpOutputs Run(const OpInputs& inputs, const StepContext& step) {
+  OpOutputs Run(const OpInputs& inputs, const TestStep& step) {
     return RunOp(*backend_, *op_, inputs, step);
   }
 

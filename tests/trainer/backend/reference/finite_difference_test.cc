@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "tests/trainer/backend/loss_bench.h"
 #include "tests/trainer/backend/op_bench.h"
 #include "trainer/backend/activation_names.h"
 
@@ -13,7 +14,7 @@ namespace {
 struct SlopeCase {
   std::string name;
   std::function<std::unique_ptr<Op>(Backend&)> make;
-  StepContext step{.training = true, .valid = 0};  // valid 0: all rows
+  TestStep step{.training = true, .valid = 0};  // valid 0: all rows
 };
 
 class FiniteDifferenceTest : public testing::TestWithParam<SlopeCase> {
@@ -49,7 +50,7 @@ class FiniteDifferenceTest : public testing::TestWithParam<SlopeCase> {
 
   std::unique_ptr<Backend> backend_ = MakeBackend({.name = "reference"});
   std::unique_ptr<Op> op_;
-  StepContext step_;
+  TestStep step_;
   OpInputs inputs_;
 };
 
@@ -144,26 +145,17 @@ INSTANTIATE_TEST_SUITE_P(Activations, FiniteDifferenceTest, testing::ValuesIn(Ac
 TEST(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
   constexpr std::int64_t kRows = 4, kClasses = 3;
   const auto backend = MakeBackend({.name = "reference"});
-  std::vector<float> logits = RandomValues(kRows * kClasses, 1);
-  std::vector<float> dlogits(logits.size()), unused(logits.size());
-  const std::vector<std::int32_t> labels = {2, 0, 1, 1};
-  const std::vector<float> weights = {1, 0.5f, 0, 2};
-  const auto run = [&](std::vector<float>& target) {
-    const auto loss = backend->MakeSoftmaxCrossEntropy(kRows, kClasses);
-    loss->Bind({.logits = logits.data(),
-                .dlogits = target.data(),
-                .labels = labels.data(),
-                .one_hot = nullptr,
-                .weights = weights.data()});
-    return loss->Run(0.5f).loss;
-  };
-  run(dlogits);
+  LossInputs inputs{.logits = RandomValues(kRows * kClasses, 1),
+                    .labels = {2, 0, 1, 1},
+                    .weights = {1, 0.5f, 0, 2}};
+  std::vector<float>& logits = inputs.logits;
+  const std::vector<float> dlogits = RunLoss(*backend, inputs, 0.5f).dlogits;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float kept = logits[i], delta = 1.0f / 512;
     logits[i] = kept + delta;
-    const double above = run(unused);
+    const double above = RunLoss(*backend, inputs, 0.5f).totals.loss;
     logits[i] = kept - delta;
-    const double below = run(unused);
+    const double below = RunLoss(*backend, inputs, 0.5f).totals.loss;
     logits[i] = kept;
     EXPECT_NEAR(0.5 * (above - below) / (2.0 * delta), dlogits[i], 1e-5) << i;
   }

@@ -14,7 +14,7 @@ OpOutputs RunLarge(const std::string& name, int threads) {
                                                .kernel_w = 5,
                                                .padding = Padding::kSame,
                                                .relu = true});
-  const StepContext step{.training = true, .valid = 2};
+  const TestStep step{.training = true, .valid = 2};
   return RunOp(*backend, *conv, RandomInputs(*conv, 1), step);
 }
 

@@ -1,0 +1,26 @@
+// Runs the loss of any back end from host values to host values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+
+namespace lockstep::train {
+
+// `labels` or `one_hot`; the other is empty.
+struct LossInputs {
+  std::vector<float> logits;  // N,K
+  std::vector<std::int32_t> labels = {};
+  std::vector<float> one_hot = {};
+  std::vector<float> weights;  // N
+};
+
+struct LossOutputs {
+  LossTotals totals;
+  std::vector<float> dlogits;  // NaN where the loss did not write
+};
+
+LossOutputs RunLoss(Backend& backend, const LossInputs& inputs, float scale);
+
+}  // namespace lockstep::train

@@ -1,0 +1,128 @@
+// Gradients in memory that the host cannot reach, summed beside the computation.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/trainer/backend/device_array.h"
+#include "trainer/comm/gradient_reducer.h"
+#include "trainer/comm/local/local_group.h"
+
+namespace lockstep::train {
+namespace {
+
+using Bucket = GradientReducer::Bucket;
+const std::vector<Bucket> kBuckets = {{60, 100}, {30, 60}, {0, 30}};
+
+void OnThreads(int ranks, const std::function<void(int)>& run) {
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);
+}
+
+// One rank's device and its gradients.
+class DeviceRank {
+ public:
+  explicit DeviceRank(Communicator& communicator)
+      : gradients_(*backend_, std::vector<float>(100)),
+        is_summed_(*backend_, {'\1'}),
+        transfer_(backend_->MakeStream()),
+        reducer_(GradientReducer::CreateOnStreams(
+            communicator, staging_, kBuckets,
+            {.memory = gradients_.data(),
+             .is_summed = reinterpret_cast<bool*>(is_summed_.data()),
+             .compute = &backend_->stream(),
+             .transfer = transfer_.get()})) {}
+
+  GradientReducer& reducer() { return *reducer_; }
+  // As a backward pass does it: a part is computed, then declared ready.
+  void Compute(float value) {
+    const std::vector<float> part(20, value);
+    for (int begin = 80; begin >= 0; begin -= 20) {
+      backend_->Upload(part.data(), gradients_.data() + begin, part.size() * sizeof(float));
+      reducer_->Ready(begin);
+    }
+  }
+  std::vector<float> Gradients() const { return gradients_.Values(); }
+  bool IsSummed() const { return is_summed_.Values()[0] != 0; }
+
+ private:
+  const std::unique_ptr<Backend> backend_ = MakeBackend({.name = "async-reference"});
+  std::vector<float> staging_ = std::vector<float>(100);
+  DeviceArray<float> gradients_;
+  DeviceArray<char> is_summed_;
+  const std::unique_ptr<Stream> transfer_;
+  const std::unique_ptr<GradientReducer> reducer_;
+};
+
+TEST(StreamReducerTest, EachStepHasTheSumOfItsOwnGradients) {
+  const auto group = MakeLocalGroup(3);
+  OnThreads(3, [&](int index) {
+    DeviceRank rank(*group[static_cast<std::size_t>(index)]);
+    for (int step = 0; step < 50; ++step) {
+      rank.Compute(static_cast<float>(100 * step + index));
+      ASSERT_TRUE(rank.reducer().Wait().ok());
+      EXPECT_EQ(rank.Gradients(), std::vector<float>(100, static_cast<float>(300 * step + 3)));
+      EXPECT_TRUE(rank.IsSummed());
+    }
+    EXPECT_TRUE(rank.reducer().status().ok());
+  });
+}
+
+TEST(StreamReducerTest, TheDeviceLearnsThatItsSumsAreNone) {
+  const auto group = MakeLocalGroup(2);
+  OnThreads(2, [&](int index) {
+    Communicator& communicator = *group[static_cast<std::size_t>(index)];
+    DeviceRank rank(communicator);
+    rank.Compute(1);
+    (void)rank.reducer().Wait();
+    EXPECT_TRUE(rank.IsSummed());
+    if (index == 1) return communicator.Abort();
+    rank.Compute(1);
+    (void)rank.reducer().Wait();  // it may not be known yet
+    EXPECT_FALSE(rank.IsSummed());
+    EXPECT_EQ(rank.reducer().status().code(), absl::StatusCode::kUnavailable);
+    rank.Compute(1);
+    EXPECT_FALSE(rank.reducer().Wait().ok());
+    EXPECT_FALSE(rank.IsSummed()) << "nor are the later ones";
+  });
+}
+
+TEST(StreamReducerTest, DestroyedInMidStepItAborts) {
+  const auto group = MakeLocalGroup(2);
+  {
+    DeviceRank rank(*group[0]);
+    rank.reducer().Ready(30);  // the other rank never comes
+  }
+  std::vector<float> data(1);
+  EXPECT_FALSE(group[0]->AllReduceSum(data).ok());
+}
+
+TEST(StreamReducerTest, OneRankKeepsItsGradients) {
+  const auto group = MakeLocalGroup(1);
+  DeviceRank rank(*group[0]);
+  rank.Compute(3);
+  EXPECT_TRUE(rank.reducer().Wait().ok());
+  EXPECT_EQ(rank.Gradients(), std::vector<float>(100, 3.0f));
+}
+
+TEST(StagedCommunicatorTest, OnlyFloatsOfItsMemoryCanBeSummed) {
+  const auto backend = MakeBackend({.name = "async-reference"});
+  const auto group = MakeLocalGroup(1);
+  const DeviceArray<float> memory(*backend, std::vector<float>(8));
+  std::vector<float> staging(8);
+  const auto staged = MakeStagedCommunicator(*group[0], memory.data(), staging);
+  const auto enqueue = [&](std::int64_t begin, std::int64_t count, DType dtype) {
+    staged->EnqueueAllReduceSum(memory.data() + begin, count, dtype, backend->stream());
+  };
+  enqueue(0, 8, DType::kFloat32);
+  EXPECT_THROW(enqueue(1, 8, DType::kFloat32), CheckFailure);
+  EXPECT_THROW(enqueue(-1, 2, DType::kFloat32), CheckFailure);
+  EXPECT_THROW(enqueue(0, 8, DType::kInt32), CheckFailure);
+  backend->Synchronize();
+}
+
+}  // namespace
+}  // namespace lockstep::train

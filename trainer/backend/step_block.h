@@ -1,0 +1,120 @@
+// The few numbers of a step that are not tensors. They lie in device memory, so that a step can be
+// queued, or recorded once and replayed, without the host: the host uploads the settings before the
+// step's first op and downloads the result after its last. All types are trivially copyable.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace lockstep::train {
+
+// What ops read. Uploaded before each forward pass.
+struct StepContext {
+  std::int64_t valid = 0;  // leading rows of the batch with real samples; the rest is padding
+  std::uint64_t step = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t first_position = 0;  // global position of row 0, for dropout's counters
+};
+
+// What a loss adds to.
+struct LossTotals {
+  double loss = 0;     // weighted sum
+  double correct = 0;  // weighted count of argmax == label (argmax of one_hot)
+};
+
+// The end of the all-reduced buffer, after gradients and states, so that a step needs only one sum.
+// All fields are sums over ranks.
+struct StepTail {
+  static constexpr int kHashLimbs = 8;  // 8 bits each, so that float sums are exact
+  float loss = 0, correct = 0, examples = 0;
+  float stop_requests = 0;
+  float hash_limbs[kHashLimbs] = {};
+  float unused[4] = {};
+};
+static_assert(sizeof(StepTail) == 64);
+inline void SetHash(StepTail& tail, std::uint64_t hash) {
+  for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
+    tail.hash_limbs[limb] = static_cast<float>((hash >> (8 * limb)) & 0xff);
+  }
+}
+// The sum of all ranks' hashes, modulo 2^64.
+inline std::uint64_t HashOf(const StepTail& tail) {
+  std::uint64_t hash = 0;
+  for (int limb = 0; limb < StepTail::kHashLimbs; ++limb) {
+    hash += static_cast<std::uint64_t>(tail.hash_limbs[limb]) << (8 * limb);
+  }
+  return hash;
+}
+
+// What an optimizer reads.
+struct OptimizerStep {
+  bool applies = true;  // false: the update changes nothing
+  float learning_rate = 0;
+  std::int64_t step = 1;     // counts from 1
+  float gradient_scale = 1;  // the update's gradient is scale * gradients
+};
+
+// How a step's update is decided. Uploaded before each step.
+struct UpdateSettings {
+  float learning_rate = 0;
+  std::int64_t step = 1;               // counts from 1
+  double clip_norm = 0;                // of the whole gradient; 0: no limit
+  std::int64_t may_skip_in_a_row = 0;  // consecutive updates that need not be finite
+};
+
+// Outlives a step. Once closed, no later update applies until the host uploads a new one.
+struct UpdateGate {
+  bool closed = false;
+  std::int64_t skipped_in_a_row = 0;
+};
+
+enum class UpdateOutcome : std::int32_t {
+  kApplied,
+  kSkipped,    // the loss or a gradient is not finite, and the step may be skipped
+  kNotFinite,  // likewise, but it may not be skipped; closes the gate
+  kNotSummed,  // the sum over ranks has failed; closes the gate
+  kClosed,     // an earlier step has closed the gate
+};
+
+struct StepResult {
+  UpdateOutcome outcome = UpdateOutcome::kNotSummed;
+  double gradient_norm = 0;  // of the mean gradient, before it is clipped
+  StepTail tail;
+};
+
+// Decides whether a step's update applies, and with which scale: a gradient whose norm is above the
+// threshold is scaled down to it (Pascanu, Mikolov and Bengio, "On the difficulty of training
+// recurrent neural networks", 2013, algorithm 1). All ranks hold the same sums to the bit, so all
+// decide alike. `is_summed`: the sum over ranks has succeeded. Pure.
+inline void DecideUpdate(const UpdateSettings& settings, bool is_summed, double squared_norm,
+                         const StepTail& tail, UpdateGate& gate, OptimizerStep& update,
+                         StepResult& result) {
+  const double norm = std::sqrt(squared_norm);
+  // The loss reveals bad parameters before the update, the gradients those after it.
+  const bool is_finite = std::isfinite(tail.loss) && std::isfinite(norm);
+  result.gradient_norm = norm;
+  result.tail = tail;
+  if (gate.closed) {
+    result.outcome = UpdateOutcome::kClosed;
+  } else if (!is_summed) {
+    result.outcome = UpdateOutcome::kNotSummed;
+  } else if (is_finite) {
+    result.outcome = UpdateOutcome::kApplied;
+  } else if (gate.skipped_in_a_row < settings.may_skip_in_a_row) {
+    result.outcome = UpdateOutcome::kSkipped;
+  } else {
+    result.outcome = UpdateOutcome::kNotFinite;
+  }
+  const bool applies = result.outcome == UpdateOutcome::kApplied;
+  const bool skips = result.outcome == UpdateOutcome::kSkipped;
+  gate.closed = !applies && !skips;
+  if (applies) gate.skipped_in_a_row = 0;
+  if (skips) ++gate.skipped_in_a_row;
+  const bool clips = settings.clip_norm > 0 && norm > settings.clip_norm;
+  update.applies = applies;
+  update.learning_rate = settings.learning_rate;
+  update.step = settings.step;
+  update.gradient_scale = clips ? static_cast<float>(settings.clip_norm / norm) : 1.0f;
+}
+
+}  // namespace lockstep::train
