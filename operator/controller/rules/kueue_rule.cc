@@ -51,13 +51,20 @@ std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
   return counts;
 }
 
+// Returns true if somebody has scaled the job since it was admitted.
+bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
+  const auto granted = workload.granted.find(api::Role::kWorker);
+  return granted != workload.granted.end() &&
+         granted->second.count != ReplicaCount(job, api::Role::kWorker);
+}
+
 // After an eviction the job asks again for the workers that a smaller grant had taken away.
 std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
                                      const ObservedWorkload& workload) {
   std::map<api::Role, int> counts;
   const auto asked = workload.counts.find(api::Role::kWorker);
   if (!job.spec.elastic || asked == workload.counts.end()) return counts;
-  if (asked->second > ReplicaCount(job, api::Role::kWorker)) {
+  if (asked->second > ReplicaCount(job, api::Role::kWorker) && !WasScaled(job, workload)) {
     counts[api::Role::kWorker] = asked->second;
   }
   return counts;
