@@ -414,6 +414,22 @@ TEST(KueueWorldTest, AnEvictedJobStopsThoughTheServerRefusesItsSuspension) {
   EXPECT_TRUE(world->Job()->spec.suspend);
 }
 
+// The job has another version then, for which the status was not made.
+TEST(KueueWorldTest, NoStatusIsWrittenBesideASuspensionThatIsTakenAfterAll) {
+  const auto world = Running();
+  RefuseWrites(*world, "update", "TrainingJob");
+  Evict(*world);
+  world->SyncAll();
+  EXPECT_FALSE(world->Reconcile().ok());
+  world->SyncAll();
+  EXPECT_TRUE(world->Reconcile().ok()) << "its status stops it";
+  world->client.SetBefore({});
+  world->clock.Advance(std::chrono::minutes(1));
+  world->Settle();  // no write fails
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+}
+
 TEST(KueueWorldTest, AJobThatIsNotSuspendedHasNoPodsThoughTheServerRefusesItsSuspension) {
   World world(Queued().Build(), kKueue);
   RefuseWrites(world, "update", "TrainingJob");
