@@ -56,9 +56,9 @@ void Observer::ObserveSights(ReconcileContext& context) const {
 void Observer::Observe(ReconcileContext& context) const {
   Observed& observed = context.observed;
   static_cast<ObservedJob&>(observed) = context.job->value;
-  if (context.memory.refused_status && !IsLeftAlone(observed.job)) {
-    observed.job.status = *context.memory.refused_status;
-  }
+  auto& refused = context.memory.refused_status;
+  if (refused && observed.job.status != refused->instead_of) refused.reset();
+  if (refused && !IsLeftAlone(observed.job)) observed.job.status = refused->status;
   auto pods = stores_.pods.OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
