@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "base/json_text.h"
 
@@ -19,10 +20,12 @@ absl::StatusOr<double> ParseQuantity(const Json& quantity) {
       {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}};
   if (quantity.is_number()) return quantity.get<double>();
   if (quantity.is_string()) {
-    const std::string& text = quantity.get_ref<const std::string&>();
+    std::string_view text = quantity.get_ref<const std::string&>();
+    // As in Kubernetes; from_chars takes no plus.
+    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
     double number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const auto factor = kFactors->find(std::string(end, text.data() + text.size() - end));
+    const auto factor = kFactors->find(std::string(end, text.data() + text.size()));
     if (error == std::errc() && std::isfinite(number) && factor != kFactors->end()) {
       return number * factor->second;
     }

@@ -39,6 +39,11 @@ void FailedActions::Note(const Action& action, const absl::Status& end, SteadyTi
   failure.is_refusal = IsRefusal(end);
 }
 
+bool FailedActions::IsRefused(const Action& action) const {
+  const auto failure = failures_.find(NameOf(action));
+  return failure != failures_.end() && failure->second.is_refusal;
+}
+
 int FailedActions::CountOf(const Action& action) const {
   const auto failure = failures_.find(NameOf(action));
   return failure == failures_.end() ? 0 : failure->second.count;

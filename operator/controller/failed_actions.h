@@ -27,6 +27,8 @@ class FailedActions {
   void Bound(Plan& plan, SteadyTime now);
   // Returns the fault to report: a refusal, or a failure that was repeated.
   std::optional<ActionFault> Fault() const;
+  // Returns true if the server has rejected the latest try of the action.
+  bool IsRefused(const Action& action) const;
 
  private:
   struct Failure {

@@ -34,6 +34,13 @@ struct Guard {
   std::optional<int> attempt;  // the attempt that this was for
 };
 
+// A status after which the job has no pods (it is suspended, or has ended) and which the server has
+// refused. It counts as the job's status, and is written again, for as long as the server has the
+// same status as then: a write whose answer was lost may have replaced it.
+struct RefusedStatus {
+  api::TrainingJobStatus status, instead_of;
+};
+
 // What this process knows about a job beyond the caches. Losing it in a restart is harmless.
 struct JobMemory {
   std::string job_uid;
@@ -52,9 +59,7 @@ struct JobMemory {
   int create_failures = 0;                      // consecutive
   std::optional<SteadyTime> creates_after;      // no create is tried before
   FailedActions failed_actions;
-  // A status after which the job has no pods (it is suspended, or has ended) and which the server
-  // has refused. It counts as the job's status, and is written again, until a status is written.
-  std::optional<api::TrainingJobStatus> refused_status;
+  std::optional<RefusedStatus> refused_status;
   Guard token_secret, network_policy;
   // The job's generation and the port of its leading pod that serves progress; cached so that the
   // template is not parsed in each reconcile.
@@ -71,7 +76,8 @@ struct ReconcileContext {
   std::atomic<bool> refused{false};  // a create has failed, so no further one starts
   // No further call starts: 512 calls that all wait for the API server would take an hour.
   std::atomic<bool> overloaded{false};
-  std::mutex mutex;  // guards `memory` while actions run in parallel
+  bool wrote_job = false;  // the job's spec, so that the status cannot be written at this version
+  std::mutex mutex;        // guards `memory` while actions run in parallel
   JobMemory& memory;
 };
 

@@ -56,9 +56,9 @@ void Observer::ObserveSights(ReconcileContext& context) const {
 void Observer::Observe(ReconcileContext& context) const {
   Observed& observed = context.observed;
   static_cast<ObservedJob&>(observed) = context.job->value;
-  if (context.memory.refused_status && !IsLeftAlone(observed.job)) {
-    observed.job.status = *context.memory.refused_status;
-  }
+  auto& refused = context.memory.refused_status;
+  if (refused && observed.job.status != refused->instead_of) refused.reset();
+  if (refused && !IsLeftAlone(observed.job)) observed.job.status = refused->status;
   auto pods = stores_.pods.OwnedBy(context.memory.owner);
   std::erase_if(pods, [](const auto& pod) { return !pod->value; });
   std::ranges::sort(pods, {}, [](const auto& pod) { return PlaceOf(*pod->value); });
@@ -73,6 +73,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.name_conflicts = context.memory.conflicts.Names();
   observed.create_fault = context.memory.create_fault;
   observed.action_fault = context.memory.failed_actions.Fault();
+  observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.now = with_.clock.Now();
@@ -95,7 +96,8 @@ void Observer::ObserveKueue(ReconcileContext& context) const {
   Observed& observed = context.observed;
   // Flavors may be edited before the job is admitted again. While it runs, what was read is kept:
   // all its pods are placed alike, and the right to read flavors may be taken away.
-  if (observed.job.spec.suspend) context.memory.flavors.clear();
+  const bool is_stopped = observed.job.spec.suspend || IsTrue(observed.job.status, kSuspended);
+  if (is_stopped) context.memory.flavors.clear();
   if (stores_.workloads == nullptr) return;
   // A job may have lost its queue label, or be unreadable, and still have its Workload.
   const auto workload = ChildOf(*stores_.workloads, context);

@@ -298,7 +298,11 @@ absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, ReconcileContext&
 absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& context) {
   const auto changed = ChangeSuspend(with_.client, *context.job, change);
   if (!changed.ok()) return IgnoreMoved(changed.status());
-  context.memory.expectations.WroteJob(kube::ResourceVersion(*changed));
+  {
+    const std::lock_guard lock(context.mutex);  // pods are deleted meanwhile
+    context.wrote_job = true;
+    context.memory.expectations.WroteJob(kube::ResourceVersion(*changed));
+  }
   if (!change.why.empty()) {
     with_.events.Record(kTrainingJobKind, *context.job, kube::EventType::kNormal,
                         change.suspend ? "Evicted" : "Admitted", "Reconcile", change.why);

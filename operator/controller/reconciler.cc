@@ -56,6 +56,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
   if (const absl::Status done = executor_.Execute(plan, context); !done.ok()) {
     return ReportFault(done, context);
   }
+  if (context.wrote_job) return kCacheRetry;  // its change brings the job back sooner
   // Another owner has one of the names, which the next plan reports.
   if (memory.conflicts.size() != conflicts) return std::chrono::milliseconds(1);
   LOCKSTEP_RETURN_IF_ERROR(status_writer_.Write(plan, context));
@@ -63,6 +64,7 @@ absl::StatusOr<std::optional<Duration>> Reconciler::Reconcile(const kube::Key& k
 }
 
 absl::Status Reconciler::ReportFault(const absl::Status& fault, ReconcileContext& context) {
+  if (context.wrote_job) return fault;
   Observed& observed = context.observed;
   const bool was_told = observed.action_fault.has_value();
   observed.create_fault = context.memory.create_fault;

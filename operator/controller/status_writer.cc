@@ -120,7 +120,7 @@ void StatusWriter::NoteRefusal(const api::TrainingJobStatus& status, const absl:
         fmt::format("the job is {}, but the API server refuses the status that says so: {}",
                     StateOf(status), Shortened(std::string(error.message()), kQuoted)));
   }
-  context.memory.refused_status = status;
+  context.memory.refused_status = {status, context.job->value.job.status};
 }
 
 }  // namespace lockstep::controller

@@ -130,7 +130,7 @@ GOOD = {
     "the longest name of an elastic job": elastic(1, "a" * (63 - len("-worker-3"))),
     "a scheduling policy": job(runPolicy={"schedulingPolicy": {
         "minAvailable": 1, "queue": "default", "priorityClass": "high",
-        "minResources": {"cpu": 2, "memory": "1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
+        "minResources": {"cpu": 2, "memory": "+1.5Gi"}, "scheduleTimeoutSeconds": 60}}),
     "a run policy": job(runPolicy={"cleanPodPolicy": "None", "activeDeadlineSeconds": 1,
                                    "ttlSecondsAfterFinished": 0, "backoffLimit": 0}),
 }

@@ -51,34 +51,64 @@ std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
   return counts;
 }
 
+// Returns true if somebody has scaled the job since it was admitted.
+bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
+  const auto granted = workload.granted.find(api::Role::kWorker);
+  return granted != workload.granted.end() &&
+         granted->second.count != ReplicaCount(job, api::Role::kWorker);
+}
+
 // After an eviction the job asks again for the workers that a smaller grant had taken away.
 std::map<api::Role, int> AskedCounts(const api::TrainingJob& job,
                                      const ObservedWorkload& workload) {
   std::map<api::Role, int> counts;
   const auto asked = workload.counts.find(api::Role::kWorker);
   if (!job.spec.elastic || asked == workload.counts.end()) return counts;
-  if (asked->second > ReplicaCount(job, api::Role::kWorker)) {
+  if (asked->second > ReplicaCount(job, api::Role::kWorker) && !WasScaled(job, workload)) {
     counts[api::Role::kWorker] = asked->second;
   }
   return counts;
 }
 
-std::optional<Plan> PlanWhileRunning(const Observed& observed) {
+// Returns the suspension by which a job that Kueue manages stops; nullopt if it may run. Requires:
+// spec.suspend is false.
+std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
   const auto& workload = observed.workload;
-  if (!workload) return Do(observed, SetSuspend{true, {}});
+  if (!workload) return SetSuspend{true, {}};
   // A job that has left its queue is not admitted again.
   const bool stays = !IsQueued(observed.job, observed.settings);
   const char* and_stays =
       stays ? "; it names no queue, so it stays suspended until spec.suspend is set to false" : "";
   if (!HasGrant(*workload)) {
     const std::string why = workload->eviction.empty() ? "it has no admission" : workload->eviction;
-    return Do(observed, SetSuspend{true, AskedCounts(observed.job, *workload),
-                                   fmt::format("Kueue stops the job: {}{}", why, and_stays)});
+    return SetSuspend{true, AskedCounts(observed.job, *workload),
+                      fmt::format("Kueue stops the job: {}{}", why, and_stays)};
   }
   if (!HasOutgrown(observed, *workload)) return std::nullopt;
   std::string why;
   if (stays) why = fmt::format("the job asks for more than Kueue has granted{}", and_stays);
-  return Do(observed, SetSuspend{true, {}, std::move(why)});
+  return SetSuspend{true, {}, std::move(why)};
+}
+
+// The job that cannot be suspended has stopped by its status. It gives its quota back, and may go
+// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again; that
+// of a job without a queue stays, since without it the job would no longer be managed.
+std::optional<Plan> PlanWhileStopped(const Observed& observed) {
+  const auto& workload = observed.workload;
+  if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
+  if (!workload) return std::nullopt;
+  if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
+  if (HasGrant(*workload) && IsQueued(observed.job, observed.settings)) {
+    return Do(observed, DeleteWorkload{});
+  }
+  return std::nullopt;
+}
+
+std::optional<Plan> PlanWhileRunning(const Observed& observed) {
+  std::optional<SetSuspend> suspension = NeededSuspension(observed);
+  if (!suspension) return std::nullopt;
+  if (observed.is_suspend_refused) return PlanWhileStopped(observed);
+  return Do(observed, *std::move(suspension));
 }
 
 // Reports a rejected create (e.g. a priority class that does not exist) in the condition that
@@ -151,16 +181,25 @@ SetWorkloadCondition ReadyConditionOf(const ObservedWorkload& workload, bool is_
 
 }  // namespace
 
+std::optional<SetSuspend> RefusedSuspension(const Observed& observed) {
+  if (observed.invalid || observed.job.spec.suspend || !observed.is_suspend_refused) {
+    return std::nullopt;
+  }
+  const bool is_managed = observed.workload || IsQueued(observed.job, observed.settings);
+  return is_managed ? NeededSuspension(observed) : std::nullopt;
+}
+
 bool IsStoppedByKueue(const Observed& observed) {
-  if (!observed.invalid) return false;
   const auto& workload = observed.workload;
+  if (!observed.invalid) return RefusedSuspension(observed).has_value();
   if (!workload) return IsQueued(observed.job, observed.settings);
   return !HasGrant(*workload) || IsTrue(observed.job.status, kSuspended);
 }
 
 std::optional<Plan> PlanQueued(const Observed& observed) {
   const bool is_queued = IsQueued(observed.job, observed.settings);
-  if (observed.invalid || !is_queued) {
+  // Without its Workload a job that cannot be suspended would go on.
+  if (observed.invalid || (!is_queued && observed.job.spec.suspend)) {
     if (std::optional<Plan> plan = PlanWithoutQueue(observed)) return plan;
   }
   // A job that has lost its queue label still runs on its Workload's quota, and ends with it.

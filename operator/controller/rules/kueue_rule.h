@@ -15,9 +15,14 @@ namespace lockstep::controller {
 // Workload once it is suspended and has no pods.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
-// Returns true if the job's spec is unusable and Kueue has not granted, or has taken back, its
-// quota. Such a job is stopped without spec.suspend, since an object that cannot be read cannot be
-// updated.
+// Returns the suspension that Kueue's decision asks for, if the server refuses to write it to the
+// job; else nullopt. A newer CRD may have a rule that the job breaks, or a tenant may leave no room
+// for a longer object. The job is stopped by its status instead, and the write repeated.
+std::optional<SetSuspend> RefusedSuspension(const Observed& observed);
+
+// Returns true if Kueue has not granted, or has taken back, the quota of a job whose spec is
+// unusable, or whose suspension the server refuses. Such a job is stopped without spec.suspend,
+// since an object that cannot be read cannot be updated.
 bool IsStoppedByKueue(const Observed& observed);
 
 // Adds the Workload conditions that Kueue expects of a job: PodsReady, by which it times out jobs

@@ -26,6 +26,9 @@ std::optional<Plan> PlanSuspended(const Observed& observed) {
   SetCondition(observed, plan.status, kSuspended, true, "Suspended", message);
   if (IsTrue(job.status, kSuspended)) {
     AddActionFault(observed, kSuspended, plan);
+    if (auto suspension = RefusedSuspension(observed)) {
+      plan.actions.emplace_back(*std::move(suspension));
+    }
     for (const ObservedPod& pod : observed.pods) {
       if (!pod.being_deleted) plan.actions.emplace_back(DeletePod{pod.name, pod.uid});
     }

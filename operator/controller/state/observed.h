@@ -125,6 +125,7 @@ struct Observed : ObservedJob {
   std::vector<std::string> name_conflicts;    // names we need that another owner has
   std::optional<CreateFault> create_fault;    // of the latest try
   std::optional<ActionFault> action_fault;    // of the latest try
+  bool is_suspend_refused = false;            // the server refuses writes of spec.suspend
   std::optional<api::Progress> progress;      // newer than status.progress, if known
   GroupReport group;                          // what the leading pod says about its peers
   std::optional<Duration> until_stranded;     // see UntilStranded

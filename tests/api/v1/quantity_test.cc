@@ -10,9 +10,10 @@ TEST(QuantityTest, SuffixesAndPlainNumbersAreRead) {
     Json text;
     double expected;
   };
-  const Case cases[] = {{"2", 2},      {2, 2},          {1.5, 1.5},     {"500m", 0.5},
-                        {"1e3", 1000}, {"4Gi", 0x1p32}, {"1k", 1000},   {"1.5M", 1.5e6},
-                        {"-1", -1},    {"0", 0},        {"100n", 1e-7}, {"2Ei", 0x1p61}};
+  const Case cases[] = {{"2", 2},      {2, 2},           {1.5, 1.5},     {"500m", 0.5},
+                        {"1e3", 1000}, {"4Gi", 0x1p32},  {"1k", 1000},   {"1.5M", 1.5e6},
+                        {"-1", -1},    {"0", 0},         {"100n", 1e-7}, {"2Ei", 0x1p61},
+                        {"+1", 1},     {"+.5Gi", 0x1p29}};
   for (const Case& c : cases) {
     const auto value = ParseQuantity(c.text);
     ASSERT_TRUE(value.ok()) << c.text;
@@ -21,8 +22,9 @@ TEST(QuantityTest, SuffixesAndPlainNumbersAreRead) {
 }
 
 TEST(QuantityTest, WhatIsNoQuantityIsRefused) {
-  for (const Json& bad : {Json("Gi"), Json(""), Json("1 Gi"), Json("1ki"), Json("inf"), Json("nan"),
-                          Json(true), Json(nullptr), Json::object(), Json("1Gi ")}) {
+  for (const Json& bad :
+       {Json("Gi"), Json(""), Json("1 Gi"), Json("1ki"), Json("inf"), Json("nan"), Json(true),
+        Json(nullptr), Json::object(), Json("1Gi "), Json("+-1"), Json("++1"), Json("+")}) {
     EXPECT_FALSE(ParseQuantity(bad).ok()) << bad;
   }
   EXPECT_FALSE(ParseQuantity(Json("\xff\xffi")).ok()) << "no text at all";

@@ -1,9 +1,12 @@
-// Random worlds: stale caches, kills before and after any write, lost answers, failing pods.
-// Whatever happens, the invariants hold; when faults stop, the job ends and the operator comes to
-// rest.
+// Random worlds: stale caches, kills before and after any write, lost answers, writes that the
+// server refuses for a while, failing pods. Whatever happens, the invariants hold; Kueue's eviction
+// is obeyed though the job cannot be written; when faults stop, the job ends and the operator comes
+// to rest.
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <string>
 
 #include "tests/operator/controller/world.h"
 #include "tests/support/referee.h"
@@ -85,8 +88,29 @@ class Chaos {
     }
   }
 
+  // The server takes nothing that is written to the job, perhaps not even its status.
+  void EvictForGood() {
+    refused_ = {"update TrainingJob"};
+    if (Draw(2) == 0) refused_.insert("update-status TrainingJob");
+    Refuse();
+    Admit(false);
+    for (int i = 0; i < 30; ++i) {
+      world_.SyncAll();
+      (void)world_.Reconcile();
+      for (const kube::Object& pod : world_.Pods()) {
+        if (kube::IsBeingDeleted(pod)) Work(pod, /*healthy=*/true);
+      }
+      world_.clock.Advance(seconds(30));
+      referee_.Check(world_);
+    }
+    for (const kube::Object& pod : world_.Pods()) {
+      EXPECT_TRUE(HasEnded(*ObservePod(pod))) << "it has no quota";
+    }
+  }
+
   // Faults stop: the kubelet works, the programs end well.
   void Heal() {
+    refused_.clear();
     world_.client.SetBefore({});
     world_.client.SetAfter({});
     if (!variation_.kueue) SetSuspended(false);
@@ -99,6 +123,8 @@ class Chaos {
     }
     EXPECT_TRUE(IsTerminal(world_.Job()->status)) << world_.Job()->status.state;
     for (const kube::Object& pod : world_.Pods()) Work(pod, true);
+    world_.Settle();
+    world_.clock.Advance(seconds(60));  // what still runs is deleted
     world_.Settle();
     const std::size_t writes = world_.client.writes().size();
     world_.RestartOperator();
@@ -114,6 +140,7 @@ class Chaos {
   int Draw(int bound) { return std::uniform_int_distribution<int>(0, bound - 1)(random_); }
 
   void Step() {
+    if (Draw(25) == 0) ToggleRefusal();
     switch (Draw(9)) {
       case 0:
         return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));
@@ -172,6 +199,25 @@ class Chaos {
     });
   }
 
+  absl::Status Refusal(const HookedClient::Call& call) const {
+    const std::string what = call.verb + " " + call.kind;
+    return refused_.contains(what) ? absl::FailedPreconditionError(what + ": no")
+                                   : absl::OkStatus();
+  }
+  void Refuse() {
+    world_.client.SetBefore([this](const HookedClient::Call& call) { return Refusal(call); });
+  }
+  void ToggleRefusal() {
+    static const std::vector<std::string> kCalls = {
+        "create Pod",      "create Service",           "delete Pod",      "create Workload",
+        "delete Workload", "update-status Workload",   "update PodGroup", "update TrainingJob",
+        "delete PodGroup", "update-status TrainingJob"};
+    const std::string& call =
+        kCalls[static_cast<std::size_t>(Draw(static_cast<int>(kCalls.size())))];
+    if (refused_.erase(call) == 0) refused_.insert(call);
+    Refuse();
+  }
+
   // The operator dies before or after its n-th write of this reconcile, or only an answer is lost.
   void ReconcileUnderFire() {
     int countdown = Draw(5);
@@ -179,6 +225,7 @@ class Chaos {
     bool dead = false;
     const auto hook = [&](const HookedClient::Call& call) {
       if (dead) return absl::UnavailableError("the process is dead");
+      if (absl::Status refusal = Refusal(call); !refusal.ok()) return refusal;
       if (!call.is_write() || countdown-- > 0) return absl::OkStatus();
       dead = dies;
       return absl::UnavailableError("no answer");
@@ -186,13 +233,13 @@ class Chaos {
     if (before) {
       world_.client.SetBefore(hook);
     } else {
-      world_.client.SetBefore([&dead](const HookedClient::Call&) {
-        return dead ? absl::UnavailableError("the process is dead") : absl::OkStatus();
+      world_.client.SetBefore([&](const HookedClient::Call& call) {
+        return dead ? absl::UnavailableError("the process is dead") : Refusal(call);
       });
       world_.client.SetAfter(hook);
     }
     (void)world_.Reconcile();
-    world_.client.SetBefore({});
+    Refuse();
     world_.client.SetAfter({});
     if (dead) world_.RestartOperator();
   }
@@ -237,6 +284,7 @@ class Chaos {
   const Variation variation_;
   World world_;
   JournalReader referee_;
+  std::set<std::string> refused_;  // "update TrainingJob"
 };
 
 class ConvergenceTest : public ::testing::TestWithParam<Variation> {};
@@ -246,6 +294,7 @@ TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
     SCOPED_TRACE(seed);
     Chaos chaos(seed, GetParam());
     chaos.Run(200);
+    if (GetParam().kueue) chaos.EvictForGood();
     chaos.Heal();
   }
 }
@@ -259,7 +308,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Variation{"ElasticPod", RestartScope::kPod, true},
                       Variation{"Volcano", RestartScope::kGang, true, "volcano"},
                       Variation{"SchedulerPlugins", RestartScope::kPod, false, "scheduler-plugins"},
-                      Variation{"Kueue", RestartScope::kGang, false, "", true}),
+                      Variation{"Kueue", RestartScope::kGang, false, "", true},
+                      Variation{"KueueElastic", RestartScope::kInPlace, true, "", true}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "api/v1/names.h"
 #include "operator/controller/children/kueue.h"
+#include "operator/kube/rest/object_json.h"
 #include "tests/operator/controller/queued_job.h"
 #include "tests/operator/controller/world.h"
 
@@ -369,6 +370,98 @@ TEST(KueueWorldTest, AnAdmissionThatCannotBeAppliedIsReportedAndNotAnnounced) {
   EXPECT_THAT(world.Pods(), SizeIs(2));
   EXPECT_THAT(world.EventReasons(),
               ElementsAre("Admitted", "Resumed", "Suspended", "UpdateFailed"));
+}
+
+// Returns a job that Kueue has admitted and that runs.
+std::unique_ptr<World> Running() {
+  auto world = std::make_unique<World>(Queued().Build(), kKueue);
+  CreateFlavor(*world, "gpu");
+  world->Settle();
+  SetWorkloadStatus(*world, AdmittedStatus(2));
+  world->SetPod("j-worker-0", "Running");
+  world->SetPod("j-worker-1", "Running");
+  world->Settle();
+  EXPECT_THAT(world->Pods(), SizeIs(2));
+  return world;
+}
+void Evict(World& world) {
+  world.client.Modify(kWorkloadKind, {"default", "trainingjob-j"}, [](kube::Object& workload) {
+    workload["status"]["conditions"] =
+        Conditions({{"QuotaReserved", true}, {"Admitted", true}, {"Evicted", true}});
+  });
+}
+
+// A tenant may leave no room for a longer object, or the CRD has a rule that the job breaks.
+TEST(KueueWorldTest, AnEvictedJobStopsThoughTheServerRefusesItsSuspension) {
+  const auto world = Running();
+  RefuseWrites(*world, "update", "TrainingJob");
+  Evict(*world);
+  ReconcileForAMinute(*world);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_FALSE(world->Job()->spec.suspend);
+  EXPECT_EQ(world->Job()->status.state, "Suspended");
+  EXPECT_EQ(FindCondition(world->Job()->status, kSuspended)->message, "update TrainingJob: no");
+  EXPECT_FALSE(WorkloadStatus(*world).contains("admission")) << "others may have its quota";
+
+  SetWorkloadStatus(*world, AdmittedStatus(2));
+  EXPECT_THAT(world->Pods(), SizeIs(2));
+  Evict(*world);
+  ReconcileForAMinute(*world);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  world->client.SetBefore({});
+  world->clock.Advance(std::chrono::minutes(1));
+  world->Settle();
+  EXPECT_TRUE(world->Job()->spec.suspend);
+}
+
+// The job has another version then, for which the status was not made.
+TEST(KueueWorldTest, NoStatusIsWrittenBesideASuspensionThatIsTakenAfterAll) {
+  const auto world = Running();
+  RefuseWrites(*world, "update", "TrainingJob");
+  Evict(*world);
+  world->SyncAll();
+  EXPECT_FALSE(world->Reconcile().ok());
+  world->SyncAll();
+  EXPECT_TRUE(world->Reconcile().ok()) << "its status stops it";
+  world->client.SetBefore({});
+  world->clock.Advance(std::chrono::minutes(1));
+  world->Settle();  // no write fails
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+}
+
+TEST(KueueWorldTest, AJobThatIsNotSuspendedHasNoPodsThoughTheServerRefusesItsSuspension) {
+  World world(Queued().Build(), kKueue);
+  RefuseWrites(world, "update", "TrainingJob");
+  ReconcileForAMinute(world);
+  EXPECT_THAT(world.Pods(), IsEmpty());
+  EXPECT_EQ(world.Job()->status.state, "Suspended");
+  EXPECT_LE(world.client.Count("update", "TrainingJob"), 12) << "each try waits longer";
+}
+
+TEST(KueueWorldTest, AnEvictedJobWithoutItsLabelStaysStoppedThoughItCannotBeSuspended) {
+  const auto world = RunningWithoutItsLabel();
+  RefuseWrites(*world, "update", "TrainingJob");
+  Evict(*world);
+  ReconcileForAMinute(*world);
+  ReconcileForAMinute(*world);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  ASSERT_THAT(world->client.Objects(kWorkloadKind), SizeIs(1));
+  EXPECT_FALSE(WorkloadStatus(*world).contains("admission"));
+}
+
+// The text that stands for them would be written in their place.
+TEST(KueueWorldTest, AnEvictedJobStopsThoughItsFinalizersAreTooManyToBeRead) {
+  const auto world = Running();
+  const int updates = world->client.Count("update", "TrainingJob");
+  world->client.Modify(kTrainingJobKind, world->key,
+                       [](kube::Object& job) { job["metadata"]["finalizers"] = kube::kTooMany; });
+  Evict(*world);
+  ReconcileForAMinute(*world);
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_EQ(world->client.Count("update", "TrainingJob"), updates);
+  EXPECT_EQ(FindCondition(world->HeldJob().job.status, kSuspended)->message,
+            "trainingjobs j: metadata.finalizers: found (too many values), expected a list");
 }
 
 TEST(KueueWorldTest, APriorityClassThatDoesNotExistIsReported) {

@@ -469,6 +469,32 @@ TEST(ReconcilerTest, AJobIsSuspendedThoughTheServerRefusesItsStatus) {
   EXPECT_THAT(world.Pods(), SizeIs(2));
 }
 
+TEST(ReconcilerTest, AStatusWhoseAnswerWasLostReplacesTheOneThatWasRefused) {
+  World world(Job("j").Workers(2).Build());
+  world.Settle();
+  const auto suspend = [&world](bool value) {
+    world.client.Modify(kTrainingJobKind, world.key,
+                        [value](kube::Object& job) { job["spec"]["suspend"] = value; });
+  };
+  world.client.SetBefore(RefuseStatuses());
+  suspend(true);
+  ReconcileThrice(world);
+  world.client.SetBefore({});
+  world.client.SetAfter([](const HookedClient::Call& call) {
+    return call.verb == "update-status" ? absl::UnavailableError("no answer") : absl::OkStatus();
+  });
+  suspend(false);
+  world.SyncAll();
+  EXPECT_FALSE(world.Reconcile().ok());
+  const auto start = world.Job()->status.start_time;
+  ASSERT_TRUE(start);
+  world.client.SetAfter({});
+  world.clock.Advance(seconds(10));
+  world.Settle();
+  EXPECT_EQ(world.Job()->status.start_time, start) << "the job is resumed once";
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+}
+
 TEST(ReconcilerTest, AJobPastItsDeadlineEndsAndGoesThoughTheServerRefusesItsStatus) {
   World world(Job("j").Workers(1).ActiveDeadlineSeconds(100).TtlSecondsAfterFinished(50).Build());
   world.Settle();

@@ -82,6 +82,22 @@ TEST(KueueRuleTest, AnElasticJobMayGetFewerWorkersAndGetsThemBackWhenItIsEvicted
                   true, {{Role::kWorker, 4}}, "Kueue stops the job: Preempted: by another"}));
 }
 
+TEST(KueueRuleTest, AnElasticJobThatWasScaledDownStaysSmallWhenItIsEvicted) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 4}; };
+  for (const int granted : {4, 3}) {
+    Seen seen = WithKueue(Queued(4).With(elastic));
+    seen.With([granted](Observed& observed) {
+      observed.workload = Admitted(observed.job, granted);
+      observed.workload->evicted = true;
+      observed.workload->eviction = "Preempted: by another";
+      observed.job.spec.replica_specs[Role::kWorker].replicas = 2;
+    });
+    EXPECT_THAT(seen.Plan().actions,
+                ElementsAre(SetSuspend{true, {}, "Kueue stops the job: Preempted: by another"}))
+        << granted;
+  }
+}
+
 TEST(KueueRuleTest, AnEvictedJobGivesItsQuotaBackOnlyWhenItsPodsAreGone) {
   Seen seen = WithKueue(Queued().Suspended());
   seen.Write().Worker(0, testing::kBeingDeleted);
