@@ -34,7 +34,11 @@ inline constexpr EnumName<ParameterServerMode> kEnumNames<ParameterServerMode>[]
     {ParameterServerMode::kAsync, "Async"}, {ParameterServerMode::kSync, "Sync"}};
 template <>
 inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
-    {DatasetFormat::kIdx, "idx"}, {DatasetFormat::kSynthetic, "synthetic"}};
+    {DatasetFormat::kIdx, "idx"},
+    {DatasetFormat::kCifar, "cifar"},
+    {DatasetFormat::kNpy, "npy"},
+    {DatasetFormat::kCsv, "csv"},
+    {DatasetFormat::kSynthetic, "synthetic"}};
 template <>
 inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kConstant, "Constant"}, {ScheduleType::kCosine, "Cosine"}};

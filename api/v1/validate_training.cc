@@ -90,20 +90,31 @@ void ValidateModel(const ModelSpec& model, Section& section) {
 
 void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   section.Absolute("dataset.path", dataset.path);
+  const auto only_with = [&](DatasetFormat format, bool is_set) {
+    if (!is_set || dataset.format == format) return;
+    section.Fault(fmt::format("dataset.{}", NameOf(format)),
+                  fmt::format("found with format {}, expected only with format {}",
+                              NameOf(dataset.format), NameOf(format)));
+  };
+  only_with(DatasetFormat::kSynthetic, dataset.synthetic.has_value());
+  only_with(DatasetFormat::kNpy, dataset.npy.has_value());
+  only_with(DatasetFormat::kCsv, dataset.csv.has_value());
+  if (dataset.csv && dataset.csv->label_column.empty()) {
+    section.Fault("dataset.csv.labelColumn", "found none, expected a column's name");
+  }
   if (dataset.format != DatasetFormat::kSynthetic) {
     if (dataset.path.empty()) {
       section.Fault("dataset.path", fmt::format("found none, expected the folder of the {} files",
                                                 NameOf(dataset.format)));
     }
-    if (dataset.synthetic) {
-      section.Fault("dataset.synthetic",
-                    fmt::format("found with format {}, expected only with format synthetic",
-                                NameOf(dataset.format)));
-    }
     return;
   }
   if (!dataset.path.empty()) {
     section.Fault("dataset.path", "found with format synthetic, which reads no files");
+  }
+  if (dataset.validation_fraction != 0) {
+    section.Fault("dataset.validationFraction",
+                  "found with format synthetic, expected testExamples in dataset.synthetic");
   }
   if (dataset.synthetic && dataset.synthetic->shape.size() != 3) {
     section.Fault("dataset.synthetic.shape",

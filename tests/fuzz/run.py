@@ -106,6 +106,11 @@ def idx():
     return images.ljust(24, b"\0") + labels.ljust(24, b"\0")
 
 
+def npy():
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack("<ff", 1, 2)
+
+
 def as_json(*values):
     return [json.dumps(value).encode() for value in values]
 
@@ -128,6 +133,8 @@ SEEDS = {
     "safetensors": [safetensors()],
     "manifest": as_json(MANIFEST),
     "idx": [idx()],
+    "npy": [npy()],
+    "csv": [b"a,label,\"b\"\r\n1.5,0,-2\r\n3e2,2,.25\r\n"],
     "metrics_line": as_json(METRICS),
 }
 

@@ -29,6 +29,11 @@ class FileBytes {
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,
                                         SizeOf size_of);
 
+  // For formats whose files do not announce their size. DataLoss, too: gzip data inflates to more
+  // than kMaxInflated bytes.
+  static constexpr std::uint64_t kMaxInflated = std::uint64_t{4} << 30;
+  static absl::StatusOr<FileBytes> OpenWhole(const std::string& path);
+
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;
   FileBytes(const FileBytes&) = delete;
@@ -41,6 +46,8 @@ class FileBytes {
 
  private:
   FileBytes() = default;
+  struct Opened;
+  static absl::StatusOr<Opened> OpenFile(const std::string& path);
   static absl::StatusOr<FileBytes> Map(int fd, std::size_t size, const std::string& path);
   static absl::StatusOr<FileBytes> Inflate(const std::string& path, std::uint64_t file_size,
                                            std::size_t header_bytes, SizeOf size_of);

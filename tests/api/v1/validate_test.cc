@@ -323,6 +323,20 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.dataset.synthetic.emplace(); },
        "spec.training.dataset.synthetic: found with format idx, expected only with format "
        "synthetic"},
+      {[](TrainingSpec& t) { t.dataset.npy.emplace(); },
+       "spec.training.dataset.npy: found with format idx, expected only with format npy"},
+      {[](TrainingSpec& t) { t.dataset.csv.emplace(); },
+       "spec.training.dataset.csv: found with format idx, expected only with format csv"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kCsv;
+         t.dataset.csv.emplace().label_column = "";
+       },
+       "spec.training.dataset.csv.labelColumn: found none, expected a column's name"},
+      {[](TrainingSpec& t) {
+         t.dataset = {.format = DatasetFormat::kSynthetic, .validation_fraction = 0.5};
+       },
+       "spec.training.dataset.validationFraction: found with format synthetic, expected "
+       "testExamples in dataset.synthetic"},
       {[](TrainingSpec& t) { t.dataset.format = DatasetFormat::kSynthetic; },
        "spec.training.dataset.path: found with format synthetic, which reads no files"},
       {[](TrainingSpec& t) {
