@@ -38,7 +38,13 @@ inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
     {DatasetFormat::kCifar, "cifar"},
     {DatasetFormat::kNpy, "npy"},
     {DatasetFormat::kCsv, "csv"},
+    {DatasetFormat::kImageFolder, "imageFolder"},
     {DatasetFormat::kSynthetic, "synthetic"}};
+template <>
+inline constexpr EnumName<Interpolation> kEnumNames<Interpolation>[] = {
+    {Interpolation::kBilinear, "Bilinear"},
+    {Interpolation::kNearest, "Nearest"},
+    {Interpolation::kArea, "Area"}};
 template <>
 inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kConstant, "Constant"}, {ScheduleType::kCosine, "Cosine"}};

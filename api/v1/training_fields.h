@@ -53,6 +53,9 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("npy", dataset.npy);
   visit.Field("csv", dataset.csv);
   visit.Field("validationFraction", dataset.validation_fraction, RealRange{0, 1, false, true});
+  visit.Field("imageSize", dataset.image_size, IntegerRange{1, 65'535});
+  visit.Field("imageChannels", dataset.image_channels, IntegerRange{1, 3});
+  visit.Field("interpolation", dataset.interpolation);
 }
 
 void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {

@@ -73,7 +73,8 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kSynthetic };
+enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kImageFolder, kSynthetic };
+enum class Interpolation { kBilinear, kNearest, kArea };
 struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
@@ -99,6 +100,10 @@ struct DatasetSpec {
   std::optional<CsvSpec> csv;
   // The share of the training files' samples that is the test set; 0: the test set has its files.
   double validation_fraction = 0.0;
+  // What encoded images become: height and width; the channels, 1 (gray) or 3 (RGB).
+  std::vector<std::int64_t> image_size;
+  int image_channels = 3;
+  Interpolation interpolation = Interpolation::kBilinear;
   bool operator==(const DatasetSpec&) const = default;
 };
 

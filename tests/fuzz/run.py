@@ -7,6 +7,7 @@ import pathlib
 import struct
 import subprocess
 import sys
+import zlib
 
 CONTAINER = {"name": "tensorflow", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}},
              "ports": [{"name": "pytorchjob-port", "containerPort": 23456}], "env": [{"name": "A"}]}
@@ -111,6 +112,16 @@ def npy():
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack("<ff", 1, 2)
 
 
+def png():
+    def chunk(name, content):
+        return (struct.pack(">I", len(content)) + name + content
+                + struct.pack(">I", zlib.crc32(name + content)))
+    header = struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)
+    rows = b"\0\1\2\3\4\5\6" * 2
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
+            + chunk(b"IEND", b""))
+
+
 def as_json(*values):
     return [json.dumps(value).encode() for value in values]
 
@@ -134,6 +145,7 @@ SEEDS = {
     "manifest": as_json(MANIFEST),
     "idx": [idx()],
     "npy": [npy()],
+    "decode_image": [png(), b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0\xff\xd9"],
     "csv": [b"a,label,\"b\"\r\n1.5,0,-2\r\n3e2,2,.25\r\n"],
     "metrics_line": as_json(METRICS),
 }

@@ -31,6 +31,7 @@ PLACES = {
     "StrategyType": "spec.strategy.type", "Communication": "spec.strategy.communication",
     "ParameterServerMode": "spec.strategy.parameterServer.mode",
     "DatasetFormat": TRAINING + "dataset.format",
+    "Interpolation": TRAINING + "dataset.interpolation",
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",
     "RestartPolicy": "spec.replicaSpecs.*.restartPolicy", "RestartScope": "spec.restartScope",
     "SuccessPolicy": "spec.successPolicy", "CleanPodPolicy": "spec.runPolicy.cleanPodPolicy",

@@ -4,8 +4,10 @@
 #include "base/status.h"
 #include "trainer/data/cifar.h"
 #include "trainer/data/csv.h"
+#include "trainer/data/decoded_cache.h"
 #include "trainer/data/held_out.h"
 #include "trainer/data/idx.h"
+#include "trainer/data/image_folder.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/synthetic.h"
 
@@ -23,6 +25,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
       return OpenNpy(spec.path, spec.npy.value_or(api::NpySpec{}), split, spec.cache);
     case api::DatasetFormat::kCsv:
       return OpenCsv(spec.path, spec.csv.value_or(api::CsvSpec{}), split);
+    case api::DatasetFormat::kImageFolder: {
+      LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageFolder(spec, split));
+      return spec.cache ? CacheDecoded(std::move(images)) : std::move(images);
+    }
     case api::DatasetFormat::kSynthetic:
       return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache);
   }

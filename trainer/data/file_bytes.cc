@@ -106,14 +106,36 @@ absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path) {
   if (file == nullptr) return DataFileError(errno, "open", path);
   FileBytes result;
   LOCKSTEP_RETURN_IF_ERROR(
-      ReadInflated(file.get(), std::size_t{kMaxInflated} + 1, path, result.inflated_));
-  if (result.inflated_.size() > kMaxInflated) {
+      ReadInflated(file.get(), std::size_t{kMaxInflated} + 1, path, result.held_));
+  if (result.held_.size() > kMaxInflated) {
     return absl::DataLossError(fmt::format(
         "{}: gzip data of more than {} bytes, expected less; store it uncompressed or in parts",
         path, kMaxInflated));
   }
-  result.inflated_.shrink_to_fit();
-  result.bytes_ = result.inflated_;
+  result.held_.shrink_to_fit();
+  result.bytes_ = result.held_;
+  return result;
+}
+
+absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
+  if (opened.size > kMaxSmall) {
+    return absl::DataLossError(
+        fmt::format("{}: found {} bytes, expected at most {}", path, opened.size, kMaxSmall));
+  }
+  FileBytes result;
+  result.held_.resize(static_cast<std::size_t>(opened.size));
+  std::size_t done = 0;
+  while (done < result.held_.size()) {
+    const ssize_t got = ::pread(opened.file.fd(), result.held_.data() + done,
+                                result.held_.size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return DataFileError(errno, "read", path);
+    if (got == 0) break;  // it has been cut short meanwhile
+    done += static_cast<std::size_t>(got);
+  }
+  result.held_.resize(done);
+  result.bytes_ = result.held_;
   return result;
 }
 
@@ -143,8 +165,8 @@ absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint6
   const GzipFile file = OpenGzip(path);
   if (file == nullptr) return DataFileError(errno, "open", path);
   FileBytes result;
-  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.inflated_));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(result.inflated_, path));
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.held_));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(result.held_, path));
   if (expected / kMaxInflation > file_size) {
     return absl::DataLossError(
         fmt::format("{}: {} bytes of gzip data cannot hold the {} bytes that its header announces",
@@ -152,21 +174,21 @@ absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint6
   }
   // Read one byte more than expected, to detect surplus data and to make zlib check the CRC.
   const std::size_t rest = static_cast<std::size_t>(expected) + 1 -
-                           std::min(result.inflated_.size(), static_cast<std::size_t>(expected));
-  result.inflated_.reserve(static_cast<std::size_t>(expected) + 1);
-  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), rest, path, result.inflated_));
-  result.bytes_ = result.inflated_;
+                           std::min(result.held_.size(), static_cast<std::size_t>(expected));
+  result.held_.reserve(static_cast<std::size_t>(expected) + 1);
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), rest, path, result.held_));
+  result.bytes_ = result.held_;
   return result;
 }
 
 FileBytes::FileBytes(FileBytes&& other) noexcept
     : mapping_(std::exchange(other.mapping_, nullptr)),
-      inflated_(std::move(other.inflated_)),
+      held_(std::move(other.held_)),
       bytes_(std::exchange(other.bytes_, {})) {}
 
 FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(mapping_, other.mapping_);
-  std::swap(inflated_, other.inflated_);
+  std::swap(held_, other.held_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }

@@ -34,6 +34,11 @@ class FileBytes {
   static constexpr std::uint64_t kMaxInflated = std::uint64_t{4} << 30;
   static absl::StatusOr<FileBytes> OpenWhole(const std::string& path);
 
+  // Reads the file as it is, gzip or not: for small files, which are not worth a mapping. DataLoss,
+  // too: it has more than kMaxSmall bytes.
+  static constexpr std::uint64_t kMaxSmall = std::uint64_t{256} << 20;
+  static absl::StatusOr<FileBytes> ReadSmall(const std::string& path);
+
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;
   FileBytes(const FileBytes&) = delete;
@@ -53,7 +58,7 @@ class FileBytes {
                                            std::size_t header_bytes, SizeOf size_of);
 
   void* mapping_ = nullptr;
-  std::vector<std::uint8_t> inflated_;
+  std::vector<std::uint8_t> held_;  // what is not mapped
   std::span<const std::uint8_t> bytes_;
 };
 

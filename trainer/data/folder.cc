@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,18 @@
 #include "trainer/data/file_bytes.h"
 
 namespace lockstep::train {
+namespace {
+
+absl::StatusOr<bool> IsFolder(const std::string& folder, const dirent& entry) {
+  // Most file systems say so at once, which saves a call for each of a million files.
+  if (entry.d_type != DT_UNKNOWN && entry.d_type != DT_LNK) return entry.d_type == DT_DIR;
+  const std::string path = folder + "/" + entry.d_name;
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0) return S_ISDIR(info.st_mode);
+  return DataFileError(errno, "stat", path);
+}
+
+}  // namespace
 
 absl::StatusOr<std::optional<std::string>> FirstExisting(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
@@ -35,20 +48,22 @@ absl::StatusOr<std::string> FindDataFile(const std::string& folder, const std::s
                                          fmt::join(names, ", ")));
 }
 
-absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& folder) {
+absl::StatusOr<std::vector<FolderEntry>> ListFolder(const std::string& folder) {
   const auto close = [](DIR* open) { ::closedir(open); };
   const std::unique_ptr<DIR, decltype(close)> open(::opendir(folder.c_str()), close);
   if (open == nullptr) return DataFileError(errno, "list the folder", folder);
-  std::vector<std::string> names;
+  std::vector<FolderEntry> entries;
   while (true) {
     errno = 0;  // readdir returns null at the end, too
     const dirent* entry = ::readdir(open.get());
     if (entry == nullptr && errno != 0) return DataFileError(errno, "list the folder", folder);
     if (entry == nullptr) break;
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    if (entry->d_name[0] == '.') continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(const bool is_folder, IsFolder(folder, *entry));
+    entries.push_back({entry->d_name, is_folder});
   }
-  std::ranges::sort(names);
-  return names;
+  std::ranges::sort(entries, {}, &FolderEntry::name);
+  return entries;
 }
 
 }  // namespace lockstep::train

@@ -18,8 +18,13 @@ absl::StatusOr<std::optional<std::string>> FirstExisting(const std::vector<std::
 absl::StatusOr<std::string> FindDataFile(const std::string& folder, const std::string& what,
                                          const std::vector<std::string>& names);
 
-// Returns the names of the entries of `folder`, sorted by their bytes, without those that start
-// with a dot. Errors are those of DataFileError.
-absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& folder);
+struct FolderEntry {
+  std::string name;
+  bool is_folder = false;  // or a link to one
+};
+
+// Returns the entries of `folder` in the order of their names' bytes, without names that start with
+// a dot. Errors are those of DataFileError.
+absl::StatusOr<std::vector<FolderEntry>> ListFolder(const std::string& folder);
 
 }  // namespace lockstep::train
