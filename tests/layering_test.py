@@ -72,6 +72,8 @@ LIBRARIES = [
     (r"prometheus/", ["trainer/observe/", "operator/metrics/"]),
     (r"simdjson", ["operator/kube/rest/object_json.cc"]),
     (r"yaml-cpp/", ["api/v1/"]),
+    (r"jpeglib|jerror|turbojpeg", ["trainer/data/decode_jpeg.cc"]),
+    (r"png\.h", ["trainer/data/decode_png.cc"]),
     (r"CLI/", ["operator/cli/", "operator/server/flags.cc", "trainer/main.cc", "trainer/train/"]),
 ]
 

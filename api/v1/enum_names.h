@@ -34,7 +34,17 @@ inline constexpr EnumName<ParameterServerMode> kEnumNames<ParameterServerMode>[]
     {ParameterServerMode::kAsync, "Async"}, {ParameterServerMode::kSync, "Sync"}};
 template <>
 inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
-    {DatasetFormat::kIdx, "idx"}, {DatasetFormat::kSynthetic, "synthetic"}};
+    {DatasetFormat::kIdx, "idx"},
+    {DatasetFormat::kCifar, "cifar"},
+    {DatasetFormat::kNpy, "npy"},
+    {DatasetFormat::kCsv, "csv"},
+    {DatasetFormat::kImageFolder, "imageFolder"},
+    {DatasetFormat::kSynthetic, "synthetic"}};
+template <>
+inline constexpr EnumName<Interpolation> kEnumNames<Interpolation>[] = {
+    {Interpolation::kBilinear, "Bilinear"},
+    {Interpolation::kNearest, "Nearest"},
+    {Interpolation::kArea, "Area"}};
 template <>
 inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kConstant, "Constant"}, {ScheduleType::kCosine, "Cosine"}};

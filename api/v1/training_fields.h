@@ -35,6 +35,14 @@ void Fields(auto& visit, Like<SyntheticSpec> auto& synthetic) {
   visit.Field("classes", synthetic.classes, IntegerRange{2, 1'000'000});
 }
 
+void Fields(auto& visit, Like<NpySpec> auto& npy) {
+  visit.Field("channelsLast", npy.channels_last);
+}
+
+void Fields(auto& visit, Like<CsvSpec> auto& csv) {
+  visit.Field("labelColumn", csv.label_column);
+}
+
 void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("format", dataset.format);
   visit.Field("path", dataset.path);
@@ -42,6 +50,12 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("cache", dataset.cache);
   visit.Field("prefetch", dataset.prefetch, IntegerRange{0, 1024});
   visit.Field("synthetic", dataset.synthetic);
+  visit.Field("npy", dataset.npy);
+  visit.Field("csv", dataset.csv);
+  visit.Field("validationFraction", dataset.validation_fraction, RealRange{0, 1, false, true});
+  visit.Field("imageSize", dataset.image_size, IntegerRange{1, 65'535});
+  visit.Field("imageChannels", dataset.image_channels, IntegerRange{1, 3});
+  visit.Field("interpolation", dataset.interpolation);
 }
 
 void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {

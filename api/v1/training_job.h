@@ -73,12 +73,21 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-enum class DatasetFormat { kIdx, kSynthetic };
+enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kImageFolder, kSynthetic };
+enum class Interpolation { kBilinear, kNearest, kArea };
 struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
   int classes = 10;
   bool operator==(const SyntheticSpec&) const = default;
+};
+struct NpySpec {
+  bool channels_last = false;  // arrays of four dimensions are N,H,W,C, not N,C,H,W
+  bool operator==(const NpySpec&) const = default;
+};
+struct CsvSpec {
+  std::string label_column = "label";
+  bool operator==(const CsvSpec&) const = default;
 };
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
@@ -87,6 +96,14 @@ struct DatasetSpec {
   bool cache = true;  // keep decoded samples in memory
   int prefetch = 2;   // batches that a thread prepares in advance; 0: none
   std::optional<SyntheticSpec> synthetic;
+  std::optional<NpySpec> npy;
+  std::optional<CsvSpec> csv;
+  // The share of the training files' samples that is the test set; 0: the test set has its files.
+  double validation_fraction = 0.0;
+  // What encoded images become: height and width; the channels, 1 (gray) or 3 (RGB).
+  std::vector<std::int64_t> image_size;
+  int image_channels = 3;
+  Interpolation interpolation = Interpolation::kBilinear;
   bool operator==(const DatasetSpec&) const = default;
 };
 

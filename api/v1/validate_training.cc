@@ -88,22 +88,56 @@ void ValidateModel(const ModelSpec& model, Section& section) {
   }
 }
 
+// Requires what the decoder of images needs, and rejects what nothing would read.
+void ValidateImages(const DatasetSpec& dataset, Section& section) {
+  const DatasetSpec defaults;
+  const bool decodes = dataset.format == DatasetFormat::kImageFolder;
+  const auto only_with_images = [&](std::string_view field, bool is_set) {
+    if (!is_set || decodes) return;
+    section.Fault(fmt::format("dataset.{}", field),
+                  fmt::format("found with format {}, expected only with format imageFolder",
+                              NameOf(dataset.format)));
+  };
+  only_with_images("imageSize", !dataset.image_size.empty());
+  only_with_images("imageChannels", dataset.image_channels != defaults.image_channels);
+  only_with_images("interpolation", dataset.interpolation != defaults.interpolation);
+  if (decodes && dataset.image_size.size() != 2) {
+    section.Fault("dataset.imageSize", fmt::format("found {} numbers, expected 2: height and width",
+                                                   dataset.image_size.size()));
+  }
+  if (dataset.image_channels == 2) {
+    section.Fault("dataset.imageChannels", "found 2, expected 1 (gray) or 3 (RGB)");
+  }
+}
+
 void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   section.Absolute("dataset.path", dataset.path);
+  const auto only_with = [&](DatasetFormat format, bool is_set) {
+    if (!is_set || dataset.format == format) return;
+    section.Fault(fmt::format("dataset.{}", NameOf(format)),
+                  fmt::format("found with format {}, expected only with format {}",
+                              NameOf(dataset.format), NameOf(format)));
+  };
+  only_with(DatasetFormat::kSynthetic, dataset.synthetic.has_value());
+  only_with(DatasetFormat::kNpy, dataset.npy.has_value());
+  only_with(DatasetFormat::kCsv, dataset.csv.has_value());
+  ValidateImages(dataset, section);
+  if (dataset.csv && dataset.csv->label_column.empty()) {
+    section.Fault("dataset.csv.labelColumn", "found none, expected a column's name");
+  }
   if (dataset.format != DatasetFormat::kSynthetic) {
     if (dataset.path.empty()) {
       section.Fault("dataset.path", fmt::format("found none, expected the folder of the {} files",
                                                 NameOf(dataset.format)));
     }
-    if (dataset.synthetic) {
-      section.Fault("dataset.synthetic",
-                    fmt::format("found with format {}, expected only with format synthetic",
-                                NameOf(dataset.format)));
-    }
     return;
   }
   if (!dataset.path.empty()) {
     section.Fault("dataset.path", "found with format synthetic, which reads no files");
+  }
+  if (dataset.validation_fraction != 0) {
+    section.Fault("dataset.validationFraction",
+                  "found with format synthetic, expected testExamples in dataset.synthetic");
   }
   if (dataset.synthetic && dataset.synthetic->shape.size() != 3) {
     section.Fault("dataset.synthetic.shape",

@@ -7,6 +7,7 @@ import pathlib
 import struct
 import subprocess
 import sys
+import zlib
 
 CONTAINER = {"name": "tensorflow", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}},
              "ports": [{"name": "pytorchjob-port", "containerPort": 23456}], "env": [{"name": "A"}]}
@@ -106,6 +107,21 @@ def idx():
     return images.ljust(24, b"\0") + labels.ljust(24, b"\0")
 
 
+def npy():
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack("<ff", 1, 2)
+
+
+def png():
+    def chunk(name, content):
+        return (struct.pack(">I", len(content)) + name + content
+                + struct.pack(">I", zlib.crc32(name + content)))
+    header = struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)
+    rows = b"\0\1\2\3\4\5\6" * 2
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
+            + chunk(b"IEND", b""))
+
+
 def as_json(*values):
     return [json.dumps(value).encode() for value in values]
 
@@ -128,6 +144,9 @@ SEEDS = {
     "safetensors": [safetensors()],
     "manifest": as_json(MANIFEST),
     "idx": [idx()],
+    "npy": [npy()],
+    "decode_image": [png(), b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0\xff\xd9"],
+    "csv": [b"a,label,\"b\"\r\n1.5,0,-2\r\n3e2,2,.25\r\n"],
     "metrics_line": as_json(METRICS),
 }
 

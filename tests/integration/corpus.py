@@ -74,6 +74,14 @@ GOOD = {
     "synthetic data": training_job(dataset={"format": "synthetic"}),
     "synthetic data with its own shape": training_job(
         dataset={"format": "synthetic", "synthetic": {"shape": [3, 32, 32], "classes": 100}}),
+    "CIFAR": training_job(dataset={"format": "cifar", "path": "/data"}),
+    "NumPy arrays": training_job(
+        dataset={"format": "npy", "path": "/data", "npy": {"channelsLast": True}}),
+    "a table with its own label and validation samples": training_job(dataset={
+        "format": "csv", "path": "/data", "csv": {"labelColumn": "species"}, "validationFraction": 0.2}),
+    "a folder of images": training_job(dataset={
+        "format": "imageFolder", "path": "/data", "imageSize": [224, 160], "imageChannels": 1,
+        "interpolation": "Area"}),
     "steps and not epochs": training_job(epochs=None, steps=10),
     "a warmup as long as the run": training_job(
         epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
@@ -305,6 +313,34 @@ TRAINING = [
         "spec.training.dataset.synthetic"),
     Bad("a path with synthetic", training_job(dataset={"format": "synthetic", "path": "/data"}),
         "spec.training.dataset.path"),
+    Bad("csv with npy", training_job(dataset={"format": "npy", "path": "/data", "csv": {}}),
+        "spec.training.dataset.csv"),
+    Bad("npy with idx", training_job(dataset={"path": "/data", "npy": {}}),
+        "spec.training.dataset.npy"),
+    Bad("no label column", training_job(
+        dataset={"format": "csv", "path": "/data", "csv": {"labelColumn": ""}}),
+        "spec.training.dataset.csv.labelColumn"),
+    Bad("all samples for validation", training_job(
+        dataset={"path": "/data", "validationFraction": 1}),
+        "spec.training.dataset.validationFraction"),
+    Bad("validation samples of synthetic data", training_job(
+        dataset={"format": "synthetic", "validationFraction": 0.5}),
+        "spec.training.dataset.validationFraction"),
+    Bad("images without a size", training_job(dataset={"format": "imageFolder", "path": "/data"}),
+        "spec.training.dataset.imageSize"),
+    Bad("a size of one number", training_job(
+        dataset={"format": "imageFolder", "path": "/data", "imageSize": [224]}),
+        "spec.training.dataset.imageSize"),
+    Bad("images of two channels", training_job(dataset={
+        "format": "imageFolder", "path": "/data", "imageSize": [8, 8], "imageChannels": 2}),
+        "spec.training.dataset.imageChannels"),
+    Bad("a size of MNIST", training_job(dataset={"path": "/data", "imageSize": [28, 28]}),
+        "spec.training.dataset.imageSize"),
+    Bad("channels of MNIST", training_job(dataset={"path": "/data", "imageChannels": 1}),
+        "spec.training.dataset.imageChannels"),
+    Bad("an interpolation of MNIST", training_job(
+        dataset={"path": "/data", "interpolation": "Nearest"}),
+        "spec.training.dataset.interpolation"),
     Bad("a shape of two dimensions", training_job(
         dataset={"format": "synthetic", "synthetic": {"shape": [28, 28]}}),
         "spec.training.dataset.synthetic.shape"),

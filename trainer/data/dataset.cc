@@ -1,21 +1,48 @@
 #include "trainer/data/dataset.h"
 
 #include "base/check.h"
+#include "base/status.h"
+#include "trainer/data/cifar.h"
+#include "trainer/data/csv.h"
+#include "trainer/data/decoded_cache.h"
+#include "trainer/data/held_out.h"
 #include "trainer/data/idx.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/data/npy.h"
 #include "trainer/data/synthetic.h"
 
 namespace lockstep::train {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
-                                                     std::uint64_t seed) {
+absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec, Split split,
+                                                    std::uint64_t seed) {
   switch (spec.format) {
     case api::DatasetFormat::kIdx:
       return OpenIdx(spec.path, split, spec.cache);
+    case api::DatasetFormat::kCifar:
+      return OpenCifar(spec.path, split, spec.cache);
+    case api::DatasetFormat::kNpy:
+      return OpenNpy(spec.path, spec.npy.value_or(api::NpySpec{}), split, spec.cache);
+    case api::DatasetFormat::kCsv:
+      return OpenCsv(spec.path, spec.csv.value_or(api::CsvSpec{}), split);
+    case api::DatasetFormat::kImageFolder: {
+      LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageFolder(spec, split));
+      return spec.cache ? CacheDecoded(std::move(images)) : std::move(images);
+    }
     case api::DatasetFormat::kSynthetic:
       return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache);
   }
   LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
   return absl::InternalError("not reached");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
+                                                     std::uint64_t seed) {
+  if (spec.validation_fraction == 0) return OpenFormat(spec, split, seed);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> whole, OpenFormat(spec, Split::kTrain, seed));
+  return DivideDataset(std::move(whole), spec.validation_fraction, split, seed);
 }
 
 }  // namespace lockstep::train

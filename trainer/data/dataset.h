@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/v1/training_job.h"
+#include "trainer/core/dtype.h"
 #include "trainer/core/shape.h"
 
 namespace lockstep::train {
@@ -16,21 +17,31 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual const Shape& sample_shape() const = 0;  // C,H,W; one byte per element, 0-255
+  virtual const Shape& sample_shape() const = 0;  // images: C,H,W; features: any rank
+  // kUInt8: 0-255, which the model sees as 0-1. kFloat32: the model sees the numbers as they are.
+  virtual DType element() const { return DType::kUInt8; }
+  std::size_t sample_bytes() const {
+    return static_cast<std::size_t>(sample_shape().elements()) * SizeOf(element());
+  }
   virtual std::int64_t classes() const = 0;
-  // Copies sample `index` into `pixels` and returns its label. Requires: 0 <= index < size().
+  // Copies the elements of sample `index` into `sample`, floats in this machine's byte order, and
+  // returns its label. Requires: 0 <= index < size(), and sample.size() == sample_bytes().
   // DataLoss names the file and the sample that cannot be read.
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
-                                            std::span<std::uint8_t> pixels) const = 0;
+                                            std::span<std::uint8_t> sample) const = 0;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };
 
 enum class Split { kTrain, kTest };
 
-// Opens the data set. With spec.cache = false, samples are read (or generated) on demand; a loader
-// does so ahead of time on a thread if spec.prefetch > 0. NotFound and DataLoss name the file, what
-// was found and what is expected. InvalidArgument names the field.
+// The largest label that files may hold: there are up to a million classes.
+inline constexpr std::int32_t kMaxLabel = 999'999;
+
+// Opens the data set, or its part if spec.validation_fraction is above 0. With spec.cache = false,
+// samples are read (or generated) on demand; a loader does so ahead of time on a thread if
+// spec.prefetch > 0. NotFound and DataLoss name the file, what was found and what is expected.
+// InvalidArgument names the field.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
                                                      std::uint64_t seed);
 

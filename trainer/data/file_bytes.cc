@@ -23,6 +23,18 @@ namespace {
 // The highest compression ratio of deflate (zlib's "technical details").
 constexpr std::uint64_t kMaxInflation = 1032;
 
+struct CloseGzip {
+  void operator()(gzFile file) const { gzclose(file); }
+};
+using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
+
+// Null on failure, with errno set.
+GzipFile OpenGzip(const std::string& path) {
+  GzipFile file(gzopen(path.c_str(), "rbe"));
+  if (file != nullptr) gzbuffer(file.get(), 1 << 17);
+  return file;
+}
+
 // Appends up to `count` inflated bytes, fewer at the end of the stream.
 absl::Status ReadInflated(gzFile file, std::size_t count, const std::string& path,
                           std::vector<std::uint8_t>& out) {
@@ -64,23 +76,75 @@ absl::Status DataFileError(int error, const char* action, const std::string& pat
   }
 }
 
-absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
-                                          SizeOf size_of) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+struct FileBytes::Opened {
+  Descriptor file;
+  std::uint64_t size = 0;
+  bool is_gzip = false;
+};
+
+absl::StatusOr<FileBytes::Opened> FileBytes::OpenFile(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.fd() < 0) return DataFileError(errno, "open", path);
   struct stat info{};
   if (::fstat(file.fd(), &info) != 0) return DataFileError(errno, "stat", path);
   if (!S_ISREG(info.st_mode)) {
     return absl::DataLossError(fmt::format("{}: not a regular file", path));
   }
-  const auto size = static_cast<std::uint64_t>(info.st_size);
   std::array<std::uint8_t, 2> magic{};
   const ssize_t got = ::pread(file.fd(), magic.data(), magic.size(), 0);
   if (got < 0) return DataFileError(errno, "read", path);
-  if (got == 2 && magic[0] == 0x1F && magic[1] == 0x8B) {
-    return Inflate(path, size, header_bytes, size_of);
+  const bool is_gzip = got == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
+  return Opened{std::move(file), static_cast<std::uint64_t>(info.st_size), is_gzip};
+}
+
+absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
+  if (!opened.is_gzip) {
+    return Map(opened.file.fd(), static_cast<std::size_t>(opened.size), path);
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result, Map(file.fd(), static_cast<std::size_t>(size), path));
+  const GzipFile file = OpenGzip(path);
+  if (file == nullptr) return DataFileError(errno, "open", path);
+  FileBytes result;
+  LOCKSTEP_RETURN_IF_ERROR(
+      ReadInflated(file.get(), std::size_t{kMaxInflated} + 1, path, result.held_));
+  if (result.held_.size() > kMaxInflated) {
+    return absl::DataLossError(fmt::format(
+        "{}: gzip data of more than {} bytes, expected less; store it uncompressed or in parts",
+        path, kMaxInflated));
+  }
+  result.held_.shrink_to_fit();
+  result.bytes_ = result.held_;
+  return result;
+}
+
+absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
+  if (opened.size > kMaxSmall) {
+    return absl::DataLossError(
+        fmt::format("{}: found {} bytes, expected at most {}", path, opened.size, kMaxSmall));
+  }
+  FileBytes result;
+  result.held_.resize(static_cast<std::size_t>(opened.size));
+  std::size_t done = 0;
+  while (done < result.held_.size()) {
+    const ssize_t got = ::pread(opened.file.fd(), result.held_.data() + done,
+                                result.held_.size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return DataFileError(errno, "read", path);
+    if (got == 0) break;  // it has been cut short meanwhile
+    done += static_cast<std::size_t>(got);
+  }
+  result.held_.resize(done);
+  result.bytes_ = result.held_;
+  return result;
+}
+
+absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
+                                          SizeOf size_of) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
+  if (opened.is_gzip) return Inflate(path, opened.size, header_bytes, size_of);
+  LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result,
+                            Map(opened.file.fd(), static_cast<std::size_t>(opened.size), path));
   const auto header = result.bytes_.first(std::min(header_bytes, result.bytes_.size()));
   LOCKSTEP_RETURN_IF_ERROR(size_of(header, path).status());
   return result;
@@ -98,13 +162,11 @@ absl::StatusOr<FileBytes> FileBytes::Map(int fd, std::size_t size, const std::st
 
 absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint64_t file_size,
                                              std::size_t header_bytes, SizeOf size_of) {
-  const auto close = [](gzFile file) { gzclose(file); };
-  const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rbe"), close);
+  const GzipFile file = OpenGzip(path);
   if (file == nullptr) return DataFileError(errno, "open", path);
-  gzbuffer(file.get(), 1 << 17);
   FileBytes result;
-  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.inflated_));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(result.inflated_, path));
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.held_));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(result.held_, path));
   if (expected / kMaxInflation > file_size) {
     return absl::DataLossError(
         fmt::format("{}: {} bytes of gzip data cannot hold the {} bytes that its header announces",
@@ -112,21 +174,21 @@ absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint6
   }
   // Read one byte more than expected, to detect surplus data and to make zlib check the CRC.
   const std::size_t rest = static_cast<std::size_t>(expected) + 1 -
-                           std::min(result.inflated_.size(), static_cast<std::size_t>(expected));
-  result.inflated_.reserve(static_cast<std::size_t>(expected) + 1);
-  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), rest, path, result.inflated_));
-  result.bytes_ = result.inflated_;
+                           std::min(result.held_.size(), static_cast<std::size_t>(expected));
+  result.held_.reserve(static_cast<std::size_t>(expected) + 1);
+  LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), rest, path, result.held_));
+  result.bytes_ = result.held_;
   return result;
 }
 
 FileBytes::FileBytes(FileBytes&& other) noexcept
     : mapping_(std::exchange(other.mapping_, nullptr)),
-      inflated_(std::move(other.inflated_)),
+      held_(std::move(other.held_)),
       bytes_(std::exchange(other.bytes_, {})) {}
 
 FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(mapping_, other.mapping_);
-  std::swap(inflated_, other.inflated_);
+  std::swap(held_, other.held_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }

@@ -29,6 +29,16 @@ class FileBytes {
   static absl::StatusOr<FileBytes> Open(const std::string& path, std::size_t header_bytes,
                                         SizeOf size_of);
 
+  // For formats whose files do not announce their size. DataLoss, too: gzip data inflates to more
+  // than kMaxInflated bytes.
+  static constexpr std::uint64_t kMaxInflated = std::uint64_t{4} << 30;
+  static absl::StatusOr<FileBytes> OpenWhole(const std::string& path);
+
+  // Reads the file as it is, gzip or not: for small files, which are not worth a mapping. DataLoss,
+  // too: it has more than kMaxSmall bytes.
+  static constexpr std::uint64_t kMaxSmall = std::uint64_t{256} << 20;
+  static absl::StatusOr<FileBytes> ReadSmall(const std::string& path);
+
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;
   FileBytes(const FileBytes&) = delete;
@@ -41,12 +51,14 @@ class FileBytes {
 
  private:
   FileBytes() = default;
+  struct Opened;
+  static absl::StatusOr<Opened> OpenFile(const std::string& path);
   static absl::StatusOr<FileBytes> Map(int fd, std::size_t size, const std::string& path);
   static absl::StatusOr<FileBytes> Inflate(const std::string& path, std::uint64_t file_size,
                                            std::size_t header_bytes, SizeOf size_of);
 
   void* mapping_ = nullptr;
-  std::vector<std::uint8_t> inflated_;
+  std::vector<std::uint8_t> held_;  // what is not mapped
   std::span<const std::uint8_t> bytes_;
 };
 

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -16,6 +14,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/data/file_bytes.h"
+#include "trainer/data/folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -83,16 +82,9 @@ std::vector<std::string> CandidatePaths(const std::string& folder, Split split,
   return paths;
 }
 
-// On success, the first candidate that exists, or nullopt. An error other than NotFound says that a
-// candidate could not be looked for: whether it exists is then unknown.
 absl::StatusOr<std::optional<std::string>> FindFile(const std::string& folder, Split split,
                                                     const std::string& kind) {
-  for (const std::string& path : CandidatePaths(folder, split, kind)) {
-    if (::access(path.c_str(), F_OK) == 0) return path;
-    absl::Status error = DataFileError(errno, "look for the file", path);
-    if (!absl::IsNotFound(error)) return error;
-  }
-  return std::nullopt;
+  return FirstExisting(CandidatePaths(folder, split, kind));
 }
 
 struct IdxFile {

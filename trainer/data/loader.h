@@ -14,9 +14,12 @@ namespace lockstep::train {
 
 struct Batch {
   std::int64_t step = 0;
-  std::int64_t valid = 0;            // leading rows that are real samples
-  std::int64_t first_position = 0;   // row 0's position in the epoch
-  std::vector<std::uint8_t> pixels;  // LocalBatch() * C*H*W
+  std::int64_t valid = 0;           // leading rows that are real samples
+  std::int64_t first_position = 0;  // row 0's position in the epoch
+  // LocalBatch() samples. Which of the two is used depends on the data set's element(); the other
+  // is empty.
+  std::vector<std::uint8_t> pixels;
+  std::vector<float> features;
   std::vector<std::int32_t> labels;  // LocalBatch()
   std::vector<float> weights;        // 1 for real rows, 0 for padding
   // Sum of SampleHash(index) over the real rows, modulo 2^64, for the ledger.

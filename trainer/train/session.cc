@@ -39,10 +39,21 @@ absl::Status Session::OpenData() {
   LOCKSTEP_ASSIGN_OR_RETURN(train_data_, OpenDataset(training_.dataset, Split::kTrain, seed));
   if (!training_.evaluation.enabled) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(test_data_, OpenDataset(training_.dataset, Split::kTest, seed));
-  if (test_data_->sample_shape() == train_data_->sample_shape()) return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "{}: test samples are {}, expected {} as the training samples", training_.dataset.path,
-      test_data_->sample_shape().ToString(), train_data_->sample_shape().ToString()));
+  if (test_data_->classes() > train_data_->classes()) {
+    return absl::DataLossError(fmt::format(
+        "{}: test samples have {} classes, expected at most {}, those of the training samples",
+        training_.dataset.path, test_data_->classes(), train_data_->classes()));
+  }
+  if (test_data_->sample_shape() == train_data_->sample_shape() &&
+      test_data_->element() == train_data_->element()) {
+    return absl::OkStatus();
+  }
+  const auto described = [](const Dataset& dataset) {
+    return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
+  };
+  return absl::DataLossError(
+      fmt::format("{}: test samples are {}, expected {} as the training samples",
+                  training_.dataset.path, described(*test_data_), described(*train_data_)));
 }
 
 absl::Status Session::BuildModel(const SessionOptions& options) {
@@ -159,12 +170,17 @@ void Session::Load(const Batch& batch, int part) {
   constexpr float kByteToUnit = 1.0f / 255.0f;
   const std::int64_t most = std::ssize(labels_), first = part * most;
   const std::int64_t rows = std::min<std::int64_t>(std::ssize(batch.labels) - first, most);
-  const std::int64_t row_bytes = std::ssize(batch.pixels) / std::ssize(batch.labels);
   model_->SetStep({.valid = std::clamp<std::int64_t>(batch.valid - first, 0, rows),
                    .step = static_cast<std::uint64_t>(batch.step),
                    .first_position = static_cast<std::uint64_t>(batch.first_position + first)});
-  backend_->ConvertInput(batch.pixels.data() + first * row_bytes, model_->input(), rows * row_bytes,
-                         kByteToUnit);
+  const std::int64_t elements = train_data_->sample_shape().elements();
+  if (train_data_->element() == DType::kFloat32) {
+    backend_->Upload(batch.features.data() + first * elements, model_->input(),
+                     static_cast<std::size_t>(rows * elements) * sizeof(float));
+  } else {
+    backend_->ConvertInput(batch.pixels.data() + first * elements, model_->input(), rows * elements,
+                           kByteToUnit);
+  }
   std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
   std::copy_n(batch.weights.begin() + first, rows, weights_.begin());
   std::fill(weights_.begin() + rows, weights_.end(), 0.0f);

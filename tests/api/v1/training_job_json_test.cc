@@ -287,6 +287,12 @@ class JobSource {
                         Flip(),
                         Small(),
                         std::nullopt};
+    if (Flip()) training.dataset.npy = NpySpec{Flip()};
+    if (Flip()) training.dataset.csv = CsvSpec{Text()};
+    if (Flip()) training.dataset.image_size = {8, 9};
+    training.dataset.image_channels = Pick({1, 3});
+    training.dataset.interpolation = Pick({Interpolation::kBilinear, Interpolation::kArea});
+    if (Flip()) training.dataset.validation_fraction = 0.25;
     if (Flip()) training.dataset.synthetic = SyntheticSpec{Small(), Small(), {1, 2, 3}, 7};
     if (Flip()) training.batch_size.global = Small();
     if (Flip()) training.batch_size.per_replica = Small();

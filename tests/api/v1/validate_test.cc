@@ -323,6 +323,37 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.dataset.synthetic.emplace(); },
        "spec.training.dataset.synthetic: found with format idx, expected only with format "
        "synthetic"},
+      {[](TrainingSpec& t) { t.dataset.format = DatasetFormat::kImageFolder; },
+       "spec.training.dataset.imageSize: found 0 numbers, expected 2: height and width"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kImageFolder;
+         t.dataset.image_size = {8, 8};
+         t.dataset.image_channels = 2;
+       },
+       "spec.training.dataset.imageChannels: found 2, expected 1 (gray) or 3 (RGB)"},
+      {[](TrainingSpec& t) { t.dataset.image_size = {8, 8}; },
+       "spec.training.dataset.imageSize: found with format idx, expected only with format "
+       "imageFolder"},
+      {[](TrainingSpec& t) { t.dataset.image_channels = 1; },
+       "spec.training.dataset.imageChannels: found with format idx, expected only with format "
+       "imageFolder"},
+      {[](TrainingSpec& t) { t.dataset.interpolation = Interpolation::kArea; },
+       "spec.training.dataset.interpolation: found with format idx, expected only with format "
+       "imageFolder"},
+      {[](TrainingSpec& t) { t.dataset.npy.emplace(); },
+       "spec.training.dataset.npy: found with format idx, expected only with format npy"},
+      {[](TrainingSpec& t) { t.dataset.csv.emplace(); },
+       "spec.training.dataset.csv: found with format idx, expected only with format csv"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kCsv;
+         t.dataset.csv.emplace().label_column = "";
+       },
+       "spec.training.dataset.csv.labelColumn: found none, expected a column's name"},
+      {[](TrainingSpec& t) {
+         t.dataset = {.format = DatasetFormat::kSynthetic, .validation_fraction = 0.5};
+       },
+       "spec.training.dataset.validationFraction: found with format synthetic, expected "
+       "testExamples in dataset.synthetic"},
       {[](TrainingSpec& t) { t.dataset.format = DatasetFormat::kSynthetic; },
        "spec.training.dataset.path: found with format synthetic, which reads no files"},
       {[](TrainingSpec& t) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <optional>
 #include <vector>
@@ -41,6 +42,25 @@ class CountingDataset final : public Dataset {
   Shape shape_{1, 1, 1};
 };
 
+// Sample i is the two floats i + 0.5 and -i, and has label i % 10.
+class FloatDataset final : public Dataset {
+ public:
+  std::int64_t size() const override { return 10; }
+  const Shape& sample_shape() const override { return shape_; }
+  DType element() const override { return DType::kFloat32; }
+  std::int64_t classes() const override { return 10; }
+  bool InMemory() const override { return false; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> sample) const override {
+    const float values[] = {static_cast<float>(index) + 0.5f, static_cast<float>(-index)};
+    std::memcpy(sample.data(), values, sample.size());
+    return static_cast<std::int32_t>(index);
+  }
+
+ private:
+  Shape shape_{2};
+};
+
 LoaderOptions Options(std::int64_t examples, std::int64_t batch, int world = 1, int rank = 0) {
   LoaderOptions options;
   options.plan = {.examples = examples, .global_batch = batch, .world = world};
@@ -50,8 +70,8 @@ LoaderOptions Options(std::int64_t examples, std::int64_t batch, int world = 1, 
 
 bool SameContent(const Batch& a, const Batch& b) {
   return a.step == b.step && a.valid == b.valid && a.first_position == b.first_position &&
-         a.pixels == b.pixels && a.labels == b.labels && a.weights == b.weights &&
-         a.hash_sum == b.hash_sum;
+         a.pixels == b.pixels && a.features == b.features && a.labels == b.labels &&
+         a.weights == b.weights && a.hash_sum == b.hash_sum;
 }
 
 TEST(LoaderTest, TailBatchIsPaddedWithWeightZero) {
@@ -68,6 +88,18 @@ TEST(LoaderTest, TailBatchIsPaddedWithWeightZero) {
   EXPECT_THAT(batch->labels, testing::ElementsAre(8, 9, 0, 0));
   EXPECT_THAT(batch->weights, testing::ElementsAre(1, 1, 0, 0));
   EXPECT_EQ(batch->hash_sum, SampleHash(8) + SampleHash(9));
+}
+
+TEST(LoaderTest, FloatsKeepTheirValuesAndArePaddedWithZero) {
+  const FloatDataset dataset;
+  LoaderOptions options = Options(10, 4);
+  options.shuffle = false;
+  const auto loader = Loader::Create(dataset, options);
+  ASSERT_TRUE(loader->Next().ok());  // fills the rows that are padding later
+  loader->Seek(2);
+  const Batch* batch = *loader->Next();
+  EXPECT_THAT(batch->features, testing::ElementsAre(8.5f, -8, 9.5f, -9, 0, 0, 0, 0));
+  EXPECT_TRUE(batch->pixels.empty());
 }
 
 TEST(LoaderTest, EpochOverAllRanksHasEverySampleOnce) {

@@ -1,0 +1,117 @@
+#include "trainer/data/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cstring>
+
+#include "tests/support/mutate.h"
+#include "tests/support/temp_directory.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const char kTable[] = "a,label,b\n1.5,0,-2\n3e2,2,.25\n";
+
+std::string Error(std::string_view text) {
+  const auto table = ParseCsv(text, "label", "t.csv");
+  EXPECT_TRUE(absl::IsDataLoss(table.status())) << table.status();
+  return std::string(table.status().message());
+}
+
+TEST(CsvTest, LabelColumnIsTakenOutOfTheFeatures) {
+  const auto table = ParseCsv(kTable, "label", "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->columns, 2);
+  EXPECT_THAT(table->features, ElementsAre(1.5f, -2, 300, 0.25f));
+  EXPECT_THAT(table->labels, ElementsAre(0, 2));
+}
+
+TEST(CsvTest, QuotesSpacesSignsAndLineEndsAreAccepted) {
+  const auto table = ParseCsv(
+      "\xEF\xBB\xBF\"a, b\",\"label\"\r\n +1 ,0\r\n\"2\",\"1\"\r\n3,0\r\n\r\n\n", "label", "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->features, ElementsAre(1, 2, 3));
+  EXPECT_THAT(table->labels, ElementsAre(0, 1, 0));
+}
+
+TEST(CsvTest, LastLineNeedsNoEnd) {
+  const auto table = ParseCsv("label,a\n1,7", "label", "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->features, ElementsAre(7));
+}
+
+TEST(CsvTest, FaultsAreNamedWithLineAndColumn) {
+  const struct {
+    const char* text;
+    const char* error;
+  } cases[] = {
+      {"", "t.csv: line 1: found a header of 1 columns, 0 of them named \"label\""},
+      {"a,b\n1,2\n", "0 of them named \"label\""},
+      {"label,label\n1,2\n", "2 of them named \"label\""},
+      {"label\n1\n", "found a header of 1 columns, 1 of them"},
+      {"label,a\n", "line 1: found no rows"},
+      {"label,a\n\n", "line 2: found no rows"},
+      {"label,a\n1,2\n\n1,2\n", "line 3: found an empty line, expected 2 fields"},
+      {"label,a\n1,2,3\n", "line 2: found 3 fields, expected 2, as in the header"},
+      {"label,a\n1\n", "line 2: found 1 fields, expected 2"},
+      {"label,a\n1,x\n", "line 2, column \"a\": found \"x\", expected a finite number"},
+      {"label,a\n1,\n", "column \"a\": found \"\", expected a finite number"},
+      {"label,a\n1,nan\n", "found \"nan\", expected a finite number"},
+      {"label,a\n1,1e99\n", "found \"1e99\", expected a finite number"},
+      {"label,a\n1,1 2\n", "found \"1 2\", expected a finite number"},
+      {"label,a\n1.0,2\n", "column \"label\": found \"1.0\", expected a class"},
+      {"label,a\n-1,2\n", "column \"label\": found \"-1\", expected a class"},
+      {"label,a\n1000000,2\n", "found \"1000000\", expected a class"},
+      {"label,a\n1,\x01\x02\n", "found \"??\""},
+  };
+  for (const auto& [text, error] : cases) EXPECT_THAT(Error(text), HasSubstr(error)) << text;
+}
+
+TEST(CsvTest, ColumnsAreBounded) {
+  EXPECT_THAT(Error("label" + std::string(70'000, ',') + "\n"),
+              HasSubstr("found more columns, expected at most 65536"));
+}
+
+TEST(CsvTest, OpensTheFileOfEachSplit) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("train.csv"), kTable);
+  gzFile file = gzopen(folder.At("test.csv.gz").c_str(), "wb");
+  gzputs(file, "kind,a,b\n1,5,6\n");
+  gzclose(file);
+  const auto train = OpenCsv(folder.path(), {}, Split::kTrain);
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_EQ((*train)->size(), 2);
+  EXPECT_EQ((*train)->classes(), 3);
+  EXPECT_EQ((*train)->sample_shape(), Shape({2}));
+  const auto test = OpenCsv(folder.path(), {.label_column = "kind"}, Split::kTest);
+  ASSERT_TRUE(test.ok()) << test.status();
+  std::vector<std::uint8_t> bytes(8);
+  EXPECT_EQ(*(*test)->Read(0, bytes), 1);
+  float values[2];
+  std::memcpy(values, bytes.data(), sizeof values);
+  EXPECT_THAT(values, ElementsAre(5, 6));
+  std::filesystem::remove(folder.At("train.csv"));
+  EXPECT_TRUE(absl::IsNotFound(OpenCsv(folder.path(), {}, Split::kTrain).status()));
+}
+
+TEST(CsvTest, NoDamageCrashes) {
+  int read = 0;
+  for (std::uint64_t n = 0; n < 500; ++n) {
+    const std::string text = Mutate(kTable, n);
+    const auto table = ParseCsv(text, "label", "t.csv");
+    if (!table.ok()) continue;
+    ++read;
+    EXPECT_EQ(table->features.size(),
+              table->labels.size() * static_cast<std::size_t>(table->columns));
+  }
+  EXPECT_GT(read, 10);
+  EXPECT_LT(read, 490);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,147 @@
+#include "trainer/data/decode_image.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/mutate.h"
+#include "tests/trainer/data/image_files.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::span<const std::uint8_t> Bytes(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+Pixels Decode(const std::string& file, int channels = 3) {
+  Pixels image;
+  const absl::Status status = DecodeImage(Bytes(file), channels, image);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(image.bytes.size(), image.height * image.width * image.channels);
+  return image;
+}
+
+std::string Error(const std::string& file) {
+  Pixels image;
+  const absl::Status status = DecodeImage(Bytes(file), 3, image);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(DecodeImageTest, PngOfAnyKindBecomesRgbOrGray) {
+  const std::string palette = PngChunk("PLTE", std::string("\x0A\x14\x1E\xFF\x00\x00", 6));
+  const struct {
+    const char* what;
+    std::string file;
+    std::vector<std::uint8_t> rgb, gray;
+  } cases[] = {
+      {"RGB",
+       PngFile({2, 1, 8, 2}, "\x0A\x14\x1E\x28\x32\x3C"),
+       {10, 20, 30, 40, 50, 60},
+       {18, 48}},
+      {"RGBA", PngFile({1, 1, 8, 6}, std::string("\x0A\x14\x1E\x00", 4)), {10, 20, 30}, {18}},
+      {"gray", PngFile({1, 2, 8, 0}, "\x07\x08"), {7, 7, 7, 8, 8, 8}, {7, 8}},
+      {"gray, alpha", PngFile({1, 1, 8, 4}, std::string("\x07\x00", 2)), {7, 7, 7}, {7}},
+      {"gray of 1 bit", PngFile({2, 1, 1, 0}, "\x40"), {0, 0, 0, 255, 255, 255}, {0, 255}},
+      {"gray of 16 bits", PngFile({1, 1, 16, 0}, "\x07\xFF"), {7, 7, 7}, {7}},
+      {"palette", PngFile({2, 1, 1, 3}, "\x40", palette), {10, 20, 30, 255, 0, 0}, {18, 76}},
+  };
+  for (const auto& [what, file, rgb, gray] : cases) {
+    EXPECT_EQ(Decode(file, 3).bytes, rgb) << what;
+    EXPECT_EQ(Decode(file, 1).bytes, gray) << what;
+  }
+}
+
+// Smooth, so that what JPEG loses is small.
+std::string Gradient(unsigned width, unsigned height, int channels) {
+  std::string pixels;
+  for (unsigned y = 0; y < height; ++y) {
+    for (unsigned x = 0; x < width; ++x) {
+      for (int c = 0; c < channels; ++c) {
+        pixels += static_cast<char>(40 + 4 * x + 3 * y + 20 * static_cast<unsigned>(c));
+      }
+    }
+  }
+  return pixels;
+}
+
+void ExpectNear(const Pixels& image, const std::string& pixels) {
+  ASSERT_EQ(image.bytes.size(), pixels.size());
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    EXPECT_NEAR(image.bytes[i], static_cast<std::uint8_t>(pixels[i]), 3) << i;
+  }
+}
+
+TEST(DecodeImageTest, JpegIsReadAsRgbOrGray) {
+  const std::string rgb = Gradient(17, 9, 3), gray = Gradient(17, 9, 1);
+  const Pixels color = Decode(JpegFile(17, 9, 3, rgb));
+  EXPECT_EQ(color.width, 17u);
+  EXPECT_EQ(color.height, 9u);
+  ExpectNear(color, rgb);
+  ExpectNear(Decode(JpegFile(17, 9, 1, gray), 1), gray);
+  const Pixels widened = Decode(JpegFile(17, 9, 1, gray), 3);
+  EXPECT_EQ(widened.channels, 3u);
+  EXPECT_EQ(widened.bytes[0], widened.bytes[2]);
+}
+
+TEST(DecodeImageTest, JpegOfFourInksBecomesRgb) {
+  std::string inks;
+  for (int i = 0; i < 64; ++i) inks += std::string("\xFF\x80\x00\x80", 4);
+  const Pixels image = Decode(JpegFile(8, 8, 4, inks));
+  ASSERT_EQ(image.bytes.size(), 64u * 3);
+  EXPECT_NEAR(image.bytes[0], 128, 2);
+  EXPECT_NEAR(image.bytes[1], 64, 2);
+  EXPECT_NEAR(image.bytes[2], 0, 2);
+  const Pixels gray = Decode(JpegFile(8, 8, 4, inks), 1);
+  EXPECT_NEAR(gray.bytes[63], (77 * 128 + 150 * 64) >> 8, 2);
+}
+
+TEST(DecodeImageTest, OtherFormatsAreRefusedByTheirFirstBytes) {
+  EXPECT_THAT(Error(""), HasSubstr("found 0 bytes"));
+  EXPECT_THAT(Error("GIF89a"), HasSubstr("6 bytes that start with 47 49 46 38, expected a JPEG"));
+}
+
+TEST(DecodeImageTest, ImagesCutShortAreRefused) {
+  const std::string jpeg = JpegFile(32, 32, 3, Gradient(32, 32, 3));
+  const std::string png = PngFile({8, 8, 8, 2}, Gradient(8, 8, 3));
+  for (const std::size_t size : {std::size_t{4}, jpeg.size() / 2, jpeg.size() - 4}) {
+    EXPECT_THAT(Error(jpeg.substr(0, size)), HasSubstr("damaged JPEG image: ")) << size;
+  }
+  for (const std::size_t size :
+       {std::size_t{4}, std::size_t{20}, png.size() / 2, png.size() - 13}) {
+    EXPECT_THAT(Error(png.substr(0, size)), HasSubstr("damaged PNG image: ")) << size;
+  }
+}
+
+TEST(DecodeImageTest, HeaderCannotMakeItAllocate) {
+  EXPECT_THAT(Error(PngFile({60'000, 60'000, 8, 2}, "")),
+              HasSubstr("found a PNG image of 60000x60000, expected at most 67108864 pixels"));
+  std::string jpeg = JpegFile(8, 8, 1, Gradient(8, 8, 1));
+  const std::size_t frame = jpeg.find("\xFF\xC0");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\xF0\x00\xF0\x00", 4);
+  EXPECT_THAT(Error(jpeg), HasSubstr("found a JPEG image of 61440x61440"));
+}
+
+TEST(DecodeImageTest, NoDamageCrashes) {
+  const std::string files[] = {JpegFile(16, 16, 3, Gradient(16, 16, 3)),
+                               JpegFile(16, 16, 4, Gradient(16, 16, 4)),
+                               PngFile({16, 16, 8, 2}, Gradient(16, 16, 3))};
+  int decoded = 0;
+  for (std::uint64_t n = 0; n < 900; ++n) {
+    Pixels image;
+    if (!DecodeImage(Bytes(Mutate(files[n % 3], n / 3)), n % 2 == 0 ? 1 : 3, image).ok()) continue;
+    ++decoded;
+    EXPECT_EQ(image.bytes.size(), image.height * image.width * image.channels);
+  }
+  EXPECT_GT(decoded, 100);
+  EXPECT_LT(decoded, 800);
+}
+
+}  // namespace
+}  // namespace lockstep::train

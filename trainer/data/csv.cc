@@ -1,0 +1,195 @@
+#include "trainer/data/csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "trainer/data/file_bytes.h"
+#include "trainer/data/folder.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kMaxColumns = 65'536, kMaxShown = 40;
+
+std::string ShownText(std::string_view text) {
+  std::string shown(text.substr(0, kMaxShown));
+  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text.size() > kMaxShown ? shown + "..." : shown;
+}
+
+// Takes the next line from the front of `text`, without its end.
+std::string_view TakeLine(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// Takes the next field from the front of `line`, which is nullopt after the last one.
+std::string_view TakeField(std::optional<std::string_view>& line) {
+  const bool is_quoted = line->starts_with('"');
+  const std::size_t quote = is_quoted ? line->find('"', 1) : std::string_view::npos;
+  const std::size_t end = line->find(',', quote == std::string_view::npos ? 0 : quote);
+  std::string_view field = line->substr(0, end);
+  if (end == std::string_view::npos) {
+    line.reset();
+  } else {
+    line->remove_prefix(end + 1);
+  }
+  if (field.size() >= 2 && is_quoted && field.ends_with('"'))
+    return field.substr(1, field.size() - 2);
+  while (field.starts_with(' ')) field.remove_prefix(1);
+  while (field.ends_with(' ')) field.remove_suffix(1);
+  return field;
+}
+
+class CsvParser {
+ public:
+  CsvParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+
+  absl::StatusOr<CsvTable> Parse(const std::string& label) {
+    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);  // a byte-order mark
+    LOCKSTEP_RETURN_IF_ERROR(ReadHeader(label));
+    CsvTable table{.columns = std::ssize(names_) - 1};
+    while (!text_.empty()) {
+      ++line_;
+      const std::string_view line = TakeLine(text_);
+      if (line.empty() && text_.find_first_not_of("\r\n") == std::string_view::npos) break;
+      if (line.empty()) return Fault("an empty line", fmt::format("{} fields", names_.size()));
+      LOCKSTEP_RETURN_IF_ERROR(ReadRow(line, table));
+    }
+    if (table.labels.empty()) return Fault("no rows", "at least one below the header");
+    return table;
+  }
+
+ private:
+  absl::Status Fault(const std::string& found, const std::string& expected) const {
+    return absl::DataLossError(
+        fmt::format("{}: line {}: found {}, expected {}", path_, line_, found, expected));
+  }
+  absl::Status ColumnFault(std::size_t column, std::string_view found, const char* expected) const {
+    return absl::DataLossError(fmt::format("{}: line {}, column \"{}\": found \"{}\", expected {}",
+                                           path_, line_, ShownText(names_[column]),
+                                           ShownText(found), expected));
+  }
+
+  absl::Status ReadHeader(const std::string& label) {
+    std::optional<std::string_view> line = TakeLine(text_);
+    while (line) {
+      names_.push_back(TakeField(line));
+      if (names_.size() > kMaxColumns) {
+        return Fault("more columns", fmt::format("at most {}", kMaxColumns));
+      }
+    }
+    if (names_.size() < 2 || std::ranges::count(names_, label) != 1) {
+      return Fault(fmt::format("a header of {} columns, {} of them named \"{}\"", names_.size(),
+                               std::ranges::count(names_, label), label),
+                   "the label's column, spec.training.dataset.csv.labelColumn, once, and at least "
+                   "one other");
+    }
+    label_ = static_cast<std::size_t>(std::ranges::find(names_, label) - names_.begin());
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadRow(std::string_view text, CsvTable& table) {
+    std::optional<std::string_view> line = text;
+    std::size_t column = 0;
+    for (; line; ++column) {
+      const std::string_view field = TakeField(line);
+      if (column >= names_.size()) continue;
+      LOCKSTEP_RETURN_IF_ERROR(column == label_ ? ReadLabel(field, table)
+                                                : ReadNumber(column, field, table));
+    }
+    if (column == names_.size()) return absl::OkStatus();
+    return Fault(fmt::format("{} fields", column),
+                 fmt::format("{}, as in the header", names_.size()));
+  }
+
+  absl::Status ReadLabel(std::string_view field, CsvTable& table) const {
+    std::int32_t label = -1;
+    const char* const end = field.data() + field.size();
+    const auto read = std::from_chars(field.data(), end, label);
+    if (read.ec != std::errc() || read.ptr != end || label < 0 || label > kMaxLabel) {
+      return ColumnFault(label_, field, "a class, an integer from 0 to 999999");
+    }
+    table.labels.push_back(label);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadNumber(std::size_t column, std::string_view field, CsvTable& table) const {
+    float value = 0;
+    const char* const end = field.data() + field.size();
+    const std::size_t sign = field.starts_with('+') ? 1 : 0;  // from_chars does not take it
+    const auto read = std::from_chars(field.data() + sign, end, value);
+    if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value)) {
+      return ColumnFault(column, field, "a finite number");
+    }
+    table.features.push_back(value);
+    return absl::OkStatus();
+  }
+
+  std::string_view text_;
+  const std::string& path_;
+  std::int64_t line_ = 1;
+  std::vector<std::string_view> names_;
+  std::size_t label_ = 0;
+};
+
+class CsvDataset final : public Dataset {
+ public:
+  explicit CsvDataset(CsvTable table)
+      : table_(std::move(table)),
+        shape_{table_.columns},
+        classes_(*std::ranges::max_element(table_.labels) + 1) {}
+
+  std::int64_t size() const override { return std::ssize(table_.labels); }
+  const Shape& sample_shape() const override { return shape_; }
+  DType element() const override { return DType::kFloat32; }
+  std::int64_t classes() const override { return classes_; }
+  bool InMemory() const override { return true; }
+
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> sample) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
+    LOCKSTEP_CHECK(sample.size() == sample_bytes(), "room for {} bytes, a sample has {}",
+                   sample.size(), sample_bytes());
+    std::memcpy(sample.data(), table_.features.data() + index * table_.columns, sample.size());
+    return table_.labels[static_cast<std::size_t>(index)];
+  }
+
+ private:
+  const CsvTable table_;
+  const Shape shape_;
+  const std::int64_t classes_;
+};
+
+}  // namespace
+
+absl::StatusOr<CsvTable> ParseCsv(std::string_view text, const std::string& label,
+                                  const std::string& path) {
+  return CsvParser(text, path).Parse(label);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
+                                                 const api::CsvSpec& spec, Split split) {
+  const std::string name = split == Split::kTrain ? "train" : "test";
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string path,
+      FindDataFile(folder, name + " samples", {name + ".csv", name + ".csv.gz"}));
+  LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::OpenWhole(path));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  LOCKSTEP_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(text, spec.label_column, path));
+  return std::make_unique<CsvDataset>(std::move(table));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,33 @@
+// Reads tables of numbers: comma-separated values as in RFC 4180, with a header.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/data/dataset.h"
+
+namespace lockstep::train {
+
+struct CsvTable {
+  std::int64_t columns = 0;          // without the label
+  std::vector<float> features;       // rows,columns
+  std::vector<std::int32_t> labels;  // rows
+};
+
+// Reads a text whose first line names the columns. The column `label` has classes from 0 to
+// kMaxLabel, all others finite numbers. Names and numbers may be in double quotes; lines end in \n
+// or \r\n. DataLoss names `path`, the line, the column, what was found and what is expected.
+absl::StatusOr<CsvTable> ParseCsv(std::string_view text, const std::string& label,
+                                  const std::string& path);
+
+// Opens train.csv or test.csv (or the same with .gz) in `folder` and keeps it in memory. Samples
+// are float32 of shape [columns]. NotFound names the files looked for; DataLoss is that of
+// ParseCsv.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
+                                                 const api::CsvSpec& spec, Split split);
+
+}  // namespace lockstep::train

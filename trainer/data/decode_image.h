@@ -1,0 +1,31 @@
+// Decodes JPEG and PNG images. The bytes are not trusted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace lockstep::train {
+
+struct Pixels {
+  std::size_t height = 0, width = 0, channels = 0;
+  std::vector<std::uint8_t> bytes;  // H,W,C
+};
+
+// An image has at most this many pixels.
+inline constexpr std::size_t kMaxPixels = std::size_t{1} << 26;
+
+// Decodes an image, whose first bytes say what it is, to `channels` channels: 1 (luma) or 3 (RGB).
+// Alpha is dropped, and 16-bit channels lose their low bytes. Writes to `image`, whose memory is
+// reused. DataLoss says what is wrong with the bytes, also if the image is cut short, but does not
+// name the file. Thread-safe.
+absl::Status DecodeImage(std::span<const std::uint8_t> file, int channels, Pixels& image);
+
+// The same for one format. Requires: channels is 1 or 3.
+absl::Status DecodeJpeg(std::span<const std::uint8_t> file, int channels, Pixels& image);
+absl::Status DecodePng(std::span<const std::uint8_t> file, int channels, Pixels& image);
+
+}  // namespace lockstep::train

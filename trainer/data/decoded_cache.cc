@@ -1,0 +1,65 @@
+#include "trainer/data/decoded_cache.h"
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+class DecodedCache final : public Dataset {
+ public:
+  explicit DecodedCache(std::unique_ptr<Dataset> source)
+      : source_(std::move(source)),
+        // Not zeroed, so that a page is used when its first sample is.
+        samples_(std::make_unique_for_overwrite<std::uint8_t[]>(
+            static_cast<std::size_t>(source_->size()) * source_->sample_bytes())),
+        labels_(static_cast<std::size_t>(source_->size())) {
+    for (std::atomic<std::int32_t>& label : labels_) label = kEmpty;
+  }
+
+  std::int64_t size() const override { return source_->size(); }
+  const Shape& sample_shape() const override { return source_->sample_shape(); }
+  DType element() const override { return source_->element(); }
+  std::int64_t classes() const override { return source_->classes(); }
+  bool InMemory() const override { return false; }  // not before the end of the first epoch
+
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> sample) const override {
+    const auto row = static_cast<std::size_t>(index);
+    std::uint8_t* const kept = samples_.get() + row * sample.size();
+    const std::int32_t label = labels_[row].load(std::memory_order_acquire);
+    if (label >= 0) {
+      std::memcpy(sample.data(), kept, sample.size());
+      return label;
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::int32_t read, source_->Read(index, sample));
+    // One thread writes the row; another that has decoded it, too, leaves it alone.
+    std::int32_t expected = kEmpty;
+    if (labels_[row].compare_exchange_strong(expected, kFilling, std::memory_order_acquire)) {
+      std::memcpy(kept, sample.data(), sample.size());
+      labels_[row].store(read, std::memory_order_release);
+    }
+    return read;
+  }
+
+ private:
+  static constexpr std::int32_t kEmpty = -1, kFilling = -2;
+
+  const std::unique_ptr<Dataset> source_;
+  const std::unique_ptr<std::uint8_t[]> samples_;
+  mutable std::vector<std::atomic<std::int32_t>> labels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source) {
+  const auto sample_bytes = static_cast<std::int64_t>(source->sample_bytes());
+  if (source->InMemory() || source->size() > kMaxCachedSamples / sample_bytes) return source;
+  return std::make_unique<DecodedCache>(std::move(source));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,20 @@
+// Divides one data set into a training and a test set.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "trainer/data/dataset.h"
+
+namespace lockstep::train {
+
+// Returns the part of `whole` that belongs to `split`: `fraction` of the samples (rounded, at least
+// one) are the test set, drawn by `seed`, and the others the training set. The parts are disjoint
+// and together are `whole`: a pure function of (seed, whole.size(), fraction).
+// Requires: 0 < fraction < 1. DataLoss: `whole` has fewer than two samples.
+absl::StatusOr<std::unique_ptr<Dataset>> DivideDataset(std::unique_ptr<Dataset> whole,
+                                                       double fraction, Split split,
+                                                       std::uint64_t seed);
+
+}  // namespace lockstep::train

@@ -1,0 +1,193 @@
+#include "trainer/data/image_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "trainer/data/decode_image.h"
+#include "trainer/data/file_bytes.h"
+#include "trainer/data/folder.h"
+#include "trainer/data/resize.h"
+
+namespace lockstep::train {
+namespace {
+
+struct ImageFile {
+  std::int32_t label = 0;
+  std::string name;  // in its class's folder
+};
+
+class ImageFolder final : public Dataset {
+ public:
+  ImageFolder(std::string folder, std::vector<std::string> classes, std::vector<ImageFile> files,
+              ImageForm form)
+      : folder_(std::move(folder)),
+        classes_(std::move(classes)),
+        files_(std::move(files)),
+        form_(form),
+        shape_(form.shape()) {}
+
+  std::int64_t size() const override { return std::ssize(files_); }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t classes() const override { return std::ssize(classes_); }
+  bool InMemory() const override { return false; }
+
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> sample) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
+    const ImageFile& image = files_[static_cast<std::size_t>(index)];
+    const std::string path = fmt::format(
+        "{}/{}/{}", folder_, classes_[static_cast<std::size_t>(image.label)], image.name);
+    LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::ReadSmall(path));
+    const absl::Status decoded = form_.Decode(file.bytes(), sample);
+    if (!decoded.ok()) {
+      return absl::Status(decoded.code(),
+                          fmt::format("{}: {}", path, std::string(decoded.message())));
+    }
+    return image.label;
+  }
+
+ private:
+  const std::string folder_;
+  const std::vector<std::string> classes_;
+  const std::vector<ImageFile> files_;
+  const ImageForm form_;
+  const Shape shape_;
+};
+
+// The name's ending in lower case, ".jpg" say.
+std::string EndingOf(const std::string& name) {
+  std::string ending = std::filesystem::path(name).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending;
+}
+
+// True if the file is to be read, false if it is to be ignored.
+absl::StatusOr<bool> IsImage(const std::string& path) {
+  static constexpr std::array<std::string_view, 3> kRead = {".jpg", ".jpeg", ".png"};
+  static constexpr std::array<std::string_view, 6> kRefused = {".gif", ".bmp",  ".webp",
+                                                               ".tif", ".tiff", ".avif"};
+  const std::string ending = EndingOf(path);
+  if (std::ranges::find(kRead, ending) != kRead.end()) return true;
+  if (std::ranges::find(kRefused, ending) == kRefused.end()) return false;
+  return absl::DataLossError(
+      fmt::format("{}: found an image of the format {}, expected JPEG or PNG", path, ending));
+}
+
+absl::Status AddImages(const std::string& folder, std::int32_t label,
+                       std::vector<ImageFile>& files) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, ListFolder(folder));
+  for (const FolderEntry& entry : entries) {
+    const std::string path = folder + "/" + entry.name;
+    if (entry.is_folder) {
+      return absl::DataLossError(
+          fmt::format("{}: found a folder, expected the images of one class", path));
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const bool is_image, IsImage(path));
+    if (is_image) files.push_back({label, entry.name});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& folder) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, ListFolder(folder));
+  std::vector<std::string> classes;
+  for (const FolderEntry& entry : entries) {
+    if (entry.is_folder) classes.push_back(entry.name);
+  }
+  if (classes.size() >= 2 && std::cmp_less_equal(classes.size(), kMaxLabel + 1)) return classes;
+  return absl::DataLossError(
+      fmt::format("{}: found {} folders, expected 2 to {}, one for each class", folder,
+                  classes.size(), kMaxLabel + 1));
+}
+
+// Where the samples of a split are, and the folder whose folders name the classes.
+struct SplitFolders {
+  std::string samples, classes;
+};
+
+absl::StatusOr<SplitFolders> FindSplit(const std::string& root, Split split) {
+  const std::string train = root + "/train";
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> found, FirstExisting({train}));
+  const std::string classes = found ? train : root;
+  if (split == Split::kTrain) return SplitFolders{classes, classes};
+  const std::vector<std::string> names = {"test", "validation", "val"};
+  absl::StatusOr<std::string> test =
+      found ? FindDataFile(root, "folder of test images", names)
+            : absl::NotFoundError(fmt::format(
+                  "{}: no folder \"train\" found, so that all of it is the training set; expected "
+                  "spec.training.dataset.validationFraction above 0, or folders \"train\" and "
+                  "\"test\"",
+                  root));
+  if (!test.ok()) return test.status();
+  return SplitFolders{*std::move(test), classes};
+}
+
+// The test set may lack a class, but not have one more.
+absl::Status CheckClasses(const std::string& folder, const std::vector<std::string>& classes) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> own, ClassesIn(folder));
+  for (const std::string& name : own) {
+    if (std::ranges::binary_search(classes, name)) continue;
+    return absl::DataLossError(
+        fmt::format("{}/{}: the training set has no such class, expected one of its {}", folder,
+                    name, classes.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ImageForm ImageForm::Of(const api::DatasetSpec& spec) {
+  LOCKSTEP_CHECK(spec.image_size.size() == 2, "imageSize has {} entries", spec.image_size.size());
+  return {.channels = static_cast<std::size_t>(spec.image_channels),
+          .height = static_cast<std::size_t>(spec.image_size[0]),
+          .width = static_cast<std::size_t>(spec.image_size[1]),
+          .interpolation = spec.interpolation};
+}
+
+Shape ImageForm::shape() const {
+  return {static_cast<std::int64_t>(channels), static_cast<std::int64_t>(height),
+          static_cast<std::int64_t>(width)};
+}
+
+absl::Status ImageForm::Decode(std::span<const std::uint8_t> file,
+                               std::span<std::uint8_t> sample) const {
+  thread_local Pixels image;  // its memory serves all images of a thread
+  LOCKSTEP_RETURN_IF_ERROR(DecodeImage(file, static_cast<int>(channels), image));
+  ResizeToPlanes(image, height, width, interpolation, sample);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec,
+                                                         Split split) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SplitFolders folders, FindSplit(spec.path, split));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesIn(folders.classes));
+  if (folders.samples != folders.classes) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckClasses(folders.samples, classes));
+  }
+  std::vector<ImageFile> files;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const std::string folder = folders.samples + "/" + classes[label];
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> found, FirstExisting({folder}));
+    if (!found) continue;
+    LOCKSTEP_RETURN_IF_ERROR(AddImages(folder, static_cast<std::int32_t>(label), files));
+  }
+  if (files.empty()) {
+    return absl::DataLossError(fmt::format(
+        "{}: found no images in the folders of {} classes, expected files *.jpg, *.jpeg or *.png",
+        folders.samples, classes.size()));
+  }
+  return std::make_unique<ImageFolder>(std::move(folders.samples), std::move(classes),
+                                       std::move(files), ImageForm::Of(spec));
+}
+
+}  // namespace lockstep::train
