@@ -38,6 +38,7 @@ inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
     {DatasetFormat::kCifar, "cifar"},
     {DatasetFormat::kNpy, "npy"},
     {DatasetFormat::kCsv, "csv"},
+    {DatasetFormat::kTfRecord, "tfrecord"},
     {DatasetFormat::kImageFolder, "imageFolder"},
     {DatasetFormat::kSynthetic, "synthetic"}};
 template <>

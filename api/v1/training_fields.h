@@ -43,6 +43,15 @@ void Fields(auto& visit, Like<CsvSpec> auto& csv) {
   visit.Field("labelColumn", csv.label_column);
 }
 
+void Fields(auto& visit, Like<TfRecordSpec> auto& tfrecord) {
+  visit.Field("trainFiles", tfrecord.train_files);
+  visit.Field("testFiles", tfrecord.test_files);
+  visit.Field("feature", tfrecord.feature);
+  visit.Field("label", tfrecord.label);
+  visit.Field("shape", tfrecord.shape, IntegerRange{1, 65'536});
+  visit.Field("classes", tfrecord.classes, IntegerRange{0, 1'000'000});
+}
+
 void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("format", dataset.format);
   visit.Field("path", dataset.path);
@@ -56,6 +65,7 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("imageSize", dataset.image_size, IntegerRange{1, 65'535});
   visit.Field("imageChannels", dataset.image_channels, IntegerRange{1, 3});
   visit.Field("interpolation", dataset.interpolation);
+  visit.Field("tfrecord", dataset.tfrecord);
 }
 
 void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {

@@ -73,7 +73,7 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kImageFolder, kSynthetic };
+enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kTfRecord, kImageFolder, kSynthetic };
 enum class Interpolation { kBilinear, kNearest, kArea };
 struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
@@ -88,6 +88,13 @@ struct NpySpec {
 struct CsvSpec {
   std::string label_column = "label";
   bool operator==(const CsvSpec&) const = default;
+};
+struct TfRecordSpec {
+  std::string train_files = "*train*", test_files = "*test*";  // patterns of the shell
+  std::string feature = "image", label = "label";              // names in tf.train.Example
+  std::vector<std::int64_t> shape;  // of raw pixels (H,W,C) or floats; empty: encoded images
+  int classes = 0;                  // 0: one more than the largest label
+  bool operator==(const TfRecordSpec&) const = default;
 };
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
@@ -104,6 +111,7 @@ struct DatasetSpec {
   std::vector<std::int64_t> image_size;
   int image_channels = 3;
   Interpolation interpolation = Interpolation::kBilinear;
+  std::optional<TfRecordSpec> tfrecord;
   bool operator==(const DatasetSpec&) const = default;
 };
 

@@ -91,11 +91,14 @@ void ValidateModel(const ModelSpec& model, Section& section) {
 // Requires what the decoder of images needs, and rejects what nothing would read.
 void ValidateImages(const DatasetSpec& dataset, Section& section) {
   const DatasetSpec defaults;
-  const bool decodes = dataset.format == DatasetFormat::kImageFolder;
+  const bool is_record = dataset.format == DatasetFormat::kTfRecord;
+  const bool has_shape = dataset.tfrecord && !dataset.tfrecord->shape.empty();
+  const bool decodes = dataset.format == DatasetFormat::kImageFolder || (is_record && !has_shape);
   const auto only_with_images = [&](std::string_view field, bool is_set) {
     if (!is_set || decodes) return;
     section.Fault(fmt::format("dataset.{}", field),
-                  fmt::format("found with format {}, expected only with format imageFolder",
+                  fmt::format("found with format {}, expected only with imageFolder, or with "
+                              "tfrecord without a shape",
                               NameOf(dataset.format)));
   };
   only_with_images("imageSize", !dataset.image_size.empty());
@@ -110,6 +113,29 @@ void ValidateImages(const DatasetSpec& dataset, Section& section) {
   }
 }
 
+// Bounds the product of the extents, each of which the schema bounds.
+void ValidateTfRecord(const TfRecordSpec& tfrecord, Section& section) {
+  const auto required = [&](std::string_view field, const std::string& value) {
+    if (!value.empty()) return;
+    section.Fault(fmt::format("dataset.tfrecord.{}", field), "found none, expected a name");
+  };
+  required("trainFiles", tfrecord.train_files);
+  required("testFiles", tfrecord.test_files);
+  required("feature", tfrecord.feature);
+  required("label", tfrecord.label);
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 26;
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : tfrecord.shape) {
+    elements = extent > kMostElements / elements ? kMostElements + 1 : elements * extent;
+    if (elements > kMostElements) break;
+  }
+  if (tfrecord.shape.size() > 8 || elements > kMostElements) {
+    section.Fault("dataset.tfrecord.shape",
+                  fmt::format("found {} extents, expected at most 8 and at most {} elements",
+                              tfrecord.shape.size(), kMostElements));
+  }
+}
+
 void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   section.Absolute("dataset.path", dataset.path);
   const auto only_with = [&](DatasetFormat format, bool is_set) {
@@ -120,8 +146,10 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   };
   only_with(DatasetFormat::kSynthetic, dataset.synthetic.has_value());
   only_with(DatasetFormat::kNpy, dataset.npy.has_value());
+  only_with(DatasetFormat::kTfRecord, dataset.tfrecord.has_value());
   only_with(DatasetFormat::kCsv, dataset.csv.has_value());
   ValidateImages(dataset, section);
+  if (dataset.tfrecord) ValidateTfRecord(*dataset.tfrecord, section);
   if (dataset.csv && dataset.csv->label_column.empty()) {
     section.Fault("dataset.csv.labelColumn", "found none, expected a column's name");
   }

@@ -146,6 +146,8 @@ SEEDS = {
     "idx": [idx()],
     "npy": [npy()],
     "decode_image": [png(), b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0\xff\xd9"],
+    "tfrecord": [bytes.fromhex("0a190a170a056c6162656c120e1a0c0a0a010203ffffffffffff7f"),
+                 bytes.fromhex("0a160a140a05696d616765120b12090a070000803f00")],
     "csv": [b"a,label,\"b\"\r\n1.5,0,-2\r\n3e2,2,.25\r\n"],
     "metrics_line": as_json(METRICS),
 }

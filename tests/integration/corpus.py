@@ -82,6 +82,11 @@ GOOD = {
     "a folder of images": training_job(dataset={
         "format": "imageFolder", "path": "/data", "imageSize": [224, 160], "imageChannels": 1,
         "interpolation": "Area"}),
+    "records of encoded images": training_job(
+        dataset={"format": "tfrecord", "path": "/data", "imageSize": [32, 32]}),
+    "records of raw pixels": training_job(dataset={
+        "format": "tfrecord", "path": "/data",
+        "tfrecord": {"shape": [28, 28, 1], "feature": "image/raw", "classes": 10}}),
     "steps and not epochs": training_job(epochs=None, steps=10),
     "a warmup as long as the run": training_job(
         epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
@@ -341,6 +346,13 @@ TRAINING = [
     Bad("an interpolation of MNIST", training_job(
         dataset={"path": "/data", "interpolation": "Nearest"}),
         "spec.training.dataset.interpolation"),
+    Bad("records without a size", training_job(dataset={"format": "tfrecord", "path": "/data"}),
+        "spec.training.dataset.imageSize"),
+    Bad("records of raw pixels with a size", training_job(dataset={
+        "format": "tfrecord", "path": "/data", "imageSize": [8, 8], "tfrecord": {"shape": [4]}}),
+        "spec.training.dataset.imageSize"),
+    Bad("tfrecord with idx", training_job(dataset={"path": "/data", "tfrecord": {}}),
+        "spec.training.dataset.tfrecord"),
     Bad("a shape of two dimensions", training_job(
         dataset={"format": "synthetic", "synthetic": {"shape": [28, 28]}}),
         "spec.training.dataset.synthetic.shape"),

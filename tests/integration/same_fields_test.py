@@ -18,7 +18,7 @@ PLACES = {
     "StrategySpec": "spec.strategy", "ParameterServerSpec": "spec.strategy.parameterServer",
     "ModelSpec": TRAINING + "model", "DatasetSpec": TRAINING + "dataset",
     "SyntheticSpec": TRAINING + "dataset.synthetic", "NpySpec": TRAINING + "dataset.npy",
-    "CsvSpec": TRAINING + "dataset.csv", "BatchSizeSpec": TRAINING + "batchSize",
+    "CsvSpec": TRAINING + "dataset.csv", "TfRecordSpec": TRAINING + "dataset.tfrecord", "BatchSizeSpec": TRAINING + "batchSize",
     "LearningRateScheduleSpec": TRAINING + "learningRateSchedule",
     "OptimizerSpec": TRAINING + "optimizer", "CheckpointSpec": TRAINING + "checkpoint",
     "SummariesSpec": TRAINING + "summaries", "EvaluationSpec": TRAINING + "evaluation",

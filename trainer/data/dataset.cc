@@ -10,6 +10,7 @@
 #include "trainer/data/image_folder.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/synthetic.h"
+#include "trainer/data/tfrecord.h"
 
 namespace lockstep::train {
 namespace {
@@ -28,6 +29,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
     case api::DatasetFormat::kImageFolder: {
       LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageFolder(spec, split));
       return spec.cache ? CacheDecoded(std::move(images)) : std::move(images);
+    }
+    case api::DatasetFormat::kTfRecord: {
+      LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> records, OpenTfRecord(spec, split));
+      const bool is_encoded = !spec.tfrecord || spec.tfrecord->shape.empty();
+      return spec.cache && is_encoded ? CacheDecoded(std::move(records)) : std::move(records);
     }
     case api::DatasetFormat::kSynthetic:
       return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache);

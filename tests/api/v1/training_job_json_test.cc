@@ -288,6 +288,9 @@ class JobSource {
                         Small(),
                         std::nullopt};
     if (Flip()) training.dataset.npy = NpySpec{Flip()};
+    if (Flip()) {
+      training.dataset.tfrecord = TfRecordSpec{Text(), Text(), Text(), Text(), {4, 5}, 6};
+    }
     if (Flip()) training.dataset.csv = CsvSpec{Text()};
     if (Flip()) training.dataset.image_size = {8, 9};
     training.dataset.image_channels = Pick({1, 3});

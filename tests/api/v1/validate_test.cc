@@ -332,14 +332,25 @@ TEST(ValidateTest, TrainingFaults) {
        },
        "spec.training.dataset.imageChannels: found 2, expected 1 (gray) or 3 (RGB)"},
       {[](TrainingSpec& t) { t.dataset.image_size = {8, 8}; },
-       "spec.training.dataset.imageSize: found with format idx, expected only with format "
-       "imageFolder"},
+       "spec.training.dataset.imageSize: found with format idx, expected only with "
+       "imageFolder, or with tfrecord without a shape"},
       {[](TrainingSpec& t) { t.dataset.image_channels = 1; },
-       "spec.training.dataset.imageChannels: found with format idx, expected only with format "
-       "imageFolder"},
+       "spec.training.dataset.imageChannels: found with format idx, expected only with "
+       "imageFolder, or with tfrecord without a shape"},
       {[](TrainingSpec& t) { t.dataset.interpolation = Interpolation::kArea; },
-       "spec.training.dataset.interpolation: found with format idx, expected only with format "
-       "imageFolder"},
+       "spec.training.dataset.interpolation: found with format idx, expected only with "
+       "imageFolder, or with tfrecord without a shape"},
+      {[](TrainingSpec& t) { t.dataset.tfrecord.emplace(); },
+       "spec.training.dataset.tfrecord: found with format idx, expected only with format "
+       "tfrecord"},
+      {[](TrainingSpec& t) { t.dataset.format = DatasetFormat::kTfRecord; },
+       "spec.training.dataset.imageSize: found 0 numbers, expected 2: height and width"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kTfRecord;
+         t.dataset.tfrecord.emplace().shape = {65'536, 65'536};
+       },
+       "spec.training.dataset.tfrecord.shape: found 2 extents, expected at most 8 and at most "
+       "67108864 elements"},
       {[](TrainingSpec& t) { t.dataset.npy.emplace(); },
        "spec.training.dataset.npy: found with format idx, expected only with format npy"},
       {[](TrainingSpec& t) { t.dataset.csv.emplace(); },
