@@ -1,7 +1,9 @@
 // One generation of training, from its membership to the end of the run or of the generation.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -9,6 +11,7 @@
 #include "trainer/observe/phase_clock.h"
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/evaluate.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/reporter.h"
 #include "trainer/train/run_state.h"
@@ -36,19 +39,22 @@ struct TrainLoop {
   // or has nothing new to save, returns kStopped; otherwise the failure.
   LoopOutcome SaveAlone();
 
- private:
+  // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
+  using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
+  Ended RestoreOrInitialize();
+  Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
+  Ended CheckParameters() const;
+  Ended SaveIfDue(int rank);
+  LoopOutcome SaveAndEnd(LoopEnd end, int rank);
+  Ended LookAtSaver();
 
+ private:
   Ended Enter(const Membership& membership);
   LoopOutcome RunSteps(int rank);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);
-  Ended RestoreOrInitialize();
   Ended EvaluateIfDue(int rank);
-  Ended CheckParameters() const;
-  LoopOutcome SaveAndEnd(LoopEnd end, int rank);
-  Ended SaveIfDue(int rank);
-  Ended LookAtSaver();
 };
 
 }  // namespace lockstep::train
