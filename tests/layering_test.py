@@ -50,6 +50,8 @@ LAYERS = {
     "trainer/rendezvous": ["base", "api/*", "trainer/comm", "trainer/identity"],
     "trainer/supervisor": ["base", "api/*", "trainer/observe", "trainer/identity", "trainer/rendezvous"],
     "trainer/strategy": ["base", "api/*", "trainer/core", "trainer/comm", "trainer/identity", "trainer/rendezvous"],
+    "trainer/strategy/parameter_server": ["base", "api/*", "trainer/core", "trainer/backend", "trainer/optim",
+                                          "trainer/comm/*", "trainer/identity", "trainer/rendezvous"],
     "trainer/train": ["base", "api/*", "trainer/*"],
     "trainer": ["base", "api/*", "trainer/*"],  # main.cc
 }

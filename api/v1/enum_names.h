@@ -33,6 +33,9 @@ template <>
 inline constexpr EnumName<ParameterServerMode> kEnumNames<ParameterServerMode>[] = {
     {ParameterServerMode::kAsync, "Async"}, {ParameterServerMode::kSync, "Sync"}};
 template <>
+inline constexpr EnumName<ParameterPlacement> kEnumNames<ParameterPlacement>[] = {
+    {ParameterPlacement::kBySize, "BySize"}, {ParameterPlacement::kRoundRobin, "RoundRobin"}};
+template <>
 inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
     {DatasetFormat::kIdx, "idx"},
     {DatasetFormat::kCifar, "cifar"},

@@ -14,6 +14,7 @@ void Fields(auto& visit, Like<ParameterServerSpec> auto& server) {
   visit.Field("mode", server.mode);
   visit.Field("maxStaleness", server.max_staleness, AtLeast(0));
   visit.Field("backupWorkers", server.backup_workers, IntegerRange{0, kMaxReplicas});
+  visit.Field("placement", server.placement);
 }
 
 void Fields(auto& visit, Like<StrategySpec> auto& strategy) {

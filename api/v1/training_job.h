@@ -53,10 +53,12 @@ enum class StrategyType {
 };
 enum class Communication { kAuto, kRing, kNccl };
 enum class ParameterServerMode { kAsync, kSync };
+enum class ParameterPlacement { kBySize, kRoundRobin };
 struct ParameterServerSpec {
   ParameterServerMode mode = ParameterServerMode::kAsync;
   std::int64_t max_staleness = 16;
   int backup_workers = 0;
+  ParameterPlacement placement = ParameterPlacement::kBySize;
   bool operator==(const ParameterServerSpec&) const = default;
 };
 struct StrategySpec {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -144,6 +145,17 @@ bool Identity::IsIndependent() const {
   return strategy.type == api::StrategyType::kIndependent;
 }
 
+bool Identity::UsesParameterServers() const {
+  return strategy.type == api::StrategyType::kParameterServer;
+}
+
+int Identity::BatchParts() const {
+  if (!UsesParameterServers()) return World();
+  const auto servers = strategy.parameter_server.value_or(api::ParameterServerSpec{});
+  if (servers.mode == api::ParameterServerMode::kAsync) return 1;
+  return std::max(1, World() - servers.backup_workers);
+}
+
 int Identity::World() const {
   return IsIndependent() ? 1 : Pods() * processes_per_pod;
 }
@@ -172,7 +184,11 @@ std::string Identity::ClusterHash() const {
       "protocol={} uid={} attempt={} chief={} worker={} ps={} processesPerPod={} "
       "training={:016x}",
       kProtocol, job_uid, attempt, cluster.chief.size(), cluster.worker.size(), cluster.ps.size(),
-      processes_per_pod, Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump()));
+      processes_per_pod, TrainingDigest());
+}
+
+std::uint64_t Identity::TrainingDigest() const {
+  return Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump());
 }
 
 std::optional<std::string> ProcessEnv(const std::string& name) {
@@ -197,6 +213,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
   LOCKSTEP_RETURN_IF_ERROR(ReadIncarnation(env, id.incarnation));
   LOCKSTEP_RETURN_IF_ERROR(
       ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));
+  if (id.role == api::Role::kParameterServer) id.processes_per_pod = 1;  // of the workers' pods
   id.operated = env(api::kEnvRestartScope).has_value();
   if (const auto file = env(api::kEnvTokenFile)) {
     LOCKSTEP_ASSIGN_OR_RETURN(id.token, api::JobToken::ReadFile(*file));

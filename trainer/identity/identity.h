@@ -72,6 +72,9 @@ struct Identity {
   std::string LeaderAddress() const;  // host:port of the chief, else of worker 0
   // With strategy Independent, each process is a group of its own, without a leader.
   bool IsIndependent() const;
+  bool UsesParameterServers() const;
+  // The processes that share each step's batch; 1 if each has batches of its own.
+  int BatchParts() const;
   int World() const;            // processes in the group
   bool IsLeader() const;        // this pod serves the group's rendezvous
   int RankOf(int local) const;  // of this pod's process `local` in the job; -1: it does not train
@@ -79,6 +82,7 @@ struct Identity {
   // number of pods per role, processes per pod, and `training` without its folders, which may
   // differ between pods. Readable, except for the digest of `training`, to show differences.
   std::string ClusterHash() const;
+  std::uint64_t TrainingDigest() const;  // of `training` without its folders
 };
 
 using GetEnv = std::function<std::optional<std::string>(const std::string&)>;

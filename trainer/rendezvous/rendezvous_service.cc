@@ -178,17 +178,28 @@ RosterConfig RosterFor(const Identity& identity) {
       }
     }
   };
+  if (identity.UsesParameterServers()) {
+    const bool has_chief = !identity.cluster.chief.empty();
+    const std::string leader = identity.LeaderAddress();
+    config.slots.push_back(
+        {std::string(api::RoleName(has_chief ? api::Role::kChief : api::Role::kWorker)), 0, 0});
+    config.hosts.push_back(leader.substr(0, leader.rfind(':')));
+    return config;
+  }
   add(api::Role::kChief, identity.cluster.chief);
   add(api::Role::kWorker, identity.cluster.worker);
   return config;
 }
 
 std::string ListenAddress(const Identity& identity) {
-  const std::string leader = identity.LeaderAddress();
-  const std::size_t colon = leader.rfind(':');
-  const std::string host = leader.substr(0, colon), port = leader.substr(colon + 1);
+  return ListenAddress(identity, identity.LeaderAddress());
+}
+
+std::string ListenAddress(const Identity& identity, const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon), port = address.substr(colon + 1);
   if (!identity.pod_ip.empty()) return HostPort(identity.pod_ip, port);
-  return IsLoopback(host) ? leader : ":" + port;
+  return IsLoopback(host) ? address : ":" + port;
 }
 
 }  // namespace lockstep::train

@@ -29,11 +29,14 @@ class RendezvousService {
   virtual bool WaitUntilDrained(Duration timeout) = 0;
 };
 
-// Returns the roster of the identity's world: chief first, then workers, each with its processes.
+// Returns the roster of the identity's group: chief first, then workers, each with its processes.
+// With ParameterServer, the leading process is a group of its own.
 RosterConfig RosterFor(const Identity& identity);
 
 // Returns where the leader listens: the port of its cluster address, on the pod's own IP if that is
 // known, else on loopback if the cluster address is, else on all addresses.
 std::string ListenAddress(const Identity& identity);
+// The same for a process whose cluster address is `address`.
+std::string ListenAddress(const Identity& identity, const std::string& address);
 
 }  // namespace lockstep::train

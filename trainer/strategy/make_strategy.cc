@@ -17,6 +17,7 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity) {
   switch (identity.strategy.type) {
     case api::StrategyType::kMirrored:
     case api::StrategyType::kMultiWorkerMirrored:
+    case api::StrategyType::kParameterServer:
       return Place{.training = identity.training,
                    .saves = identity.IsLeader() && identity.local_rank == 0,
                    .variant = std::nullopt};
@@ -26,7 +27,6 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity) {
                                 api::TrainingOfVariant(identity.training, variant));
       return Place{.training = std::move(own), .saves = true, .variant = variant};
     }
-    case api::StrategyType::kParameterServer:
     case api::StrategyType::kCentralStorage:
       break;
   }
@@ -36,7 +36,10 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity) {
 }
 
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock) {
-  if (!identity.IsIndependent()) return MakeRendezvousClient(identity, clock);
+  const bool is_leading = identity.IsLeader() && identity.local_rank == 0;
+  const bool is_alone =
+      identity.IsIndependent() || (identity.UsesParameterServers() && !is_leading);
+  if (!is_alone) return MakeRendezvousClient(identity, clock);
   return MakeSoloRendezvous({.role = std::string(api::RoleName(identity.role)),
                              .index = identity.index,
                              .local_rank = identity.local_rank,

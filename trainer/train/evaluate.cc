@@ -79,4 +79,22 @@ std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
   return ToEvaluation(sums, plan.examples);
 }
 
+std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
+    Session& session, const std::function<bool()>& stop_requested,
+    const std::function<void()>& batch_done) {
+  const StepPlan plan{.examples = session.test_data()->size(),
+                      .global_batch = session.plan().LocalBatch()};
+  const auto loader =
+      Loader::Create(*session.test_data(), {.plan = plan, .shuffle = false, .prefetch = 0});
+  Sums sums;
+  for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
+    const absl::StatusOr<const Batch*> batch = loader->Next();
+    if (!batch.ok()) return FailedFor(batch.status());
+    AddBatch(session, **batch, sums);
+    batch_done();
+    if (stop_requested()) return std::nullopt;
+  }
+  return ToEvaluation(ToFloats(sums), plan.examples);
+}
+
 }  // namespace lockstep::train

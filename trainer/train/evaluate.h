@@ -25,4 +25,9 @@ std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
     Session& session, Strategy& strategy, const Rendezvous& rendezvous, int rank,
     const std::function<void()>& batch_done);
 
+// The same by one process, without its peers.
+std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
+    Session& session, const std::function<bool()>& stop_requested,
+    const std::function<void()>& batch_done);
+
 }  // namespace lockstep::train

@@ -17,6 +17,8 @@
 #include "trainer/train/cpu_quota.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/metrics_sender.h"
+#include "trainer/train/parameter_server_pod.h"
+#include "trainer/train/parameter_worker.h"
 #include "trainer/train/reporter.h"
 #include "trainer/train/session.h"
 #include "trainer/train/train_loop.h"
@@ -57,12 +59,15 @@ void ReportNewest(CheckpointStore& store, Reporter& reporter) {
 }  // namespace
 
 int RunReplica(const Identity& identity, const Clock& clock) {
+  if (identity.role == api::Role::kParameterServer) {
+    return RunParameterServerPod(identity, ReplicaThreads(1), clock);
+  }
   const absl::StatusOr<Place> place = PlaceOf(identity);
   if (!place.ok()) return FailWith(place.status());
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
   const auto session = Session::Create({.training = place->training,
-                                        .world = identity.World(),
+                                        .world = identity.BatchParts(),
                                         .threads = ReplicaThreads(identity.processes_per_pod)});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
@@ -92,6 +97,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                  .reporter = reporter,
                  .phases = sender.phases(),
                  .clock = clock};
+  if (identity.UsesParameterServers()) return RunParameterWorker(identity, loop);
   const int exit_code = RunGenerations(loop);
   if (!place->variant || exit_code != api::kExitDiverged) return exit_code;
   // A result like any other: the other variants go on.

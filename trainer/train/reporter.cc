@@ -47,7 +47,7 @@ Reporter::Reporter(Session& session, Rendezvous& rendezvous, MetricsSender& send
   Publish();
 }
 
-void Reporter::GenerationStarted(const Membership& membership, const Strategy& strategy,
+void Reporter::GenerationStarted(const Membership& membership, const std::string& communicator,
                                  const RunState& state) {
   rank_ = membership.rank;
   if (membership.world() > 1) metrics_.rank = rank_;  // else the process' place in its job
@@ -62,7 +62,7 @@ void Reporter::GenerationStarted(const Membership& membership, const Strategy& s
   LogInfo("the generation has started", {{"generation", generation_},
                                          {"rank", rank_},
                                          {"world", membership.world()},
-                                         {"communicator", strategy.CommunicatorName()},
+                                         {"communicator", communicator},
                                          {"device", session_.backend().Device()},
                                          {"step", state.step},
                                          {"totalSteps", session_.total_steps()}});

@@ -27,6 +27,11 @@ class Reporter {
            const GetEnv& env);
 
   void GenerationStarted(const Membership& membership, const Strategy& strategy,
+                         const RunState& state) {
+    GenerationStarted(membership, strategy.CommunicatorName(), state);
+  }
+  // `communicator`: see Strategy::CommunicatorName.
+  void GenerationStarted(const Membership& membership, const std::string& communicator,
                          const RunState& state);
   // Called after every step, applied or skipped. Cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state);

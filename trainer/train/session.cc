@@ -242,6 +242,12 @@ StepResult Session::EndStep() {
   return step.result;
 }
 
+LossTotals Session::OwnTotals() {
+  LossTotals totals;
+  backend_->Download(&device_.input->totals, &totals, sizeof(totals));
+  return totals;
+}
+
 void Session::BeginEvaluation() {
   backend_->Zero(device_.evaluation, sizeof(LossTotals));
 }

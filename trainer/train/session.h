@@ -79,6 +79,8 @@ class Session {
   void Update(absl::Status summed);
   // The first failure that Update was told of since OpenGate.
   const absl::Status& sum_failure() const { return sum_failure_; }
+  // The loss's totals over the parts since BeginStep. Blocks.
+  LossTotals OwnTotals();
   // Blocks until the oldest step without a result has one. At most kMostStepsBegun may lack one.
   StepResult EndStep();
   static constexpr int kMostStepsBegun = 2;

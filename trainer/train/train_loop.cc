@@ -198,14 +198,20 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
 }
 
 TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
+  return EvaluateIfDue(rank, [&] {
+    return Evaluate(session, strategy, rendezvous, rank, [&] { reporter.BatchEvaluated(); });
+  });
+}
+
+TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate) {
   if (!IsEvaluationDue(session, state)) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kEvaluation);
   auto evaluated = [&] {
     const PhaseTimer timer(phases, Phase::kEvaluation);
-    return Evaluate(session, strategy, rendezvous, rank, [&] { reporter.BatchEvaluated(); });
+    return evaluate();
   }();
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
-  const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
+  const auto& evaluation = std::get<0>(evaluated);
   if (!evaluation) return SaveAndEnd(LoopEnd::kStopped, rank);
   if (!std::isfinite(evaluation->loss)) {
     return LoopOutcome{LoopEnd::kDiverged,

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +14,7 @@
 #include "trainer/observe/phase_clock.h"
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/strategy.h"
+#include "trainer/train/evaluate.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/reporter.h"
 #include "trainer/train/run_state.h"
@@ -40,9 +43,17 @@ struct TrainLoop {
   // or has nothing new to save, returns kStopped; otherwise the failure.
   LoopOutcome SaveAlone();
 
- private:
+  // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
+  using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
+  Ended RestoreOrInitialize();
+  Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
+  Ended CheckParameters() const;
+  Ended SaveIfDue(int rank);
+  LoopOutcome SaveAndEnd(LoopEnd end, int rank);
+  Ended LookAtSaver();
 
+ private:
   Ended Enter(const Membership& membership);
   LoopOutcome RunSteps(int rank);
   bool IsStateDue(std::int64_t step) const;
@@ -51,12 +62,7 @@ struct TrainLoop {
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);
   std::vector<std::span<float>> StateRanges() const;
-  Ended RestoreOrInitialize();
   Ended EvaluateIfDue(int rank);
-  Ended CheckParameters() const;
-  LoopOutcome SaveAndEnd(LoopEnd end, int rank);
-  Ended SaveIfDue(int rank);
-  Ended LookAtSaver();
 };
 
 }  // namespace lockstep::train

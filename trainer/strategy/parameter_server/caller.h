@@ -1,0 +1,73 @@
+// A worker's side of the streams to the parameter servers: who it is, and how a stream begins.
+#pragma once
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "api/proto/parameter_server.grpc.pb.h"
+#include "api/v1/job_token.h"
+#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/service_name.h"
+#include "trainer/strategy/parameter_server/data_stream.h"
+#include "trainer/strategy/parameter_server/parameter_server.h"
+
+namespace lockstep::train {
+
+struct Caller {
+  proto::Introduction who;  // without `server`, memory and proof
+  api::JobToken token;
+};
+
+// "ps 1 at HOST:PORT", for messages.
+inline std::string ServerName(int server, const std::string& address) {
+  return fmt::format("ps {} at {}", server, address);
+}
+
+// A new channel, which shares no back-off and no resolved address with earlier ones.
+inline std::unique_ptr<proto::ParameterServer::Stub> StubFor(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  grpc::ChannelArguments options = ChannelOptions();
+  options.SetMaxReceiveMessageSize(kLargestDataMessage);
+  options.SetMaxSendMessageSize(kLargestDataMessage);
+  return proto::ParameterServer::NewStub(grpc::CreateCustomChannel(
+      AbsoluteServiceName(address.substr(0, colon)) + address.substr(colon),
+      grpc::InsecureChannelCredentials(), options));
+}
+
+// Ends a stream and returns why it has ended: InvalidArgument is the server's refusal of this
+// caller; anything else may pass: Unavailable. `is_open`: the server has not ended
+// it, but has broken the protocol.
+template <typename Reply, typename Stream>
+absl::Status EndOfStream(Stream& stream, grpc::ClientContext& context, bool is_open,
+                         const std::string& server) {
+  if (is_open) context.TryCancel();
+  // What the server had sent before it ended the stream has to be read before its status.
+  for (Reply reply; stream.Read(&reply);) {
+  }
+  const grpc::Status status = stream.Finish();
+  const std::string text = fmt::format(
+      "{}: {}", server, status.ok() ? "it closed the connection" : status.error_message());
+  switch (status.error_code()) {
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return absl::InvalidArgumentError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+// Answers the server's challenge with the introduction, and reads the server's answer to that.
+// Returns false if the stream has ended.
+template <typename Stream, typename Reply, typename Request>
+bool Introduce(Stream& stream, const Caller& caller, Reply& reply, Request& request) {
+  if (!stream.Read(&reply) || !reply.has_challenge()) return false;
+  proto::Introduction& who = *request.mutable_introduction();
+  who.set_proof(ProofOfIntroduction(caller.token, reply.challenge().nonce(), who));
+  return stream.Write(request) && stream.Read(&reply);
+}
+
+}  // namespace lockstep::train

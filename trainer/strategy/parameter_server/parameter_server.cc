@@ -1,0 +1,194 @@
+#include "trainer/strategy/parameter_server/parameter_server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "api/proto/parameter_server.grpc.pb.h"
+#include "api/v1/enum_names.h"
+#include "base/digest.h"
+#include "base/hmac.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/strategy/parameter_server/data_stream.h"
+#include "trainer/strategy/parameter_server/shard_session.h"
+
+namespace lockstep::train {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+
+// WaitForEnd polls at this period: a signal handler cannot notify a condition variable.
+constexpr auto kPoll = std::chrono::milliseconds(50);
+
+void Configure(const std::string& address, int* port, grpc::ServerBuilder& builder) {
+  SetServerOptions(builder);
+  builder.SetMaxReceiveMessageSize(kLargestDataMessage);
+  builder.SetMaxSendMessageSize(kLargestDataMessage);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
+}
+
+class GrpcParameterServer final : public ParameterServer, private proto::ParameterServer::Service {
+ public:
+  GrpcParameterServer(ParameterServerOptions options, Shard& shard, const Clock& clock)
+      : options_(std::move(options)), shard_(shard), tasks_(options_.tasks, clock) {}
+
+  ~GrpcParameterServer() override {
+    tasks_.Stop();
+    if (server_) {
+      server_->Shutdown(std::chrono::system_clock::now());
+      server_->Wait();
+    }
+  }
+
+  absl::Status Listen() {
+    grpc::ServerBuilder builder;
+    Configure(options_.address, &port_, builder);
+    builder.RegisterService(static_cast<proto::ParameterServer::Service*>(this));
+    server_ = builder.BuildAndStart();
+    if (server_ && port_ != 0) return absl::OkStatus();
+    return absl::UnavailableError(
+        fmt::format("parameter server {}: cannot listen at {}", options_.index, options_.address));
+  }
+
+  int port() const override { return port_; }
+
+  End WaitForEnd() override {
+    std::unique_lock lock(mutex_);
+    while (!events_.finished && !(IsStopping() && (events_.saved || streams_ == 0))) {
+      changed_.wait_for(lock, kPoll);
+    }
+    const End end = events_.finished ? End::kFinished : End::kStopped;
+    if (end == End::kFinished) {
+      changed_.wait_for(lock, options_.drain, [&] { return streams_ == 0; });
+    }
+    return end;
+  }
+
+ private:
+  // Counts an open stream.
+  class Open {
+   public:
+    explicit Open(GrpcParameterServer& server) : server_(server) { Add(1); }
+    ~Open() { Add(-1); }
+
+   private:
+    void Add(int count) {
+      const std::lock_guard lock(server_.mutex_);
+      server_.streams_ += count;
+      server_.changed_.notify_all();
+    }
+    GrpcParameterServer& server_;
+  };
+
+  bool IsStopping() {
+    if (options_.stop_requested()) is_stopping_ = true;
+    return is_stopping_;
+  }
+
+  // Challenges the caller and checks its introduction.
+  template <typename Stream, typename Reply, typename Request>
+  Status Meet(Stream& stream, Request& request) {
+    Reply reply;
+    const std::string nonce = RandomBytes(32);
+    reply.mutable_challenge()->set_nonce(nonce);
+    if (!stream.Write(reply) || !stream.Read(&request)) return Status::CANCELLED;
+    const proto::Introduction& who = request.introduction();
+    if (ProofOfIntroduction(options_.token, nonce, who) != who.proof()) {
+      LogWarning("refused a caller that does not know the job's token");
+      return {StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"};
+    }
+    if (who.job() != options_.job) {
+      return {StatusCode::FAILED_PRECONDITION,
+              fmt::format("the caller is of {}, this server of {}", who.job(), options_.job)};
+    }
+    if (who.server() == options_.index) return Status::OK;
+    return {StatusCode::FAILED_PRECONDITION,
+            fmt::format("this is server {}, the caller expects server {}", options_.index,
+                        who.server())};
+  }
+
+  Status Exchange(grpc::ServerContext*, ShardStream* stream) override {
+    proto::ShardRequest request;
+    const Status met = Meet<ShardStream, proto::ShardReply>(*stream, request);
+    if (!met.ok()) return met;
+    const Open open(*this);
+    ShardSession session(shard_, *stream, request.introduction(), [this] { return IsStopping(); });
+    while (session.Serve()) {
+      const std::lock_guard lock(mutex_);
+      events_.finished = events_.finished || session.events().finished;
+      events_.saved = events_.saved || (is_stopping_ && session.events().saved);
+      changed_.notify_all();
+    }
+    return Status::OK;
+  }
+
+  Status Coordinate(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* stream) override {
+    proto::WorkerRequest request;
+    const Status met =
+        Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(*stream, request);
+    if (!met.ok()) return met;
+    const Open open(*this);
+    proto::TaskReply reply;
+    const absl::StatusOr<TaskCoordinator::Session> session = tasks_.Enter(request.introduction());
+    if (!session.ok()) {
+      reply.mutable_turned()->set_reason(std::string(session.status().message()));
+      reply.mutable_turned()->set_superseded(absl::IsAborted(session.status()));
+      stream->Write(reply);
+      return Status::OK;
+    }
+    reply.mutable_welcome();
+    bool alive = stream->Write(reply);
+    while (alive && stream->Read(&request)) {
+      alive = request.has_next() && stream->Write(tasks_.Next(*session, request.next()));
+    }
+    tasks_.Leave(*session);
+    return Status::OK;
+  }
+
+  const ParameterServerOptions options_;
+  Shard& shard_;
+  TaskCoordinator tasks_;
+  int port_ = 0;
+  std::atomic<bool> is_stopping_ = false;
+  std::mutex mutex_;  // guards the next two
+  ShardSession::Events events_;
+  int streams_ = 0;
+  std::condition_variable changed_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
+    ParameterServerOptions options, Shard& shard, const Clock& clock) {
+  RouteGrpcLog();
+  auto server = std::make_unique<GrpcParameterServer>(std::move(options), shard, clock);
+  LOCKSTEP_RETURN_IF_ERROR(server->Listen());
+  return server;
+}
+
+std::string ServerGroupHash(const Identity& identity) {
+  return fmt::format("uid={} attempt={} ps={} strategy={:016x} training={:016x}", identity.job_uid,
+                     identity.attempt, identity.cluster.ps.size(),
+                     Digest(api::StrategySpecToJson(identity.strategy).dump()),
+                     identity.TrainingDigest());
+}
+
+std::string ProofOfIntroduction(const api::JobToken& token, const std::string& nonce,
+                                proto::Introduction who) {
+  who.clear_proof();
+  return token.Prove(api::kProofOfIntroduction, nonce, who.SerializeAsString());
+}
+
+}  // namespace lockstep::train

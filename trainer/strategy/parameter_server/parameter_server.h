@@ -1,0 +1,82 @@
+// A parameter server's process: its shard and, on server 0, the run's coordination, over gRPC. The
+// messages are in api/proto/parameter_server.proto.
+//
+// The design, in short:
+//   - plan_shards says which server holds which part of the flat parameters; running statistics are
+//     few, so server 0 holds all of them. shard.h is a server's content.
+//   - A worker asks server 0 (task_coordinator.h) for a task: a part of a step's batch, leased by
+//     lease_book.h so that each counts once. It pulls the values from all servers, computes, pushes
+//     the gradient to all servers, and reports the task's sums when all have taken it. A push that
+//     is repeated (by a worker that lost its connection, or by the next holder of a dead worker's
+//     task) is taken once by each shard.
+//   - Async: a shard updates its values with each gradient as it arrives. Sync: a shard sums the
+//     parts of a step, in order; once server 0 knows that all parts have arrived everywhere, the
+//     next pull makes the update. So a step is either made on all servers or repeated on all.
+//   - The leading process alone reads and writes checkpoints, in the ordinary format: at a step
+//   that
+//     it names, server 0 gives out no more tasks, and when the rest is done it pulls everything. So
+//     a checkpoint is one version of everything, and restores with any number of servers.
+//   - A fence identifies one life of the values. If a server loses its part, the first worker that
+//     notices tells server 0; the leading process loads all servers from its newest checkpoint
+//     under a new fence, and whatever still carries the old one is refused.
+//   - Processes of one host share memory: the worker's gradient buffer is mapped by the server, and
+//     the server writes pulled values into memory of the worker. Then gRPC carries no floats.
+//
+// Callers prove that they know the job's token before the server reads anything else from them. The
+// job's NetworkPolicy keeps strangers from connecting at all; unlike the rendezvous, this server
+// has no gate that bounds what a stranger's connection may cost (its relay would copy every float).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "api/v1/job_token.h"
+#include "base/clock.h"
+#include "trainer/identity/identity.h"
+#include "trainer/strategy/parameter_server/shard.h"
+#include "trainer/strategy/parameter_server/task_coordinator.h"
+
+namespace lockstep::train {
+
+struct ParameterServerOptions {
+  int index = 0;
+  std::string address;  // host:port to listen at; port 0 picks a free one
+  std::string job;      // ServerGroupHash
+  api::JobToken token;
+  TaskCoordinatorOptions tasks;  // used by server 0
+  std::function<bool()> stop_requested = [] { return false; };
+  // After the end of the run, how long to wait for callers to learn of it and hang up.
+  Duration drain = std::chrono::seconds(5);
+};
+
+// Thread-safe.
+class ParameterServer {
+ public:
+  // Starts to serve. Unavailable names the address and the reason. Requires: `shard` and `clock`
+  // outlive the server.
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(ParameterServerOptions options,
+                                                                Shard& shard, const Clock& clock);
+  // Ends all streams.
+  virtual ~ParameterServer() = default;
+  virtual int port() const = 0;
+
+  enum class End {
+    kFinished,  // the leading process has said that the run is over
+    kStopped,   // asked to stop, and no caller needs this server any longer
+  };
+  // Blocks until the server may exit. One that is asked to stop says so to those that push, so that
+  // the leading process saves; it ends once that has pulled everything, or all callers are gone.
+  virtual End WaitForEnd() = 0;
+};
+
+// Equal for processes that may train together. As Identity::ClusterHash, but without the number of
+// workers, who may come and go, and with the strategy.
+std::string ServerGroupHash(const Identity& identity);
+
+// The content of the proof in an introduction, which is `who` without its proof.
+std::string ProofOfIntroduction(const api::JobToken& token, const std::string& nonce,
+                                proto::Introduction who);
+
+}  // namespace lockstep::train

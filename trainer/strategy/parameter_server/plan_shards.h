@@ -1,0 +1,31 @@
+// Which parameter server holds which parameters: a pure function, so that all processes agree.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "api/v1/training_job.h"
+
+namespace lockstep::train {
+
+// A range of a model's flat parameters, in floats.
+struct FlatRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool operator==(const FlatRange&) const = default;
+};
+
+// Each shard's ranges, ascending. A shard stores its ranges one after the other.
+using ShardRanges = std::vector<FlatRange>;
+std::int64_t FloatsOf(const ShardRanges& ranges);
+
+// Divides [0, end of the last tensor) among `shards` servers. `tensors` ascend; the unused floats
+// between two of them go with the former.
+//   BySize      equal parts (to 16 floats), in the order of the model: a tensor may be cut
+//   RoundRobin  whole tensors in turn, as TensorFlow's replica_device_setter places variables
+// A shard may be empty if there are more servers than there is to hold. Requires: shards >= 1.
+std::vector<ShardRanges> PlanShards(std::span<const FlatRange> tensors, int shards,
+                                    api::ParameterPlacement placement);
+
+}  // namespace lockstep::train

@@ -1,0 +1,228 @@
+#include "trainer/strategy/parameter_server/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "trainer/optim/learning_rate.h"
+#include "trainer/optim/optimizer_rule.h"
+
+namespace lockstep::train {
+namespace {
+
+std::unique_ptr<Arena> Allocate(std::int64_t floats) {
+  auto arena = std::make_unique<Arena>();
+  arena->Reserve(static_cast<std::size_t>(std::max<std::int64_t>(floats, 1)) * sizeof(float));
+  arena->Allocate();
+  return arena;
+}
+
+// The segments of [begin, end), relative to `begin`.
+std::vector<OptimizerSegment> PartOf(const std::vector<OptimizerSegment>& segments,
+                                     std::int64_t begin, std::int64_t end) {
+  std::vector<OptimizerSegment> part;
+  for (const OptimizerSegment& segment : segments) {
+    const std::int64_t first = std::max(begin, segment.begin), last = std::min(end, segment.end);
+    if (first >= last) continue;
+    part.push_back({.begin = first - begin, .end = last - begin, .decays = segment.decays});
+  }
+  return part;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const api::TrainingSpec& training,
+                                                     Backend& backend) {
+  LOCKSTEP_CHECK(backend.IsHost(), "parameter server: {} is no host back end", backend.Name());
+  LOCKSTEP_RETURN_IF_ERROR(MakeOptimizerRule(training.optimizer, backend).status());
+  return std::unique_ptr<Shard>(new Shard(training, backend));
+}
+
+absl::Status Shard::MakeOps() {
+  ops_.clear();
+  slots_ = 0;
+  for (std::size_t i = 0; i < std::max<std::size_t>(layout_.ranges.size(), 1); ++i) {
+    LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule,
+                              MakeOptimizerRule(training_.optimizer, backend_));
+    slots_ = static_cast<int>(rule.slot_names.size());
+    ops_.push_back(std::move(rule.op));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
+                         std::span<const float> content) {
+  const std::unique_lock lock(mutex_);
+  fence_ = 0;  // nothing is valid until all of it is
+  layout_ = std::move(layout);
+  LOCKSTEP_RETURN_IF_ERROR(MakeOps());
+  const std::int64_t floats = layout_.values() * (1 + slots_) + layout_.states;
+  if (std::ssize(content) != floats) {
+    return absl::InvalidArgumentError(
+        fmt::format("parameter server: found {} floats to load, expected {}: {} values with {} "
+                    "slots and {} statistics",
+                    content.size(), floats, layout_.values(), slots_, layout_.states));
+  }
+  memory_ = Allocate(floats);
+  std::ranges::copy(content, values());
+  version_ = step;
+  applied_ = AppliedSet(step);
+  if (layout_.parts > 0) sum_ = Allocate(layout_.values() + layout_.states);
+  BeginSum();
+  fence_ = fence;
+  return absl::OkStatus();
+}
+
+std::uint64_t Shard::fence() const {
+  const std::shared_lock lock(mutex_);
+  return fence_;
+}
+
+ShardLayout Shard::layout() const {
+  const std::shared_lock lock(mutex_);
+  return layout_;
+}
+
+std::int64_t Shard::ContentFloats() const {
+  const std::shared_lock lock(mutex_);
+  return layout_.values() * (1 + slots_) + layout_.states;
+}
+
+absl::Status Shard::CheckFence(std::uint64_t fence) const {
+  if (fence_ != 0 && fence == fence_) return absl::OkStatus();
+  return absl::FailedPreconditionError(fence_ == 0 ? "it was started anew and holds no values"
+                                                   : "its values were loaded anew");
+}
+
+absl::StatusOr<Shard::Outcome> Shard::Push(const Gradient& gradient) {
+  const std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckFence(gradient.fence));
+  if (layout_.parts > 0) return Sum(gradient);
+  if (!applied_.Add(gradient.step)) return Outcome{.dropped = true};
+  const std::int64_t staleness = version_ - gradient.version;
+  if (!gradient.skip) {
+    Update(gradient.ranges, gradient.scale);
+    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
+  }
+  ++version_;
+  return Outcome{.staleness = staleness};
+}
+
+void Shard::Update(const std::vector<const float*>& gradients, float scale) {
+  const double rate =
+      LearningRateAt(training_.learning_rate_schedule, training_.optimizer.learning_rate, version_,
+                     layout_.total_steps);
+  const OptimizerStep step{
+      .learning_rate = static_cast<float>(rate), .step = version_ + 1, .gradient_scale = scale};
+  float* const slots = states() + layout_.states;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
+    const std::int64_t size = layout_.ranges[i].size();
+    OptimizerMemory memory{.values = values() + begin,
+                           .gradients = gradients[i],
+                           .slots = {},
+                           .size = size,
+                           .segments = PartOf(layout_.segments, begin, begin + size),
+                           .step = &step};
+    for (int slot = 0; slot < slots_; ++slot) {
+      memory.slots.push_back(slots + slot * layout_.values() + begin);
+    }
+    ops_[i]->Bind(memory);
+    ops_[i]->Step();
+    begin += size;
+  }
+  backend_.Synchronize();
+}
+
+void Shard::BeginSum() {
+  next_part_ = 0;
+  early_.clear();
+  if (layout_.parts == 0) return;
+  std::fill_n(sum_->At<float>(0), layout_.values() + layout_.states, 0.0f);
+}
+
+void Shard::AddPart(const std::vector<const float*>& ranges, const float* states) {
+  float* sum = sum_->At<float>(0);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t size = layout_.ranges[i].size();
+    backend_.Accumulate(ranges[i], sum, size);
+    sum += size;
+  }
+  for (std::int64_t i = 0; i < layout_.states; ++i) sum[i] += states[i];
+  ++next_part_;
+}
+
+void Shard::AddPart(std::span<const float> gradient) {
+  if (!gradient.empty()) {
+    backend_.Accumulate(gradient.data(), sum_->At<float>(0), std::ssize(gradient));
+  }
+  ++next_part_;
+}
+
+absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
+  if (gradient.step < version_) return Outcome{.dropped = true};
+  if (gradient.step > version_ || gradient.part < 0 || gradient.part >= layout_.parts) {
+    return absl::FailedPreconditionError(
+        fmt::format("found part {} of step {} while {} updates of {} parts are made", gradient.part,
+                    gradient.step, version_, layout_.parts));
+  }
+  if (gradient.part < next_part_ || early_.contains(gradient.part)) return Outcome{.dropped = true};
+  if (gradient.part == next_part_ && !gradient.skip) {
+    AddPart(gradient.ranges, gradient.states);
+  } else {
+    std::vector<float>& kept = early_[gradient.part];
+    if (!gradient.skip) {
+      for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
+        kept.insert(kept.end(), gradient.ranges[i], gradient.ranges[i] + layout_.ranges[i].size());
+      }
+      kept.insert(kept.end(), gradient.states, gradient.states + layout_.states);
+    }
+  }
+  for (auto at = early_.find(next_part_); at != early_.end(); at = early_.find(next_part_)) {
+    AddPart(at->second);
+    early_.erase(at);
+  }
+  return Outcome{.staleness = version_ - gradient.version};
+}
+
+absl::Status Shard::Commit(const Request& request) {
+  if (layout_.parts == 0 || request.version == version_) return absl::OkStatus();
+  if (request.version != version_ + 1 || next_part_ != layout_.parts) {
+    return absl::FailedPreconditionError(
+        fmt::format("it has made {} updates and has {} of {} parts of the next, where {} updates "
+                    "are expected",
+                    version_, next_part_, layout_.parts, request.version));
+  }
+  if (!request.skip) {
+    std::vector<const float*> gradients;
+    const float* at = sum_->At<float>(0);
+    for (const FlatRange& range : layout_.ranges) {
+      gradients.push_back(at);
+      at += range.size();
+    }
+    Update(gradients, request.scale);
+    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
+  }
+  ++version_;
+  BeginSum();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& read) {
+  {
+    const std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
+    LOCKSTEP_RETURN_IF_ERROR(Commit(request));
+  }
+  const std::shared_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
+  const std::int64_t floats = layout_.values() * (1 + slots_) + layout_.states;
+  read({values(), static_cast<std::size_t>(floats)});
+  return version_;
+}
+
+}  // namespace lockstep::train

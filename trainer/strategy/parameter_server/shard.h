@@ -1,0 +1,114 @@
+// One parameter server's part of the model: values, running statistics, optimizer state, and which
+// steps they contain.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "trainer/backend/backend.h"
+#include "trainer/core/arena.h"
+#include "trainer/strategy/parameter_server/applied_set.h"
+#include "trainer/strategy/parameter_server/plan_shards.h"
+
+namespace lockstep::train {
+
+struct ShardLayout {
+  ShardRanges ranges;       // of the model's parameters; stored one after the other
+  std::int64_t states = 0;  // floats
+  // Of the stored values; as in OptimizerMemory, but they may be empty only if all decay.
+  std::vector<OptimizerSegment> segments;
+  // Sync: the gradients that make one update. 0: Async, each gradient makes one.
+  int parts = 0;
+  std::int64_t total_steps = 0;  // for the learning rate's schedule
+  std::int64_t parameters = 0;   // floats of the whole model
+  std::int64_t values() const { return FloatsOf(ranges); }
+};
+
+// Thread-safe. A fence (see parameter_server.proto) guards every call: FailedPrecondition says that
+// the shard has another, or not the state that the call needs, so that it has to be loaded anew.
+class Shard {
+ public:
+  // InvalidArgument names the optimizer's field. Requires: `backend` outlives the shard.
+  static absl::StatusOr<std::unique_ptr<Shard>> Create(const api::TrainingSpec& training,
+                                                       Backend& backend);
+
+  // Replaces everything. `content` is [values | states | slot 0 | slot 1 | …], after `step`
+  // updates. InvalidArgument: it has another size.
+  absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
+                    std::span<const float> content);
+  std::uint64_t fence() const;  // 0: nothing was loaded
+  ShardLayout layout() const;
+  std::int64_t ContentFloats() const;  // of all that Load takes
+
+  struct Gradient {
+    std::uint64_t fence = 0;
+    std::int64_t step = 0;
+    int part = 0;
+    std::int64_t version = 0;          // of the values that it was computed with
+    float scale = 1;                   // Async: the update uses scale * gradient
+    bool skip = false;                 // counts as the step, but changes nothing; there are no data
+    std::vector<const float*> ranges;  // for each range of the layout
+    const float* states = nullptr;     // the change of the states
+  };
+  struct Outcome {
+    std::int64_t staleness = 0;  // updates since `version`
+    bool dropped = false;        // it, or its whole step, had been taken before
+  };
+  // Async: updates the values. Sync: adds to the step's sum, in the order of parts. Each part of
+  // each step is taken once, however often it is pushed.
+  absl::StatusOr<Outcome> Push(const Gradient& gradient);
+
+  struct Request {
+    std::uint64_t fence = 0;
+    // Sync: the number of updates that the values shall contain. The last of them is made now if
+    // all of its parts have arrived, with this scale; `skip`: it changes nothing.
+    std::int64_t version = 0;
+    float scale = 1;
+    bool skip = false;
+  };
+  using Reader = std::function<void(std::span<const float> content)>;  // laid out as for Load
+  // Calls `read` while no update is made, and returns the number of updates up to then.
+  absl::StatusOr<std::int64_t> Pull(const Request& request, const Reader& read);
+
+ private:
+  Shard(const api::TrainingSpec& training, Backend& backend)
+      : training_(training), backend_(backend) {}
+  absl::Status CheckFence(std::uint64_t fence) const;
+  absl::Status MakeOps();
+  float* values() { return memory_->At<float>(0); }
+  float* states() { return values() + layout_.values(); }
+  void Update(const std::vector<const float*>& gradients, float scale);
+  absl::StatusOr<Outcome> Sum(const Gradient& gradient);
+  void AddPart(const std::vector<const float*>& ranges, const float* states);
+  void AddPart(std::span<const float> gradient);
+  absl::Status Commit(const Request& request);
+  void BeginSum();
+
+  const api::TrainingSpec training_;
+  Backend& backend_;
+  mutable std::shared_mutex mutex_;  // guards the rest
+  std::uint64_t fence_ = 0;
+  ShardLayout layout_;
+  int slots_ = 0;
+  std::unique_ptr<Arena> memory_;                  // [values | states | slots]
+  std::vector<std::unique_ptr<OptimizerOp>> ops_;  // for each range
+  std::int64_t version_ = 0;                       // updates made
+  AppliedSet applied_;                             // Async
+  // Sync: the sum of the first `next_part_` parts of step `version_`, and the parts that came
+  // before their turn (a skipped one is empty).
+  std::unique_ptr<Arena> sum_;
+  int next_part_ = 0;
+  std::map<int, std::vector<float>> early_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,312 @@
+#include "trainer/strategy/parameter_server/shard_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+// The segments of a shard, in the order in which it stores its ranges.
+void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRanges& ranges,
+                 proto::Load& load) {
+  std::int64_t end = 0;
+  for (const FlatRange& range : ranges) {
+    for (const OptimizerSegment& segment : segments) {
+      const std::int64_t first = std::max(range.begin, segment.begin);
+      const std::int64_t last = std::min(range.end, segment.end);
+      if (first >= last) continue;
+      end += last - first;
+      load.add_segment_ends(end);
+      load.add_segment_decays(segment.decays);
+    }
+  }
+}
+
+}  // namespace
+
+class ShardGroup::Link {
+ public:
+  Link(std::string server, const std::string& address)
+      : server_(std::move(server)), stub_(StubFor(address)), stream_(stub_->Exchange(&context_)) {}
+  ~Link() { context_.TryCancel(); }
+
+  absl::Status Meet(Caller caller) {
+    proto::ShardRequest request;
+    *request.mutable_introduction() = caller.who;
+    proto::ShardReply reply;
+    if (!Introduce(*stream_, caller, reply, request)) return End();
+    if (!reply.has_welcome()) return End(/*is_open=*/true);
+    is_shared_ = reply.welcome().shared();
+    return absl::OkStatus();
+  }
+  absl::Status Write(const proto::ShardRequest& request) {
+    return stream_->Write(request) ? absl::OkStatus() : End();
+  }
+  absl::StatusOr<proto::ShardReply> Read() {
+    proto::ShardReply reply;
+    if (!stream_->Read(&reply)) return End();
+    if (!reply.has_fenced()) return reply;
+    return absl::FailedPreconditionError(fmt::format("{}: {}", server_, reply.fenced().reason()));
+  }
+  bool is_shared() const { return is_shared_; }
+  bool is_broken() const { return is_broken_; }
+
+ private:
+  absl::Status End(bool is_open = false) {
+    is_broken_ = true;
+    return EndOfStream<proto::ShardReply>(*stream_, context_, is_open, server_);
+  }
+
+  const std::string server_;
+  grpc::ClientContext context_;
+  std::unique_ptr<proto::ParameterServer::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::ShardRequest, proto::ShardReply>> stream_;
+  bool is_shared_ = false, is_broken_ = false;
+};
+
+ShardGroup::ShardGroup(ShardGroupOptions options)
+    : options_(std::move(options)), links_(options_.servers.size()) {
+  RouteGrpcLog();
+  if (options_.gradients.empty()) return;
+  const auto bytes =
+      static_cast<std::size_t>(options_.parameters + options_.states) * sizeof(float);
+  auto values = SharedSegment::Create(bytes);
+  if (values.ok()) {
+    values_ = *std::move(values);
+  } else {
+    LogWarning("no memory to share with the parameter servers",
+               {{"reason", std::string(values.status().message())}});
+  }
+}
+
+ShardGroup::~ShardGroup() = default;
+
+absl::Status ShardGroup::ConnectTo(int server) {
+  const std::string& address = options_.servers[static_cast<std::size_t>(server)];
+  auto link = std::make_unique<Link>(ServerName(server, address), address);
+  Caller caller = options_.caller;
+  caller.who.set_server(server);
+  if (values_ != nullptr) {
+    caller.who.set_gradients(options_.gradients);
+    caller.who.set_gradient_floats(options_.gradient_floats);
+    caller.who.set_values(values_->locator().ToString());
+    caller.who.set_value_floats(options_.parameters + options_.states);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(link->Meet(std::move(caller)));
+  links_[static_cast<std::size_t>(server)] = std::move(link);
+  return absl::OkStatus();
+}
+
+absl::Status ShardGroup::Connect() {
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    if (links_[server] != nullptr && !links_[server]->is_broken()) continue;
+    links_[server].reset();
+    LOCKSTEP_RETURN_IF_ERROR(ConnectTo(static_cast<int>(server)));
+  }
+  return absl::OkStatus();
+}
+
+void ShardGroup::Disconnect() {
+  for (auto& link : links_) link.reset();
+}
+
+bool ShardGroup::IsShared() const {
+  return std::ranges::all_of(links_,
+                             [](const auto& link) { return link != nullptr && link->is_shared(); });
+}
+
+// Reads an answer from every server, so that a failure of one leaves no answer of another unread.
+template <typename Take>
+absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
+  absl::Status first;
+  for (std::size_t server = 0; server < servers; ++server) {
+    absl::Status status = take(server);
+    // A broken connection says less than a refusal.
+    if (!status.ok() && (first.ok() || absl::IsUnavailable(first))) first = std::move(status);
+  }
+  return first;
+}
+
+// The parts of `values` that a server holds, in its order.
+std::vector<std::span<float>> ShardGroup::RangesOf(std::size_t server,
+                                                   const FlatValues& values) const {
+  std::vector<std::span<float>> spans;
+  const auto add = [&](std::span<float> flat) {
+    for (const FlatRange& range : options_.plan[server]) {
+      spans.push_back(flat.subspan(static_cast<std::size_t>(range.begin),
+                                   static_cast<std::size_t>(range.size())));
+    }
+  };
+  add(values.parameters);
+  if (IsFirst(server)) spans.push_back(values.states);
+  for (const std::span<float> slot : values.slots) add(slot);
+  std::erase_if(spans, [](const auto& span) { return span.empty(); });
+  return spans;
+}
+
+// Sends to all servers in turn, so that all of them work at the same time.
+absl::Status ShardGroup::SendAll(std::vector<DataSource>& sources) {
+  proto::ShardRequest request;
+  absl::Status first;
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (std::size_t server = 0; server < links_.size(); ++server) {
+      if (sources[server].done() || links_[server]->is_broken()) continue;
+      sources[server].Fill(*request.mutable_data());
+      absl::Status sent = links_[server]->Write(request);
+      if (!sent.ok() && first.ok()) first = std::move(sent);
+      is_done = is_done && sources[server].done();
+    }
+  }
+  return first;
+}
+
+absl::StatusOr<ShardGroup::PushResult> ShardGroup::Push(const Gradient& gradient) {
+  proto::ShardRequest request;
+  proto::Push& push = *request.mutable_push();
+  push.set_fence(gradient.fence);
+  push.set_step(gradient.step);
+  push.set_part(gradient.part);
+  push.set_scale(gradient.scale);
+  push.set_skip(gradient.skip);
+  std::vector<DataSource> sources;
+  // Sources only read.
+  const auto as_mutable = [](std::span<const float> floats) {
+    return std::span<float>(const_cast<float*>(floats.data()), floats.size());
+  };
+  const FlatValues values{.parameters = as_mutable(gradient.gradients),
+                          .states = as_mutable(gradient.states),
+                          .slots = {}};
+  bool sends = false;
+  absl::Status failed;
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    push.set_version(gradient.versions[server]);
+    push.set_shared(gradient.in_buffer && links_[server]->is_shared());
+    const bool has_data = !push.skip() && !push.shared();
+    sends = sends || has_data;
+    const auto ranges = has_data ? RangesOf(server, values) : std::vector<std::span<float>>{};
+    sources.emplace_back(std::vector<std::span<const float>>(ranges.begin(), ranges.end()),
+                         has_data);
+    absl::Status written = links_[server]->Write(request);
+    if (!written.ok() && failed.ok()) failed = std::move(written);
+  }
+  if (sends) {
+    absl::Status sent = SendAll(sources);
+    if (!sent.ok() && failed.ok()) failed = std::move(sent);
+  }
+  PushResult result{.dropped = true};
+  absl::Status answered = ForEachAnswer(
+      [&](std::size_t server) -> absl::Status {
+        if (links_[server]->is_broken()) return failed;
+        LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
+        result.staleness = std::max(result.staleness, reply.pushed().staleness());
+        result.dropped = result.dropped && reply.pushed().dropped();
+        result.stopping = result.stopping || reply.pushed().stopping();
+        return absl::OkStatus();
+      },
+      links_.size());
+  if (!answered.ok()) return answered;
+  return result;
+}
+
+absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& request,
+                                                           const FlatValues& values, bool all) {
+  proto::ShardRequest message;
+  proto::Pull& pull = *message.mutable_pull();
+  pull.set_fence(request.fence);
+  pull.set_slots(all);
+  pull.set_version(request.version);
+  pull.set_scale(request.scale);
+  pull.set_skip(request.skip);
+  absl::Status failed;
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    pull.set_shared(!all && links_[server]->is_shared());
+    absl::Status written = links_[server]->Write(message);
+    if (!written.ok() && failed.ok()) failed = std::move(written);
+  }
+  std::vector<std::int64_t> versions(links_.size());
+  const absl::Status answered = ForEachAnswer(
+      [&](std::size_t server) -> absl::Status {
+        Link& link = *links_[server];
+        if (link.is_broken()) return failed;
+        LOCKSTEP_ASSIGN_OR_RETURN(proto::ShardReply reply, link.Read());
+        versions[server] = reply.pulled().version();
+        if (!all && link.is_shared()) {
+          TakeShared(server, values);
+          return absl::OkStatus();
+        }
+        DataSink sink(RangesOf(server, values));
+        do {
+          LOCKSTEP_ASSIGN_OR_RETURN(reply, link.Read());
+          if (sink.Take(reply.data())) continue;
+          return absl::InvalidArgumentError(
+              fmt::format("ps {}: found more values than the model has there", server));
+        } while (!reply.data().last());
+        return absl::OkStatus();
+      },
+      links_.size());
+  if (!answered.ok()) return answered;
+  return versions;
+}
+
+// Copies what the server has written into the shared memory.
+void ShardGroup::TakeShared(std::size_t server, const FlatValues& values) const {
+  const auto* from = reinterpret_cast<const float*>(values_->data());
+  for (const FlatRange& range : options_.plan[server]) {
+    std::copy_n(from + range.begin, range.size(), values.parameters.data() + range.begin);
+  }
+  if (IsFirst(server)) {
+    std::copy_n(from + options_.parameters, options_.states, values.states.data());
+  }
+}
+
+absl::Status ShardGroup::Load(const Content& content) {
+  std::vector<DataSource> sources;
+  absl::Status failed;
+  for (std::size_t server = 0; server < links_.size(); ++server) {
+    proto::ShardRequest request;
+    proto::Load& load = *request.mutable_load();
+    load.set_fence(content.fence);
+    for (const FlatRange& range : options_.plan[server]) {
+      proto::Range& to = *load.add_ranges();
+      to.set_begin(range.begin);
+      to.set_end(range.end);
+    }
+    load.set_states(IsFirst(server) ? options_.states : 0);
+    load.set_parameters(options_.parameters);
+    load.set_parts(content.parts);
+    load.set_step(content.step);
+    load.set_total_steps(content.total_steps);
+    AddSegments(content.segments, options_.plan[server], load);
+    const auto ranges = RangesOf(server, content.values);
+    sources.emplace_back(std::vector<std::span<const float>>(ranges.begin(), ranges.end()), true);
+    absl::Status written = links_[server]->Write(request);
+    if (!written.ok() && failed.ok()) failed = std::move(written);
+  }
+  absl::Status sent = SendAll(sources);
+  if (!sent.ok() && failed.ok()) failed = std::move(sent);
+  return ForEachAnswer(
+      [&](std::size_t server) -> absl::Status {
+        return links_[server]->is_broken() ? failed : links_[server]->Read().status();
+      },
+      links_.size());
+}
+
+absl::Status ShardGroup::Finish() {
+  proto::ShardRequest request;
+  request.mutable_finish();
+  return ForEachAnswer(
+      [&](std::size_t server) -> absl::Status {
+        if (links_[server] == nullptr || links_[server]->is_broken()) return absl::OkStatus();
+        LOCKSTEP_RETURN_IF_ERROR(links_[server]->Write(request));
+        return links_[server]->Read().status();
+      },
+      links_.size());
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,103 @@
+// A worker's connections to the shards of all parameter servers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/comm/shm/shared_segment.h"
+#include "trainer/strategy/parameter_server/caller.h"
+#include "trainer/strategy/parameter_server/plan_shards.h"
+
+namespace lockstep::train {
+
+// What the servers hold, in the order of the model: parameters, running statistics, and for each
+// of the optimizer's slots as many floats as there are parameters.
+struct FlatValues {
+  std::span<float> parameters, states;
+  std::vector<std::span<float>> slots;
+};
+
+struct ShardGroupOptions {
+  std::vector<std::string> servers;  // HOST:PORT by index
+  Caller caller;
+  std::vector<ShardRanges> plan;            // by server
+  std::int64_t parameters = 0, states = 0;  // floats
+  // The memory that a server of this host may map: see GradientBuffer::name. The states' change
+  // follows the gradients. Empty: every float is sent.
+  std::string gradients;
+  std::int64_t gradient_floats = 0;
+};
+
+// Not thread-safe. Errors of all calls:
+//   Unavailable: a connection is broken; names the server. Connect() again and repeat the call.
+//   FailedPrecondition: a server has another fence, or not the state that the call needs.
+//   InvalidArgument: a server refuses this process for good.
+class ShardGroup {
+ public:
+  explicit ShardGroup(ShardGroupOptions options);
+  ~ShardGroup();
+
+  // Connects to the servers that this group is not connected to.
+  absl::Status Connect();
+  void Disconnect();
+  // Whether all servers have mapped this process's memory, so that no float is sent.
+  bool IsShared() const;
+
+  struct Gradient {
+    std::uint64_t fence = 0;
+    std::int64_t step = 0;
+    int part = 0;
+    std::vector<std::int64_t> versions;  // of the values, by server
+    float scale = 1;
+    bool skip = false;
+    std::span<const float> gradients, states;  // states: their change
+    bool in_buffer = false;  // they lie in the buffer that ShardGroupOptions names
+  };
+  struct PushResult {
+    std::int64_t staleness = 0;  // the largest of all servers'
+    bool dropped = false;        // by all servers
+    bool stopping = false;       // a server was asked to stop
+  };
+  absl::StatusOr<PushResult> Push(const Gradient& gradient);
+
+  struct Request {
+    std::uint64_t fence = 0;
+    std::int64_t version = 0;  // these three: see Pull in parameter_server.proto
+    float scale = 1;
+    bool skip = false;
+  };
+  // Overwrites `values`, with `all` including the slots. Returns the versions, by server.
+  absl::StatusOr<std::vector<std::int64_t>> Pull(const Request& request, const FlatValues& values,
+                                                 bool all);
+
+  struct Content {
+    std::uint64_t fence = 0;
+    int parts = 0;
+    std::int64_t step = 0, total_steps = 0;
+    std::vector<OptimizerSegment> segments;  // of the parameters
+    FlatValues values;
+  };
+  absl::Status Load(const Content& content);
+  // Says that the run is over.
+  absl::Status Finish();
+
+ private:
+  class Link;
+  absl::Status ConnectTo(int server);
+  absl::Status SendAll(std::vector<DataSource>& sources);
+  std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;
+  void TakeShared(std::size_t server, const FlatValues& values) const;
+  bool IsFirst(std::size_t server) const { return server == 0; }
+
+  ShardGroupOptions options_;
+  std::unique_ptr<SharedSegment> values_;  // that servers of this host write pulled values to
+  std::vector<std::unique_ptr<Link>> links_;
+};
+
+}  // namespace lockstep::train

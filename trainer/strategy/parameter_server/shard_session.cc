@@ -1,0 +1,221 @@
+#include "trainer/strategy/parameter_server/shard_session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "trainer/strategy/parameter_server/data_stream.h"
+
+namespace lockstep::train {
+namespace {
+
+std::unique_ptr<SharedSegment> Map(const std::string& locator, std::int64_t floats) {
+  if (locator.empty() || floats <= 0) return nullptr;
+  const auto parsed = SharedSegment::Locator::Parse(locator);
+  if (!parsed.ok()) return nullptr;
+  auto mapped = SharedSegment::Attach(*parsed, static_cast<std::size_t>(floats) * sizeof(float));
+  return mapped.ok() ? *std::move(mapped) : nullptr;  // on another host, most likely
+}
+
+const float* FloatsIn(const SharedSegment& segment) {
+  return reinterpret_cast<const float*>(segment.data());
+}
+
+std::int64_t SizeOf(const SharedSegment& segment) {
+  return static_cast<std::int64_t>(segment.size() / sizeof(float));
+}
+
+// The largest offset in the flat parameters, to which the statistics are appended.
+std::int64_t EndOf(const ShardLayout& layout) {
+  return layout.ranges.empty() ? 0 : layout.ranges.back().end;
+}
+
+ShardLayout LayoutOf(const proto::Load& load) {
+  ShardLayout layout{.ranges = {},
+                     .states = load.states(),
+                     .segments = {},
+                     .parts = load.parts(),
+                     .total_steps = load.total_steps(),
+                     .parameters = load.parameters()};
+  for (const proto::Range& range : load.ranges()) {
+    layout.ranges.push_back({range.begin(), range.end()});
+  }
+  std::int64_t begin = 0;
+  for (int i = 0; i < std::min(load.segment_ends_size(), load.segment_decays_size()); ++i) {
+    layout.segments.push_back(
+        {.begin = begin, .end = load.segment_ends(i), .decays = load.segment_decays(i)});
+    begin = load.segment_ends(i);
+  }
+  return layout;
+}
+
+}  // namespace
+
+ShardSession::ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who,
+                           std::function<bool()> is_stopping)
+    : shard_(shard), stream_(stream), is_stopping_(std::move(is_stopping)) {
+  gradients_ = Map(who.gradients(), who.gradient_floats());
+  if (gradients_ != nullptr) values_ = Map(who.values(), who.value_floats());
+  if (values_ == nullptr) gradients_ = nullptr;
+}
+
+bool ShardSession::Serve() {
+  if (!std::exchange(is_welcome_, true)) {
+    proto::ShardReply reply;
+    reply.mutable_welcome()->set_fence(shard_.fence());
+    reply.mutable_welcome()->set_shared(values_ != nullptr);
+    return Reply(reply);
+  }
+  proto::ShardRequest request;
+  if (!stream_.Read(&request)) return false;
+  events_ = {};
+  switch (request.request_case()) {
+    case proto::ShardRequest::kPush:
+      return Push(request.push());
+    case proto::ShardRequest::kPull:
+      return Pull(request.pull());
+    case proto::ShardRequest::kLoad:
+      return Load(request.load());
+    case proto::ShardRequest::kFinish: {
+      events_.finished = true;
+      proto::ShardReply reply;
+      reply.mutable_loaded();
+      return Reply(reply);
+    }
+    default:
+      return false;
+  }
+}
+
+// Reads a sequence of Data into received_.
+bool ShardSession::Receive(std::int64_t floats) {
+  received_.resize(static_cast<std::size_t>(floats));
+  DataSink sink({received_});
+  proto::ShardRequest request;
+  do {
+    if (!stream_.Read(&request) || !request.has_data() || !sink.Take(request.data())) return false;
+  } while (!request.data().last());
+  return sink.taken() == floats;
+}
+
+bool ShardSession::ReplyFenced(const absl::Status& status) {
+  proto::ShardReply reply;
+  reply.mutable_fenced()->set_fence(shard_.fence());
+  reply.mutable_fenced()->set_reason(std::string(status.message()));
+  return Reply(reply);
+}
+
+// Whether the caller's memory has room for what the layout says.
+bool ShardSession::IsMapped(const ShardLayout& layout) const {
+  const std::int64_t floats = layout.parameters + layout.states;
+  return values_ != nullptr && EndOf(layout) <= layout.parameters &&
+         floats <= SizeOf(*gradients_) && floats <= SizeOf(*values_);
+}
+
+Shard::Gradient ShardSession::GradientOf(const proto::Push& push, const ShardLayout& layout) const {
+  Shard::Gradient gradient{.fence = push.fence(),
+                           .step = push.step(),
+                           .part = push.part(),
+                           .version = push.version(),
+                           .scale = push.scale(),
+                           .skip = push.skip(),
+                           .ranges = {},
+                           .states = nullptr};
+  if (push.skip()) return gradient;
+  const float* at = received_.data();
+  for (const FlatRange& range : layout.ranges) {
+    gradient.ranges.push_back(push.shared() ? FloatsIn(*gradients_) + range.begin : at);
+    at += range.size();
+  }
+  gradient.states = push.shared() ? FloatsIn(*gradients_) + layout.parameters : at;
+  return gradient;
+}
+
+bool ShardSession::Push(const proto::Push& push) {
+  const ShardLayout layout = shard_.layout();
+  const bool has_data = !push.skip() && !push.shared();
+  if (has_data) {
+    // A shard that is empty now does not know how much will come; the caller has to start anew.
+    if (shard_.fence() != push.fence()) {
+      proto::ShardRequest request;
+      do {
+        if (!stream_.Read(&request) || !request.has_data()) return false;
+      } while (!request.data().last());
+      return ReplyFenced(absl::FailedPreconditionError("its values were loaded anew or are lost"));
+    }
+    if (!Receive(layout.values() + layout.states)) return false;
+  }
+  if (push.shared() && !push.skip() && !IsMapped(layout)) return false;
+  const auto outcome = shard_.Push(GradientOf(push, layout));
+  if (!outcome.ok()) return ReplyFenced(outcome.status());
+  proto::ShardReply reply;
+  reply.mutable_pushed()->set_staleness(outcome->staleness);
+  reply.mutable_pushed()->set_dropped(outcome->dropped);
+  reply.mutable_pushed()->set_stopping(is_stopping_());
+  return Reply(reply);
+}
+
+void ShardSession::WriteShared(std::span<const float> content, const ShardLayout& layout) {
+  auto* const to = reinterpret_cast<float*>(values_->data());
+  const float* from = content.data();
+  for (const FlatRange& range : layout.ranges) {
+    std::copy_n(from, range.size(), to + range.begin);
+    from += range.size();
+  }
+  std::copy_n(from, layout.states, to + layout.parameters);
+}
+
+bool ShardSession::Pull(const proto::Pull& pull) {
+  const ShardLayout layout = shard_.layout();
+  if (pull.shared() && !IsMapped(layout)) return false;
+  std::vector<proto::Data> messages;
+  const auto version = shard_.Pull(
+      {.fence = pull.fence(),
+       .version = pull.version(),
+       .scale = pull.scale(),
+       .skip = pull.skip()},
+      [&](std::span<const float> content) {
+        if (pull.shared()) return WriteShared(content, layout);
+        if (!pull.slots()) {
+          content = content.first(static_cast<std::size_t>(layout.values() + layout.states));
+        }
+        for (DataSource source({content}); !source.done();) {
+          source.Fill(messages.emplace_back());
+        }
+      });
+  if (!version.ok()) return ReplyFenced(version.status());
+  proto::ShardReply reply;
+  reply.mutable_pulled()->set_version(*version);
+  if (!Reply(reply)) return false;
+  for (proto::Data& message : messages) {
+    *reply.mutable_data() = std::move(message);
+    if (!Reply(reply)) return false;
+  }
+  events_.saved = pull.slots();
+  return true;
+}
+
+bool ShardSession::Load(const proto::Load& load) {
+  std::vector<float> content;
+  proto::ShardRequest request;
+  do {
+    if (!stream_.Read(&request) || !request.has_data()) return false;
+    const std::string& bytes = request.data().floats();
+    if (bytes.size() % sizeof(float) != 0) return false;
+    const std::size_t before = content.size();
+    content.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(content.data() + before, bytes.data(), bytes.size());
+  } while (!request.data().last());
+  const absl::Status loaded = shard_.Load(load.fence(), LayoutOf(load), load.step(), content);
+  if (!loaded.ok()) {
+    LogError("the values cannot be loaded", {{"reason", std::string(loaded.message())}});
+    return false;
+  }
+  proto::ShardReply reply;
+  reply.mutable_loaded();
+  return Reply(reply);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,53 @@
+// The server's side of one Exchange stream.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "api/proto/parameter_server.pb.h"
+#include "trainer/comm/shm/shared_segment.h"
+#include "trainer/strategy/parameter_server/shard.h"
+
+namespace lockstep::train {
+
+using ShardStream = grpc::ServerReaderWriter<proto::ShardReply, proto::ShardRequest>;
+
+// Not thread-safe: used by the stream's thread.
+class ShardSession {
+ public:
+  struct Events {
+    bool finished = false;  // the caller has said that the run is over
+    bool saved = false;     // the caller has pulled everything, slots included
+  };
+
+  // Maps the caller's memory if it offers any on this host.
+  ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who,
+               std::function<bool()> is_stopping);
+  // Serves one request. Returns false when the stream has ended or the caller breaks the protocol.
+  bool Serve();
+  const Events& events() const { return events_; }
+
+ private:
+  bool Push(const proto::Push& push);
+  bool Pull(const proto::Pull& pull);
+  bool Load(const proto::Load& load);
+  bool Receive(std::int64_t floats);
+  bool Reply(const proto::ShardReply& reply) { return stream_.Write(reply); }
+  bool ReplyFenced(const absl::Status& status);
+  Shard::Gradient GradientOf(const proto::Push& push, const ShardLayout& layout) const;
+  bool IsMapped(const ShardLayout& layout) const;
+  void WriteShared(std::span<const float> content, const ShardLayout& layout);
+
+  Shard& shard_;
+  ShardStream& stream_;
+  const std::function<bool()> is_stopping_;
+  bool is_welcome_ = false;
+  std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither
+  std::vector<float> received_;
+  Events events_;
+};
+
+}  // namespace lockstep::train

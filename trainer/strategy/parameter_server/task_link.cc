@@ -1,0 +1,58 @@
+#include "trainer/strategy/parameter_server/task_link.h"
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+absl::Status ErrorOf(const proto::Turned& turned) {
+  return turned.superseded() ? absl::AbortedError(turned.reason())
+                             : absl::InvalidArgumentError(turned.reason());
+}
+
+}  // namespace
+
+struct TaskLink::Stream {
+  explicit Stream(const std::string& address)
+      : stub(StubFor(address)), stream(stub->Coordinate(&context)) {}
+  ~Stream() { context.TryCancel(); }
+
+  grpc::ClientContext context;
+  std::unique_ptr<proto::ParameterServer::Stub> stub;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::WorkerRequest, proto::TaskReply>> stream;
+};
+
+TaskLink::TaskLink(std::string address, Caller caller)
+    : address_(std::move(address)), caller_(std::move(caller)) {
+  RouteGrpcLog();
+}
+
+TaskLink::~TaskLink() = default;
+
+absl::Status TaskLink::End(bool is_open) {
+  const std::unique_ptr<Stream> ended = std::move(stream_);
+  return EndOfStream<proto::TaskReply>(*ended->stream, ended->context, is_open,
+                                       ServerName(0, address_));
+}
+
+absl::Status TaskLink::Connect() {
+  if (stream_ != nullptr) return absl::OkStatus();
+  stream_ = std::make_unique<Stream>(address_);
+  proto::WorkerRequest request;
+  *request.mutable_introduction() = caller_.who;
+  proto::TaskReply reply;
+  if (!Introduce(*stream_->stream, caller_, reply, request)) return End();
+  if (reply.has_turned()) return ErrorOf(reply.turned());
+  return reply.has_welcome() ? absl::OkStatus() : End(/*is_open=*/true);
+}
+
+absl::StatusOr<proto::TaskReply> TaskLink::Next(const proto::Next& next) {
+  proto::WorkerRequest request;
+  *request.mutable_next() = next;
+  proto::TaskReply reply;
+  if (!stream_->stream->Write(request) || !stream_->stream->Read(&reply)) return End();
+  if (reply.has_turned()) return ErrorOf(reply.turned());
+  return reply;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,36 @@
+// A worker's connection to server 0, which gives out the tasks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/strategy/parameter_server/caller.h"
+
+namespace lockstep::train {
+
+// Not thread-safe.
+class TaskLink {
+ public:
+  // `address`: of server 0.
+  TaskLink(std::string address, Caller caller);
+  ~TaskLink();
+
+  // Connects unless it is connected. Unavailable: the connection is broken or cannot be made.
+  // Aborted: a later process has this one's place. InvalidArgument: the server
+  // refuses this process for good.
+  absl::Status Connect();
+  // Sends a report and returns the answer. Errors as of Connect, which has to be called before the
+  // report is repeated.
+  absl::StatusOr<proto::TaskReply> Next(const proto::Next& next);
+
+ private:
+  struct Stream;
+  absl::Status End(bool is_open = false);
+
+  const std::string address_;
+  const Caller caller_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,70 @@
+#include "trainer/train/batch_gradient.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "trainer/core/squared_norm.h"
+
+namespace lockstep::train {
+
+BatchGradient::BatchGradient(Session& session, PhaseClock& phases)
+    : session_(session),
+      phases_(phases),
+      options_{.plan = session.plan(),
+               .seed = static_cast<std::uint64_t>(session.training().seed),
+               .shuffle = session.training().dataset.shuffle},
+      batch_(MakeBatch(session.train_data(), session.plan())) {
+  LOCKSTEP_CHECK(session.backend().IsHost(), "parameter server: {} is no host back end",
+                 session.backend().Name());
+}
+
+absl::StatusOr<BatchTotals> BatchGradient::Compute(const BatchTask& task) {
+  options_.rank = task.part;
+  {
+    const PhaseTimer timer(phases_, Phase::kInput);
+    LOCKSTEP_RETURN_IF_ERROR(Gather(session_.train_data(), options_, task.step, batch_));
+  }
+  const std::span<const float> states = session_.model().states();
+  saved_states_.assign(states.begin(), states.end());
+  RunParts();
+  const LossTotals own = session_.OwnTotals();
+  BatchTotals totals{.loss = own.loss,
+                     .correct = own.correct,
+                     .examples = static_cast<double>(batch_.valid),
+                     .hash = batch_.hash_sum};
+  const float share = 1.0f / static_cast<float>(session_.plan().world);
+  float* const change = session_.buffer().data() + session_.model().gradients().size();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    change[i] = share * (states[i] - saved_states_[i]);
+  }
+  totals.gradient_norm = std::sqrt(SquaredNorm(session_.model().gradients()));
+  if (!std::isfinite(totals.loss) || !std::isfinite(totals.gradient_norm)) {
+    totals.loss = totals.correct = 0;
+    totals.skipped = true;
+  }
+  return totals;
+}
+
+void BatchGradient::RunParts() {
+  Model& model = session_.model();
+  const auto examples = static_cast<float>(session_.plan().GlobalExamples(batch_.step));
+  session_.BeginStep({}, 1.0f / examples, {});
+  for (int part = 0; part < session_.parts(); ++part) {
+    {
+      const PhaseTimer timer(phases_, Phase::kInput);
+      session_.Load(batch_, part);
+    }
+    {
+      const PhaseTimer timer(phases_, Phase::kForward);
+      model.Forward(Mode::kTraining);
+    }
+    const PhaseTimer timer(phases_, Phase::kBackward);
+    session_.training_loss().Run();
+    model.Backward([](std::int64_t, std::int64_t) {});
+    if (part + 1 < session_.parts()) session_.KeepGradients();
+  }
+  if (session_.parts() > 1) session_.AddKeptGradients(0, std::ssize(model.gradients()));
+}
+
+}  // namespace lockstep::train

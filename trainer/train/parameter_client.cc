@@ -1,0 +1,207 @@
+#include "trainer/train/parameter_client.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/stop_signal.h"
+#include "trainer/optim/optimizer_rule.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr auto kBetweenAttempts = std::chrono::milliseconds(50);
+constexpr auto kLogEvery = std::chrono::seconds(10);
+
+std::vector<FlatRange> TensorsOf(Model& model) {
+  std::vector<FlatRange> tensors;
+  for (const TensorSlot& slot : model.parameter_slots()) {
+    tensors.push_back({slot.offset, slot.offset + slot.size});
+  }
+  // The flat range may end beyond the last tensor, for its alignment.
+  if (!tensors.empty()) tensors.back().end = std::ssize(model.parameters());
+  return tensors;
+}
+
+ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session) {
+  Model& model = session.model();
+  ShardGroupOptions shards{
+      .servers = options.servers,
+      .caller = options.caller,
+      .plan =
+          PlanShards(TensorsOf(model), static_cast<int>(options.servers.size()), options.placement),
+      .parameters = std::ssize(model.parameters()),
+      .states = std::ssize(model.states()),
+      .gradients = options.shares_memory ? session.buffer().name() : "",
+      .gradient_floats = static_cast<std::int64_t>(session.buffer().size())};
+  shards.caller.who.set_layout(model.LayoutFingerprint());
+  return shards;
+}
+
+Caller WithLayout(Caller caller, Session& session) {
+  caller.who.set_layout(session.model().LayoutFingerprint());
+  return caller;
+}
+
+}  // namespace
+
+ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
+  ParameterClientOptions options;
+  options.servers = identity.cluster.ps;
+  proto::Introduction& who = options.caller.who;
+  who.set_job(ServerGroupHash(identity));
+  who.set_role(std::string(api::RoleName(identity.role)));
+  who.set_index(identity.index);
+  who.set_local_rank(identity.local_rank);
+  who.set_pod_started(identity.incarnation.pod_started);
+  who.set_process_number(identity.incarnation.process_number);
+  options.caller.token = identity.token;
+  options.placement =
+      identity.strategy.parameter_server.value_or(api::ParameterServerSpec{}).placement;
+  options.shares_memory = identity.strategy.communication != api::Communication::kRing;
+  options.successors_come = identity.operated;
+  options.stop_requested = &StopSignalled;
+  return options;
+}
+
+ParameterClient::ParameterClient(ParameterClientOptions options, Session& session,
+                                 const Clock& clock)
+    : options_(std::move(options)),
+      session_(session),
+      clock_(clock),
+      shards_(ShardOptions(options_, session)),
+      tasks_(options_.servers.front(), WithLayout(options_.caller, session)) {
+  for (const std::string& server : options_.servers) {
+    hosts_.insert(server.substr(0, server.rfind(':')));
+  }
+}
+
+// Ok while the outage may go on.
+absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (!outage_began_) {
+    outage_began_ = now;
+    next_log_ = now + std::chrono::seconds(1);
+    if (options_.successors_come) addresses_.Watch(hosts_);
+  }
+  if (!addresses_.WithoutAddress().empty()) outage_began_ = now;  // a pod is yet to come
+  if (now >= next_log_) {
+    next_log_ = now + kLogEvery;
+    LogInfo("waiting for a parameter server", {{"reason", std::string(broken.message())}});
+  }
+  if (options_.stop_requested()) return absl::CancelledError(broken.message());
+  if (now - *outage_began_ < options_.longest_outage) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      fmt::format("{}; expected it to answer within {:.3g} s", std::string(broken.message()),
+                  std::chrono::duration<double>(options_.longest_outage).count()));
+}
+
+absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call) {
+  for (;;) {
+    absl::Status status = call();
+    if (!absl::IsUnavailable(status)) {
+      if (outage_began_) addresses_.Watch({});
+      outage_began_.reset();
+      return status;
+    }
+    LOCKSTEP_RETURN_IF_ERROR(CheckOutage(status));
+    std::this_thread::sleep_for(kBetweenAttempts);
+  }
+}
+
+absl::StatusOr<proto::TaskReply> ParameterClient::Next(const proto::Next& next) {
+  proto::TaskReply reply;
+  absl::Status ended = Persist([&]() -> absl::Status {
+    LOCKSTEP_RETURN_IF_ERROR(tasks_.Connect());
+    LOCKSTEP_ASSIGN_OR_RETURN(reply, tasks_.Next(next));
+    return absl::OkStatus();
+  });
+  if (!ended.ok()) return ended;
+  if (!reply.has_wait()) wait_began_.reset();
+  return reply;
+}
+
+FlatValues ParameterClient::ValuesOf(bool slots) {
+  Model& model = session_.model();
+  FlatValues values{.parameters = model.parameters(), .states = model.states(), .slots = {}};
+  for (int i = 0; slots && i < session_.optimizer().slots(); ++i) {
+    values.slots.push_back(session_.optimizer().slot(i));
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<std::int64_t>> ParameterClient::Pull(const ShardGroup::Request& request,
+                                                                bool slots) {
+  std::vector<std::int64_t> versions;
+  absl::Status ended = Persist([&]() -> absl::Status {
+    LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
+    LOCKSTEP_ASSIGN_OR_RETURN(versions, shards_.Pull(request, ValuesOf(slots), slots));
+    return absl::OkStatus();
+  });
+  if (!ended.ok()) return ended;
+  return versions;
+}
+
+absl::StatusOr<ShardGroup::PushResult> ParameterClient::Push(ShardGroup::Gradient gradient) {
+  gradient.gradients = session_.model().gradients();
+  gradient.states = {session_.buffer().data() + session_.model().gradients().size(),
+                     session_.model().states().size()};
+  gradient.in_buffer = true;
+  ShardGroup::PushResult result;
+  absl::Status ended = Persist([&]() -> absl::Status {
+    LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
+    LOCKSTEP_ASSIGN_OR_RETURN(result, shards_.Push(gradient));
+    return absl::OkStatus();
+  });
+  if (!ended.ok()) return ended;
+  return result;
+}
+
+absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t step) {
+  ShardGroup::Content content{.fence = fence,
+                              .parts = parts,
+                              .step = step,
+                              .total_steps = session_.total_steps(),
+                              .segments = {},
+                              .values = ValuesOf(/*slots=*/true)};
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      content.segments,
+      DecaySegments(session_.model(), session_.training().optimizer.weight_decay_exclude));
+  return Persist([&]() -> absl::Status {
+    LOCKSTEP_RETURN_IF_ERROR(shards_.Connect());
+    return shards_.Load(content);
+  });
+}
+
+void ParameterClient::Finish(const proto::Next& next) {
+  absl::Status told = tasks_.Connect();
+  if (told.ok()) told = tasks_.Next(next).status();
+  if (told.ok()) told = shards_.Connect();
+  if (told.ok()) told = shards_.Finish();
+  if (told.ok()) return;
+  LogWarning("a parameter server did not hear that the run is over",
+             {{"reason", std::string(told.message())}});
+}
+
+absl::Status ParameterClient::NoteWait(const std::string& reason, const std::string& missing) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (!wait_began_) {
+    wait_began_ = now;
+    next_log_ = now + kLogEvery;
+  }
+  if (missing.empty()) wait_began_ = now;
+  if (now >= next_log_) {
+    next_log_ = now + kLogEvery;
+    LogInfo(fmt::format("waiting for {}", reason));
+  }
+  if (now - *wait_began_ < options_.longest_outage) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      fmt::format("{} has not come back within {:.3g} s", missing,
+                  std::chrono::duration<double>(options_.longest_outage).count()));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,77 @@
+// A training process's dealings with the parameter servers: calls that outlast lost connections.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "trainer/identity/identity.h"
+#include "trainer/rendezvous/address_watch.h"
+#include "trainer/strategy/parameter_server/shard_group.h"
+#include "trainer/strategy/parameter_server/task_link.h"
+#include "trainer/train/session.h"
+
+namespace lockstep::train {
+
+struct ParameterClientOptions {
+  std::vector<std::string> servers;  // HOST:PORT by index
+  Caller caller;                     // without its layout
+  api::ParameterPlacement placement = api::ParameterPlacement::kBySize;
+  bool shares_memory = true;  // with servers of this host
+  // How long a server may be unreachable, not counting the time while it has no address and
+  // `successors_come` (an operator creates its pod).
+  Duration longest_outage = std::chrono::minutes(5);
+  bool successors_come = false;
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
+ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
+
+// Not thread-safe. While a server cannot be reached, calls connect anew and repeat. Errors:
+//   FailedPrecondition: a server no longer has the values of this fence.
+//   DeadlineExceeded: a server was out of reach for too long; names it.
+//   Cancelled: a server was out of reach when this pod was asked to stop.
+//   InvalidArgument: a server refuses this process for good; Aborted: a later
+//     process has this one's place.
+class ParameterClient {
+ public:
+  // Requires: `session` outlives the client.
+  ParameterClient(ParameterClientOptions options, Session& session, const Clock& clock);
+
+  absl::StatusOr<proto::TaskReply> Next(const proto::Next& next);
+  // Overwrites the model's parameters and states; with `slots`, the optimizer's, too.
+  absl::StatusOr<std::vector<std::int64_t>> Pull(const ShardGroup::Request& request, bool slots);
+  // Pushes the session's gradients and its buffer's states. `gradient` has the rest.
+  absl::StatusOr<ShardGroup::PushResult> Push(ShardGroup::Gradient gradient);
+  // Loads the session's parameters, states and slots onto all servers.
+  absl::Status Load(std::uint64_t fence, int parts, std::int64_t step);
+  // Says to all servers that the run is over, as far as they can be reached now.
+  void Finish(const proto::Next& next);
+
+  // A wait for another process. DeadlineExceeded names `missing` if that has been the same for
+  // longest_outage; empty: nothing is missing. Logs `reason` now and then.
+  absl::Status NoteWait(const std::string& reason, const std::string& missing);
+  bool IsShared() const { return shards_.IsShared(); }
+
+ private:
+  absl::Status Persist(const std::function<absl::Status()>& call);
+  absl::Status CheckOutage(const absl::Status& broken);
+  FlatValues ValuesOf(bool slots);
+
+  const ParameterClientOptions options_;
+  Session& session_;
+  const Clock& clock_;
+  ShardGroup shards_;
+  TaskLink tasks_;
+  AddressWatch addresses_;
+  std::set<std::string> hosts_;
+  std::optional<SteadyTime> outage_began_, wait_began_;
+  SteadyTime next_log_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,179 @@
+#include "trainer/train/parameter_owner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "trainer/train/evaluate.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+LoopOutcome EndOfServers(absl::Status status) {
+  if (absl::IsCancelled(status)) return {LoopEnd::kStopped, absl::OkStatus()};
+  return FailedFor(std::move(status));
+}
+
+}  // namespace
+
+ParameterOwner::Ended ParameterOwner::EndIfTrained() {
+  if (loop_.store == nullptr) return std::nullopt;
+  const auto newest = loop_.store->Newest();
+  if (!newest.ok() || !*newest || (*newest)->step != loop_.session.total_steps()) {
+    return std::nullopt;
+  }
+  if (Ended ended = loop_.RestoreOrInitialize()) return ended;
+  if (loop_.state.step != loop_.session.total_steps()) return std::nullopt;  // it is damaged
+  loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "none", loop_.state);
+  if (Ended ended = Evaluate()) return ended;
+  return End();
+}
+
+void ParameterOwner::Report(proto::Next& next) {
+  proto::OwnerReport& report = *next.mutable_owner();
+  if (loaded_ == 0 && fence_ == 0) return;
+  if (next.fence() == 0) next.set_fence(fence_);
+  report.set_loaded(std::exchange(loaded_, 0));
+  report.set_step(loop_.state.step);
+  report.set_run_state(RunStateToJson(loop_.state).dump());
+  report.set_parts(loop_.session.plan().world);
+  report.set_pause(loop_.rendezvous.StopRequested());
+  if (std::exchange(reports_until_, false)) report.set_until(NextPause());
+}
+
+// The next step at which there is something to evaluate or to save.
+std::int64_t ParameterOwner::NextPause() const {
+  const std::int64_t step = loop_.state.step;
+  std::int64_t next = loop_.session.total_steps();
+  const std::int64_t every = loop_.session.training().checkpoint.every_steps;
+  if (loop_.saver != nullptr && every > 0) next = std::min(next, (step / every + 1) * every);
+  if (loop_.session.test_data() == nullptr) return next;
+  const StepPlan& plan = loop_.session.plan();
+  const std::int64_t epochs = loop_.session.training().evaluation.every_epochs;
+  return std::min(next, (plan.Epoch(step) / epochs + 1) * epochs * plan.StepsPerEpoch());
+}
+
+ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
+  if (fence_ == 0 && reply.fence() != 0 && !reply.run_state().empty()) {
+    const nlohmann::json json =
+        nlohmann::json::parse(reply.run_state(), nullptr, /*allow_exceptions=*/false);
+    const auto state = RunStateFromJson(json);
+    if (!state.ok()) return FailedFor(state.status());
+    loop_.state = *state;
+    fence_ = reply.fence();
+    reports_until_ = true;
+    loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "grpc", loop_.state);
+  }
+  if (fence_ == 0 || reply.fence() != fence_) {
+    fence_ = 0;
+    return std::nullopt;
+  }
+  for (const proto::StepRecord& record : reply.records()) {
+    if (Ended ended = Record(record)) return ended;
+  }
+  return loop_.LookAtSaver();
+}
+
+ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record) {
+  RunState& state = loop_.state;
+  LOCKSTEP_CHECK(record.step() == state.step, "found the record of step {}, expected {}",
+                 record.step(), state.step);
+  const StepTotals totals{.loss = record.loss(),
+                          .correct = record.correct(),
+                          .examples = record.examples(),
+                          .gradient_norm = record.gradient_norm(),
+                          .hash = record.hash(),
+                          .skipped = record.skipped()};
+  ApplyStep(totals, loop_.session.plan(), state);
+  if (state.skipped_in_a_row > loop_.session.training().max_skipped_steps) {
+    return LoopOutcome{LoopEnd::kDiverged,
+                       absl::OutOfRangeError(fmt::format(
+                           "step {}: found a loss or a gradient that is not finite; lower "
+                           "spec.training.optimizer.learningRate",
+                           state.step))};
+  }
+  loop_.reporter.StepDone(totals, state);
+  if (loop_.session.plan().StepInEpoch(state.step) == 0) loop_.reporter.EpochDone(state);
+  return std::nullopt;
+}
+
+ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
+  fence_ = 0;
+  if (loop_.saver != nullptr) {
+    // The save that is under way may be the checkpoint to restore. If it fails, an older one is.
+    const absl::Status saved = loop_.saver->Wait();
+    loop_.reporter.CheckpointOutcome(loop_.saver->outcome());
+    if (absl::IsAborted(saved)) return FailedFor(saved);
+  }
+  loop_.state = {};
+  if (Ended ended = loop_.RestoreOrInitialize()) return ended;
+  absl::Status loaded = client_.Load(fence, summed_parts_, loop_.state.step);
+  if (!loaded.ok()) return EndOfServers(std::move(loaded));
+  fence_ = loaded_ = fence;
+  reports_until_ = true;
+  loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "grpc", loop_.state);
+  return std::nullopt;
+}
+
+ParameterOwner::Ended ParameterOwner::Pull() {
+  const PhaseTimer timer(loop_.phases, Phase::kCommunication);
+  const auto versions = client_.Pull(
+      {.fence = fence_, .version = loop_.state.step, .skip = loop_.state.skipped_in_a_row > 0},
+      /*slots=*/true);
+  if (versions.ok()) return std::nullopt;
+  if (!absl::IsFailedPrecondition(versions.status())) return EndOfServers(versions.status());
+  loss_ = std::string(versions.status().message());
+  return LoopOutcome{LoopEnd::kGenerationOver, versions.status()};
+}
+
+ParameterOwner::Ended ParameterOwner::Evaluate() {
+  return loop_.EvaluateIfDue(/*rank=*/0, [this] {
+    return EvaluateAlone(
+        loop_.session, [this] { return loop_.rendezvous.StopRequested(); },
+        [this] { loop_.reporter.BatchEvaluated(); });
+  });
+}
+
+LoopOutcome ParameterOwner::End() {
+  loop_.reporter.RunDone(loop_.state);
+  return loop_.SaveAndEnd(LoopEnd::kDone, /*rank=*/0);
+}
+
+ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
+  LOCKSTEP_CHECK(step == loop_.state.step, "paused at step {}, expected {}", step,
+                 loop_.state.step);
+  if (Ended ended = Pull()) return ended->end == LoopEnd::kGenerationOver ? std::nullopt : ended;
+  if (loop_.rendezvous.StopRequested()) {
+    return loop_.SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
+  }
+  if (Ended ended = Evaluate()) return ended;
+  if (step == loop_.session.total_steps()) return End();
+  if (Ended ended = SaveAtPause()) return ended;
+  reports_until_ = true;
+  return std::nullopt;
+}
+
+// A pause that was not planned is one for the sake of a server that was asked to stop: its part of
+// the values is about to be lost.
+ParameterOwner::Ended ParameterOwner::SaveAtPause() {
+  const std::int64_t every = loop_.session.training().checkpoint.every_steps;
+  const StepPlan& plan = loop_.session.plan();
+  const bool is_planned =
+      (every > 0 && loop_.state.step % every == 0) || plan.StepInEpoch(loop_.state.step) == 0;
+  if (is_planned) return loop_.SaveIfDue(/*rank=*/0);
+  if (loop_.saver == nullptr) return std::nullopt;
+  if (Ended diverged = loop_.CheckParameters()) return diverged;
+  loop_.saver->Save(MakeSnapshot(loop_.session, loop_.state, loop_.clock.Now()));
+  return std::nullopt;
+}
+
+void ParameterOwner::Finish() {
+  proto::Next next;
+  next.mutable_owner()->set_finished(true);
+  client_.Finish(next);
+}
+
+}  // namespace lockstep::train

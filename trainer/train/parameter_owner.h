@@ -1,0 +1,60 @@
+// What the leading process does besides its batches under the strategy ParameterServer: it loads
+// the servers, keeps the run's state, evaluates, and saves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "api/proto/parameter_server.pb.h"
+#include "trainer/train/parameter_client.h"
+#include "trainer/train/train_loop.h"
+
+namespace lockstep::train {
+
+// Not thread-safe. Its results are those of TrainLoop: nullopt means that training continues.
+class ParameterOwner {
+ public:
+  using Ended = std::optional<LoopOutcome>;
+
+  // Requires: the references outlive this. `loop` has the run's state, which this keeps.
+  // `summed_parts`: see ShardLayout::parts.
+  ParameterOwner(TrainLoop& loop, ParameterClient& client, int summed_parts)
+      : loop_(loop), client_(client), summed_parts_(summed_parts) {}
+
+  // If the newest checkpoint is that of the last step, there is nothing to train and perhaps no
+  // server left: does what is due after the last step, and returns the run's end.
+  Ended EndIfTrained();
+  // Adds what the servers have to know to the next report.
+  void Report(proto::Next& next);
+  // Takes the records of steps, and the run's state if this process does not know it.
+  Ended Hear(const proto::TaskReply& reply);
+  // Reads the newest checkpoint, or initializes, and loads all servers.
+  Ended Load(std::uint64_t fence);
+  // All steps below `step` are done and no task is under way: evaluates and saves what is due.
+  Ended Pause(std::int64_t step);
+  // The result is saved: says so to all servers.
+  void Finish();
+
+  // Not empty: why a server no longer has the values; to be reported once.
+  std::string TakeLoss() { return std::exchange(loss_, {}); }
+
+ private:
+  Ended Record(const proto::StepRecord& record);
+  Ended Pull();
+  Ended Evaluate();
+  Ended SaveAtPause();
+  LoopOutcome End();
+  std::int64_t NextPause() const;
+
+  TrainLoop& loop_;
+  ParameterClient& client_;
+  const int summed_parts_;
+  std::string loss_;
+  std::uint64_t fence_ = 0;     // of the values on the servers; 0: not known
+  std::uint64_t loaded_ = 0;    // the fence to report as loaded
+  bool reports_until_ = false;  // the next report says where to pause
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,232 @@
+#include "trainer/train/parameter_worker.h"
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "api/v1/names.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "trainer/train/generations.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int kMostFailedLoads = 20;
+constexpr auto kBetweenLoads = std::chrono::seconds(1);
+
+proto::TaskDone DoneOf(const BatchTask& task, const BatchTotals& totals) {
+  proto::TaskDone done;
+  done.set_step(task.step);
+  done.set_part(task.part);
+  done.set_loss(totals.loss);
+  done.set_correct(totals.correct);
+  done.set_examples(totals.examples);
+  done.set_hash(totals.hash);
+  done.set_gradient_norm(totals.gradient_norm);
+  done.set_skipped(totals.skipped);
+  return done;
+}
+
+LoopOutcome Stopped() {
+  return {LoopEnd::kStopped, absl::OkStatus()};
+}
+
+}  // namespace
+
+ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop)
+    : options_(std::move(options)),
+      loop_(loop),
+      client_(options_.client, loop.session, loop.clock),
+      gradient_(loop.session, loop.phases) {
+  if (options_.owns) {
+    owner_.emplace(loop, client_, options_.sync ? loop.session.plan().world : 0);
+  }
+}
+
+LoopOutcome ParameterWorker::Run() {
+  if (owner_) {
+    if (Ended ended = owner_->EndIfTrained()) {
+      if (ended->end == LoopEnd::kDone) owner_->Finish();
+      return *std::move(ended);
+    }
+  }
+  for (;;) {
+    if (StopRequested() && (!owner_ || loop_.state.step < 0)) {
+      ReportLastTask();
+      return Stopped();
+    }
+    next_.set_wants_task(true);
+    if (owner_) owner_->Report(next_);
+    absl::StatusOr<proto::TaskReply> reply = [&] {
+      const PhaseTimer timer(loop_.phases, Phase::kCommunication);
+      return client_.Next(next_);
+    }();
+    next_ = {};
+    if (!reply.ok()) return *NoteFailure(reply.status());
+    if (owner_) {
+      if (Ended ended = owner_->Hear(*reply)) return *std::move(ended);
+    }
+    if (Ended ended = Follow(*reply)) return *std::move(ended);
+  }
+}
+
+ParameterWorker::Ended ParameterWorker::Follow(const proto::TaskReply& reply) {
+  switch (reply.answer_case()) {
+    case proto::TaskReply::kTask:
+      return RunTask(reply.task(), reply.fence());
+    case proto::TaskReply::kWait:
+      return Wait(reply.wait());
+    case proto::TaskReply::kLoad:
+      return owner_ ? Load(reply.fence()) : std::nullopt;
+    case proto::TaskReply::kPaused: {
+      if (!owner_) return std::nullopt;
+      Ended ended = owner_->Pause(reply.paused().step());
+      if (ended && ended->end == LoopEnd::kDone) owner_->Finish();
+      next_.set_lost(owner_->TakeLoss());
+      return ended;
+    }
+    case proto::TaskReply::kFinished:
+      return LoopOutcome{LoopEnd::kDone, absl::OkStatus()};
+    default:
+      return FailedFor(absl::InternalError("the coordinator's answer is of an unknown kind"));
+  }
+}
+
+ParameterWorker::Ended ParameterWorker::Wait(const proto::Wait& wait) {
+  const absl::Status status = client_.NoteWait(wait.reason(), wait.missing());
+  return status.ok() ? std::nullopt : NoteFailure(status);
+}
+
+// A checkpoint that cannot be read now may be readable later.
+ParameterWorker::Ended ParameterWorker::Load(std::uint64_t fence) {
+  if (StopRequested()) return Stopped();
+  Ended ended = owner_->Load(fence);
+  if (!ended) {
+    failed_loads_ = 0;
+    return std::nullopt;
+  }
+  if (ended->end != LoopEnd::kStorage || ++failed_loads_ == kMostFailedLoads) return ended;
+  LogWarning("no checkpoint can be read now: trying again",
+             {{"reason", std::string(ended->reason.message())}});
+  std::this_thread::sleep_for(kBetweenLoads);
+  return std::nullopt;
+}
+
+// Nullopt: the values of this fence are lost, which the next report says.
+ParameterWorker::Ended ParameterWorker::NoteFailure(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return Stopped();
+  if (!absl::IsFailedPrecondition(status)) return FailedFor(status);
+  LogWarning("the values are lost", {{"reason", std::string(status.message())}});
+  next_.set_fence(fence_);
+  next_.set_lost(std::string(status.message()));
+  return std::nullopt;
+}
+
+absl::StatusOr<ShardGroup::PushResult> ParameterWorker::Push(const BatchTotals& totals,
+                                                             BatchTask task,
+                                                             std::vector<std::int64_t> versions) {
+  const double most = loop_.session.training().optimizer.global_clip_norm;
+  const bool clips = most > 0 && totals.gradient_norm > most;
+  return client_.Push({.fence = fence_,
+                       .step = task.step,
+                       .part = task.part,
+                       .versions = std::move(versions),
+                       .scale = clips ? static_cast<float>(most / totals.gradient_norm) : 1.0f,
+                       .skip = totals.skipped});
+}
+
+ParameterWorker::Ended ParameterWorker::RunTask(const proto::Task& task, std::uint64_t fence) {
+  loop_.rendezvous.SetActivity(api::Activity::kStep);
+  fence_ = fence;
+  const BatchTask batch{task.step(), task.part()};
+  absl::StatusOr<std::vector<std::int64_t>> versions = [&] {
+    const PhaseTimer timer(loop_.phases, Phase::kCommunication);
+    return client_.Pull(
+        {.fence = fence, .version = task.step(), .scale = task.scale(), .skip = task.skip()},
+        /*slots=*/false);
+  }();
+  if (!versions.ok()) return NoteFailure(versions.status());
+  const absl::StatusOr<BatchTotals> totals = gradient_.Compute(batch);
+  if (!totals.ok()) return FailedFor(totals.status());
+  const PhaseTimer timer(loop_.phases, Phase::kCommunication);
+  const auto pushed = Push(*totals, batch, *std::move(versions));
+  if (!pushed.ok()) return NoteFailure(pushed.status());
+  next_.set_fence(fence);
+  *next_.add_done() = DoneOf(batch, *totals);
+  next_.set_stopping(pushed->stopping);
+  return std::nullopt;
+}
+
+// The servers have the task's gradient, so that it need not be computed again.
+void ParameterWorker::ReportLastTask() {
+  if (next_.done().empty()) return;
+  next_.set_wants_task(false);
+  const auto heard = client_.Next(next_);
+  if (!heard.ok()) LogInfo("left", {{"reason", std::string(heard.status().message())}});
+}
+
+namespace {
+
+ParameterWorkerOptions OptionsFor(const Identity& identity, bool owns) {
+  const auto servers = identity.strategy.parameter_server.value_or(api::ParameterServerSpec{});
+  return {.client = ParameterClientOptionsFor(identity),
+          .owns = owns,
+          .sync = servers.mode == api::ParameterServerMode::kSync};
+}
+
+// Tells the leading pod's supervisor that the run is over.
+absl::Status FinishRendezvous(Rendezvous& rendezvous, const std::string& layout) {
+  for (;;) {
+    const absl::Status finished = rendezvous.Finish();
+    if (!absl::IsAborted(finished)) return finished;
+    LOCKSTEP_RETURN_IF_ERROR(rendezvous.Join(0, layout).status());
+  }
+}
+
+int ExitCodeOfEnd(const LoopOutcome& outcome) {
+  const std::string reason(outcome.reason.message());
+  switch (outcome.end) {
+    case LoopEnd::kDone:
+      return api::kExitDone;
+    case LoopEnd::kStopped:
+      return api::kExitPreempted;
+    case LoopEnd::kDiverged:
+      LogError(reason, {{"exitCode", api::kExitDiverged}});
+      return api::kExitDiverged;
+    case LoopEnd::kStorage:
+      LogError(reason, {{"exitCode", api::kExitStorage}});
+      return api::kExitStorage;
+    default:
+      return FailWith(outcome.reason);
+  }
+}
+
+}  // namespace
+
+int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
+  const bool owns = identity.IsLeader() && identity.local_rank == 0;
+  const std::string layout = loop.session.model().LayoutFingerprint();
+  if (const auto membership = loop.rendezvous.Join(loop.state.step, layout); !membership.ok()) {
+    if (absl::IsAlreadyExists(membership.status())) return api::kExitDone;
+    if (absl::IsCancelled(membership.status())) return api::kExitPreempted;
+    return FailWith(membership.status());
+  }
+  LoopOutcome outcome = ParameterWorker(OptionsFor(identity, owns), loop).Run();
+  if (owns) loop.reporter.Flush(loop.state);
+  if (outcome.end == LoopEnd::kDone) {
+    const absl::Status finished = FinishRendezvous(loop.rendezvous, layout);
+    if (!finished.ok() && !absl::IsAlreadyExists(finished)) {
+      LogWarning("the supervisor did not hear that the run is over",
+                 {{"reason", std::string(finished.message())}});
+    }
+  }
+  const int exit_code = ExitCodeOfEnd(outcome);
+  if (exit_code == api::kExitDone || exit_code == api::kExitPreempted) {
+    loop.reporter.LeaveMessage();
+  }
+  return exit_code;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,56 @@
+// A training process under the strategy ParameterServer: task after task, until the run is over.
+#pragma once
+
+#include <optional>
+
+#include "trainer/identity/identity.h"
+#include "trainer/train/batch_gradient.h"
+#include "trainer/train/parameter_client.h"
+#include "trainer/train/parameter_owner.h"
+#include "trainer/train/train_loop.h"
+
+namespace lockstep::train {
+
+struct ParameterWorkerOptions {
+  ParameterClientOptions client;
+  bool owns = false;  // this is the leading process
+  bool sync = false;
+};
+
+// Not thread-safe.
+class ParameterWorker {
+ public:
+  // Requires: `loop` outlives this. Its session's world is the number of parts of a step's batch.
+  ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop);
+
+  // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved.
+  // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved.
+  LoopOutcome Run();
+
+ private:
+  using Ended = std::optional<LoopOutcome>;
+
+  Ended Follow(const proto::TaskReply& reply);
+  Ended Wait(const proto::Wait& wait);
+  Ended Load(std::uint64_t fence);
+  Ended RunTask(const proto::Task& task, std::uint64_t fence);
+  Ended NoteFailure(const absl::Status& status);
+  absl::StatusOr<ShardGroup::PushResult> Push(const BatchTotals& totals, BatchTask task,
+                                              std::vector<std::int64_t> versions);
+  void ReportLastTask();
+  bool StopRequested() const { return loop_.rendezvous.StopRequested(); }
+
+  const ParameterWorkerOptions options_;
+  TrainLoop& loop_;
+  ParameterClient client_;
+  BatchGradient gradient_;
+  std::optional<ParameterOwner> owner_;
+  std::uint64_t fence_ = 0;  // of the task at hand
+  proto::Next next_;         // the next report
+  int failed_loads_ = 0;     // in a row
+};
+
+// Runs the process to its end and returns its exit code. Logs the reason.
+int RunParameterWorker(const Identity& identity, TrainLoop& loop);
+
+}  // namespace lockstep::train
