@@ -57,8 +57,8 @@ void HostBackend::WriteTail(const LossTotals& totals, StepTail& tail) {
 
 void HostBackend::DecideUpdate(const UpdateMemory& memory) {
   const double squared_norm = *memory.is_summed ? SquaredNormOf(memory.gradients, memory.size) : 0;
-  train::DecideUpdate(*memory.settings, *memory.is_summed, squared_norm, *memory.tail, *memory.gate,
-                      *memory.update, *memory.result);
+  *memory.result = train::DecideUpdate(*memory.settings, *memory.is_summed, squared_norm,
+                                       *memory.tail, *memory.gate, *memory.update);
   std::copy_n(memory.update->applies ? memory.summed_states : memory.saved_states,
               memory.states_size, memory.states);
 }

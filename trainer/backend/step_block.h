@@ -86,9 +86,9 @@ struct StepResult {
 // threshold is scaled down to it (Pascanu, Mikolov and Bengio, "On the difficulty of training
 // recurrent neural networks", 2013, algorithm 1). All ranks hold the same sums to the bit, so all
 // decide alike. `is_summed`: the sum over ranks has succeeded. Pure.
-inline void DecideUpdate(const UpdateSettings& settings, bool is_summed, double squared_norm,
-                         const StepTail& tail, UpdateGate& gate, OptimizerStep& update,
-                         StepResult& result) {
+inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed, double squared_norm,
+                               const StepTail& tail, UpdateGate& gate, OptimizerStep& update) {
+  StepResult result;
   const double norm = std::sqrt(squared_norm);
   // The loss reveals bad parameters before the update, the gradients those after it.
   const bool is_finite = std::isfinite(tail.loss) && std::isfinite(norm);
@@ -115,6 +115,7 @@ inline void DecideUpdate(const UpdateSettings& settings, bool is_summed, double 
   update.learning_rate = settings.learning_rate;
   update.step = settings.step;
   update.gradient_scale = clips ? static_cast<float>(settings.clip_norm / norm) : 1.0f;
+  return result;
 }
 
 }  // namespace lockstep::train

@@ -75,6 +75,9 @@ class CollectiveStrategy final : public Strategy {
                                               static_cast<std::int64_t>(buffer.size()),
                                               options_.bucket_floats)) {}
 
+  // Sums that are queued on a device may wait for peers that never come.
+  ~CollectiveStrategy() override { Disconnect(); }
+
   absl::Status Connect(const Membership& membership, KeyValueStore& store) override {
     Disconnect();
     CommunicatorOptions options;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -179,6 +181,31 @@ TEST_P(OnDevicesTest, AStopRequestStopsAllRanksAtTheSameStep) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(steps[0], steps[1]);
   EXPECT_GE(steps[0], 5);
+}
+
+// The first rank's step is queued, and waits for a rank that takes none.
+TEST(TrainLoopTest, AProcessThatEndsDoesNotWaitForItsQueuedSums) {
+  LocalRendezvousHub hub(2);
+  std::promise<void> ended;
+  const auto connect = [](Rank& rank) {
+    const auto membership = rank.rendezvous.Join(0, "");
+    ASSERT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
+  };
+  const std::jthread second([&] {
+    Rank idle(SmallTraining(), 2, hub, 1, nullptr, "async-reference");
+    connect(idle);
+    ended.get_future().wait();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  {
+    Rank rank(SmallTraining(), 2, hub, 0, nullptr, "async-reference");
+    connect(rank);
+    const auto loader =
+        Loader::Create(rank.session->train_data(), {.plan = rank.session->plan(), .prefetch = 0});
+    EXPECT_FALSE(BeginStep(*rank.session, *rank.strategy, *loader, {}, rank.sender.phases()));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, CollectiveOptions().least_timeout / 2);
+  ended.set_value();
 }
 
 // One rank on the CPU back end that takes a step at a time.
