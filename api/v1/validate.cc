@@ -92,11 +92,10 @@ void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
 void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
   const StrategySpec& strategy = *job.spec.strategy;
-  if (strategy.type == StrategyType::kParameterServer ||
-      strategy.type == StrategyType::kCentralStorage) {
+  if (strategy.type == StrategyType::kCentralStorage) {
     errors.push_back({"spec.strategy.type",
                       fmt::format("{} is not supported yet by the bundled trainer; it runs "
-                                  "MultiWorkerMirrored, Mirrored and Independent",
+                                  "MultiWorkerMirrored, Mirrored, ParameterServer and Independent",
                                   NameOf(strategy.type))});
   }
   if (strategy.communication == Communication::kNccl) {
