@@ -88,6 +88,21 @@ void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
                     "trainer takes a restarted member back"});
 }
 
+void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& servers,
+                             Errors& errors) {
+  if (servers.backup_workers != 0) {
+    errors.push_back({"spec.strategy.parameterServer",
+                      "backupWorkers are not supported yet by the bundled trainer; expected 0"});
+  }
+  if (servers.mode == ParameterServerMode::kSync &&
+      job.spec.training->optimizer.global_clip_norm != 0) {
+    errors.push_back(
+        {"spec.training.optimizer.globalClipNorm",
+         "not supported yet with parameterServer.mode Sync, whose gradients no process "
+         "has whole"});
+  }
+}
+
 // Rejects what the schema allows but the trainer does not support yet, rather than ignoring it.
 void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
@@ -97,6 +112,11 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
                       fmt::format("{} is not supported yet by the bundled trainer; it runs "
                                   "MultiWorkerMirrored, Mirrored, ParameterServer and Independent",
                                   NameOf(strategy.type))});
+  }
+  if (strategy.parameter_server) ValidateParameterServer(job, *strategy.parameter_server, errors);
+  if (strategy.type == StrategyType::kParameterServer && job.spec.elastic) {
+    errors.push_back(
+        {"spec.elastic", "not supported yet by the bundled trainer with strategy ParameterServer"});
   }
   if (strategy.communication == Communication::kNccl) {
     errors.push_back({"spec.strategy.communication",

@@ -30,6 +30,7 @@ PLACES = {
     # Enums
     "StrategyType": "spec.strategy.type", "Communication": "spec.strategy.communication",
     "ParameterServerMode": "spec.strategy.parameterServer.mode",
+    "ParameterPlacement": "spec.strategy.parameterServer.placement",
     "DatasetFormat": TRAINING + "dataset.format",
     "Interpolation": TRAINING + "dataset.interpolation",
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",

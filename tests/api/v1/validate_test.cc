@@ -425,10 +425,7 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
             "trains in Float32");
   EXPECT_EQ(Faults(Mnist().Workers(1).Strategy(StrategyType::kCentralStorage)),
             "spec.strategy.type: CentralStorage is not supported yet by the bundled trainer; it "
-            "runs MultiWorkerMirrored, Mirrored and Independent");
-  EXPECT_EQ(Faults(Mnist().ParameterServers(1)),
-            "spec.strategy.type: ParameterServer is not supported yet by the bundled trainer; it "
-            "runs MultiWorkerMirrored, Mirrored and Independent");
+            "runs MultiWorkerMirrored, Mirrored, ParameterServer and Independent");
   EXPECT_EQ(Faults(Mnist().Evaluator()),
             "spec.replicaSpecs.Evaluator: an Evaluator is not supported yet by the bundled "
             "trainer; its workers evaluate, see spec.training.evaluation");
@@ -437,6 +434,30 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
             })),
             "spec.strategy.communication: NCCL is not supported yet by the bundled trainer; it "
             "runs Auto and Ring");
+}
+
+TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
+  const auto with = [](const ParameterServerSpec& servers) {
+    return Mnist().ParameterServers(2).With([servers](TrainingJob& job) {
+      job.spec.strategy = StrategySpec{.type = StrategyType::kParameterServer,
+                                       .processes_per_pod = std::nullopt,
+                                       .parameter_server = servers};
+    });
+  };
+  const ParameterServerSpec sync{.mode = ParameterServerMode::kSync};
+  EXPECT_EQ(Faults(Mnist().ParameterServers(1)), "");
+  EXPECT_EQ(Faults(with({})), "");
+  EXPECT_EQ(Faults(with(sync)), "");
+  EXPECT_EQ(Faults(with({.backup_workers = 1})),
+            "spec.strategy.parameterServer: backupWorkers are not supported yet by the bundled "
+            "trainer; expected 0");
+  EXPECT_EQ(Faults(with({}).With([](TrainingJob& job) { job.spec.elastic = ElasticSpec{}; })),
+            "spec.elastic: not supported yet by the bundled trainer with strategy ParameterServer");
+  const auto clip = [](TrainingJob& job) { job.spec.training->optimizer.global_clip_norm = 1; };
+  EXPECT_EQ(Faults(with({}).With(clip)), "");
+  EXPECT_EQ(Faults(with(sync).With(clip)),
+            "spec.training.optimizer.globalClipNorm: not supported yet with parameterServer.mode "
+            "Sync, whose gradients no process has whole");
 }
 
 TEST(ValidateTest, EveryErrorIsReported) {

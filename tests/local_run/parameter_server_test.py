@@ -1,0 +1,128 @@
+"""strategy ParameterServer: its example, its two modes, and processes of each kind that die."""
+import json
+import pathlib
+import re
+import struct
+import tempfile
+import unittest
+
+import yaml
+
+from local_run import Run, environment, kill9
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "parameter-server.yaml"
+
+
+def job(folder, name="ps", servers=1, workers=2, strategy=None, scope="InPlace", **training):
+    """The example with other replicas and other fields in `strategy` and `training`."""
+    manifest = yaml.safe_load(EXAMPLE.read_text())
+    spec = manifest["spec"]
+    spec["strategy"] = strategy or spec["strategy"]
+    if "steps" in training:
+        del spec["training"]["epochs"]
+    spec["training"].update(training)
+    spec["replicaSpecs"]["PS"]["replicas"] = servers
+    spec["replicaSpecs"]["Worker"]["replicas"] = workers
+    if servers == 0:
+        del spec["replicaSpecs"]["PS"]
+    path = pathlib.Path(folder) / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+    return path
+
+
+def sync(**fields):
+    return {"type": "ParameterServer", "parameterServer": {"mode": "Sync", **fields}}
+
+
+def tensors(run):
+    """The floats of the newest checkpoint's model, by name."""
+    newest = sorted(run.work_dir.glob("volumes/checkpoints/step-*/model.safetensors"))[-1]
+    data = newest.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    found = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        found[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    return found
+
+
+class ParameterServerTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, path, name="run"):
+        run = Run(path, f"{self.folder}/{name}")
+        self.addCleanup(run.kill)
+        return run
+
+    def expect_done(self, run, steps, restarts=0):
+        """The run ends well, every sample of every epoch counted once."""
+        code, report, err = run.finish()
+        logs = run.logs()
+        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
+        self.assertEqual((report["steps"], report["restarts"]), (steps, restarts), logs[-4000:])
+        epochs = [json.loads(line) for line in logs.splitlines() if '"message":"epoch done"' in line]
+        self.assertTrue(epochs)
+        for epoch in epochs:
+            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
+        return report, logs
+
+    def victims(self, run, role):
+        return [pid for pid in run.trainers(replica=True)
+                if json.loads(environment(pid)["TF_CONFIG"])["task"]["type"] == role]
+
+    def test_the_example_counts_every_sample_once(self):
+        report, _ = self.expect_done(self.start(EXAMPLE), 192)
+        self.assertGreater(report["test_accuracy"], 0.95)
+
+    def test_several_servers_and_workers(self):
+        for strategy in ({"type": "ParameterServer"}, sync(),
+                         {"type": "ParameterServer", "parameterServer": {"maxStaleness": 0}},
+                         {"type": "ParameterServer", "parameterServer": {"placement": "RoundRobin"}}):
+            with self.subTest(strategy=strategy):
+                name = re.sub(r"\W+", "-", json.dumps(strategy))
+                run = self.start(job(self.folder, servers=2, workers=3, strategy=strategy, epochs=2), name)
+                self.assertGreater(self.expect_done(run, 128)[0]["test_accuracy"], 0.9)
+
+    def test_sync_makes_the_updates_of_mirrored_workers(self):
+        same = dict(steps=20, checkpoint={"directory": "/checkpoints", "everySteps": 20})
+        runs = [self.start(job(self.folder, "sync", servers=2, strategy=sync(), **same), "sync"),
+                self.start(job(self.folder, "mirrored", servers=0,
+                               strategy={"type": "MultiWorkerMirrored"}, **same), "mirrored")]
+        for run in runs:
+            code, report, err = run.finish()
+            self.assertEqual((code, report["steps"]), (0, 20), err + run.logs()[-4000:])
+        found, expected = (tensors(run) for run in runs)
+        self.assertEqual(found.keys(), expected.keys())
+        for name, values in expected.items():
+            for a, b in zip(found[name], values, strict=True):
+                self.assertAlmostEqual(a, b, delta=1e-4, msg=name)
+
+    def test_whoever_dies_the_run_ends_and_no_sample_is_lost(self):
+        for mode, strategy in (("async", {"type": "ParameterServer"}), ("sync", sync())):
+            for role, index in (("worker", 1), ("worker", 0), ("ps", 0), ("ps", 1)):
+                with self.subTest(mode=mode, role=role, index=index):
+                    path = job(self.folder, servers=2, strategy=strategy, epochs=40)
+                    run = self.start(path, f"{mode}-{role}-{index}")
+                    run.wait_for_checkpoint()
+                    victim = next(pid for pid in self.victims(run, role)
+                                  if environment(pid)["LOCKSTEP_INDEX"] == str(index))
+                    kill9(victim)
+                    _, logs = self.expect_done(run, 2560)
+                    self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
+
+    def test_a_run_goes_on_with_another_number_of_servers(self):
+        first = self.start(job(self.folder, servers=1, epochs=1))
+        self.expect_done(first, 64)
+        again = self.start(job(self.folder, servers=3, workers=1, epochs=3))
+        _, logs = self.expect_done(again, 192)
+        self.assertIn("restored", logs)
+
+
+if __name__ == "__main__":
+    unittest.main()
