@@ -451,7 +451,11 @@ TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
   EXPECT_EQ(Faults(with({.backup_workers = 1})),
             "spec.strategy.parameterServer: backupWorkers are not supported yet by the bundled "
             "trainer; expected 0");
-  EXPECT_EQ(Faults(with({}).With([](TrainingJob& job) { job.spec.elastic = ElasticSpec{}; })),
+  const auto elastic = [](TrainingJob& job) {
+    job.spec.elastic = ElasticSpec{.min_replicas = 1, .max_replicas = 4};
+    job.spec.training->checkpoint.directory = "/checkpoints";
+  };
+  EXPECT_EQ(Faults(with({}).With(elastic)),
             "spec.elastic: not supported yet by the bundled trainer with strategy ParameterServer");
   const auto clip = [](TrainingJob& job) { job.spec.training->optimizer.global_clip_norm = 1; };
   EXPECT_EQ(Faults(with({}).With(clip)), "");
