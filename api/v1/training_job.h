@@ -121,11 +121,14 @@ struct LearningRateScheduleSpec {
 };
 
 struct OptimizerSpec {
-  std::string name = "Adam";  // Adam | SGD
+  std::string name = "Adam";  // Adam | SGD | RMSprop | Adagrad; all defaults are Keras'
   double learning_rate = 0.001;
-  double momentum = 0.0;                              // SGD
-  bool nesterov = false;                              // SGD
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;  // Adam; Keras' defaults
+  double momentum = 0.0;                   // SGD, RMSprop
+  bool nesterov = false;                   // SGD
+  double beta1 = 0.9, beta2 = 0.999;       // Adam
+  double rho = 0.9;                        // RMSprop
+  double epsilon = 1e-7;                   // all but SGD
+  double initial_accumulator_value = 0.1;  // Adagrad
   double weight_decay = 0.0;
   // Parameters whose name contains one of these do not decay.
   std::vector<std::string> weight_decay_exclude;

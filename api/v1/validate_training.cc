@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/v1/enum_names.h"
 #include "api/v1/validate.h"
@@ -16,7 +17,7 @@ namespace lockstep::api {
 namespace {
 
 constexpr std::string_view kModelNames[] = {"mlp", "simple-cnn", "core-cnn"};
-constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD"};
+constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD", "RMSprop", "Adagrad"};
 
 // Collects errors below one path.
 class Section {
@@ -150,16 +151,21 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
 void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   section.OneOf("optimizer.name", optimizer.name, kOptimizerNames);
   const OptimizerSpec defaults;
-  const auto only_with = [&](std::string_view name, std::string_view field, bool is_set) {
-    if (!is_set || optimizer.name == name) return;
+  using Names = std::vector<std::string_view>;
+  const auto only_with = [&](const Names& names, std::string_view field, bool is_set) {
+    if (!is_set || std::ranges::find(names, optimizer.name) != names.end()) return;
     section.Fault(fmt::format("optimizer.{}", field),
-                  fmt::format("found with {}, expected only with {}", optimizer.name, name));
+                  fmt::format("found with {}, expected only with {}", optimizer.name,
+                              fmt::join(names, " or ")));
   };
-  only_with("SGD", "momentum", optimizer.momentum != defaults.momentum);
-  only_with("SGD", "nesterov", optimizer.nesterov);
-  only_with("Adam", "beta1", optimizer.beta1 != defaults.beta1);
-  only_with("Adam", "beta2", optimizer.beta2 != defaults.beta2);
-  only_with("Adam", "epsilon", optimizer.epsilon != defaults.epsilon);
+  only_with({"SGD", "RMSprop"}, "momentum", optimizer.momentum != defaults.momentum);
+  only_with({"SGD"}, "nesterov", optimizer.nesterov);
+  only_with({"Adam"}, "beta1", optimizer.beta1 != defaults.beta1);
+  only_with({"Adam"}, "beta2", optimizer.beta2 != defaults.beta2);
+  only_with({"RMSprop"}, "rho", optimizer.rho != defaults.rho);
+  only_with({"Adam", "RMSprop", "Adagrad"}, "epsilon", optimizer.epsilon != defaults.epsilon);
+  only_with({"Adagrad"}, "initialAccumulatorValue",
+            optimizer.initial_accumulator_value != defaults.initial_accumulator_value);
   if (!optimizer.weight_decay_exclude.empty() && optimizer.weight_decay == 0) {
     section.Fault("optimizer.weightDecayExclude",
                   "found without weightDecay, expected weightDecay above 0");

@@ -91,6 +91,10 @@ GOOD = {
         optimizer={"name": "Adam", "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-8}),
     "Adam's defaults written out for SGD": training_job(
         optimizer={"name": "SGD", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}),
+    "RMSprop": training_job(
+        optimizer={"name": "RMSprop", "rho": 0.8, "momentum": 0.9, "epsilon": 1e-3}),
+    "Adagrad": training_job(
+        optimizer={"name": "Adagrad", "initialAccumulatorValue": 0, "epsilon": 1e-3}),
     "a whole number for a real one": training_job(optimizer={"learningRate": 1, "weightDecay": 0}),
     "weight decay of some parameters": training_job(
         optimizer={"weightDecay": 0.01, "weightDecayExclude": ["bias", "gamma"]}),
@@ -390,6 +394,17 @@ TRAINING = [
         "spec.training.optimizer.beta2"),
     Bad("epsilon with SGD", training_job(optimizer={"name": "SGD", "epsilon": 0.1}),
         "spec.training.optimizer.epsilon"),
+    Bad("rho with Adam", training_job(optimizer={"rho": 0.8}), "spec.training.optimizer.rho"),
+    Bad("a rho of 1", training_job(optimizer={"name": "RMSprop", "rho": 1}),
+        "spec.training.optimizer.rho"),
+    Bad("momentum with Adagrad", training_job(optimizer={"name": "Adagrad", "momentum": 0.9}),
+        "spec.training.optimizer.momentum"),
+    Bad("an initial accumulator with RMSprop",
+        training_job(optimizer={"name": "RMSprop", "initialAccumulatorValue": 0.2}),
+        "spec.training.optimizer.initialAccumulatorValue"),
+    Bad("a negative initial accumulator",
+        training_job(optimizer={"name": "Adagrad", "initialAccumulatorValue": -1}),
+        "spec.training.optimizer.initialAccumulatorValue"),
     Bad("a negative weight decay", training_job(optimizer={"weightDecay": -0.1}),
         "spec.training.optimizer.weightDecay"),
     Bad("an exclusion without weight decay", training_job(optimizer={"weightDecayExclude": ["bias"]}),

@@ -109,7 +109,9 @@ struct OptimizerSegment {
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
-  std::vector<float*> slots;  // SGD: momentum (if any); Adam: m, v
+  // SGD: momentum (if any); Adam: m, v; RMSprop: mean square, momentum (if any); Adagrad: the sum
+  // of squares.
+  std::vector<float*> slots;
   std::int64_t size = 0;
   // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays.
   std::vector<OptimizerSegment> segments;

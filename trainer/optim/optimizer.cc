@@ -1,121 +1,55 @@
 #include "trainer/optim/optimizer.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/optim/optimizer_rule.h"
 
 namespace lockstep::train {
-namespace {
-
-struct Rule {
-  std::unique_ptr<OptimizerOp> op;
-  std::vector<std::string> slot_names;
-};
-
-constexpr char kFractionText[] = "[0, 1) as a 32-bit float";
-
-absl::Status OutOfRange(const char* field, double found, const char* expected) {
-  return absl::InvalidArgumentError(
-      fmt::format("optimizer.{}: found {}, expected {}", field, found, expected));
-}
-
-bool IsFraction(float value) {
-  return value >= 0 && value < 1;
-}
-
-// The rules compute with floats, so their ranges are those of floats: 1e-46 would be a zero.
-absl::StatusOr<Rule> MakeRule(const api::OptimizerSpec& spec, Backend& backend) {
-  const auto weight_decay = static_cast<float>(spec.weight_decay);
-  if (!(spec.weight_decay >= 0 && std::isfinite(weight_decay)))
-    return OutOfRange("weightDecay", spec.weight_decay, "at least 0 and finite as a 32-bit float");
-  if (spec.name == "SGD") {
-    const auto momentum = static_cast<float>(spec.momentum);
-    if (!IsFraction(momentum)) return OutOfRange("momentum", spec.momentum, kFractionText);
-    Rule rule{.op = backend.MakeOptimizer(SgdSpec{
-                  .momentum = momentum, .nesterov = spec.nesterov, .weight_decay = weight_decay}),
-              .slot_names = {}};
-    if (momentum != 0) rule.slot_names = {"momentum"};
-    return rule;
-  }
-  if (spec.name == "Adam") {
-    const auto beta1 = static_cast<float>(spec.beta1), beta2 = static_cast<float>(spec.beta2);
-    const auto epsilon = static_cast<float>(spec.epsilon);
-    if (!IsFraction(beta1)) return OutOfRange("beta1", spec.beta1, kFractionText);
-    if (!IsFraction(beta2)) return OutOfRange("beta2", spec.beta2, kFractionText);
-    if (!(epsilon > 0 && std::isfinite(epsilon)))
-      return OutOfRange("epsilon", spec.epsilon, "above 0 and finite as a 32-bit float");
-    return Rule{
-        .op = backend.MakeOptimizer(AdamSpec{
-            .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon, .weight_decay = weight_decay}),
-        .slot_names = {"m", "v"}};
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("optimizer.name: found \"{}\", expected \"Adam\" or \"SGD\"", spec.name));
-}
-
-// Segments of the parameters by whether they decay. Those whose name contains one of `exclude` do
-// not.
-absl::StatusOr<std::vector<OptimizerSegment>> SegmentsOf(Model& model,
-                                                         const std::vector<std::string>& exclude) {
-  std::vector<OptimizerSegment> segments;
-  if (exclude.empty()) return segments;
-  std::vector<bool> is_used(exclude.size(), false);
-  for (const TensorSlot& slot : model.parameter_slots()) {
-    bool decays = true;
-    for (std::size_t i = 0; i < exclude.size(); ++i) {
-      if (slot.name.find(exclude[i]) == std::string::npos) continue;
-      decays = false;
-      is_used[i] = true;
-    }
-    if (segments.empty()) {
-      segments.push_back({.decays = decays});
-    } else if (segments.back().decays != decays) {
-      segments.back().end = slot.offset;
-      segments.push_back({.begin = slot.offset, .decays = decays});
-    }
-  }
-  for (std::size_t i = 0; i < exclude.size(); ++i) {
-    if (is_used[i]) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "optimizer.weightDecayExclude[{}]: found \"{}\", expected a part of a parameter's name, "
-        "such as \"{}\"",
-        i, exclude[i], model.parameter_slots().empty() ? "" : model.parameter_slots().back().name));
-  }
-  segments.back().end = static_cast<std::int64_t>(model.parameters().size());
-  return segments;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::OptimizerSpec& spec,
                                                              Model& model, Backend& backend) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Rule rule, MakeRule(spec, backend));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, SegmentsOf(model, spec.weight_decay_exclude));
-  return std::unique_ptr<Optimizer>(new Optimizer(std::move(rule.op), std::move(rule.slot_names),
-                                                  std::move(segments), model, backend));
+  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, backend));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, DecaySegments(model, spec.weight_decay_exclude));
+  return std::unique_ptr<Optimizer>(
+      new Optimizer(std::move(rule), std::move(segments), model, backend));
 }
 
-Optimizer::Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
-                     std::vector<OptimizerSegment> segments, Model& model, Backend& backend)
-    : model_(model),
-      backend_(backend),
-      op_(std::move(op)),
-      slot_names_(std::move(slot_names)),
-      segments_(std::move(segments)) {
-  for (std::size_t i = 0; i < slot_names_.size(); ++i) {
+Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments, Model& model,
+                     Backend& backend)
+    : model_(model), backend_(backend), rule_(std::move(rule)), segments_(std::move(segments)) {
+  for (std::size_t i = 0; i < rule_.slot_names.size(); ++i) {
     slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
   }
   step_offset_ = arena_.Reserve(sizeof(OptimizerStep));
   arena_.Allocate(backend_.memory());
+  ResetSlots();
   Rebind();
 }
 
 // The memory must outlive the work that is queued on it.
 Optimizer::~Optimizer() {
   backend_.Synchronize();
+}
+
+// In pieces, so that a large model needs no second copy in the host's memory.
+void Optimizer::ResetSlots() {
+  constexpr std::size_t kMostFloats = 65'536;
+  for (int i = 0; i < slots(); ++i) {
+    const std::span<float> whole = slot(i);
+    const float start = rule_.slot_starts[static_cast<std::size_t>(i)];
+    if (start == 0) {
+      backend_.Zero(whole.data(), whole.size_bytes());
+      continue;
+    }
+    const std::vector<float> piece(std::min(kMostFloats, whole.size()), start);
+    for (std::size_t begin = 0; begin < whole.size(); begin += piece.size()) {
+      const std::span<float> part =
+          whole.subspan(begin).first(std::min(piece.size(), whole.size() - begin));
+      backend_.Upload(piece.data(), part.data(), part.size_bytes());
+    }
+  }
 }
 
 void Optimizer::Rebind() {
@@ -126,7 +60,7 @@ void Optimizer::Rebind() {
                          .segments = segments_,
                          .step = step()};
   for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
-  op_->Bind(memory);
+  rule_.op->Bind(memory);
 }
 
 std::span<float> Optimizer::slot(int index) {

@@ -377,7 +377,15 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.optimizer.name = "adam"; },
        "spec.training.optimizer.name: found \"adam\"; did you mean \"Adam\"?"},
       {[](TrainingSpec& t) { t.optimizer.momentum = 0.9; },
-       "spec.training.optimizer.momentum: found with Adam, expected only with SGD"},
+       "spec.training.optimizer.momentum: found with Adam, expected only with SGD or RMSprop"},
+      {[](TrainingSpec& t) { t.optimizer.name = "Adagrad", t.optimizer.rho = 0.8; },
+       "spec.training.optimizer.rho: found with Adagrad, expected only with RMSprop"},
+      {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.epsilon = 0.1; },
+       "spec.training.optimizer.epsilon: found with SGD, expected only with Adam or RMSprop or "
+       "Adagrad"},
+      {[](TrainingSpec& t) { t.optimizer.initial_accumulator_value = 0; },
+       "spec.training.optimizer.initialAccumulatorValue: found with Adam, expected only with "
+       "Adagrad"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.beta1 = 0.5; },
        "spec.training.optimizer.beta1: found with SGD, expected only with Adam"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.nesterov = true; },

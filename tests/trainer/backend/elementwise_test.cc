@@ -142,6 +142,21 @@ TEST_P(ElementwiseTest, AdamMatchesReference) {
   }
 }
 
+TEST_P(ElementwiseTest, RmspropMatchesReference) {
+  for (const RmspropSpec& spec :
+       {RmspropSpec{}, RmspropSpec{.rho = 0.7f, .epsilon = 1e-3f, .weight_decay = 0.01f},
+        RmspropSpec{.momentum = 0.8f, .weight_decay = 0.01f}}) {
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
+TEST_P(ElementwiseTest, AdagradMatchesReference) {
+  for (const AdagradSpec& spec :
+       {AdagradSpec{}, AdagradSpec{.epsilon = 1e-3f, .weight_decay = 0.01f}}) {
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
 TEST_P(ElementwiseTest, ConvertInputMatchesReference) {
   std::vector<std::uint8_t> bytes(1001);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);

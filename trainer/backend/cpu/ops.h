@@ -22,6 +22,8 @@ std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device, std::int64
                                                 std::int64_t classes);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const RmspropSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdagradSpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);

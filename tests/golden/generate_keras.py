@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Writes the golden files of this folder that need Keras alone: its own optimizers, on gradients
+that do not depend on the values.
+
+    python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
+    /tmp/golden/bin/python tests/golden/generate_keras.py
+
+Inputs are float32 numbers, and Keras computes in float64, on JAX.
+"""
+import json
+import os
+import pathlib
+import random
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["JAX_ENABLE_X64"] = "1"
+import keras  # noqa: E402
+import numpy  # noqa: E402
+
+FOLDER = pathlib.Path(__file__).parent
+keras.config.set_floatx("float64")
+
+
+def values(generator, *shape):
+    """float32 numbers in [-1, 1), as float64."""
+    count = int(numpy.prod(shape))
+    flat = [generator.random() * 2 - 1 for _ in range(count)]
+    return numpy.array(flat, "float32").astype("float64").reshape(shape)
+
+
+def numbers(array):
+    return [float(f"{v:.9g}") for v in numpy.asarray(array).flatten().tolist()]
+
+
+def write(name, content):
+    text = json.dumps(content, separators=(",", ":"))
+    (FOLDER / f"{name}.json").write_text(text + "\n")
+
+
+def optimizer_runs():
+    """The settings in a job's words, and the optimizer of Keras that they mean."""
+    rmsprop, adagrad = keras.optimizers.RMSprop, keras.optimizers.Adagrad
+    return {
+        "rmsprop": ({"name": "RMSprop", "learningRate": 0.01}, rmsprop(0.01)),
+        "rmsprop_momentum": (
+            {"name": "RMSprop", "learningRate": 0.02, "rho": 0.8, "momentum": 0.9, "epsilon": 1e-3,
+             "weightDecay": 0.1},
+            rmsprop(0.02, rho=0.8, momentum=0.9, epsilon=1e-3, weight_decay=0.1)),
+        "adagrad": ({"name": "Adagrad", "learningRate": 0.05}, adagrad(0.05)),
+        "adagrad_decay": (
+            {"name": "Adagrad", "learningRate": 0.1, "initialAccumulatorValue": 0.5,
+             "epsilon": 1e-2, "weightDecay": 0.2},
+            adagrad(0.1, initial_accumulator_value=0.5, epsilon=1e-2, weight_decay=0.2)),
+    }
+
+
+def write_optimizers(generator, size=8, steps=10):
+    """The values after each update. The gradients' sizes differ by three orders of magnitude."""
+    start = values(generator, size)
+    scales = numpy.float32(10.0) ** numpy.linspace(-3, 0, size).astype("float32")
+    gradients = [(values(generator, size).astype("float32") * scales).astype("float64")
+                 for _ in range(steps)]
+    runs = {}
+    for name, (spec, optimizer) in optimizer_runs().items():
+        variable = keras.Variable(start, dtype="float64")
+        after = []
+        for gradient in gradients:
+            optimizer.apply([keras.ops.convert_to_tensor(gradient, "float64")], [variable])
+            after.append(numbers(variable.value))
+        runs[name] = {"optimizer": spec, "values": after}
+    write("optimizers", {"start": numbers(start), "gradients": [numbers(g) for g in gradients],
+                         "runs": runs})
+
+
+def main():
+    write_optimizers(random.Random(2026))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+#include "trainer/optim/optimizer_rule.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+absl::Status OutOfRange(const char* field, double found, const char* expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("optimizer.{}: found {}, expected {}", field, found, expected));
+}
+
+// The rules compute with floats, so their ranges are those of floats: 1e-46 would be a zero.
+absl::StatusOr<float> Fraction(const char* field, double found) {
+  const auto value = static_cast<float>(found);
+  if (value >= 0 && value < 1) return value;
+  return OutOfRange(field, found, "[0, 1) as a 32-bit float");
+}
+
+absl::StatusOr<float> Positive(const char* field, double found) {
+  const auto value = static_cast<float>(found);
+  if (value > 0 && std::isfinite(value)) return value;
+  return OutOfRange(field, found, "above 0 and finite as a 32-bit float");
+}
+
+absl::StatusOr<float> NotNegative(const char* field, double found) {
+  const auto value = static_cast<float>(found);
+  if (found >= 0 && std::isfinite(value)) return value;
+  return OutOfRange(field, found, "at least 0 and finite as a 32-bit float");
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeSgd(const api::OptimizerSpec& spec, Backend& backend) {
+  SgdSpec sgd{.nesterov = spec.nesterov};
+  LOCKSTEP_ASSIGN_OR_RETURN(sgd.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(sgd.momentum, Fraction("momentum", spec.momentum));
+  std::vector<std::string> slot_names;
+  if (sgd.momentum != 0) slot_names = {"momentum"};
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(sgd), .slot_names = std::move(slot_names)};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeAdam(const api::OptimizerSpec& spec, Backend& backend) {
+  AdamSpec adam;
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.beta1, Fraction("beta1", spec.beta1));
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.beta2, Fraction("beta2", spec.beta2));
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.epsilon, Positive("epsilon", spec.epsilon));
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(adam), .slot_names = {"m", "v"}};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeRmsprop(const api::OptimizerSpec& spec, Backend& backend) {
+  RmspropSpec rmsprop;
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.rho, Fraction("rho", spec.rho));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.momentum, Fraction("momentum", spec.momentum));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.epsilon, Positive("epsilon", spec.epsilon));
+  std::vector<std::string> slot_names = {"square"};
+  if (rmsprop.momentum != 0) slot_names.emplace_back("momentum");
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(rmsprop), .slot_names = std::move(slot_names)};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeAdagrad(const api::OptimizerSpec& spec, Backend& backend) {
+  AdagradSpec adagrad;
+  LOCKSTEP_ASSIGN_OR_RETURN(adagrad.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(adagrad.epsilon, Positive("epsilon", spec.epsilon));
+  LOCKSTEP_ASSIGN_OR_RETURN(const float start,
+                            NotNegative("initialAccumulatorValue", spec.initial_accumulator_value));
+  return OptimizerRuleOp{
+      .op = backend.MakeOptimizer(adagrad), .slot_names = {"accumulator"}, .slot_starts = {start}};
+}
+
+}  // namespace
+
+absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
+                                                  Backend& backend) {
+  if (spec.name == "SGD") return MakeSgd(spec, backend);
+  if (spec.name == "Adam") return MakeAdam(spec, backend);
+  if (spec.name == "RMSprop") return MakeRmsprop(spec, backend);
+  if (spec.name == "Adagrad") return MakeAdagrad(spec, backend);
+  return absl::InvalidArgumentError(fmt::format(
+      "optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\" or \"Adagrad\"",
+      spec.name));
+}
+
+absl::StatusOr<std::vector<OptimizerSegment>> DecaySegments(
+    Model& model, const std::vector<std::string>& exclude) {
+  std::vector<OptimizerSegment> segments;
+  if (exclude.empty()) return segments;
+  std::vector<bool> is_used(exclude.size(), false);
+  for (const TensorSlot& slot : model.parameter_slots()) {
+    bool decays = true;
+    for (std::size_t i = 0; i < exclude.size(); ++i) {
+      if (slot.name.find(exclude[i]) == std::string::npos) continue;
+      decays = false;
+      is_used[i] = true;
+    }
+    if (segments.empty()) {
+      segments.push_back({.decays = decays});
+    } else if (segments.back().decays != decays) {
+      segments.back().end = slot.offset;
+      segments.push_back({.begin = slot.offset, .decays = decays});
+    }
+  }
+  for (std::size_t i = 0; i < exclude.size(); ++i) {
+    if (is_used[i]) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "optimizer.weightDecayExclude[{}]: found \"{}\", expected a part of a parameter's name, "
+        "such as \"{}\"",
+        i, exclude[i], model.parameter_slots().empty() ? "" : model.parameter_slots().back().name));
+  }
+  segments.back().end = static_cast<std::int64_t>(model.parameters().size());
+  return segments;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,30 @@
+// The update rule that a job's optimizer names, without a model to apply it to.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "trainer/backend/backend.h"
+#include "trainer/nn/model.h"
+
+namespace lockstep::train {
+
+struct OptimizerRuleOp {
+  std::unique_ptr<OptimizerOp> op;
+  std::vector<std::string> slot_names;  // see Optimizer::slot_names
+  // One for each slot: what all its values are before the first update.
+  std::vector<float> slot_starts = std::vector<float>(slot_names.size());
+};
+
+// InvalidArgument names the field that is unknown or out of range.
+absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec, Backend& backend);
+
+// Segments of the model's parameters by whether they decay; empty if all do. Those whose name
+// contains one of `exclude` do not. InvalidArgument names an entry that is in no name.
+absl::StatusOr<std::vector<OptimizerSegment>> DecaySegments(
+    Model& model, const std::vector<std::string>& exclude);
+
+}  // namespace lockstep::train
