@@ -67,6 +67,9 @@ void Fields(auto& visit, Like<LearningRateScheduleSpec> auto& schedule) {
   visit.Field("type", schedule.type);
   visit.Field("warmupSteps", schedule.warmup_steps, AtLeast(0));
   visit.Field("finalFraction", schedule.final_fraction, RealRange{0, 1});
+  visit.Field("factor", schedule.factor, RealRange{0, 1, true, false});
+  visit.Field("everySteps", schedule.every_steps, AtLeast(1));
+  visit.Field("power", schedule.power, Above(0));
 }
 
 void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {

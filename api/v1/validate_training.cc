@@ -182,9 +182,23 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
 
 void ValidateSchedule(const TrainingSpec& training, Section& section) {
   const LearningRateScheduleSpec& schedule = training.learning_rate_schedule;
-  if (schedule.type == ScheduleType::kConstant && schedule.final_fraction != 0) {
-    section.Fault("learningRateSchedule.finalFraction",
-                  "found with type Constant, expected only with Cosine");
+  const LearningRateScheduleSpec defaults;
+  const auto only_with = [&](ScheduleType a, ScheduleType b, std::string_view field, bool is_set) {
+    if (!is_set || schedule.type == a || schedule.type == b) return;
+    section.Fault(fmt::format("learningRateSchedule.{}", field),
+                  fmt::format("found with type {}, expected only with {}", NameOf(schedule.type),
+                              a == b ? NameOf(a) : fmt::format("{} or {}", NameOf(a), NameOf(b))));
+  };
+  using enum ScheduleType;
+  only_with(kCosine, kPolynomial, "finalFraction",
+            schedule.final_fraction != defaults.final_fraction);
+  only_with(kStep, kExponential, "factor", schedule.factor != defaults.factor);
+  only_with(kStep, kExponential, "everySteps", schedule.every_steps.has_value());
+  only_with(kPolynomial, kPolynomial, "power", schedule.power != defaults.power);
+  if ((schedule.type == kStep || schedule.type == kExponential) && !schedule.every_steps) {
+    section.Fault(
+        "learningRateSchedule.everySteps",
+        fmt::format("found none, expected a number of steps with type {}", NameOf(schedule.type)));
   }
   if (training.steps && schedule.warmup_steps > *training.steps) {
     section.Fault("learningRateSchedule.warmupSteps",

@@ -85,6 +85,12 @@ GOOD = {
     "steps and not epochs": training_job(epochs=None, steps=10),
     "a warmup as long as the run": training_job(
         epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
+    "a step schedule": training_job(
+        learningRateSchedule={"type": "Step", "factor": 0.5, "everySteps": 100}),
+    "an exponential schedule with the default factor": training_job(
+        learningRateSchedule={"type": "Exponential", "everySteps": 1, "warmupSteps": 5}),
+    "a polynomial schedule": training_job(
+        learningRateSchedule={"type": "Polynomial", "power": 2, "finalFraction": 0.1}),
     "SGD with momentum": training_job(
         optimizer={"name": "SGD", "momentum": 0.9, "nesterov": True}),
     "Adam with its own betas": training_job(
@@ -425,6 +431,35 @@ TRAINING = [
     Bad("a final fraction above 1", training_job(
         learningRateSchedule={"type": "Cosine", "finalFraction": 1.1}),
         "spec.training.learningRateSchedule.finalFraction"),
+    Bad("a step schedule without its steps", training_job(
+        learningRateSchedule={"type": "Step", "factor": 0.5}),
+        "spec.training.learningRateSchedule.everySteps"),
+    Bad("an exponential schedule without its steps", training_job(
+        learningRateSchedule={"type": "Exponential"}),
+        "spec.training.learningRateSchedule.everySteps"),
+    Bad("steps of a schedule with Cosine", training_job(
+        learningRateSchedule={"type": "Cosine", "everySteps": 5}),
+        "spec.training.learningRateSchedule.everySteps"),
+    Bad("a factor with Polynomial", training_job(
+        learningRateSchedule={"type": "Polynomial", "factor": 0.5}),
+        "spec.training.learningRateSchedule.factor"),
+    Bad("a factor of 0", training_job(
+        learningRateSchedule={"type": "Step", "everySteps": 5, "factor": 0}),
+        "spec.training.learningRateSchedule.factor"),
+    Bad("a factor above 1", training_job(
+        learningRateSchedule={"type": "Step", "everySteps": 5, "factor": 1.5}),
+        "spec.training.learningRateSchedule.factor"),
+    Bad("a power with Cosine", training_job(
+        learningRateSchedule={"type": "Cosine", "power": 2}),
+        "spec.training.learningRateSchedule.power"),
+    Bad("a power of 0", training_job(
+        learningRateSchedule={"type": "Polynomial", "power": 0}),
+        "spec.training.learningRateSchedule.power"),
+    Bad("a final fraction with Step", training_job(
+        learningRateSchedule={"type": "Step", "everySteps": 5, "finalFraction": 0.1}),
+        "spec.training.learningRateSchedule.finalFraction"),
+    Bad("an unknown schedule", training_job(learningRateSchedule={"type": "Linear"}),
+        "spec.training.learningRateSchedule.type"),
     Bad("a warmup longer than the run", training_job(
         epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
         "spec.training.learningRateSchedule.warmupSteps"),

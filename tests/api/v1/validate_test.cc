@@ -392,7 +392,26 @@ TEST(ValidateTest, TrainingFaults) {
        "spec.training.optimizer.nesterov: found without momentum, expected momentum above 0"},
       {[](TrainingSpec& t) { t.learning_rate_schedule.final_fraction = 0.1; },
        "spec.training.learningRateSchedule.finalFraction: found with type Constant, expected "
-       "only with Cosine"},
+       "only with Cosine or Polynomial"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {.type = ScheduleType::kCosine, .factor = 0.5};
+       },
+       "spec.training.learningRateSchedule.factor: found with type Cosine, expected only with "
+       "Step or Exponential"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {.type = ScheduleType::kPolynomial, .every_steps = 5};
+       },
+       "spec.training.learningRateSchedule.everySteps: found with type Polynomial, expected only "
+       "with Step or Exponential"},
+      {[](TrainingSpec& t) { t.learning_rate_schedule.type = ScheduleType::kStep; },
+       "spec.training.learningRateSchedule.everySteps: found none, expected a number of steps "
+       "with type Step"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {
+             .type = ScheduleType::kExponential, .every_steps = 5, .power = 2};
+       },
+       "spec.training.learningRateSchedule.power: found with type Exponential, expected only with "
+       "Polynomial"},
       {[](TrainingSpec& t) {
          t.epochs.reset();
          t.steps = 10;
