@@ -112,6 +112,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("epochs", training.epochs, AtLeast(1));
   visit.Field("steps", training.steps, AtLeast(1));
   visit.Field("seed", training.seed, AtLeast(0));
+  visit.Field("labelSmoothing", training.label_smoothing, RealRange{0, 1, false, true});
   visit.Field("optimizer", training.optimizer);
   visit.Field("learningRateSchedule", training.learning_rate_schedule);
   visit.Field("maxSkippedSteps", training.max_skipped_steps, IntegerRange{0, 1'000'000});

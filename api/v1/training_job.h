@@ -165,6 +165,7 @@ struct TrainingSpec {
   int gradient_accumulation = 1;  // parts of a replica's samples of a step that run one by one
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
+  double label_smoothing = 0.0;  // of the training loss; in [0, 1)
   OptimizerSpec optimizer;
   LearningRateScheduleSpec learning_rate_schedule;
   std::int64_t max_skipped_steps = 0;  // in a row, because of a loss or gradient that is not finite

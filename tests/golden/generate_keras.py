@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the golden files of this folder that need Keras alone: its own optimizers, on gradients
-that do not depend on the values.
+that do not depend on the values, and its loss of smoothed labels.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
     /tmp/golden/bin/python tests/golden/generate_keras.py
@@ -14,6 +14,7 @@ import random
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ["JAX_ENABLE_X64"] = "1"
+import jax  # noqa: E402
 import keras  # noqa: E402
 import numpy  # noqa: E402
 
@@ -30,6 +31,10 @@ def values(generator, *shape):
 
 def numbers(array):
     return [float(f"{v:.9g}") for v in numpy.asarray(array).flatten().tolist()]
+
+
+def tensor_json(array):
+    return {"shape": list(array.shape), "data": numbers(array)}
 
 
 def write(name, content):
@@ -72,8 +77,29 @@ def write_optimizers(generator, size=8, steps=10):
                          "runs": runs})
 
 
+def write_label_smoothing(generator, rows=5, classes=4, smoothing=0.3, scale=0.25):
+    loss = keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=smoothing, reduction=None)
+    logits = values(generator, rows, classes) * 8
+    weights = numpy.array([1.0, 0.5, 2.0, 0.0, 1.0])
+    labels = [generator.randrange(classes) for _ in range(rows)]
+    soft = numpy.exp(values(generator, rows, classes))
+    soft = (soft / soft.sum(1, keepdims=True)).astype("float32").astype("float64")
+    cases = {}
+    for name, target in (("with_labels", numpy.eye(classes)[labels]), ("with_soft", soft)):
+        def total(x):
+            return (loss(target, x) * weights).sum()
+        right = logits.argmax(1) == target.argmax(1)
+        cases[name] = {"loss": float(total(logits)), "correct": float((right * weights).sum()),
+                       "dlogits": tensor_json(scale * jax.grad(total)(logits))}
+    write("label_smoothing",
+          {"logits": tensor_json(logits), "weights": weights.tolist(), "labels": labels,
+           "soft": tensor_json(soft), "scale": scale, "smoothing": smoothing, **cases})
+
+
 def main():
     write_optimizers(random.Random(2026))
+    write_label_smoothing(random.Random(2))
 
 
 if __name__ == "__main__":

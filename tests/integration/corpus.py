@@ -85,6 +85,7 @@ GOOD = {
     "steps and not epochs": training_job(epochs=None, steps=10),
     "a warmup as long as the run": training_job(
         epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
+    "smoothed labels": training_job(labelSmoothing=0.1),
     "a step schedule": training_job(
         learningRateSchedule={"type": "Step", "factor": 0.5, "everySteps": 100}),
     "an exponential schedule with the default factor": training_job(
@@ -380,6 +381,9 @@ TRAINING = [
     Bad("0 epochs", training_job(epochs=0), "spec.training.epochs"),
     Bad("a negative seed", training_job(seed=-1), "spec.training.seed"),
     Bad("a seed beyond JSON", training_job(seed=9007199254740992), "spec.training.seed"),
+    Bad("labels that are all smoothing", training_job(labelSmoothing=1),
+        "spec.training.labelSmoothing"),
+    Bad("a negative smoothing", training_job(labelSmoothing=-0.1), "spec.training.labelSmoothing"),
     Bad("an unknown optimizer", training_job(optimizer={"name": "AdamW"}),
         "spec.training.optimizer.name"),
     Bad("a learning rate of 0", training_job(optimizer={"learningRate": 0}),

@@ -78,6 +78,14 @@ using OpSpec =
     std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec, DenseSpec,
                  DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec>;
 
+// Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
+// Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:
+//   target = (1 - label_smoothing) * onehot + label_smoothing / classes
+struct SoftmaxCrossEntropySpec {
+  std::int64_t rows = 0, classes = 0;
+  double label_smoothing = 0;  // in [0, 1)
+};
+
 // As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
 struct SgdSpec {
   float momentum = 0;  // 0: no slot
