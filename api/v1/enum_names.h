@@ -51,7 +51,11 @@ inline constexpr EnumName<Interpolation> kEnumNames<Interpolation>[] = {
     {Interpolation::kArea, "Area"}};
 template <>
 inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
-    {ScheduleType::kConstant, "Constant"}, {ScheduleType::kCosine, "Cosine"}};
+    {ScheduleType::kConstant, "Constant"},
+    {ScheduleType::kCosine, "Cosine"},
+    {ScheduleType::kStep, "Step"},
+    {ScheduleType::kPolynomial, "Polynomial"},
+    {ScheduleType::kExponential, "Exponential"}};
 template <>
 inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
                                                                 {Precision::kTF32, "TF32"},

@@ -78,6 +78,9 @@ void Fields(auto& visit, Like<LearningRateScheduleSpec> auto& schedule) {
   visit.Field("type", schedule.type);
   visit.Field("warmupSteps", schedule.warmup_steps, AtLeast(0));
   visit.Field("finalFraction", schedule.final_fraction, RealRange{0, 1});
+  visit.Field("factor", schedule.factor, RealRange{0, 1, true, false});
+  visit.Field("everySteps", schedule.every_steps, AtLeast(1));
+  visit.Field("power", schedule.power, Above(0));
 }
 
 void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
@@ -88,7 +91,9 @@ void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   visit.Field("nesterov", optimizer.nesterov);
   visit.Field("beta1", optimizer.beta1, below_one);
   visit.Field("beta2", optimizer.beta2, below_one);
+  visit.Field("rho", optimizer.rho, below_one);
   visit.Field("epsilon", optimizer.epsilon, Above(0));
+  visit.Field("initialAccumulatorValue", optimizer.initial_accumulator_value, NotBelow(0));
   visit.Field("weightDecay", optimizer.weight_decay, NotBelow(0));
   visit.Field("weightDecayExclude", optimizer.weight_decay_exclude);
   visit.Field("globalClipNorm", optimizer.global_clip_norm, NotBelow(0));
@@ -118,6 +123,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("epochs", training.epochs, AtLeast(1));
   visit.Field("steps", training.steps, AtLeast(1));
   visit.Field("seed", training.seed, AtLeast(0));
+  visit.Field("labelSmoothing", training.label_smoothing, RealRange{0, 1, false, true});
   visit.Field("optimizer", training.optimizer);
   visit.Field("learningRateSchedule", training.learning_rate_schedule);
   visit.Field("maxSkippedSteps", training.max_skipped_steps, IntegerRange{0, 1'000'000});

@@ -122,20 +122,26 @@ struct BatchSizeSpec {  // exactly one is set
   bool operator==(const BatchSizeSpec&) const = default;
 };
 
-enum class ScheduleType { kConstant, kCosine };
+enum class ScheduleType { kConstant, kCosine, kStep, kPolynomial, kExponential };
 struct LearningRateScheduleSpec {
   ScheduleType type = ScheduleType::kConstant;
-  std::int64_t warmup_steps = 0;  // linear, from 0
-  double final_fraction = 0.0;    // of learningRate at the last step; Cosine only
+  std::int64_t warmup_steps = 0;            // linear, from 0
+  double final_fraction = 0.0;              // of learningRate at the last step; Cosine, Polynomial
+  double factor = 0.1;                      // of the rate every every_steps; Step, Exponential
+  std::optional<std::int64_t> every_steps;  // set with Step, Exponential
+  double power = 1.0;                       // Polynomial
   bool operator==(const LearningRateScheduleSpec&) const = default;
 };
 
 struct OptimizerSpec {
-  std::string name = "Adam";  // Adam | SGD
+  std::string name = "Adam";  // Adam | SGD | RMSprop | Adagrad; all defaults are Keras'
   double learning_rate = 0.001;
-  double momentum = 0.0;                              // SGD
-  bool nesterov = false;                              // SGD
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;  // Adam; Keras' defaults
+  double momentum = 0.0;                   // SGD, RMSprop
+  bool nesterov = false;                   // SGD
+  double beta1 = 0.9, beta2 = 0.999;       // Adam
+  double rho = 0.9;                        // RMSprop
+  double epsilon = 1e-7;                   // all but SGD
+  double initial_accumulator_value = 0.1;  // Adagrad
   double weight_decay = 0.0;
   // Parameters whose name contains one of these do not decay.
   std::vector<std::string> weight_decay_exclude;
@@ -169,6 +175,7 @@ struct TrainingSpec {
   int gradient_accumulation = 1;  // parts of a replica's samples of a step that run one by one
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
+  double label_smoothing = 0.0;  // of the training loss; in [0, 1)
   OptimizerSpec optimizer;
   LearningRateScheduleSpec learning_rate_schedule;
   std::int64_t max_skipped_steps = 0;  // in a row, because of a loss or gradient that is not finite

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/v1/enum_names.h"
 #include "api/v1/validate.h"
@@ -16,7 +17,7 @@ namespace lockstep::api {
 namespace {
 
 constexpr std::string_view kModelNames[] = {"mlp", "simple-cnn", "core-cnn"};
-constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD"};
+constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD", "RMSprop", "Adagrad"};
 
 // Collects errors below one path.
 class Section {
@@ -178,16 +179,21 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
 void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   section.OneOf("optimizer.name", optimizer.name, kOptimizerNames);
   const OptimizerSpec defaults;
-  const auto only_with = [&](std::string_view name, std::string_view field, bool is_set) {
-    if (!is_set || optimizer.name == name) return;
+  using Names = std::vector<std::string_view>;
+  const auto only_with = [&](const Names& names, std::string_view field, bool is_set) {
+    if (!is_set || std::ranges::find(names, optimizer.name) != names.end()) return;
     section.Fault(fmt::format("optimizer.{}", field),
-                  fmt::format("found with {}, expected only with {}", optimizer.name, name));
+                  fmt::format("found with {}, expected only with {}", optimizer.name,
+                              fmt::join(names, " or ")));
   };
-  only_with("SGD", "momentum", optimizer.momentum != defaults.momentum);
-  only_with("SGD", "nesterov", optimizer.nesterov);
-  only_with("Adam", "beta1", optimizer.beta1 != defaults.beta1);
-  only_with("Adam", "beta2", optimizer.beta2 != defaults.beta2);
-  only_with("Adam", "epsilon", optimizer.epsilon != defaults.epsilon);
+  only_with({"SGD", "RMSprop"}, "momentum", optimizer.momentum != defaults.momentum);
+  only_with({"SGD"}, "nesterov", optimizer.nesterov);
+  only_with({"Adam"}, "beta1", optimizer.beta1 != defaults.beta1);
+  only_with({"Adam"}, "beta2", optimizer.beta2 != defaults.beta2);
+  only_with({"RMSprop"}, "rho", optimizer.rho != defaults.rho);
+  only_with({"Adam", "RMSprop", "Adagrad"}, "epsilon", optimizer.epsilon != defaults.epsilon);
+  only_with({"Adagrad"}, "initialAccumulatorValue",
+            optimizer.initial_accumulator_value != defaults.initial_accumulator_value);
   if (!optimizer.weight_decay_exclude.empty() && optimizer.weight_decay == 0) {
     section.Fault("optimizer.weightDecayExclude",
                   "found without weightDecay, expected weightDecay above 0");
@@ -204,9 +210,23 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
 
 void ValidateSchedule(const TrainingSpec& training, Section& section) {
   const LearningRateScheduleSpec& schedule = training.learning_rate_schedule;
-  if (schedule.type == ScheduleType::kConstant && schedule.final_fraction != 0) {
-    section.Fault("learningRateSchedule.finalFraction",
-                  "found with type Constant, expected only with Cosine");
+  const LearningRateScheduleSpec defaults;
+  const auto only_with = [&](ScheduleType a, ScheduleType b, std::string_view field, bool is_set) {
+    if (!is_set || schedule.type == a || schedule.type == b) return;
+    section.Fault(fmt::format("learningRateSchedule.{}", field),
+                  fmt::format("found with type {}, expected only with {}", NameOf(schedule.type),
+                              a == b ? NameOf(a) : fmt::format("{} or {}", NameOf(a), NameOf(b))));
+  };
+  using enum ScheduleType;
+  only_with(kCosine, kPolynomial, "finalFraction",
+            schedule.final_fraction != defaults.final_fraction);
+  only_with(kStep, kExponential, "factor", schedule.factor != defaults.factor);
+  only_with(kStep, kExponential, "everySteps", schedule.every_steps.has_value());
+  only_with(kPolynomial, kPolynomial, "power", schedule.power != defaults.power);
+  if ((schedule.type == kStep || schedule.type == kExponential) && !schedule.every_steps) {
+    section.Fault(
+        "learningRateSchedule.everySteps",
+        fmt::format("found none, expected a number of steps with type {}", NameOf(schedule.type)));
   }
   if (training.steps && schedule.warmup_steps > *training.steps) {
     section.Fault("learningRateSchedule.warmupSteps",

@@ -96,12 +96,23 @@ GOOD = {
     "steps and not epochs": training_job(epochs=None, steps=10),
     "a warmup as long as the run": training_job(
         epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
+    "smoothed labels": training_job(labelSmoothing=0.1),
+    "a step schedule": training_job(
+        learningRateSchedule={"type": "Step", "factor": 0.5, "everySteps": 100}),
+    "an exponential schedule with the default factor": training_job(
+        learningRateSchedule={"type": "Exponential", "everySteps": 1, "warmupSteps": 5}),
+    "a polynomial schedule": training_job(
+        learningRateSchedule={"type": "Polynomial", "power": 2, "finalFraction": 0.1}),
     "SGD with momentum": training_job(
         optimizer={"name": "SGD", "momentum": 0.9, "nesterov": True}),
     "Adam with its own betas": training_job(
         optimizer={"name": "Adam", "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-8}),
     "Adam's defaults written out for SGD": training_job(
         optimizer={"name": "SGD", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}),
+    "RMSprop": training_job(
+        optimizer={"name": "RMSprop", "rho": 0.8, "momentum": 0.9, "epsilon": 1e-3}),
+    "Adagrad": training_job(
+        optimizer={"name": "Adagrad", "initialAccumulatorValue": 0, "epsilon": 1e-3}),
     "a whole number for a real one": training_job(optimizer={"learningRate": 1, "weightDecay": 0}),
     "weight decay of some parameters": training_job(
         optimizer={"weightDecay": 0.01, "weightDecayExclude": ["bias", "gamma"]}),
@@ -398,6 +409,9 @@ TRAINING = [
     Bad("0 epochs", training_job(epochs=0), "spec.training.epochs"),
     Bad("a negative seed", training_job(seed=-1), "spec.training.seed"),
     Bad("a seed beyond JSON", training_job(seed=9007199254740992), "spec.training.seed"),
+    Bad("labels that are all smoothing", training_job(labelSmoothing=1),
+        "spec.training.labelSmoothing"),
+    Bad("a negative smoothing", training_job(labelSmoothing=-0.1), "spec.training.labelSmoothing"),
     Bad("an unknown optimizer", training_job(optimizer={"name": "AdamW"}),
         "spec.training.optimizer.name"),
     Bad("a learning rate of 0", training_job(optimizer={"learningRate": 0}),
@@ -418,6 +432,17 @@ TRAINING = [
         "spec.training.optimizer.beta2"),
     Bad("epsilon with SGD", training_job(optimizer={"name": "SGD", "epsilon": 0.1}),
         "spec.training.optimizer.epsilon"),
+    Bad("rho with Adam", training_job(optimizer={"rho": 0.8}), "spec.training.optimizer.rho"),
+    Bad("a rho of 1", training_job(optimizer={"name": "RMSprop", "rho": 1}),
+        "spec.training.optimizer.rho"),
+    Bad("momentum with Adagrad", training_job(optimizer={"name": "Adagrad", "momentum": 0.9}),
+        "spec.training.optimizer.momentum"),
+    Bad("an initial accumulator with RMSprop",
+        training_job(optimizer={"name": "RMSprop", "initialAccumulatorValue": 0.2}),
+        "spec.training.optimizer.initialAccumulatorValue"),
+    Bad("a negative initial accumulator",
+        training_job(optimizer={"name": "Adagrad", "initialAccumulatorValue": -1}),
+        "spec.training.optimizer.initialAccumulatorValue"),
     Bad("a negative weight decay", training_job(optimizer={"weightDecay": -0.1}),
         "spec.training.optimizer.weightDecay"),
     Bad("an exclusion without weight decay", training_job(optimizer={"weightDecayExclude": ["bias"]}),
@@ -438,6 +463,35 @@ TRAINING = [
     Bad("a final fraction above 1", training_job(
         learningRateSchedule={"type": "Cosine", "finalFraction": 1.1}),
         "spec.training.learningRateSchedule.finalFraction"),
+    Bad("a step schedule without its steps", training_job(
+        learningRateSchedule={"type": "Step", "factor": 0.5}),
+        "spec.training.learningRateSchedule.everySteps"),
+    Bad("an exponential schedule without its steps", training_job(
+        learningRateSchedule={"type": "Exponential"}),
+        "spec.training.learningRateSchedule.everySteps"),
+    Bad("steps of a schedule with Cosine", training_job(
+        learningRateSchedule={"type": "Cosine", "everySteps": 5}),
+        "spec.training.learningRateSchedule.everySteps"),
+    Bad("a factor with Polynomial", training_job(
+        learningRateSchedule={"type": "Polynomial", "factor": 0.5}),
+        "spec.training.learningRateSchedule.factor"),
+    Bad("a factor of 0", training_job(
+        learningRateSchedule={"type": "Step", "everySteps": 5, "factor": 0}),
+        "spec.training.learningRateSchedule.factor"),
+    Bad("a factor above 1", training_job(
+        learningRateSchedule={"type": "Step", "everySteps": 5, "factor": 1.5}),
+        "spec.training.learningRateSchedule.factor"),
+    Bad("a power with Cosine", training_job(
+        learningRateSchedule={"type": "Cosine", "power": 2}),
+        "spec.training.learningRateSchedule.power"),
+    Bad("a power of 0", training_job(
+        learningRateSchedule={"type": "Polynomial", "power": 0}),
+        "spec.training.learningRateSchedule.power"),
+    Bad("a final fraction with Step", training_job(
+        learningRateSchedule={"type": "Step", "everySteps": 5, "finalFraction": 0.1}),
+        "spec.training.learningRateSchedule.finalFraction"),
+    Bad("an unknown schedule", training_job(learningRateSchedule={"type": "Linear"}),
+        "spec.training.learningRateSchedule.type"),
     Bad("a warmup longer than the run", training_job(
         epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
         "spec.training.learningRateSchedule.warmupSteps"),

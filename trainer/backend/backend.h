@@ -82,8 +82,9 @@ class Op {
 };
 
 // Softmax cross-entropy over the last axis with a weight per row; loss and gradient in one pass.
-//   totals->loss += sum_i weight_i * CE(logits_i, label_i)   (a sum, not a mean)
-//   dlogits_i = *scale * weight_i * (softmax(logits_i) - onehot(label_i))
+//   totals->loss += sum_i weight_i * CE(logits_i, target_i)   (a sum, not a mean)
+//   dlogits_i = *scale * weight_i * (softmax(logits_i) - target_i)
+// target_i: onehot(label_i), smoothed as SoftmaxCrossEntropySpec says.
 class LossOp {
  public:
   struct Memory {
@@ -109,7 +110,9 @@ struct OptimizerSegment {
 struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
-  std::vector<float*> slots;  // SGD: momentum (if any); Adam: m, v
+  // SGD: momentum (if any); Adam: m, v; RMSprop: mean square, momentum (if any); Adagrad: the sum
+  // of squares.
+  std::vector<float*> slots;
   std::int64_t size = 0;
   // Ascending, and adjacent from 0 to `size`. Empty: one segment that decays.
   std::vector<OptimizerSegment> segments;
@@ -149,8 +152,7 @@ class Backend {
   virtual std::string Device() const { return Name(); }
   // Throws CheckFailure if the spec is invalid for any backend: a window that does not fit, say.
   virtual std::unique_ptr<Op> MakeOp(const OpSpec& spec) = 0;
-  virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
-                                                          std::int64_t classes) = 0;
+  virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
   // True if device memory is the host's and every call has done its work when it returns. If
   // false, the host can neither read nor write device memory, and work is queued.

@@ -78,6 +78,14 @@ using OpSpec =
     std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec, DenseSpec,
                  DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec>;
 
+// Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
+// Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:
+//   target = (1 - label_smoothing) * onehot + label_smoothing / classes
+struct SoftmaxCrossEntropySpec {
+  std::int64_t rows = 0, classes = 0;
+  double label_smoothing = 0;  // in [0, 1)
+};
+
 // As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
 struct SgdSpec {
   float momentum = 0;  // 0: no slot
@@ -90,6 +98,20 @@ struct AdamSpec {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
   float weight_decay = 0;  // decoupled (AdamW), before the update, as in SGD
 };
-using OptimizerRule = std::variant<SgdSpec, AdamSpec>;
+// Hinton, "Neural networks for machine learning", lecture 6e, 2012, as in Keras (not centered):
+//   s = rho * s + (1 - rho) * g^2;  v = momentum * v + lr * g / sqrt(s + epsilon);  w -= v
+struct RmspropSpec {
+  float rho = 0.9f, epsilon = 1e-7f;
+  float momentum = 0;      // 0: no slot v
+  float weight_decay = 0;  // as in SGD
+};
+// Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic
+// optimization", 2011, as in Keras: a += g^2; w -= lr * g / sqrt(a + epsilon). The owner of the
+// slot sets a's initial value.
+struct AdagradSpec {
+  float epsilon = 1e-7f;
+  float weight_decay = 0;  // as in SGD
+};
+using OptimizerRule = std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec>;
 
 }  // namespace lockstep::train

@@ -1,37 +1,55 @@
 #include "trainer/optim/optimizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
 #include "trainer/optim/optimizer_rule.h"
 
 namespace lockstep::train {
+
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::OptimizerSpec& spec,
                                                              Model& model, Backend& backend) {
   LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, backend));
   LOCKSTEP_ASSIGN_OR_RETURN(auto segments, DecaySegments(model, spec.weight_decay_exclude));
-  return std::unique_ptr<Optimizer>(new Optimizer(std::move(rule.op), std::move(rule.slot_names),
-                                                  std::move(segments), model, backend));
+  return std::unique_ptr<Optimizer>(
+      new Optimizer(std::move(rule), std::move(segments), model, backend));
 }
 
-Optimizer::Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
-                     std::vector<OptimizerSegment> segments, Model& model, Backend& backend)
-    : model_(model),
-      backend_(backend),
-      op_(std::move(op)),
-      slot_names_(std::move(slot_names)),
-      segments_(std::move(segments)) {
-  for (std::size_t i = 0; i < slot_names_.size(); ++i) {
+Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments, Model& model,
+                     Backend& backend)
+    : model_(model), backend_(backend), rule_(std::move(rule)), segments_(std::move(segments)) {
+  for (std::size_t i = 0; i < rule_.slot_names.size(); ++i) {
     slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
   }
   step_offset_ = arena_.Reserve(sizeof(OptimizerStep));
   arena_.Allocate(backend_.memory());
+  ResetSlots();
   Rebind();
 }
 
 // The memory must outlive the work that is queued on it.
 Optimizer::~Optimizer() {
   backend_.Synchronize();
+}
+
+// In pieces, so that a large model needs no second copy in the host's memory.
+void Optimizer::ResetSlots() {
+  constexpr std::size_t kMostFloats = 65'536;
+  for (int i = 0; i < slots(); ++i) {
+    const std::span<float> whole = slot(i);
+    const float start = rule_.slot_starts[static_cast<std::size_t>(i)];
+    if (start == 0) {
+      backend_.Zero(whole.data(), whole.size_bytes());
+      continue;
+    }
+    const std::vector<float> piece(std::min(kMostFloats, whole.size()), start);
+    for (std::size_t begin = 0; begin < whole.size(); begin += piece.size()) {
+      const std::span<float> part =
+          whole.subspan(begin).first(std::min(piece.size(), whole.size() - begin));
+      backend_.Upload(piece.data(), part.data(), part.size_bytes());
+    }
+  }
 }
 
 void Optimizer::Rebind() {
@@ -42,7 +60,7 @@ void Optimizer::Rebind() {
                          .segments = segments_,
                          .step = step()};
   for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
-  op_->Bind(memory);
+  rule_.op->Bind(memory);
 }
 
 std::span<float> Optimizer::slot(int index) {

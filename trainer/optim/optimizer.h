@@ -12,6 +12,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
 #include "trainer/nn/model.h"
+#include "trainer/optim/optimizer_rule.h"
 
 namespace lockstep::train {
 
@@ -28,26 +29,29 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // Updates the parameters as *step() says, in device memory.
-  void Step() { op_->Step(); }
+  void Step() { rule_.op->Step(); }
   OptimizerStep* step() { return arena_.At<OptimizerStep>(step_offset_); }
   void Rebind();
 
   // In device memory. A slot has the size, offsets and layouts of model.parameters(), so
-  // model.parameter_slots() also describes its tensors. Initially zero.
-  int slots() const { return static_cast<int>(slot_names_.size()); }
+  // model.parameter_slots() also describes its tensors. Initially what the rule
+  // starts from: zero, but for Adagrad.
+  int slots() const { return static_cast<int>(rule_.slot_names.size()); }
   std::span<float> slot(int index);
-  // "momentum" (SGD with momentum), "m" and "v" (Adam). Checkpoints append "/<parameter>".
-  const std::vector<std::string>& slot_names() const { return slot_names_; }
+  // "momentum" (SGD with momentum), "m" and "v" (Adam), "square" and, with momentum, "momentum"
+  // (RMSprop), "accumulator" (Adagrad). Checkpoints append "/<parameter>".
+  const std::vector<std::string>& slot_names() const { return rule_.slot_names; }
+  // Sets every slot to what it was initially.
+  void ResetSlots();
   std::size_t MemoryBytes() const { return arena_.bytes(); }
 
  private:
-  Optimizer(std::unique_ptr<OptimizerOp> op, std::vector<std::string> slot_names,
-            std::vector<OptimizerSegment> segments, Model& model, Backend& backend);
+  Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments, Model& model,
+            Backend& backend);
 
   Model& model_;
   Backend& backend_;
-  std::unique_ptr<OptimizerOp> op_;
-  std::vector<std::string> slot_names_;
+  OptimizerRuleOp rule_;
   std::vector<OptimizerSegment> segments_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_

@@ -5,52 +5,85 @@
 #include <cmath>
 #include <utility>
 
+#include "base/status.h"
+
 namespace lockstep::train {
 namespace {
-
-constexpr char kFractionText[] = "[0, 1) as a 32-bit float";
 
 absl::Status OutOfRange(const char* field, double found, const char* expected) {
   return absl::InvalidArgumentError(
       fmt::format("optimizer.{}: found {}, expected {}", field, found, expected));
 }
 
-bool IsFraction(float value) {
-  return value >= 0 && value < 1;
+// The rules compute with floats, so their ranges are those of floats: 1e-46 would be a zero.
+absl::StatusOr<float> Fraction(const char* field, double found) {
+  const auto value = static_cast<float>(found);
+  if (value >= 0 && value < 1) return value;
+  return OutOfRange(field, found, "[0, 1) as a 32-bit float");
+}
+
+absl::StatusOr<float> Positive(const char* field, double found) {
+  const auto value = static_cast<float>(found);
+  if (value > 0 && std::isfinite(value)) return value;
+  return OutOfRange(field, found, "above 0 and finite as a 32-bit float");
+}
+
+absl::StatusOr<float> NotNegative(const char* field, double found) {
+  const auto value = static_cast<float>(found);
+  if (found >= 0 && std::isfinite(value)) return value;
+  return OutOfRange(field, found, "at least 0 and finite as a 32-bit float");
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeSgd(const api::OptimizerSpec& spec, Backend& backend) {
+  SgdSpec sgd{.nesterov = spec.nesterov};
+  LOCKSTEP_ASSIGN_OR_RETURN(sgd.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(sgd.momentum, Fraction("momentum", spec.momentum));
+  std::vector<std::string> slot_names;
+  if (sgd.momentum != 0) slot_names = {"momentum"};
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(sgd), .slot_names = std::move(slot_names)};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeAdam(const api::OptimizerSpec& spec, Backend& backend) {
+  AdamSpec adam;
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.beta1, Fraction("beta1", spec.beta1));
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.beta2, Fraction("beta2", spec.beta2));
+  LOCKSTEP_ASSIGN_OR_RETURN(adam.epsilon, Positive("epsilon", spec.epsilon));
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(adam), .slot_names = {"m", "v"}};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeRmsprop(const api::OptimizerSpec& spec, Backend& backend) {
+  RmspropSpec rmsprop;
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.rho, Fraction("rho", spec.rho));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.momentum, Fraction("momentum", spec.momentum));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.epsilon, Positive("epsilon", spec.epsilon));
+  std::vector<std::string> slot_names = {"square"};
+  if (rmsprop.momentum != 0) slot_names.emplace_back("momentum");
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(rmsprop), .slot_names = std::move(slot_names)};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeAdagrad(const api::OptimizerSpec& spec, Backend& backend) {
+  AdagradSpec adagrad;
+  LOCKSTEP_ASSIGN_OR_RETURN(adagrad.weight_decay, NotNegative("weightDecay", spec.weight_decay));
+  LOCKSTEP_ASSIGN_OR_RETURN(adagrad.epsilon, Positive("epsilon", spec.epsilon));
+  LOCKSTEP_ASSIGN_OR_RETURN(const float start,
+                            NotNegative("initialAccumulatorValue", spec.initial_accumulator_value));
+  return OptimizerRuleOp{
+      .op = backend.MakeOptimizer(adagrad), .slot_names = {"accumulator"}, .slot_starts = {start}};
 }
 
 }  // namespace
 
-// The rules compute with floats, so their ranges are those of floats: 1e-46 would be a zero.
 absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
                                                   Backend& backend) {
-  const auto weight_decay = static_cast<float>(spec.weight_decay);
-  if (!(spec.weight_decay >= 0 && std::isfinite(weight_decay)))
-    return OutOfRange("weightDecay", spec.weight_decay, "at least 0 and finite as a 32-bit float");
-  if (spec.name == "SGD") {
-    const auto momentum = static_cast<float>(spec.momentum);
-    if (!IsFraction(momentum)) return OutOfRange("momentum", spec.momentum, kFractionText);
-    OptimizerRuleOp rule{
-        .op = backend.MakeOptimizer(
-            SgdSpec{.momentum = momentum, .nesterov = spec.nesterov, .weight_decay = weight_decay}),
-        .slot_names = {}};
-    if (momentum != 0) rule.slot_names = {"momentum"};
-    return rule;
-  }
-  if (spec.name == "Adam") {
-    const auto beta1 = static_cast<float>(spec.beta1), beta2 = static_cast<float>(spec.beta2);
-    const auto epsilon = static_cast<float>(spec.epsilon);
-    if (!IsFraction(beta1)) return OutOfRange("beta1", spec.beta1, kFractionText);
-    if (!IsFraction(beta2)) return OutOfRange("beta2", spec.beta2, kFractionText);
-    if (!(epsilon > 0 && std::isfinite(epsilon)))
-      return OutOfRange("epsilon", spec.epsilon, "above 0 and finite as a 32-bit float");
-    return OptimizerRuleOp{
-        .op = backend.MakeOptimizer(AdamSpec{
-            .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon, .weight_decay = weight_decay}),
-        .slot_names = {"m", "v"}};
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("optimizer.name: found \"{}\", expected \"Adam\" or \"SGD\"", spec.name));
+  if (spec.name == "SGD") return MakeSgd(spec, backend);
+  if (spec.name == "Adam") return MakeAdam(spec, backend);
+  if (spec.name == "RMSprop") return MakeRmsprop(spec, backend);
+  if (spec.name == "Adagrad") return MakeAdagrad(spec, backend);
+  return absl::InvalidArgumentError(fmt::format(
+      "optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\" or \"Adagrad\"",
+      spec.name));
 }
 
 absl::StatusOr<std::vector<OptimizerSegment>> DecaySegments(

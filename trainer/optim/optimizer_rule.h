@@ -15,6 +15,8 @@ namespace lockstep::train {
 struct OptimizerRuleOp {
   std::unique_ptr<OptimizerOp> op;
   std::vector<std::string> slot_names;  // see Optimizer::slot_names
+  // One for each slot: what all its values are before the first update.
+  std::vector<float> slot_starts = std::vector<float>(slot_names.size());
 };
 
 // InvalidArgument names the field that is unknown or out of range.

@@ -126,12 +126,14 @@ void Session::MakeLosses(std::int64_t classes) {
                         .weights = device_.weights,
                         .scale = &device_.input->loss_scale,
                         .totals = &device_.input->totals};
-  training_loss_ = backend_->MakeSoftmaxCrossEntropy(rows, classes);
+  training_loss_ = backend_->MakeSoftmaxCrossEntropy(
+      {.rows = rows, .classes = classes, .label_smoothing = training_.label_smoothing});
   training_loss_->Bind(memory);
   memory.dlogits = nullptr;
   memory.scale = nullptr;
   memory.totals = device_.evaluation;
-  evaluation_loss_ = backend_->MakeSoftmaxCrossEntropy(rows, classes);
+  // Without smoothing, so that test losses compare whatever the training's was.
+  evaluation_loss_ = backend_->MakeSoftmaxCrossEntropy({.rows = rows, .classes = classes});
   evaluation_loss_->Bind(memory);
 }
 

@@ -182,10 +182,7 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   if (!snapshot) {
     // Reset everything: an interrupted broadcast may have left parts of another rank's state here.
     session.model().InitializeParameters();
-    for (int i = 0; i < session.optimizer().slots(); ++i) {
-      const std::span<float> slot = session.optimizer().slot(i);
-      session.backend().Zero(slot.data(), slot.size_bytes());
-    }
+    session.optimizer().ResetSlots();
     state = RunState{.step = 0};
     return std::nullopt;
   }

@@ -388,14 +388,41 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.optimizer.name = "adam"; },
        "spec.training.optimizer.name: found \"adam\"; did you mean \"Adam\"?"},
       {[](TrainingSpec& t) { t.optimizer.momentum = 0.9; },
-       "spec.training.optimizer.momentum: found with Adam, expected only with SGD"},
+       "spec.training.optimizer.momentum: found with Adam, expected only with SGD or RMSprop"},
+      {[](TrainingSpec& t) { t.optimizer.name = "Adagrad", t.optimizer.rho = 0.8; },
+       "spec.training.optimizer.rho: found with Adagrad, expected only with RMSprop"},
+      {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.epsilon = 0.1; },
+       "spec.training.optimizer.epsilon: found with SGD, expected only with Adam or RMSprop or "
+       "Adagrad"},
+      {[](TrainingSpec& t) { t.optimizer.initial_accumulator_value = 0; },
+       "spec.training.optimizer.initialAccumulatorValue: found with Adam, expected only with "
+       "Adagrad"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.beta1 = 0.5; },
        "spec.training.optimizer.beta1: found with SGD, expected only with Adam"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.nesterov = true; },
        "spec.training.optimizer.nesterov: found without momentum, expected momentum above 0"},
       {[](TrainingSpec& t) { t.learning_rate_schedule.final_fraction = 0.1; },
        "spec.training.learningRateSchedule.finalFraction: found with type Constant, expected "
-       "only with Cosine"},
+       "only with Cosine or Polynomial"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {.type = ScheduleType::kCosine, .factor = 0.5};
+       },
+       "spec.training.learningRateSchedule.factor: found with type Cosine, expected only with "
+       "Step or Exponential"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {.type = ScheduleType::kPolynomial, .every_steps = 5};
+       },
+       "spec.training.learningRateSchedule.everySteps: found with type Polynomial, expected only "
+       "with Step or Exponential"},
+      {[](TrainingSpec& t) { t.learning_rate_schedule.type = ScheduleType::kStep; },
+       "spec.training.learningRateSchedule.everySteps: found none, expected a number of steps "
+       "with type Step"},
+      {[](TrainingSpec& t) {
+         t.learning_rate_schedule = {
+             .type = ScheduleType::kExponential, .every_steps = 5, .power = 2};
+       },
+       "spec.training.learningRateSchedule.power: found with type Exponential, expected only with "
+       "Polynomial"},
       {[](TrainingSpec& t) {
          t.epochs.reset();
          t.steps = 10;

@@ -59,6 +59,28 @@ TEST_P(ElementwiseTest, CrossEntropyOfSoftTargetsMatchesReference) {
   ExpectSame(RunLoss(*backend_, inputs, 1.0f / kRows), RunLoss(*oracle_, inputs, 1.0f / kRows));
 }
 
+TEST_P(ElementwiseTest, SmoothedCrossEntropyMatchesReference) {
+  std::vector<float> logits = RandomValues(kRows * kClasses, 3);
+  for (float& value : logits) value *= 20;
+  std::vector<std::int32_t> labels(kRows);
+  std::vector<float> weights(kRows, 1.0f), targets(kRows * kClasses, 0.02f);
+  for (std::size_t n = 0; n < kRows; ++n) {
+    labels[n] = static_cast<std::int32_t>(n * 7 % kClasses);
+    targets[n * kClasses + n * 3 % kClasses] = 0.82f;
+  }
+  weights[2] = 0.5f;
+  weights[kRows - 1] = 0;
+  for (const double smoothing : {0.1, 0.9}) {
+    const LossInputs of_labels{
+        .logits = logits, .labels = labels, .weights = weights, .label_smoothing = smoothing};
+    const LossInputs of_targets{
+        .logits = logits, .one_hot = targets, .weights = weights, .label_smoothing = smoothing};
+    for (const LossInputs& inputs : {of_labels, of_targets}) {
+      ExpectSame(RunLoss(*backend_, inputs, 1.0f / kRows), RunLoss(*oracle_, inputs, 1.0f / kRows));
+    }
+  }
+}
+
 TEST_P(ElementwiseTest, PaddingRowsMayHoldAnything) {
   std::vector<float> logits(kRows * kClasses, NAN);
   const std::vector<std::int32_t> labels(kRows, -1);
@@ -138,6 +160,21 @@ TEST_P(ElementwiseTest, SgdMatchesReference) {
 
 TEST_P(ElementwiseTest, AdamMatchesReference) {
   for (const AdamSpec& spec : {AdamSpec{}, AdamSpec{.beta1 = 0.8f, .weight_decay = 0.01f}}) {
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
+TEST_P(ElementwiseTest, RmspropMatchesReference) {
+  for (const RmspropSpec& spec :
+       {RmspropSpec{}, RmspropSpec{.rho = 0.7f, .epsilon = 1e-3f, .weight_decay = 0.01f},
+        RmspropSpec{.momentum = 0.8f, .weight_decay = 0.01f}}) {
+    ExpectSameOptimizer(*backend_, *oracle_, spec);
+  }
+}
+
+TEST_P(ElementwiseTest, AdagradMatchesReference) {
+  for (const AdagradSpec& spec :
+       {AdagradSpec{}, AdagradSpec{.epsilon = 1e-3f, .weight_decay = 0.01f}}) {
     ExpectSameOptimizer(*backend_, *oracle_, spec);
   }
 }

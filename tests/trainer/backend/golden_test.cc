@@ -120,6 +120,26 @@ TEST_P(GoldenLossTest, OfSoftTargets) {
   Compare("with_soft", {.logits = {}, .one_hot = GoldenValues(golden_.at("soft")), .weights = {}});
 }
 
+// What Keras computed: tests/golden/generate_keras.py.
+class SmoothedGoldenLossTest : public GoldenLossTest {
+ protected:
+  SmoothedGoldenLossTest() { golden_ = GoldenFile("label_smoothing"); }
+};
+
+TEST_P(SmoothedGoldenLossTest, OfLabels) {
+  Compare("with_labels", {.logits = {},
+                          .labels = golden_.at("labels").get<std::vector<std::int32_t>>(),
+                          .weights = {},
+                          .label_smoothing = golden_.at("smoothing")});
+}
+
+TEST_P(SmoothedGoldenLossTest, OfSoftTargets) {
+  Compare("with_soft", {.logits = {},
+                        .one_hot = GoldenValues(golden_.at("soft")),
+                        .weights = {},
+                        .label_smoothing = golden_.at("smoothing")});
+}
+
 std::vector<std::string> AllBackends() {
   std::set<std::string> names(kBackendsUnderTest.begin(), kBackendsUnderTest.end());
   names.insert("reference");
@@ -150,6 +170,8 @@ INSTANTIATE_TEST_SUITE_P(Activations, GoldenOpTest,
                                   std::get<1>(golden.param);
                          });
 INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, testing::ValuesIn(AllBackends()),
+                         [](const auto& backend) { return TestName(backend.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, SmoothedGoldenLossTest, testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return TestName(backend.param); });
 
 }  // namespace

@@ -14,7 +14,8 @@ LossOutputs RunLoss(Backend& backend, const LossInputs& inputs, float scale) {
   const DeviceArray<std::int32_t> labels(backend, inputs.labels);
   const DeviceArray<float> one_hot(backend, inputs.one_hot), scales(backend, {scale});
   const DeviceArray<LossTotals> totals(backend, {LossTotals{}});
-  const auto loss = backend.MakeSoftmaxCrossEntropy(rows, classes);
+  const auto loss = backend.MakeSoftmaxCrossEntropy(
+      {.rows = rows, .classes = classes, .label_smoothing = inputs.label_smoothing});
   loss->Bind({.logits = logits.data(),
               .dlogits = dlogits.data(),
               .labels = inputs.labels.empty() ? nullptr : labels.data(),

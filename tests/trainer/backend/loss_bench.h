@@ -14,6 +14,7 @@ struct LossInputs {
   std::vector<std::int32_t> labels = {};
   std::vector<float> one_hot = {};
   std::vector<float> weights;  // N
+  double label_smoothing = 0;
 };
 
 struct LossOutputs {

@@ -191,7 +191,7 @@ class Unshared {
     const DeviceArray<std::int32_t> labels(*backend_, batch_.labels);
     const DeviceArray<float> weights(*backend_, batch_.weights), scale(*backend_, {1.0f});
     const DeviceArray<LossTotals> totals(*backend_, {LossTotals{}});
-    const auto loss = backend_->MakeSoftmaxCrossEntropy(kRows, kClasses);
+    const auto loss = backend_->MakeSoftmaxCrossEntropy({.rows = kRows, .classes = kClasses});
     loss->Bind({.logits = y_.back(),
                 .dlogits = dy_.back(),
                 .labels = labels.data(),

@@ -42,7 +42,7 @@ ModelBench::ModelBench(const std::vector<nlohmann::json>& layers, const ModelOpt
   auto model = Model::Build(layers, options, *backend_);
   LOCKSTEP_CHECK(model.ok(), "model bench: {}", std::string(model.status().message()));
   model_ = std::move(*model);
-  loss_ = backend_->MakeSoftmaxCrossEntropy(options.batch, options.classes);
+  loss_ = backend_->MakeSoftmaxCrossEntropy({.rows = options.batch, .classes = options.classes});
 }
 
 LossTotals ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {

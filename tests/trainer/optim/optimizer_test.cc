@@ -43,6 +43,42 @@ TEST_F(OptimizerTest, SlotsAreNamedAndLieParallelToTheParameters) {
   EXPECT_THAT(Make({.name = "SGD", .momentum = 0.9})->slot_names(),
               testing::ElementsAre("momentum"));
   EXPECT_EQ(Make({.name = "SGD"})->slots(), 0);
+  EXPECT_THAT(Make({.name = "RMSprop"})->slot_names(), testing::ElementsAre("square"));
+  EXPECT_THAT(Make({.name = "RMSprop", .momentum = 0.9})->slot_names(),
+              testing::ElementsAre("square", "momentum"));
+  EXPECT_THAT(Make({.name = "Adagrad"})->slot_names(), testing::ElementsAre("accumulator"));
+}
+
+TEST_F(OptimizerTest, SlotsBeginAsTheRuleSaysAndAreResetToThat) {
+  const auto adagrad = Make({.name = "Adagrad", .initial_accumulator_value = 0.25});
+  const auto rmsprop = Make({.name = "RMSprop", .momentum = 0.9});
+  const auto expect_start = [&] {
+    EXPECT_THAT(adagrad->slot(0), testing::Each(0.25f));
+    EXPECT_THAT(rmsprop->slot(0), testing::Each(0.0f));
+    EXPECT_THAT(rmsprop->slot(1), testing::Each(0.0f));
+  };
+  expect_start();
+  std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 2.0f);
+  Step(*adagrad, 0.1, 1);
+  Step(*rmsprop, 0.1, 1);
+  EXPECT_THAT(adagrad->slot(0), testing::Each(4.25f));
+  EXPECT_THAT(rmsprop->slot(1), testing::Each(testing::Gt(0.0f)));
+  adagrad->ResetSlots();
+  rmsprop->ResetSlots();
+  expect_start();
+}
+
+// More floats than are uploaded at a time, on a device whose memory the host cannot read.
+TEST(OptimizerSlotsTest, ALargeSlotOfADeviceBeginsAsTheRuleSays) {
+  ModelBench bench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 70}})},
+                   {.batch = 2, .input = {1, 40, 50}, .classes = 70}, "async-reference");
+  const auto adagrad = Optimizer::Create({.name = "Adagrad", .initial_accumulator_value = 0.25},
+                                         bench.model(), bench.backend())
+                           .value();
+  std::vector<float> found(adagrad->slot(0).size());
+  ASSERT_GT(found.size(), 2u * 65'536);
+  bench.backend().Download(adagrad->slot(0).data(), found.data(), found.size() * sizeof(float));
+  EXPECT_THAT(found, testing::Each(0.25f));
 }
 
 TEST_F(OptimizerTest, StepMovesParametersAgainstTheirGradients) {
@@ -92,7 +128,7 @@ TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
 
 TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
   const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
-  for (const char* name : {"SGD", "Adam"}) {
+  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad"}) {
     const auto scaled = Make({.name = name}), plain = Make({.name = name});
     std::fill(parameters.begin(), parameters.end(), 1.0f);
     std::fill(gradients.begin(), gradients.end(), 2.0f);
@@ -108,7 +144,7 @@ TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
 TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
   const Model& model = bench_.model();
   const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
-  for (const char* name : {"SGD", "Adam"}) {
+  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad"}) {
     const auto optimizer =
         Make({.name = name, .weight_decay = 0.5, .weight_decay_exclude = {"bias"}});
     std::fill(parameters.begin(), parameters.end(), 1.0f);
@@ -123,14 +159,22 @@ TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
 }
 
 TEST_F(OptimizerTest, FaultsNameTheField) {
-  EXPECT_EQ(FaultOf({.name = "Lion"}),
-            "optimizer.name: found \"Lion\", expected \"Adam\" or \"SGD\"");
+  EXPECT_EQ(
+      FaultOf({.name = "Lion"}),
+      "optimizer.name: found \"Lion\", expected \"Adam\", \"SGD\", \"RMSprop\" or \"Adagrad\"");
   EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 1.0}),
             "optimizer.momentum: found 1, expected [0, 1) as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "Adam", .beta2 = -0.5}),
             "optimizer.beta2: found -0.5, expected [0, 1) as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "Adam", .epsilon = 0}),
             "optimizer.epsilon: found 0, expected above 0 and finite as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "RMSprop", .rho = 1}),
+            "optimizer.rho: found 1, expected [0, 1) as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "RMSprop", .epsilon = 0}),
+            "optimizer.epsilon: found 0, expected above 0 and finite as a 32-bit float");
+  EXPECT_EQ(FaultOf({.name = "Adagrad", .initial_accumulator_value = -1}),
+            "optimizer.initialAccumulatorValue: found -1, expected at least 0 and finite as a "
+            "32-bit float");
   EXPECT_EQ(FaultOf({.name = "SGD", .weight_decay = -1}),
             "optimizer.weightDecay: found -1, expected at least 0 and finite as a 32-bit float");
   EXPECT_EQ(FaultOf({.weight_decay = 0.1, .weight_decay_exclude = {"bias", "gamma"}}),

@@ -11,9 +11,10 @@ namespace lockstep::train {
 namespace {
 
 // The evaluation of the initial parameters by one rank.
-Evaluation EvaluateInParts(int parts) {
+Evaluation EvaluateInParts(int parts, double label_smoothing = 0) {
   api::TrainingSpec training = SmallTraining();
   training.gradient_accumulation = parts;
+  training.label_smoothing = label_smoothing;
   LocalRendezvousHub hub(1);
   Rank rank(training, 1, hub, 0);
   EXPECT_EQ(rank.session->parts(), parts);
@@ -32,6 +33,10 @@ TEST(EvaluateTest, PartsGiveTheEvaluationOfTheWhole) {
   EXPECT_EQ(parts.accuracy, whole.accuracy);
   EXPECT_GT(whole.accuracy, 0);
   EXPECT_NEAR(parts.loss, whole.loss, 1e-6 * whole.loss);
+}
+
+TEST(EvaluateTest, LabelsAreNotSmoothed) {
+  EXPECT_EQ(EvaluateInParts(1, 0.5).loss, EvaluateInParts(1, 0).loss);
 }
 
 }  // namespace

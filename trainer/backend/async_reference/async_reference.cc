@@ -23,9 +23,8 @@ class AsyncReferenceBackend final : public Backend {
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
     return MakeAsync(device_, host_->MakeOp(spec));
   }
-  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
-                                                  std::int64_t classes) override {
-    return MakeAsync(device_, host_->MakeSoftmaxCrossEntropy(rows, classes));
+  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
+    return MakeAsync(device_, host_->MakeSoftmaxCrossEntropy(spec));
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return MakeAsync(device_, host_->MakeOptimizer(rule));

@@ -14,9 +14,8 @@ class CpuBackend final : public HostBackend {
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
     return std::visit([this](const auto& op) { return cpu::MakeOp(device_, op); }, spec);
   }
-  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
-                                                  std::int64_t classes) override {
-    return cpu::MakeSoftmaxCrossEntropy(device_, rows, classes);
+  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
+    return cpu::MakeSoftmaxCrossEntropy(device_, spec);
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return std::visit([this](const auto& spec) { return cpu::MakeOptimizer(device_, spec); }, rule);

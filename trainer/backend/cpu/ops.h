@@ -18,10 +18,12 @@ std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec);
-std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device, std::int64_t rows,
-                                                std::int64_t classes);
+std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device,
+                                                const SoftmaxCrossEntropySpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const RmspropSpec& spec);
+std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdagradSpec& spec);
 void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::int64_t size,
                   float scale);
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);

@@ -12,8 +12,11 @@ namespace {
 // batch of logits is small and the sum then has a fixed order.
 class SoftmaxCrossEntropy final : public LossOp {
  public:
-  SoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes)
-      : rows_(rows), classes_(classes), exponentials_(static_cast<std::size_t>(classes)) {}
+  explicit SoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec)
+      : rows_(spec.rows),
+        classes_(spec.classes),
+        smoothing_(spec.label_smoothing),
+        exponentials_(static_cast<std::size_t>(spec.classes)) {}
 
   void Bind(const Memory& memory) override {
     LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
@@ -49,9 +52,20 @@ class SoftmaxCrossEntropy final : public LossOp {
       exponentials_[static_cast<std::size_t>(k)] = e;
       sum += e;
     }
-    sums.loss += weight * RowLoss(n, *best + std::log(sum));
+    sums.loss += weight * SmoothedLoss(n, *best + std::log(sum));
     if (best - logits == Label(n)) sums.correct += weight;
     if (memory_.dlogits != nullptr) WriteGradient(n, scale * weight, static_cast<float>(1 / sum));
+  }
+
+  // The loss is linear in the target: a part of it is that of the label, the rest that of the
+  // uniform target, which is the mean over the classes.
+  double SmoothedLoss(std::int64_t n, double log_sum) const {
+    if (smoothing_ == 0) return RowLoss(n, log_sum);
+    const float* logits = memory_.logits + n * classes_;
+    double uniform = 0;
+    for (std::int64_t k = 0; k < classes_; ++k) uniform += log_sum - logits[k];
+    return (1 - smoothing_) * RowLoss(n, log_sum) +
+           smoothing_ * uniform / static_cast<double>(classes_);
   }
 
   double RowLoss(std::int64_t n, double log_sum) const {
@@ -67,11 +81,14 @@ class SoftmaxCrossEntropy final : public LossOp {
 
   void WriteGradient(std::int64_t n, float factor, float inverse_sum) const {
     float* dlogits = memory_.dlogits + n * classes_;
+    const auto keep = static_cast<float>(1 - smoothing_);
+    const auto uniform = static_cast<float>(smoothing_ / static_cast<double>(classes_));
     for (std::int64_t k = 0; k < classes_; ++k) {
-      const float target = memory_.one_hot == nullptr ? 0 : memory_.one_hot[n * classes_ + k];
+      const float one_hot = memory_.one_hot == nullptr ? 0 : memory_.one_hot[n * classes_ + k];
+      const float target = keep * one_hot + uniform;
       dlogits[k] = factor * (exponentials_[static_cast<std::size_t>(k)] * inverse_sum - target);
     }
-    if (memory_.labels != nullptr) dlogits[memory_.labels[n]] -= factor;
+    if (memory_.labels != nullptr) dlogits[memory_.labels[n]] -= keep * factor;
   }
 
   std::int64_t Label(std::int64_t n) const {
@@ -81,17 +98,20 @@ class SoftmaxCrossEntropy final : public LossOp {
   }
 
   std::int64_t rows_, classes_;
+  double smoothing_;
   std::vector<float> exponentials_;
   Memory memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& /*device*/, std::int64_t rows,
-                                                std::int64_t classes) {
-  LOCKSTEP_CHECK(rows > 0 && classes > 0, "softmax_cross_entropy: {} rows of {} classes", rows,
-                 classes);
-  return std::make_unique<SoftmaxCrossEntropy>(rows, classes);
+std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& /*device*/,
+                                                const SoftmaxCrossEntropySpec& spec) {
+  LOCKSTEP_CHECK(spec.rows > 0 && spec.classes > 0, "softmax_cross_entropy: {} rows of {} classes",
+                 spec.rows, spec.classes);
+  LOCKSTEP_CHECK(spec.label_smoothing >= 0 && spec.label_smoothing < 1,
+                 "softmax_cross_entropy: a label smoothing of {}", spec.label_smoothing);
+  return std::make_unique<SoftmaxCrossEntropy>(spec);
 }
 
 }  // namespace lockstep::train::cpu

@@ -13,9 +13,8 @@ class ReferenceBackend final : public HostBackend {
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
     return std::visit([](const auto& op) { return reference::MakeOp(op); }, spec);
   }
-  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows,
-                                                  std::int64_t classes) override {
-    return reference::MakeSoftmaxCrossEntropy(rows, classes);
+  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
+    return reference::MakeSoftmaxCrossEntropy(spec);
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return std::visit([](const auto& spec) { return reference::MakeOptimizer(spec); }, rule);

@@ -11,7 +11,8 @@ namespace {
 // logit so that no exp overflows. Rows of weight 0 are not read: padding may hold anything.
 class SoftmaxCrossEntropy final : public LossOp {
  public:
-  SoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) : rows_(rows), classes_(classes) {}
+  explicit SoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec)
+      : rows_(spec.rows), classes_(spec.classes), smoothing_(spec.label_smoothing) {}
 
   void Bind(const Memory& memory) override {
     LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
@@ -57,6 +58,10 @@ class SoftmaxCrossEntropy final : public LossOp {
   }
 
   double Target(std::int64_t n, std::int64_t k) const {
+    return (1 - smoothing_) * OneHot(n, k) + smoothing_ / static_cast<double>(classes_);
+  }
+
+  double OneHot(std::int64_t n, std::int64_t k) const {
     if (memory_.one_hot != nullptr) return memory_.one_hot[n * classes_ + k];
     return memory_.labels[n] == k ? 1 : 0;
   }
@@ -68,15 +73,18 @@ class SoftmaxCrossEntropy final : public LossOp {
   }
 
   std::int64_t rows_, classes_;
+  double smoothing_;
   Memory memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(std::int64_t rows, std::int64_t classes) {
-  LOCKSTEP_CHECK(rows > 0 && classes > 0, "softmax_cross_entropy: {} rows of {} classes", rows,
-                 classes);
-  return std::make_unique<SoftmaxCrossEntropy>(rows, classes);
+std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) {
+  LOCKSTEP_CHECK(spec.rows > 0 && spec.classes > 0, "softmax_cross_entropy: {} rows of {} classes",
+                 spec.rows, spec.classes);
+  LOCKSTEP_CHECK(spec.label_smoothing >= 0 && spec.label_smoothing < 1,
+                 "softmax_cross_entropy: a label smoothing of {}", spec.label_smoothing);
+  return std::make_unique<SoftmaxCrossEntropy>(spec);
 }
 
 }  // namespace lockstep::train::reference

@@ -148,7 +148,7 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
   const float scale = 1;
   const OptimizerStep step{.learning_rate = 0.001f};
   LossTotals totals;
-  const auto loss = backend_->MakeSoftmaxCrossEntropy(kRows, kClasses);
+  const auto loss = backend_->MakeSoftmaxCrossEntropy({.rows = kRows, .classes = kClasses});
   loss->Bind({.logits = floats.data(),
               .dlogits = floats.data() + kRows * kClasses,
               .labels = labels.data(),

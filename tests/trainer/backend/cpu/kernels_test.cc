@@ -197,6 +197,28 @@ TEST_P(KernelsTest, OptimizersAgree) {
       EXPECT_EQ(run(sgd(tested())), run(sgd(plain())));
     }
   }
+  for (const float momentum : {0.0f, 0.9f}) {
+    const auto rmsprop = [&](const Kernels& kernels) {
+      return [&](const std::vector<float>& gradient, State& state) {
+        kernels.rmsprop({.rate = 0.1f,
+                         .rho = 0.9f,
+                         .epsilon = 1e-7f,
+                         .momentum = momentum,
+                         .decay = 0.01f,
+                         .scale = 0.7f},
+                        gradient.data(), state[0].data(), state[1].data(),
+                        momentum == 0 ? nullptr : state[2].data(), kSize);
+      };
+    };
+    EXPECT_EQ(run(rmsprop(tested())), run(rmsprop(plain())));
+  }
+  const auto adagrad = [](const Kernels& kernels) {
+    return [&kernels](const std::vector<float>& gradient, State& state) {
+      kernels.adagrad({.rate = 0.1f, .epsilon = 1e-7f, .decay = 0.01f, .scale = 0.7f},
+                      gradient.data(), state[0].data(), state[1].data(), kSize);
+    };
+  };
+  EXPECT_EQ(run(adagrad(tested())), run(adagrad(plain())));
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, KernelsTest, AllIsas(), NameOfIsa);

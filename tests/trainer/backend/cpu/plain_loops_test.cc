@@ -300,6 +300,38 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
   }
 }
 
+TEST_P(PlainLoopsTest, OptimizersOfSquaresRoundAfterEachOperation) {
+  constexpr std::int64_t kSize = 103;
+  const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);
+  const auto times = [](float a, float b) {
+    const volatile float product = a * b;  // rounded, as above
+    return product;
+  };
+  std::vector<float> value = start, squares(start.size(), 0.2f), velocity(start.size(), 0.1f);
+  const RmspropFactors rmsprop{
+      .rate = 0.1f, .rho = 0.9f, .epsilon = 1e-7f, .momentum = 0.8f, .decay = 0.01f, .scale = 0.7f};
+  tested().rmsprop(rmsprop, gradient.data(), value.data(), squares.data(), velocity.data(), kSize);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const float g = times(rmsprop.scale, gradient[i]);
+    const float square = 0.2f + times(1 - rmsprop.rho, times(g, g) - 0.2f);
+    const float speed = times(rmsprop.momentum, 0.1f) +
+                        times(rmsprop.rate, g) / std::sqrt(square + rmsprop.epsilon);
+    EXPECT_EQ(squares[i], square);
+    EXPECT_EQ(velocity[i], speed);
+    EXPECT_EQ(value[i], times(1 - rmsprop.decay, start[i]) - speed);
+  }
+  std::vector<float> moved = start, sums(start.size(), 0.1f);
+  const AdagradFactors adagrad{.rate = 0.1f, .epsilon = 1e-7f, .decay = 0.01f, .scale = 0.7f};
+  tested().adagrad(adagrad, gradient.data(), moved.data(), sums.data(), kSize);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const float g = times(adagrad.scale, gradient[i]);
+    const float sum = 0.1f + times(g, g);
+    EXPECT_EQ(sums[i], sum);
+    EXPECT_EQ(moved[i], times(1 - adagrad.decay, start[i]) -
+                            times(adagrad.rate, g) / std::sqrt(sum + adagrad.epsilon));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(InstructionSets, PlainLoopsTest, AllIsas(), NameOfIsa);
 
 }  // namespace

@@ -142,12 +142,15 @@ std::vector<SlopeCase> ActivationCases() {
 INSTANTIATE_TEST_SUITE_P(Activations, FiniteDifferenceTest, testing::ValuesIn(ActivationCases()),
                          [](const auto& slope) { return slope.param.name; });
 
-TEST(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
+class FiniteDifferenceLossTest : public testing::TestWithParam<double> {};
+
+TEST_P(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
   constexpr std::int64_t kRows = 4, kClasses = 3;
   const auto backend = MakeBackend({.name = "reference"});
   LossInputs inputs{.logits = RandomValues(kRows * kClasses, 1),
                     .labels = {2, 0, 1, 1},
-                    .weights = {1, 0.5f, 0, 2}};
+                    .weights = {1, 0.5f, 0, 2},
+                    .label_smoothing = GetParam()};
   std::vector<float>& logits = inputs.logits;
   const std::vector<float> dlogits = RunLoss(*backend, inputs, 0.5f).dlogits;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -160,6 +163,11 @@ TEST(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
     EXPECT_NEAR(0.5 * (above - below) / (2.0 * delta), dlogits[i], 1e-5) << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(LabelSmoothing, FiniteDifferenceLossTest, testing::Values(0.0, 0.1, 0.6),
+                         [](const auto& smoothing) {
+                           return std::to_string(static_cast<int>(100 * smoothing.param));
+                         });
 
 }  // namespace
 }  // namespace lockstep::train

@@ -91,6 +91,14 @@ struct SgdFactors {
   float scale = 1;  // decay and scale as in AdamFactors
   bool nesterov;
 };
+struct RmspropFactors {
+  float rate, rho, epsilon, momentum, decay;
+  float scale = 1;  // decay and scale as in AdamFactors
+};
+struct AdagradFactors {
+  float rate, epsilon, decay;
+  float scale = 1;  // decay and scale as in AdamFactors
+};
 
 struct Kernels {
   int lanes;  // floats in a register
@@ -157,6 +165,11 @@ struct Kernels {
   // `velocity` is null without momentum.
   void (*sgd)(const SgdFactors& factors, const float* gradient, float* value, float* velocity,
               std::int64_t size);
+  // `velocity` is null without momentum.
+  void (*rmsprop)(const RmspropFactors& factors, const float* gradient, float* value, float* square,
+                  float* velocity, std::int64_t size);
+  void (*adagrad)(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
+                  std::int64_t size);
 };
 
 // Returns what this machine lacks for kBaseline, such as "SSE4.1", or "" if nothing.

@@ -27,6 +27,10 @@ void Adam(const AdamFactors& factors, const float* gradient, float* value, float
           std::int64_t size);
 void Sgd(const SgdFactors& factors, const float* gradient, float* value, float* velocity,
          std::int64_t size);
+void Rmsprop(const RmspropFactors& factors, const float* gradient, float* value, float* square,
+             float* velocity, std::int64_t size);
+void Adagrad(const AdagradFactors& factors, const float* gradient, float* value, float* sum,
+             std::int64_t size);
 template <typename Index>
 void MaxPool(const PoolShape& shape, const float* x, float* y, Index* chosen, std::int64_t planes);
 template <typename Index>

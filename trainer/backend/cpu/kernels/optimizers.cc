@@ -40,4 +40,41 @@ void Sgd(const SgdFactors& factors, const float* __restrict gradient, float* __r
   }
 }
 
+// See RmspropSpec for the formula.
+void Rmsprop(const RmspropFactors& factors, const float* __restrict gradient,
+             float* __restrict value, float* __restrict square, float* __restrict velocity,
+             std::int64_t size) {
+  const RmspropFactors f = factors;
+  const float keep = 1 - f.decay, fresh = 1 - f.rho;
+  if (velocity == nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < size; ++i) {
+      const float g = f.scale * gradient[i];
+      square[i] = square[i] + fresh * (g * g - square[i]);
+      value[i] = keep * value[i] - f.rate * g / __builtin_sqrtf(square[i] + f.epsilon);
+    }
+    return;
+  }
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const float g = f.scale * gradient[i];
+    square[i] = square[i] + fresh * (g * g - square[i]);
+    velocity[i] = f.momentum * velocity[i] + f.rate * g / __builtin_sqrtf(square[i] + f.epsilon);
+    value[i] = keep * value[i] - velocity[i];
+  }
+}
+
+// See AdagradSpec for the formula.
+void Adagrad(const AdagradFactors& factors, const float* __restrict gradient,
+             float* __restrict value, float* __restrict sum, std::int64_t size) {
+  const AdagradFactors f = factors;
+  const float keep = 1 - f.decay;
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const float g = f.scale * gradient[i];
+    sum[i] = sum[i] + g * g;
+    value[i] = keep * value[i] - f.rate * g / __builtin_sqrtf(sum[i] + f.epsilon);
+  }
+}
+
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

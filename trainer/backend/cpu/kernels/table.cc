@@ -23,6 +23,8 @@ const Kernels kKernels = {
     .winograd_gradient_weight = WinogradGradientWeight,
     .adam = Adam,
     .sgd = Sgd,
+    .rmsprop = Rmsprop,
+    .adagrad = Adagrad,
 };
 
 }  // namespace lockstep::train::cpu::LOCKSTEP_ISA

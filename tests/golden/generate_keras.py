@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Writes the golden files of this folder that need Keras alone: its own optimizers, on gradients
+that do not depend on the values, and its loss of smoothed labels.
+
+    python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
+    /tmp/golden/bin/python tests/golden/generate_keras.py
+
+Inputs are float32 numbers, and Keras computes in float64, on JAX.
+"""
+import json
+import os
+import pathlib
+import random
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["JAX_ENABLE_X64"] = "1"
+import jax  # noqa: E402
+import keras  # noqa: E402
+import numpy  # noqa: E402
+
+FOLDER = pathlib.Path(__file__).parent
+keras.config.set_floatx("float64")
+
+
+def values(generator, *shape):
+    """float32 numbers in [-1, 1), as float64."""
+    count = int(numpy.prod(shape))
+    flat = [generator.random() * 2 - 1 for _ in range(count)]
+    return numpy.array(flat, "float32").astype("float64").reshape(shape)
+
+
+def numbers(array):
+    return [float(f"{v:.9g}") for v in numpy.asarray(array).flatten().tolist()]
+
+
+def tensor_json(array):
+    return {"shape": list(array.shape), "data": numbers(array)}
+
+
+def write(name, content):
+    text = json.dumps(content, separators=(",", ":"))
+    (FOLDER / f"{name}.json").write_text(text + "\n")
+
+
+def optimizer_runs():
+    """The settings in a job's words, and the optimizer of Keras that they mean."""
+    rmsprop, adagrad = keras.optimizers.RMSprop, keras.optimizers.Adagrad
+    return {
+        "rmsprop": ({"name": "RMSprop", "learningRate": 0.01}, rmsprop(0.01)),
+        "rmsprop_momentum": (
+            {"name": "RMSprop", "learningRate": 0.02, "rho": 0.8, "momentum": 0.9, "epsilon": 1e-3,
+             "weightDecay": 0.1},
+            rmsprop(0.02, rho=0.8, momentum=0.9, epsilon=1e-3, weight_decay=0.1)),
+        "adagrad": ({"name": "Adagrad", "learningRate": 0.05}, adagrad(0.05)),
+        "adagrad_decay": (
+            {"name": "Adagrad", "learningRate": 0.1, "initialAccumulatorValue": 0.5,
+             "epsilon": 1e-2, "weightDecay": 0.2},
+            adagrad(0.1, initial_accumulator_value=0.5, epsilon=1e-2, weight_decay=0.2)),
+    }
+
+
+def write_optimizers(generator, size=8, steps=10):
+    """The values after each update. The gradients' sizes differ by three orders of magnitude."""
+    start = values(generator, size)
+    scales = numpy.float32(10.0) ** numpy.linspace(-3, 0, size).astype("float32")
+    gradients = [(values(generator, size).astype("float32") * scales).astype("float64")
+                 for _ in range(steps)]
+    runs = {}
+    for name, (spec, optimizer) in optimizer_runs().items():
+        variable = keras.Variable(start, dtype="float64")
+        after = []
+        for gradient in gradients:
+            optimizer.apply([keras.ops.convert_to_tensor(gradient, "float64")], [variable])
+            after.append(numbers(variable.value))
+        runs[name] = {"optimizer": spec, "values": after}
+    write("optimizers", {"start": numbers(start), "gradients": [numbers(g) for g in gradients],
+                         "runs": runs})
+
+
+def write_label_smoothing(generator, rows=5, classes=4, smoothing=0.3, scale=0.25):
+    loss = keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=smoothing, reduction=None)
+    logits = values(generator, rows, classes) * 8
+    weights = numpy.array([1.0, 0.5, 2.0, 0.0, 1.0])
+    labels = [generator.randrange(classes) for _ in range(rows)]
+    soft = numpy.exp(values(generator, rows, classes))
+    soft = (soft / soft.sum(1, keepdims=True)).astype("float32").astype("float64")
+    cases = {}
+    for name, target in (("with_labels", numpy.eye(classes)[labels]), ("with_soft", soft)):
+        def total(x):
+            return (loss(target, x) * weights).sum()
+        right = logits.argmax(1) == target.argmax(1)
+        cases[name] = {"loss": float(total(logits)), "correct": float((right * weights).sum()),
+                       "dlogits": tensor_json(scale * jax.grad(total)(logits))}
+    write("label_smoothing",
+          {"logits": tensor_json(logits), "weights": weights.tolist(), "labels": labels,
+           "soft": tensor_json(soft), "scale": scale, "smoothing": smoothing, **cases})
+
+
+def main():
+    write_optimizers(random.Random(2026))
+    write_label_smoothing(random.Random(2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+// The updates are those of Keras, on every back end.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/backend/golden_file.h"
+#include "tests/trainer/nn/model_bench.h"
+#include "trainer/optim/optimizer.h"
+
+namespace lockstep::train {
+namespace {
+
+using nlohmann::json;
+
+api::OptimizerSpec RuleOf(const json& spec) {
+  const api::OptimizerSpec defaults;
+  return {.name = spec.at("name"),
+          .learning_rate = spec.at("learningRate"),
+          .momentum = spec.value("momentum", defaults.momentum),
+          .rho = spec.value("rho", defaults.rho),
+          .epsilon = spec.value("epsilon", defaults.epsilon),
+          .initial_accumulator_value =
+              spec.value("initialAccumulatorValue", defaults.initial_accumulator_value),
+          .weight_decay = spec.value("weightDecay", defaults.weight_decay)};
+}
+
+class GoldenOptimizersTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(GoldenOptimizersTest, ValuesAreThoseOfKeras) {
+  const auto& [name, run_name] = GetParam();
+  const json golden = GoldenFile("optimizers");
+  const json& run = golden.at("runs").at(run_name);
+  // A model for its memory, of which the golden values take the first floats.
+  ModelBench bench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 2}})},
+                   {.batch = 1, .input = {1, 1, 3}, .classes = 2}, name);
+  Backend& backend = bench.backend();
+  const std::span<float> parameters = bench.model().parameters();
+  std::vector<float> values = golden.at("start");
+  ASSERT_LE(values.size(), parameters.size());
+  values.resize(parameters.size());
+  backend.Upload(values.data(), parameters.data(), parameters.size_bytes());
+  const api::OptimizerSpec spec = RuleOf(run.at("optimizer"));
+  const auto optimizer = Optimizer::Create(spec, bench.model(), backend).value();
+  for (std::size_t i = 0; i < golden.at("gradients").size(); ++i) {
+    std::vector<float> gradients = golden.at("gradients")[i];
+    gradients.resize(parameters.size());
+    const OptimizerStep settings{.learning_rate = static_cast<float>(spec.learning_rate),
+                                 .step = static_cast<std::int64_t>(i) + 1};
+    backend.Upload(gradients.data(), bench.model().gradients().data(), parameters.size_bytes());
+    backend.Upload(&settings, optimizer->step(), sizeof(settings));
+    optimizer->Step();
+    backend.Download(parameters.data(), values.data(), parameters.size_bytes());
+    const std::vector<float> expected = run.at("values")[i];
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      ASSERT_NEAR(values[k], expected[k], 1e-6) << "update " << i << ", value " << k;
+    }
+  }
+}
+
+std::vector<std::string> EachBackend() {
+  std::set<std::string> names(kBackendsUnderTest.begin(), kBackendsUnderTest.end());
+  names.insert("reference");
+  return {names.begin(), names.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, GoldenOptimizersTest,
+                         testing::Combine(testing::ValuesIn(EachBackend()),
+                                          testing::Values("rmsprop", "rmsprop_momentum", "adagrad",
+                                                          "adagrad_decay")),
+                         [](const auto& run) {
+                           return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param);
+                         });
+
+}  // namespace
+}  // namespace lockstep::train
