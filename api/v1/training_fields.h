@@ -66,6 +66,7 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("imageChannels", dataset.image_channels, IntegerRange{1, 3});
   visit.Field("interpolation", dataset.interpolation);
   visit.Field("tfrecord", dataset.tfrecord);
+  visit.Field("threads", dataset.threads, IntegerRange{0, 1024});
 }
 
 void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {

@@ -112,6 +112,7 @@ struct DatasetSpec {
   int image_channels = 3;
   Interpolation interpolation = Interpolation::kBilinear;
   std::optional<TfRecordSpec> tfrecord;
+  int threads = 0;  // that read the samples of a batch; 0: as many as compute
   bool operator==(const DatasetSpec&) const = default;
 };
 

@@ -82,6 +82,8 @@ GOOD = {
     "a folder of images": training_job(dataset={
         "format": "imageFolder", "path": "/data", "imageSize": [224, 160], "imageChannels": 1,
         "interpolation": "Area"}),
+    "a folder of images read by many threads": training_job(dataset={
+        "format": "imageFolder", "path": "/data", "imageSize": [64, 64], "threads": 32}),
     "records of encoded images": training_job(
         dataset={"format": "tfrecord", "path": "/data", "imageSize": [32, 32]}),
     "records of raw pixels": training_job(dataset={
@@ -363,6 +365,8 @@ TRAINING = [
         "spec.training.dataset.synthetic.classes"),
     Bad("a prefetch of 1,025", training_job(dataset={"path": "/data", "prefetch": 1025}),
         "spec.training.dataset.prefetch"),
+    Bad("a negative number of threads", training_job(dataset={"path": "/data", "threads": -1}),
+        "spec.training.dataset.threads"),
     Bad("no batch size", training_job(batchSize=None), "spec.training.batchSize"),
     Bad("an empty batch size", training_job(batchSize={}), "spec.training.batchSize"),
     Bad("both batch sizes", training_job(batchSize={"global": 8, "perReplica": 8}),

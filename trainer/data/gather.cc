@@ -17,6 +17,26 @@ std::span<std::uint8_t> BytesOf(Batch& batch) {
           batch.features.size() * sizeof(float)};
 }
 
+absl::Status FillRow(const Dataset& dataset, std::int64_t index, std::span<std::uint8_t> sample,
+                     std::int32_t& label) {
+  LOCKSTEP_ASSIGN_OR_RETURN(label, dataset.Read(index, sample));
+  if (label >= 0 && label < dataset.classes()) return absl::OkStatus();
+  return absl::DataLossError(
+      fmt::format("sample {}: label {}, expected 0 to {}", index, label, dataset.classes() - 1));
+}
+
+// Rows differ in time (JPEG files of many sizes), so a thread takes the next row when it is done
+// with one. Copies of data in memory take less time than waking a thread.
+template <class Fill>
+absl::Status ForEachRow(const Dataset& dataset, const ReadingThreads& threads, std::size_t rows,
+                        const Fill& fill) {
+  if (threads.count > 1 && !dataset.InMemory()) {
+    return threads.pool->ForEach(rows, static_cast<std::size_t>(threads.count), fill);
+  }
+  for (std::size_t row = 0; row < rows; ++row) LOCKSTEP_RETURN_IF_ERROR(fill(row));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan) {
@@ -44,25 +64,22 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
   batch.step = step;
   batch.first_position = slice.begin;
   batch.valid = slice.end - slice.begin;
-  batch.hash_sum = 0;
+  const auto rows = static_cast<std::size_t>(batch.valid);
   const std::span<std::uint8_t> samples = BytesOf(batch);
+  const auto fill = [&](std::size_t row) {
+    return FillRow(dataset, order(slice.begin + static_cast<std::int64_t>(row)),
+                   samples.subspan(row * sample_bytes, sample_bytes), batch.labels[row]);
+  };
+  LOCKSTEP_RETURN_IF_ERROR(ForEachRow(dataset, options.threads, rows, fill));
+  batch.hash_sum = 0;
   for (std::int64_t position = slice.begin; position < slice.end; ++position) {
-    const std::int64_t index = order(position);
-    const auto row = static_cast<std::size_t>(position - slice.begin);
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        batch.labels[row], dataset.Read(index, samples.subspan(row * sample_bytes, sample_bytes)));
-    if (batch.labels[row] < 0 || batch.labels[row] >= dataset.classes()) {
-      return absl::DataLossError(fmt::format("sample {}: label {}, expected 0 to {}", index,
-                                             batch.labels[row], dataset.classes() - 1));
-    }
-    batch.weights[row] = 1.0f;
-    batch.hash_sum += SampleHash(index);
+    batch.hash_sum += SampleHash(order(position));
   }
   const auto valid = static_cast<std::ptrdiff_t>(batch.valid);
   // Padding is zero: the bytes of 0.0f, too.
-  std::ranges::fill(samples.subspan(static_cast<std::size_t>(batch.valid) * sample_bytes),
-                    std::uint8_t{0});
+  std::ranges::fill(samples.subspan(rows * sample_bytes), std::uint8_t{0});
   std::fill(batch.labels.begin() + valid, batch.labels.end(), 0);
+  std::fill(batch.weights.begin(), batch.weights.begin() + valid, 1.0f);
   std::fill(batch.weights.begin() + valid, batch.weights.end(), 0.0f);
   return absl::OkStatus();
 }

@@ -16,6 +16,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   session->training_ = options.training;
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
+  session->reading_threads_ =
+      training.dataset.threads > 0 ? training.dataset.threads : options.threads;
+  session->readers_ =
+      std::make_unique<ThreadPool>(static_cast<std::size_t>(session->reading_threads_ - 1));
   StepPlan& plan = session->plan_;
   plan.examples = session->train_data_->size();
   plan.world = options.world;
