@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "trainer/data/augment.h"
 
 namespace lockstep::train {
 namespace {
@@ -66,9 +67,15 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
   batch.valid = slice.end - slice.begin;
   const auto rows = static_cast<std::size_t>(batch.valid);
   const std::span<std::uint8_t> samples = BytesOf(batch);
-  const auto fill = [&](std::size_t row) {
-    return FillRow(dataset, order(slice.begin + static_cast<std::int64_t>(row)),
-                   samples.subspan(row * sample_bytes, sample_bytes), batch.labels[row]);
+  const Shape& shape = dataset.sample_shape();
+  const auto fill = [&](std::size_t row) -> absl::Status {
+    const std::int64_t position = slice.begin + static_cast<std::int64_t>(row);
+    const std::span<std::uint8_t> sample = samples.subspan(row * sample_bytes, sample_bytes);
+    LOCKSTEP_RETURN_IF_ERROR(FillRow(dataset, order(position), sample, batch.labels[row]));
+    if (!options.augment) return absl::OkStatus();
+    Augment(DrawAugmentation(*options.augment, shape, options.seed, epoch, position), shape,
+            sample);
+    return absl::OkStatus();
   };
   LOCKSTEP_RETURN_IF_ERROR(ForEachRow(dataset, options.threads, rows, fill));
   batch.hash_sum = 0;

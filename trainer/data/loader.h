@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
 #include "base/thread_pool.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/sample_hash.h"
@@ -42,6 +44,7 @@ struct LoaderOptions {
   bool shuffle = true;
   int prefetch = 2;        // batches to read ahead; no thread if 0 or if the data is in memory
   ReadingThreads threads;  // unused if the data is in memory
+  std::optional<api::AugmentSpec> augment;  // requires that CheckAugment has accepted it
   // No batch of this step or a later one is read ahead.
   std::int64_t end_step = std::numeric_limits<std::int64_t>::max();
 };

@@ -59,6 +59,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
                                       .shuffle = dataset.shuffle,
                                       .prefetch = dataset.prefetch,
                                       .threads = session.reading_threads(),
+                                      .augment = dataset.augment,
                                       .end_step = session.total_steps()});
   loader->Seek(state.step);
   session.OpenGate(state.skipped_in_a_row);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -318,6 +319,60 @@ TEST(LoaderTest, LabelBeyondTheClassesIsAnError) {
   const auto batch = Loader::Create(dataset, Options(4, 4))->Next();
   EXPECT_TRUE(absl::IsDataLoss(batch.status()));
   EXPECT_EQ(batch.status().message(), "sample 2: label 10, expected 0 to 9");
+}
+
+// Sample i is an image whose pixels are all i + 1.
+class PlainImages final : public Dataset {
+ public:
+  std::int64_t size() const override { return 24; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t classes() const override { return 1; }
+  bool InMemory() const override { return false; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> pixels) const override {
+    std::ranges::fill(pixels, static_cast<std::uint8_t>(index + 1));
+    return 0;
+  }
+
+ private:
+  Shape shape_{2, 5, 5};
+};
+
+// The pixels of two epochs in the order of their positions, whoever reads them.
+std::vector<std::uint8_t> EpochsOf(const Dataset& dataset, bool augmented, int world,
+                                   int threads = 1) {
+  ThreadPool pool(static_cast<std::size_t>(threads - 1));
+  std::vector<std::unique_ptr<Loader>> loaders;
+  for (int rank = 0; rank < world; ++rank) {
+    LoaderOptions options = Options(24, 6, world, rank);
+    options.shuffle = false;
+    options.threads = {&pool, threads};
+    if (augmented) {
+      options.augment =
+          api::AugmentSpec{.random_crop = api::RandomCropSpec{2}, .cutout = api::CutoutSpec{2}};
+    }
+    loaders.push_back(Loader::Create(dataset, options));
+  }
+  std::vector<std::uint8_t> pixels;
+  for (int step = 0; step < 8; ++step) {
+    for (const auto& loader : loaders) {
+      const Batch* batch = *loader->Next();
+      const auto bytes = batch->valid * static_cast<std::int64_t>(dataset.sample_bytes());
+      pixels.insert(pixels.end(), batch->pixels.begin(), batch->pixels.begin() + bytes);
+    }
+  }
+  return pixels;
+}
+
+TEST(LoaderTest, AnyWorldAndAnyNumberOfThreadsAugmentsAlike) {
+  const PlainImages dataset;
+  const std::vector<std::uint8_t> one = EpochsOf(dataset, true, 1);
+  EXPECT_NE(one, EpochsOf(dataset, false, 1));
+  EXPECT_EQ(one, EpochsOf(dataset, true, 2));
+  EXPECT_EQ(one, EpochsOf(dataset, true, 4));
+  EXPECT_EQ(one, EpochsOf(dataset, true, 3, 4));
+  const auto half = one.begin() + std::ssize(one) / 2;
+  EXPECT_FALSE(std::equal(one.begin(), half, half)) << "another epoch, other changes";
 }
 
 TEST(PrefetchLoaderTest, CanBeDestroyedAtAnyMoment) {

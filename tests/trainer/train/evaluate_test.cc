@@ -66,5 +66,11 @@ TEST(EvaluateTest, ReadingAheadOnThreadsChangesNothing) {
   EXPECT_EQ(ahead.loss, direct.loss);
 }
 
+TEST(EvaluateTest, TestImagesAreNotAugmented) {
+  api::DatasetSpec dataset = Uncached();
+  dataset.augment.emplace().cutout = api::CutoutSpec{8};
+  EXPECT_EQ(EvaluateWith(dataset).loss, EvaluateWith(Uncached()).loss);
+}
+
 }  // namespace
 }  // namespace lockstep::train
