@@ -91,7 +91,7 @@ void ThreadPool::AddThread() {
   try {
     threads_.emplace_back([this] { Run(); });
   } catch (const std::system_error& error) {  // callers work without it
-    LogWarning("no thread could be made to help with API calls",
+    LogWarning("no further thread could be made; work goes on with those that run",
                {{"threads", threads_.size()}, {"error", error.what()}});
   }
 }

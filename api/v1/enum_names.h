@@ -50,6 +50,9 @@ inline constexpr EnumName<Interpolation> kEnumNames<Interpolation>[] = {
     {Interpolation::kNearest, "Nearest"},
     {Interpolation::kArea, "Area"}};
 template <>
+inline constexpr EnumName<RandomFlip> kEnumNames<RandomFlip>[] = {
+    {RandomFlip::kNone, "None"}, {RandomFlip::kHorizontal, "Horizontal"}};
+template <>
 inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kConstant, "Constant"},
     {ScheduleType::kCosine, "Cosine"},

@@ -53,6 +53,20 @@ void Fields(auto& visit, Like<TfRecordSpec> auto& tfrecord) {
   visit.Field("classes", tfrecord.classes, IntegerRange{0, 1'000'000});
 }
 
+void Fields(auto& visit, Like<RandomCropSpec> auto& crop) {
+  visit.Field("padding", crop.padding, IntegerRange{1, 65'535});
+}
+
+void Fields(auto& visit, Like<CutoutSpec> auto& cutout) {
+  visit.Field("size", cutout.size, IntegerRange{1, 65'535});
+}
+
+void Fields(auto& visit, Like<AugmentSpec> auto& augment) {
+  visit.Field("randomFlip", augment.random_flip);
+  visit.Field("randomCrop", augment.random_crop);
+  visit.Field("cutout", augment.cutout);
+}
+
 void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("format", dataset.format);
   visit.Field("path", dataset.path);
@@ -67,6 +81,8 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("imageChannels", dataset.image_channels, IntegerRange{1, 3});
   visit.Field("interpolation", dataset.interpolation);
   visit.Field("tfrecord", dataset.tfrecord);
+  visit.Field("threads", dataset.threads, IntegerRange{0, 1024});
+  visit.Field("augment", dataset.augment);
 }
 
 void Fields(auto& visit, Like<BatchSizeSpec> auto& batch_size) {

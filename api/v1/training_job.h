@@ -77,6 +77,7 @@ struct ModelSpec {
 
 enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kTfRecord, kImageFolder, kSynthetic };
 enum class Interpolation { kBilinear, kNearest, kArea };
+enum class RandomFlip { kNone, kHorizontal };
 struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
@@ -98,6 +99,20 @@ struct TfRecordSpec {
   int classes = 0;                  // 0: one more than the largest label
   bool operator==(const TfRecordSpec&) const = default;
 };
+struct RandomCropSpec {
+  int padding = 4;  // pixels of zeros at each edge
+  bool operator==(const RandomCropSpec&) const = default;
+};
+struct CutoutSpec {
+  int size = 16;  // pixels, of a square's side
+  bool operator==(const CutoutSpec&) const = default;
+};
+struct AugmentSpec {  // of training images
+  RandomFlip random_flip = RandomFlip::kNone;
+  std::optional<RandomCropSpec> random_crop;
+  std::optional<CutoutSpec> cutout;
+  bool operator==(const AugmentSpec&) const = default;
+};
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string path;  // a folder; empty for synthetic data
@@ -114,6 +129,8 @@ struct DatasetSpec {
   int image_channels = 3;
   Interpolation interpolation = Interpolation::kBilinear;
   std::optional<TfRecordSpec> tfrecord;
+  int threads = 0;  // that read the samples of a batch; 0: as many as compute
+  std::optional<AugmentSpec> augment;
   bool operator==(const DatasetSpec&) const = default;
 };
 

@@ -151,6 +151,9 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   only_with(DatasetFormat::kCsv, dataset.csv.has_value());
   ValidateImages(dataset, section);
   if (dataset.tfrecord) ValidateTfRecord(*dataset.tfrecord, section);
+  if (dataset.augment && dataset.format == DatasetFormat::kCsv) {
+    section.Fault("dataset.augment", "found with format csv, expected only with images");
+  }
   if (dataset.csv && dataset.csv->label_column.empty()) {
     section.Fault("dataset.csv.labelColumn", "found none, expected a column's name");
   }

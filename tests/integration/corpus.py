@@ -88,6 +88,13 @@ GOOD = {
     "a folder of images": training_job(dataset={
         "format": "imageFolder", "path": "/data", "imageSize": [224, 160], "imageChannels": 1,
         "interpolation": "Area"}),
+    "a folder of images read by many threads": training_job(dataset={
+        "format": "imageFolder", "path": "/data", "imageSize": [64, 64], "threads": 32}),
+    "images changed in every way": training_job(dataset={
+        "format": "cifar", "path": "/data", "augment": {
+            "randomFlip": "Horizontal", "randomCrop": {"padding": 4}, "cutout": {"size": 8}}}),
+    "images changed by the defaults": training_job(
+        dataset={"path": "/data", "augment": {"randomCrop": {}, "cutout": {}}}),
     "records of encoded images": training_job(
         dataset={"format": "tfrecord", "path": "/data", "imageSize": [32, 32]}),
     "records of raw pixels": training_job(dataset={
@@ -390,6 +397,20 @@ TRAINING = [
         "spec.training.dataset.synthetic.classes"),
     Bad("a prefetch of 1,025", training_job(dataset={"path": "/data", "prefetch": 1025}),
         "spec.training.dataset.prefetch"),
+    Bad("an unknown flip", training_job(
+        dataset={"path": "/data", "augment": {"randomFlip": "Vertical"}}),
+        "spec.training.dataset.augment.randomFlip"),
+    Bad("a padding of 0", training_job(
+        dataset={"path": "/data", "augment": {"randomCrop": {"padding": 0}}}),
+        "spec.training.dataset.augment.randomCrop.padding"),
+    Bad("a square of no size", training_job(
+        dataset={"path": "/data", "augment": {"cutout": {"size": 0}}}),
+        "spec.training.dataset.augment.cutout.size"),
+    Bad("an augmented table", training_job(
+        dataset={"format": "csv", "path": "/data", "augment": {"randomFlip": "Horizontal"}}),
+        "spec.training.dataset.augment"),
+    Bad("a negative number of threads", training_job(dataset={"path": "/data", "threads": -1}),
+        "spec.training.dataset.threads"),
     Bad("no batch size", training_job(batchSize=None), "spec.training.batchSize"),
     Bad("an empty batch size", training_job(batchSize={}), "spec.training.batchSize"),
     Bad("both batch sizes", training_job(batchSize={"global": 8, "perReplica": 8}),

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "trainer/data/augment.h"
 
 namespace lockstep::train {
 namespace {
@@ -15,6 +16,26 @@ std::span<std::uint8_t> BytesOf(Batch& batch) {
   if (batch.features.empty()) return batch.pixels;
   return {reinterpret_cast<std::uint8_t*>(batch.features.data()),
           batch.features.size() * sizeof(float)};
+}
+
+absl::Status FillRow(const Dataset& dataset, std::int64_t index, std::span<std::uint8_t> sample,
+                     std::int32_t& label) {
+  LOCKSTEP_ASSIGN_OR_RETURN(label, dataset.Read(index, sample));
+  if (label >= 0 && label < dataset.classes()) return absl::OkStatus();
+  return absl::DataLossError(
+      fmt::format("sample {}: label {}, expected 0 to {}", index, label, dataset.classes() - 1));
+}
+
+// Rows differ in time (JPEG files of many sizes), so a thread takes the next row when it is done
+// with one. Copies of data in memory take less time than waking a thread.
+template <class Fill>
+absl::Status ForEachRow(const Dataset& dataset, const ReadingThreads& threads, std::size_t rows,
+                        const Fill& fill) {
+  if (threads.count > 1 && !dataset.InMemory()) {
+    return threads.pool->ForEach(rows, static_cast<std::size_t>(threads.count), fill);
+  }
+  for (std::size_t row = 0; row < rows; ++row) LOCKSTEP_RETURN_IF_ERROR(fill(row));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -44,25 +65,28 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
   batch.step = step;
   batch.first_position = slice.begin;
   batch.valid = slice.end - slice.begin;
-  batch.hash_sum = 0;
+  const auto rows = static_cast<std::size_t>(batch.valid);
   const std::span<std::uint8_t> samples = BytesOf(batch);
+  const Shape& shape = dataset.sample_shape();
+  const auto fill = [&](std::size_t row) -> absl::Status {
+    const std::int64_t position = slice.begin + static_cast<std::int64_t>(row);
+    const std::span<std::uint8_t> sample = samples.subspan(row * sample_bytes, sample_bytes);
+    LOCKSTEP_RETURN_IF_ERROR(FillRow(dataset, order(position), sample, batch.labels[row]));
+    if (!options.augment) return absl::OkStatus();
+    Augment(DrawAugmentation(*options.augment, shape, options.seed, epoch, position), shape,
+            sample);
+    return absl::OkStatus();
+  };
+  LOCKSTEP_RETURN_IF_ERROR(ForEachRow(dataset, options.threads, rows, fill));
+  batch.hash_sum = 0;
   for (std::int64_t position = slice.begin; position < slice.end; ++position) {
-    const std::int64_t index = order(position);
-    const auto row = static_cast<std::size_t>(position - slice.begin);
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        batch.labels[row], dataset.Read(index, samples.subspan(row * sample_bytes, sample_bytes)));
-    if (batch.labels[row] < 0 || batch.labels[row] >= dataset.classes()) {
-      return absl::DataLossError(fmt::format("sample {}: label {}, expected 0 to {}", index,
-                                             batch.labels[row], dataset.classes() - 1));
-    }
-    batch.weights[row] = 1.0f;
-    batch.hash_sum += SampleHash(index);
+    batch.hash_sum += SampleHash(order(position));
   }
   const auto valid = static_cast<std::ptrdiff_t>(batch.valid);
   // Padding is zero: the bytes of 0.0f, too.
-  std::ranges::fill(samples.subspan(static_cast<std::size_t>(batch.valid) * sample_bytes),
-                    std::uint8_t{0});
+  std::ranges::fill(samples.subspan(rows * sample_bytes), std::uint8_t{0});
   std::fill(batch.labels.begin() + valid, batch.labels.end(), 0);
+  std::fill(batch.weights.begin(), batch.weights.begin() + valid, 1.0f);
   std::fill(batch.weights.begin() + valid, batch.weights.end(), 0.0f);
   return absl::OkStatus();
 }

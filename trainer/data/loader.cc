@@ -18,6 +18,7 @@ class DirectLoader final : public Loader {
   void Seek(std::int64_t step) override { next_step_ = step; }
 
   absl::StatusOr<const Batch*> Next() override {
+    LOCKSTEP_CHECK(next_step_ < options_.end_step, "step {} of {}", next_step_, options_.end_step);
     LOCKSTEP_RETURN_IF_ERROR(Gather(dataset_, options_, next_step_, batch_));
     ++next_step_;
     return &batch_;
@@ -39,6 +40,8 @@ std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptio
   LOCKSTEP_CHECK(plan.global_batch >= 1, "global batch is {}", plan.global_batch);
   LOCKSTEP_CHECK(options.rank >= 0 && options.rank < plan.world, "rank {} of {}", options.rank,
                  plan.world);
+  LOCKSTEP_CHECK(options.threads.count == 1 || options.threads.pool != nullptr,
+                 "{} reading threads without a pool", options.threads.count);
   if (options.prefetch > 0 && !dataset.InMemory()) {
     return std::make_unique<PrefetchLoader>(dataset, options);
   }

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/v1/training_job.h"
+#include "base/thread_pool.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/sample_hash.h"
 #include "trainer/data/sampler.h"
@@ -26,12 +30,23 @@ struct Batch {
   std::uint64_t hash_sum = 0;
 };
 
+// The threads that read the samples of a batch: the caller's and, if `count` is above 1, those of
+// `pool`, which outlives the loader.
+struct ReadingThreads {
+  ThreadPool* pool = nullptr;
+  int count = 1;
+};
+
 struct LoaderOptions {
   StepPlan plan;
   int rank = 0;
   std::uint64_t seed = 1;
   bool shuffle = true;
-  int prefetch = 2;  // batches to read ahead; no thread if 0 or if the data is in memory
+  int prefetch = 2;        // batches to read ahead; no thread if 0 or if the data is in memory
+  ReadingThreads threads;  // unused if the data is in memory
+  std::optional<api::AugmentSpec> augment;  // requires that CheckAugment has accepted it
+  // No batch of this step or a later one is read ahead.
+  std::int64_t end_step = std::numeric_limits<std::int64_t>::max();
 };
 
 // Not thread-safe. Call Seek() after every change of membership.
@@ -41,7 +56,9 @@ class Loader {
   virtual ~Loader() = default;
   // Makes Next() return the batch of `step`.
   virtual void Seek(std::int64_t step) = 0;
-  // Returns the next batch, which is valid until the next call. DataLoss: a sample cannot be read.
+  // Returns the next batch, which is valid until the next call. Batches, and errors, do not depend
+  // on the number of threads. DataLoss: a sample cannot be read, the first such row's error.
+  // Requires: the step is before options.end_step.
   virtual absl::StatusOr<const Batch*> Next() = 0;
 };
 

@@ -38,6 +38,7 @@ void PrefetchLoader::Seek(std::int64_t step) {
 
 absl::StatusOr<const Batch*> PrefetchLoader::Next() {
   std::unique_lock lock(mutex_);
+  LOCKSTEP_CHECK(next_step_ < options_.end_step, "step {} of {}", next_step_, options_.end_step);
   Release(SlotState::kHeld);
   slot_freed_.notify_all();
   Slot* slot = nullptr;
@@ -53,7 +54,8 @@ void PrefetchLoader::Run() {
   while (true) {
     Slot* slot = nullptr;
     slot_freed_.wait(lock, [&] {
-      return stopping_ || (!failed_ && (slot = Find(SlotState::kFree)) != nullptr);
+      return stopping_ || (!failed_ && fill_step_ < options_.end_step &&
+                           (slot = Find(SlotState::kFree)) != nullptr);
     });
     if (stopping_) return;
     const std::int64_t step = fill_step_++;

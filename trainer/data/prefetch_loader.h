@@ -1,4 +1,5 @@
-// A loader whose thread reads a few batches ahead, for data that takes time to read.
+// A loader whose thread reads a few batches ahead, for data that takes time to read. Other threads
+// help it with the samples of a batch, see ReadingThreads.
 #pragma once
 
 #include <condition_variable>

@@ -58,8 +58,13 @@ std::variant<std::optional<Evaluation>, LoopOutcome> Evaluate(
     Session& session, Strategy& strategy, const Rendezvous& rendezvous, int rank,
     const std::function<void()>& batch_done) {
   const StepPlan plan = EvaluationPlan(session);
-  const auto loader = Loader::Create(*session.test_data(),
-                                     {.plan = plan, .rank = rank, .shuffle = false, .prefetch = 0});
+  const auto loader =
+      Loader::Create(*session.test_data(), {.plan = plan,
+                                            .rank = rank,
+                                            .shuffle = false,
+                                            .prefetch = session.training().dataset.prefetch,
+                                            .threads = session.reading_threads(),
+                                            .end_step = plan.StepsPerEpoch()});
   Sums own;
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
     const absl::StatusOr<const Batch*> batch = loader->Next();

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "trainer/data/augment.h"
 #include "trainer/models/models.h"
 
 namespace lockstep::train {
@@ -16,6 +17,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   session->training_ = options.training;
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
+  session->reading_threads_ =
+      training.dataset.threads > 0 ? training.dataset.threads : options.threads;
+  session->readers_ =
+      std::make_unique<ThreadPool>(static_cast<std::size_t>(session->reading_threads_ - 1));
   StepPlan& plan = session->plan_;
   plan.examples = session->train_data_->size();
   plan.world = options.world;
@@ -37,6 +42,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
 absl::Status Session::OpenData() {
   const auto seed = static_cast<std::uint64_t>(training_.seed);
   LOCKSTEP_ASSIGN_OR_RETURN(train_data_, OpenDataset(training_.dataset, Split::kTrain, seed));
+  if (training_.dataset.augment) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training_.dataset.augment, *train_data_));
+  }
   if (!training_.evaluation.enabled) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(test_data_, OpenDataset(training_.dataset, Split::kTest, seed));
   if (test_data_->classes() > train_data_->classes()) {

@@ -24,15 +24,15 @@ namespace lockstep::train {
 struct SessionOptions {
   api::TrainingSpec training;
   int world = 1;
-  int threads = 1;
+  int threads = 1;  // that compute
   std::string backend = "cpu";
 };
 
 // Not thread-safe; used by the training thread.
 class Session {
  public:
-  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model or the batch size
-  // is invalid; names the field.
+  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size or
+  // the augmentation is invalid; names the field.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
   ~Session();
 
@@ -41,6 +41,8 @@ class Session {
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }
   const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off
+  // dataset.threads, or as many as compute. They start when there is something to read.
+  ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -121,6 +123,8 @@ class Session {
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;
+  int reading_threads_ = 1;
+  std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GradientBuffer> buffer_;  // outlives the model that is bound to it
   Arena device_sums_;                       // unused with a host device

@@ -57,7 +57,10 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
                                       .rank = rank,
                                       .seed = static_cast<std::uint64_t>(session.training().seed),
                                       .shuffle = dataset.shuffle,
-                                      .prefetch = dataset.prefetch});
+                                      .prefetch = dataset.prefetch,
+                                      .threads = session.reading_threads(),
+                                      .augment = dataset.augment,
+                                      .end_step = session.total_steps()});
   loader->Seek(state.step);
   session.OpenGate(state.skipped_in_a_row);
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);

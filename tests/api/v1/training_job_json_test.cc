@@ -293,6 +293,11 @@ class JobSource {
     }
     if (Flip()) training.dataset.csv = CsvSpec{Text()};
     if (Flip()) training.dataset.image_size = {8, 9};
+    training.dataset.threads = Small();
+    if (Flip()) {
+      training.dataset.augment = AugmentSpec{Pick({RandomFlip::kNone, RandomFlip::kHorizontal}),
+                                             RandomCropSpec{Small()}, CutoutSpec{Small()}};
+    }
     training.dataset.image_channels = Pick({1, 3});
     training.dataset.interpolation = Pick({Interpolation::kBilinear, Interpolation::kArea});
     if (Flip()) training.dataset.validation_fraction = 0.25;

@@ -353,6 +353,11 @@ TEST(ValidateTest, TrainingFaults) {
        "67108864 elements"},
       {[](TrainingSpec& t) { t.dataset.npy.emplace(); },
        "spec.training.dataset.npy: found with format idx, expected only with format npy"},
+      {[](TrainingSpec& t) {
+         t.dataset.format = DatasetFormat::kCsv;
+         t.dataset.augment.emplace();
+       },
+       "spec.training.dataset.augment: found with format csv, expected only with images"},
       {[](TrainingSpec& t) { t.dataset.csv.emplace(); },
        "spec.training.dataset.csv: found with format idx, expected only with format csv"},
       {[](TrainingSpec& t) {

@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <future>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "trainer/data/prefetch_loader.h"
@@ -27,6 +33,11 @@ class CountingDataset final : public Dataset {
                                     std::span<std::uint8_t> pixels) const override {
     ++reads;
     if (gate) gate->wait();
+    if (!Meet()) return absl::DeadlineExceededError("not enough readers at once");
+    {
+      const std::lock_guard lock(mutex_);
+      readers_.insert(std::this_thread::get_id());
+    }
     if (index == bad_sample) return absl::DataLossError("sample " + std::to_string(index));
     pixels[0] = static_cast<std::uint8_t>(index);
     return bad_label == index ? 10 : static_cast<std::int32_t>(index % 10);
@@ -35,8 +46,25 @@ class CountingDataset final : public Dataset {
   std::int64_t bad_sample = -1, bad_label = -1;
   std::optional<std::shared_future<void>> gate;  // reads wait for it
   mutable std::atomic<int> reads{0};
+  int meeting = 1;  // so many reads wait for each other, once
+
+  std::set<std::thread::id> readers() const {
+    const std::lock_guard lock(mutex_);
+    return readers_;
+  }
 
  private:
+  bool Meet() const {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    met_.notify_all();
+    return met_.wait_for(lock, std::chrono::seconds(20), [&] { return arrived_ >= meeting; });
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable met_;
+  mutable int arrived_ = 0;
+  mutable std::set<std::thread::id> readers_;
   std::int64_t size_;
   bool in_memory_;
   Shape shape_{1, 1, 1};
@@ -130,6 +158,90 @@ TEST(LoaderTest, ReadAheadGivesTheSameBatchesAsDirect) {
   }
 }
 
+TEST(LoaderTest, AnyNumberOfThreadsGivesTheSameBatches) {
+  const CountingDataset slow(57), quick(57, true);
+  ThreadPool pool(7);
+  for (const int threads : {1, 2, 3, 8}) {
+    for (const int prefetch : {0, 2}) {
+      LoaderOptions options = Options(57, 8, 2, 1);
+      options.prefetch = prefetch;
+      const auto direct = Loader::Create(quick, options);
+      options.threads = {&pool, threads};
+      const auto helped = Loader::Create(slow, options);
+      for (int step = 0; step < 30; ++step) {
+        ASSERT_TRUE(SameContent(**helped->Next(), **direct->Next())) << threads << ", " << step;
+      }
+    }
+  }
+}
+
+TEST(LoaderTest, ThreadsReadTheRowsOfABatchAtOnce) {
+  for (const int prefetch : {0, 1}) {
+    CountingDataset dataset(8);
+    dataset.meeting = 3;
+    ThreadPool pool(2);
+    LoaderOptions options = Options(8, 8);
+    options.prefetch = prefetch;
+    options.threads = {&pool, 3};
+    const auto batch = Loader::Create(dataset, options)->Next();
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    EXPECT_EQ(dataset.readers().size(), 3u);
+  }
+}
+
+TEST(LoaderTest, DataInMemoryIsReadByTheCallerAlone) {
+  const CountingDataset dataset(64, true);
+  ThreadPool pool(3);
+  LoaderOptions options = Options(64, 64);
+  options.threads = {&pool, 4};
+  ASSERT_TRUE(Loader::Create(dataset, options)->Next().ok());
+  EXPECT_THAT(dataset.readers(), testing::ElementsAre(std::this_thread::get_id()));
+}
+
+// Row 1 fails after row 3 has.
+class TwoErrors final : public Dataset {
+ public:
+  std::int64_t size() const override { return 4; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t classes() const override { return 10; }
+  bool InMemory() const override { return false; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index, std::span<std::uint8_t>) const override {
+    if (index == 1) last_failed_.get_future().wait();
+    if (index == 3) last_failed_.set_value();
+    if (index % 2 == 0) return 0;
+    return absl::DataLossError("sample " + std::to_string(index));
+  }
+
+ private:
+  mutable std::promise<void> last_failed_;
+  Shape shape_{1, 1, 1};
+};
+
+TEST(LoaderTest, TheErrorIsThatOfTheFirstRowWhicheverComesFirst) {
+  const TwoErrors dataset;
+  ThreadPool pool(1);
+  LoaderOptions options = Options(4, 4);
+  options.shuffle = false;
+  options.threads = {&pool, 2};
+  const auto loader = Loader::Create(dataset, options);
+  EXPECT_EQ(loader->Next().status(), absl::DataLossError("sample 1"));
+}
+
+TEST(LoaderTest, NothingIsReadBeyondTheEndStep) {
+  const CountingDataset dataset(64);
+  LoaderOptions options = Options(64, 4);
+  options.end_step = 2;
+  const auto loader = Loader::Create(dataset, options);
+  loader->Seek(1);  // step 0 may have been read
+  ASSERT_TRUE(loader->Next().ok());
+  for (int trial = 0; trial < 100; ++trial) {
+    const int before = dataset.reads;
+    loader->Seek(1);
+    EXPECT_EQ((*loader->Next())->step, 1);
+    EXPECT_EQ(dataset.reads - before, 4);
+  }
+}
+
 TEST(LoaderTest, SeekIsExactAtAnyMoment) {
   const CountingDataset slow(57), quick(57, true);
   const auto ahead = Loader::Create(slow, Options(57, 8)),
@@ -207,6 +319,60 @@ TEST(LoaderTest, LabelBeyondTheClassesIsAnError) {
   const auto batch = Loader::Create(dataset, Options(4, 4))->Next();
   EXPECT_TRUE(absl::IsDataLoss(batch.status()));
   EXPECT_EQ(batch.status().message(), "sample 2: label 10, expected 0 to 9");
+}
+
+// Sample i is an image whose pixels are all i + 1.
+class PlainImages final : public Dataset {
+ public:
+  std::int64_t size() const override { return 24; }
+  const Shape& sample_shape() const override { return shape_; }
+  std::int64_t classes() const override { return 1; }
+  bool InMemory() const override { return false; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> pixels) const override {
+    std::ranges::fill(pixels, static_cast<std::uint8_t>(index + 1));
+    return 0;
+  }
+
+ private:
+  Shape shape_{2, 5, 5};
+};
+
+// The pixels of two epochs in the order of their positions, whoever reads them.
+std::vector<std::uint8_t> EpochsOf(const Dataset& dataset, bool augmented, int world,
+                                   int threads = 1) {
+  ThreadPool pool(static_cast<std::size_t>(threads - 1));
+  std::vector<std::unique_ptr<Loader>> loaders;
+  for (int rank = 0; rank < world; ++rank) {
+    LoaderOptions options = Options(24, 6, world, rank);
+    options.shuffle = false;
+    options.threads = {&pool, threads};
+    if (augmented) {
+      options.augment =
+          api::AugmentSpec{.random_crop = api::RandomCropSpec{2}, .cutout = api::CutoutSpec{2}};
+    }
+    loaders.push_back(Loader::Create(dataset, options));
+  }
+  std::vector<std::uint8_t> pixels;
+  for (int step = 0; step < 8; ++step) {
+    for (const auto& loader : loaders) {
+      const Batch* batch = *loader->Next();
+      const auto bytes = batch->valid * static_cast<std::int64_t>(dataset.sample_bytes());
+      pixels.insert(pixels.end(), batch->pixels.begin(), batch->pixels.begin() + bytes);
+    }
+  }
+  return pixels;
+}
+
+TEST(LoaderTest, AnyWorldAndAnyNumberOfThreadsAugmentsAlike) {
+  const PlainImages dataset;
+  const std::vector<std::uint8_t> one = EpochsOf(dataset, true, 1);
+  EXPECT_NE(one, EpochsOf(dataset, false, 1));
+  EXPECT_EQ(one, EpochsOf(dataset, true, 2));
+  EXPECT_EQ(one, EpochsOf(dataset, true, 4));
+  EXPECT_EQ(one, EpochsOf(dataset, true, 3, 4));
+  const auto half = one.begin() + std::ssize(one) / 2;
+  EXPECT_FALSE(std::equal(one.begin(), half, half)) << "another epoch, other changes";
 }
 
 TEST(PrefetchLoaderTest, CanBeDestroyedAtAnyMoment) {

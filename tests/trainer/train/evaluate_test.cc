@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <variant>
 
@@ -37,6 +38,43 @@ TEST(EvaluateTest, PartsGiveTheEvaluationOfTheWhole) {
 
 TEST(EvaluateTest, LabelsAreNotSmoothed) {
   EXPECT_EQ(EvaluateInParts(1, 0.5).loss, EvaluateInParts(1, 0).loss);
+}
+
+Evaluation EvaluateWith(const api::DatasetSpec& dataset) {
+  api::TrainingSpec training = SmallTraining();
+  training.dataset = dataset;
+  LocalRendezvousHub hub(1);
+  Rank rank(training, 1, hub, 0);
+  EXPECT_FALSE(rank.session->test_data()->InMemory());
+  EXPECT_EQ(rank.session->reading_threads().count, std::max(1, dataset.threads));
+  const auto membership = rank.rendezvous.Join(0, "");
+  EXPECT_TRUE(rank.strategy->Connect(*membership, rank.rendezvous.store()).ok());
+  const auto evaluated = Evaluate(*rank.session, *rank.strategy, rank.rendezvous, 0, [] {});
+  return std::get<std::optional<Evaluation>>(evaluated).value();
+}
+
+// Samples that are made on demand take time to read.
+api::DatasetSpec Uncached() {
+  api::DatasetSpec dataset = SmallTraining().dataset;
+  dataset.cache = false;
+  dataset.prefetch = 0;
+  return dataset;
+}
+
+TEST(EvaluateTest, ReadingAheadOnThreadsChangesNothing) {
+  api::DatasetSpec dataset = Uncached();
+  dataset.prefetch = 2;
+  dataset.threads = 3;
+  const Evaluation direct = EvaluateWith(Uncached()), ahead = EvaluateWith(dataset);
+  EXPECT_EQ(ahead.examples, direct.examples);
+  EXPECT_EQ(ahead.accuracy, direct.accuracy);
+  EXPECT_EQ(ahead.loss, direct.loss);
+}
+
+TEST(EvaluateTest, TestImagesAreNotAugmented) {
+  api::DatasetSpec dataset = Uncached();
+  dataset.augment.emplace().cutout = api::CutoutSpec{8};
+  EXPECT_EQ(EvaluateWith(dataset).loss, EvaluateWith(Uncached()).loss);
 }
 
 }  // namespace

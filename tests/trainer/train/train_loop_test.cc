@@ -74,6 +74,27 @@ TEST(TrainLoopTest, TwoRanksEndWithTheSameBitsAndAnExactLedger) {
   EXPECT_EQ(pair[0].state.evaluated_step, 20);
 }
 
+// Nothing is drawn by rank, so two ranks train on the images that one does.
+TEST(TrainLoopTest, TwoRanksAugmentAsOneDoes) {
+  api::TrainingSpec training = SmallTraining();
+  const Outcome plain = TrainAlone(training);
+  training.dataset.augment = api::AugmentSpec{.random_flip = api::RandomFlip::kHorizontal,
+                                              .random_crop = api::RandomCropSpec{2},
+                                              .cutout = api::CutoutSpec{3}};
+  const Outcome alone = TrainAlone(training);
+  const std::vector<Outcome> pair = TrainPair(training);
+  EXPECT_GT(std::abs(alone.state.sums.loss - plain.state.sums.loss), 1e-2 * plain.state.sums.loss);
+  EXPECT_NEAR(pair[0].state.sums.loss, alone.state.sums.loss, 1e-4 * alone.state.sums.loss);
+  EXPECT_EQ(pair[0].state.sums.correct, alone.state.sums.correct);
+}
+
+TEST(TrainLoopTest, ImagesTooSmallForTheirAugmentationAreRefused) {
+  api::TrainingSpec training = SmallTraining();
+  training.dataset.augment.emplace().random_crop = api::RandomCropSpec{8};
+  const absl::Status status = Session::Create({.training = training}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
 TEST(TrainLoopTest, TwoRanksComputeWhatOneDoes) {
   const Outcome alone = TrainAlone(SmallTraining());
   const std::vector<Outcome> pair = TrainPair(SmallTraining());
