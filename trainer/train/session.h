@@ -31,8 +31,8 @@ struct SessionOptions {
 // Not thread-safe; used by the training thread.
 class Session {
  public:
-  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size or
-  // the augmentation is invalid; names the field.
+  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size
+  // or the augmentation is invalid; names the field.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
   ~Session();
 

@@ -65,12 +65,14 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   session.OpenGate(state.skipped_in_a_row);
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
   // A device with a queue gets the next step while it works on one, so that it never waits for the
-  // host; but everything that looks at the state finds no step begun.
+  // host; but everything that looks at the state finds no step begun, and after a sum that is known
+  // to have failed none is begun.
   const std::int64_t ahead = session.backend().IsHost() ? 1 : Session::kMostStepsBegun;
   std::int64_t begun = state.step;
   double stop_requests = 0;
   while (state.step < session.total_steps()) {
-    const bool looks_first = begun > state.step && IsStateDue(begun);
+    const bool looks_first =
+        begun > state.step && (IsStateDue(begun) || !session.sum_failure().ok());
     if (begun < session.total_steps() && begun - state.step < ahead && !looks_first) {
       if (Ended ended = BeginStep(*loader, begun)) return *std::move(ended);
       if (++begun - state.step < ahead) continue;

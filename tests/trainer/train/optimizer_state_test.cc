@@ -34,7 +34,7 @@ TEST_P(OptimizerStateTest, IsSavedAndRestoredToTheBit) {
       LocalRendezvousHub hub(1);
       Rank killed(training, 1, hub, 0, nullptr, GetParam(), store.get());
       std::int64_t begun = 0;
-      killed.faults.before = [&](StrategyFaults::At at) {
+      killed.faults.after = [&](StrategyFaults::At at) {
         const bool now = at == StrategyFaults::At::kStep && begun++ == 7;
         return now ? absl::UnavailableError("killed") : absl::OkStatus();
       };
