@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -126,14 +127,21 @@ class CsvParser {
   }
 
   absl::Status ReadNumber(std::size_t column, std::string_view field, CsvTable& table) const {
-    float value = 0;
     const char* const end = field.data() + field.size();
     const std::size_t sign = field.starts_with('+') ? 1 : 0;  // from_chars does not take it
+    const bool has_two_signs = sign == 1 && field.substr(1).starts_with('-');
+    double value = 0;
     const auto read = std::from_chars(field.data() + sign, end, value);
-    if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value)) {
+    // from_chars does not say whether the number is too large or too small.
+    if (read.ec == std::errc::result_out_of_range) {
+      value = std::strtod(std::string(field).c_str(), nullptr);
+    }
+    const auto narrow = static_cast<float>(value);
+    if (read.ec == std::errc::invalid_argument || read.ptr != end || has_two_signs ||
+        !std::isfinite(narrow)) {
       return ColumnFault(column, field, "a finite number");
     }
-    table.features.push_back(value);
+    table.features.push_back(narrow);
     return absl::OkStatus();
   }
 

@@ -39,15 +39,32 @@ void OnMessage(j_common_ptr info, int level) {
   if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER) Escape(info);
 }
 
+// A scan of a hundred bytes can take as long as decoding the whole image, and a file may have any
+// number of them.
+constexpr int kMostScans = 100;
+
+void OnProgress(j_common_ptr info) {
+  if (!info->is_decompressor) return;
+  const int scans = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number;
+  if (scans <= kMostScans) return;
+  JpegErrors& errors = ErrorsOf(info);
+  std::snprintf(errors.message, sizeof errors.message, "found %d scans, expected at most %d", scans,
+                kMostScans);
+  std::longjmp(errors.escape, 1);
+}
+
 struct JpegDecoder {
   jpeg_decompress_struct info;
   JpegErrors errors;
+  jpeg_progress_mgr progress;
 };
 
 // Returns false with a message if libjpeg refuses the header.
 bool ReadJpegHeader(JpegDecoder& decoder, std::span<const std::uint8_t> file, int channels) {
   if (setjmp(decoder.errors.escape) != 0) return false;
   jpeg_create_decompress(&decoder.info);
+  decoder.progress.progress_monitor = OnProgress;
+  decoder.info.progress = &decoder.progress;
   jpeg_mem_src(&decoder.info, file.data(), static_cast<unsigned long>(file.size()));
   jpeg_read_header(&decoder.info, TRUE);
   const bool is_cmyk =

@@ -13,7 +13,8 @@ namespace lockstep::train {
 namespace {
 
 constexpr png_uint_32 kMaxPngSide = 65'535;
-constexpr png_alloc_size_t kMaxPngChunk = png_alloc_size_t{64} << 20;
+constexpr png_alloc_size_t kMaxPngChunk = png_alloc_size_t{8} << 20;
+constexpr png_uint_32 kKeepNoChunks = 1;  // libpng's number for it; 0 is no limit
 
 struct PngDecoder {
   png_structp png = nullptr;
@@ -45,6 +46,8 @@ bool ReadPngHeader(PngDecoder& decoder) {
   png_set_read_fn(decoder.png, &decoder, TakePngBytes);
   png_set_user_limits(decoder.png, kMaxPngSide, kMaxPngSide);
   png_set_chunk_malloc_max(decoder.png, kMaxPngChunk);
+  // Otherwise it inflates and keeps up to a thousand texts before the size of the image is known.
+  png_set_chunk_cache_max(decoder.png, kKeepNoChunks);
   png_read_info(decoder.png, decoder.info);
   png_set_strip_16(decoder.png);
   png_set_expand(decoder.png);

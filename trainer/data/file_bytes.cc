@@ -29,8 +29,11 @@ struct CloseGzip {
 using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
 
 // Null on failure, with errno set.
-GzipFile OpenGzip(const std::string& path) {
-  GzipFile file(gzopen(path.c_str(), "rbe"));
+GzipFile OpenGzip(int fd) {
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return nullptr;
+  GzipFile file(gzdopen(own, "rb"));
+  if (file == nullptr) ::close(own);
   if (file != nullptr) gzbuffer(file.get(), 1 << 17);
   return file;
 }
@@ -83,7 +86,8 @@ struct FileBytes::Opened {
 };
 
 absl::StatusOr<FileBytes::Opened> FileBytes::OpenFile(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe without a writer must not block.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd() < 0) return DataFileError(errno, "open", path);
   struct stat info{};
   if (::fstat(file.fd(), &info) != 0) return DataFileError(errno, "stat", path);
@@ -102,7 +106,7 @@ absl::StatusOr<FileBytes> FileBytes::OpenWhole(const std::string& path) {
   if (!opened.is_gzip) {
     return Map(opened.file.fd(), static_cast<std::size_t>(opened.size), path);
   }
-  const GzipFile file = OpenGzip(path);
+  const GzipFile file = OpenGzip(opened.file.fd());
   if (file == nullptr) return DataFileError(errno, "open", path);
   FileBytes result;
   LOCKSTEP_RETURN_IF_ERROR(
@@ -142,7 +146,7 @@ absl::StatusOr<FileBytes> FileBytes::ReadSmall(const std::string& path) {
 absl::StatusOr<FileBytes> FileBytes::Open(const std::string& path, std::size_t header_bytes,
                                           SizeOf size_of) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Opened opened, OpenFile(path));
-  if (opened.is_gzip) return Inflate(path, opened.size, header_bytes, size_of);
+  if (opened.is_gzip) return Inflate(opened, path, header_bytes, size_of);
   LOCKSTEP_ASSIGN_OR_RETURN(FileBytes result,
                             Map(opened.file.fd(), static_cast<std::size_t>(opened.size), path));
   const auto header = result.bytes_.first(std::min(header_bytes, result.bytes_.size()));
@@ -160,17 +164,17 @@ absl::StatusOr<FileBytes> FileBytes::Map(int fd, std::size_t size, const std::st
   return result;
 }
 
-absl::StatusOr<FileBytes> FileBytes::Inflate(const std::string& path, std::uint64_t file_size,
+absl::StatusOr<FileBytes> FileBytes::Inflate(const Opened& opened, const std::string& path,
                                              std::size_t header_bytes, SizeOf size_of) {
-  const GzipFile file = OpenGzip(path);
+  const GzipFile file = OpenGzip(opened.file.fd());
   if (file == nullptr) return DataFileError(errno, "open", path);
   FileBytes result;
   LOCKSTEP_RETURN_IF_ERROR(ReadInflated(file.get(), header_bytes, path, result.held_));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::uint64_t expected, size_of(result.held_, path));
-  if (expected / kMaxInflation > file_size) {
+  if (expected / kMaxInflation > opened.size) {
     return absl::DataLossError(
         fmt::format("{}: {} bytes of gzip data cannot hold the {} bytes that its header announces",
-                    path, file_size, expected));
+                    path, opened.size, expected));
   }
   // Read one byte more than expected, to detect surplus data and to make zlib check the CRC.
   const std::size_t rest = static_cast<std::size_t>(expected) + 1 -

@@ -54,7 +54,7 @@ class FileBytes {
   struct Opened;
   static absl::StatusOr<Opened> OpenFile(const std::string& path);
   static absl::StatusOr<FileBytes> Map(int fd, std::size_t size, const std::string& path);
-  static absl::StatusOr<FileBytes> Inflate(const std::string& path, std::uint64_t file_size,
+  static absl::StatusOr<FileBytes> Inflate(const Opened& opened, const std::string& path,
                                            std::size_t header_bytes, SizeOf size_of);
 
   void* mapping_ = nullptr;

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/data/channels_first.h"
+#include "trainer/data/check_finite.h"
 #include "trainer/data/folder.h"
 #include "trainer/data/npy_array.h"
 
@@ -117,6 +118,12 @@ class NpyDataset final : public Dataset {
       ToChannelsFirst(stored, form_.sample, SizeOf(element()), sample);
     } else {
       std::memcpy(sample.data(), stored.data(), stored.size());
+    }
+    if (element() == DType::kFloat32) {
+      if (absl::Status finite = CheckFinite(sample); !finite.ok()) {
+        return absl::DataLossError(
+            fmt::format("{}: sample {}: {}", samples_.path, index, std::string(finite.message())));
+      }
     }
     return labels_[row];
   }

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "trainer/core/crc32c.h"
 #include "trainer/data/channels_first.h"
+#include "trainer/data/check_finite.h"
 #include "trainer/data/file_bytes.h"
 #include "trainer/data/folder.h"
 #include "trainer/data/image_folder.h"
@@ -153,7 +154,7 @@ class TfRecordDataset final : public Dataset {
   absl::Status ReadSample(const TfFeature& feature, std::span<std::uint8_t> sample) const {
     if (form_.element == DType::kFloat32) {
       const std::optional<std::size_t> floats = CopyFloats(feature, sample);
-      if (floats && *floats * sizeof(float) == sample.size()) return absl::OkStatus();
+      if (floats && *floats * sizeof(float) == sample.size()) return CheckFinite(sample);
       return absl::DataLossError(fmt::format("found {} floats, expected {}",
                                              floats ? std::to_string(*floats) : "no list of",
                                              form_.shape.elements()));
@@ -228,6 +229,11 @@ absl::StatusOr<std::span<const std::uint8_t>> RecordAt(std::span<const std::uint
                                                        const std::string& path) {
   const std::size_t begin = static_cast<std::size_t>(offset) - kRecordHeader;
   const auto length = static_cast<std::size_t>(LittleEndian<std::uint64_t>(file, begin));
+  // The file may have been rewritten since its records were found.
+  if (length > file.size() - kRecordFooter - static_cast<std::size_t>(offset)) {
+    return RecordFault(path, begin,
+                       fmt::format("found a length of {}, which the file had not before", length));
+  }
   const RecordBytes data = file.subspan(static_cast<std::size_t>(offset), length);
   LOCKSTEP_RETURN_IF_ERROR(CheckRecordCrc(LittleEndian<std::uint32_t>(file, offset + length), data,
                                           "data", path, begin));

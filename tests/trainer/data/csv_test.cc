@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <cstring>
@@ -39,6 +40,12 @@ TEST(CsvTest, QuotesSpacesSignsAndLineEndsAreAccepted) {
   EXPECT_THAT(table->labels, ElementsAre(0, 1, 0));
 }
 
+TEST(CsvTest, NumbersTooSmallForAFloatAreZero) {
+  const auto table = ParseCsv("label,a\n0,1e-50\n0,-1e-400\n0,1e-40\n0,3e38\n", "label", "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->features, ElementsAre(0, -0.0f, 1e-40f, 3e38f));
+}
+
 TEST(CsvTest, LastLineNeedsNoEnd) {
   const auto table = ParseCsv("label,a\n1,7", "label", "t.csv");
   ASSERT_TRUE(table.ok()) << table.status();
@@ -63,6 +70,9 @@ TEST(CsvTest, FaultsAreNamedWithLineAndColumn) {
       {"label,a\n1,\n", "column \"a\": found \"\", expected a finite number"},
       {"label,a\n1,nan\n", "found \"nan\", expected a finite number"},
       {"label,a\n1,1e99\n", "found \"1e99\", expected a finite number"},
+      {"label,a\n1,1e39\n", "found \"1e39\", expected a finite number"},
+      {"label,a\n1,-1e999\n", "found \"-1e999\", expected a finite number"},
+      {"label,a\n1,+-5\n", "found \"+-5\", expected a finite number"},
       {"label,a\n1,1 2\n", "found \"1 2\", expected a finite number"},
       {"label,a\n1.0,2\n", "column \"label\": found \"1.0\", expected a class"},
       {"label,a\n-1,2\n", "column \"label\": found \"-1\", expected a class"},
@@ -97,6 +107,15 @@ TEST(CsvTest, OpensTheFileOfEachSplit) {
   EXPECT_THAT(values, ElementsAre(5, 6));
   std::filesystem::remove(folder.At("train.csv"));
   EXPECT_TRUE(absl::IsNotFound(OpenCsv(folder.path(), {}, Split::kTrain).status()));
+}
+
+// Its open would wait for a writer that never comes.
+TEST(CsvTest, APipeIsRefusedAtOnce) {
+  const TempDirectory folder;
+  ASSERT_EQ(::mkfifo(folder.At("train.csv").c_str(), 0600), 0);
+  const auto train = OpenCsv(folder.path(), {}, Split::kTrain);
+  EXPECT_TRUE(absl::IsDataLoss(train.status())) << train.status();
+  EXPECT_THAT(std::string(train.status().message()), HasSubstr("not a regular file"));
 }
 
 TEST(CsvTest, NoDamageCrashes) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <zlib.h>
+
 #include <cstdlib>
 
 #include "tests/support/mutate.h"
@@ -126,6 +129,43 @@ TEST(DecodeImageTest, HeaderCannotMakeItAllocate) {
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\xF0\x00\xF0\x00", 4);
   EXPECT_THAT(Error(jpeg), HasSubstr("found a JPEG image of 61440x61440"));
+}
+
+// The most that this process has held in memory so far, in bytes.
+std::int64_t PeakMemory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+// 16 texts of 7 MiB each, in 8 KB each.
+TEST(DecodeImageTest, TextsOfAPngAreNotKept) {
+  const std::string text(7 << 20, 'a');
+  std::string packed(compressBound(text.size()), '\0');
+  uLongf size = packed.size();
+  ASSERT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(text.data()), text.size()),
+            Z_OK);
+  packed.resize(size);
+  std::string png = PngFile({1, 1, 8, 2}, "abc");
+  const std::size_t after_header = 8 + 25;  // the signature and IHDR
+  for (int i = 0; i < 16; ++i) {
+    png.insert(after_header, PngChunk("zTXt", std::string("k\0\0", 3) + packed));
+  }
+  const std::int64_t before = PeakMemory();
+  EXPECT_EQ(Decode(png).bytes.size(), 3u);
+  EXPECT_LT(PeakMemory() - before, 40 << 20);
+}
+
+TEST(DecodeImageTest, ScansOfAJpegAreBounded) {
+  const std::string jpeg = JpegFile(32, 32, 1, Gradient(32, 32, 1), /*is_progressive=*/true);
+  EXPECT_EQ(Decode(jpeg, 1).bytes.size(), 32u * 32u);
+  // The first scan, up to the tables of the second one.
+  const std::size_t scan = jpeg.find("\xFF\xDA"), next = jpeg.find("\xFF\xC4", scan);
+  ASSERT_LT(next, jpeg.size());
+  std::string many = jpeg.substr(0, next);
+  for (int i = 0; i < 200; ++i) many += jpeg.substr(scan, next - scan);
+  EXPECT_THAT(Error(many + jpeg.substr(next)), HasSubstr("found 101 scans, expected at most 100"));
 }
 
 TEST(DecodeImageTest, NoDamageCrashes) {

@@ -47,7 +47,8 @@ inline std::string PngFile(const PngForm& form, const std::string& rows,
 }
 
 // `pixels` are H,W,C bytes: gray, RGB, or CMYK (0 is full ink).
-inline std::string JpegFile(unsigned width, unsigned height, int channels, std::string pixels) {
+inline std::string JpegFile(unsigned width, unsigned height, int channels, std::string pixels,
+                            bool is_progressive = false) {
   jpeg_compress_struct info;
   jpeg_error_mgr errors;
   info.err = jpeg_std_error(&errors);
@@ -64,6 +65,7 @@ inline std::string JpegFile(unsigned width, unsigned height, int channels, std::
   for (int i = 0; i < channels; ++i) {  // colors as fine as brightness
     info.comp_info[i].h_samp_factor = info.comp_info[i].v_samp_factor = 1;
   }
+  if (is_progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < height) {
     JSAMPROW row =

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "tests/support/mutate.h"
@@ -55,6 +56,19 @@ TEST_F(NpyTest, FileOfNumPyIsReadAsFloats) {
   float values[2];
   std::memcpy(values, bytes.data(), sizeof values);
   EXPECT_THAT(values, ElementsAre(3, 4));
+}
+
+TEST_F(NpyTest, FloatsThatAreNotFiniteAreRefusedByPlace) {
+  Write(NpyFile<float>("<f4", "(2, 2)", {1, 2, 3, std::numeric_limits<float>::quiet_NaN()}),
+        NpyFile<std::int64_t>("<i8", "(2,)", {1, 0}));
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  std::vector<std::uint8_t> bytes((*dataset)->sample_bytes());
+  EXPECT_TRUE((*dataset)->Read(0, bytes).ok());
+  const auto read = (*dataset)->Read(1, bytes);
+  EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
+  EXPECT_THAT(std::string(read.status().message()),
+              HasSubstr("x_train.npy: sample 1: element 1 is nan, expected a finite number"));
 }
 
 TEST_F(NpyTest, ShapesBecomeChannelsHeightAndWidth) {

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <cstring>
+#include <limits>
 
 #include "tests/support/mutate.h"
 #include "tests/trainer/data/image_files.h"
@@ -132,6 +133,31 @@ TEST_F(TfRecordTest, FloatsKeepTheirShapePackedOrNot) {
   Write(TfRecord(
       Example(FeatureEntry("x", 2, WireField(1, bytes + bytes)) + IntegerFeature("y", 1))));
   EXPECT_THAT(ReadError(0), HasSubstr("feature \"x\": found 4 floats, expected 2"));
+}
+
+TEST_F(TfRecordTest, FloatsThatAreNotFiniteAreRefusedByPlace) {
+  const float values[] = {1.5f, -std::numeric_limits<float>::infinity()};
+  const std::string bytes(reinterpret_cast<const char*>(values), sizeof values);
+  spec_.tfrecord = api::TfRecordSpec{.feature = "x", .label = "y", .shape = {2}};
+  Write(TfRecord(Example(FeatureEntry("x", 2, WireField(1, bytes)) + IntegerFeature("y", 1))));
+  EXPECT_THAT(ReadError(0),
+              HasSubstr("feature \"x\": element 1 is -inf, expected a finite number"));
+}
+
+TEST(TfRecordPlaceTest, ALengthThatWasRewrittenIsRefused) {
+  const std::string record = TfRecord("data");
+  std::vector<std::uint8_t> file(record.begin(), record.end());
+  const auto found = FindRecords(file, "f");
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_TRUE(RecordAt(file, found->front(), "f").ok());
+  for (const std::size_t at : {0, 5}) {  // one more byte, and far beyond the file
+    std::vector<std::uint8_t> rewritten = file;
+    ++rewritten[at];
+    const auto read = RecordAt(rewritten, found->front(), "f");
+    EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr("found a length of"));
+  }
 }
 
 TEST_F(TfRecordTest, DamagedRecordsAreNamedWithTheirOffset) {
