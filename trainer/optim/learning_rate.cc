@@ -20,7 +20,10 @@ double Decays(const api::LearningRateScheduleSpec& schedule, std::int64_t done) 
   LOCKSTEP_CHECK(schedule.every_steps && *schedule.every_steps > 0,
                  "learning rate: the schedule lacks everySteps");
   const std::int64_t every = *schedule.every_steps;
-  if (schedule.type == api::ScheduleType::kStep) return static_cast<double>(done / every);
+  if (schedule.type == api::ScheduleType::kStep) {
+    const std::int64_t whole = done / every;
+    return static_cast<double>(whole);
+  }
   return static_cast<double>(done) / static_cast<double>(every);
 }
 

@@ -35,7 +35,7 @@ class ShardGroup::Link {
       : server_(std::move(server)), stub_(StubFor(address)), stream_(stub_->Exchange(&context_)) {}
   ~Link() { context_.TryCancel(); }
 
-  absl::Status Meet(Caller caller) {
+  absl::Status Meet(const Caller& caller) {
     proto::ShardRequest request;
     *request.mutable_introduction() = caller.who;
     proto::ShardReply reply;
@@ -97,7 +97,7 @@ absl::Status ShardGroup::ConnectTo(int server) {
     caller.who.set_values(values_->locator().ToString());
     caller.who.set_value_floats(options_.parameters + options_.states);
   }
-  LOCKSTEP_RETURN_IF_ERROR(link->Meet(std::move(caller)));
+  LOCKSTEP_RETURN_IF_ERROR(link->Meet(caller));
   links_[static_cast<std::size_t>(server)] = std::move(link);
   return absl::OkStatus();
 }
