@@ -71,24 +71,27 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   std::int64_t begun = state.step;
   double stop_requests = 0;
   while (state.step < session.total_steps()) {
-    const bool looks_first =
-        begun > state.step && (IsStateDue(begun) || !session.sum_failure().ok());
-    if (begun < session.total_steps() && begun - state.step < ahead && !looks_first) {
+    if (stop_requests == 0 && MayBegin(begun, ahead)) {
       if (Ended ended = BeginStep(*loader, begun)) return *std::move(ended);
-      if (++begun - state.step < ahead) continue;
+      if (MayBegin(++begun, ahead)) continue;
     }
     StepTotals totals;
-    do {
-      if (Ended ended = EndStep(totals)) return *std::move(ended);
-      if (Ended ended = LookAtSaver()) return *std::move(ended);
-      stop_requests += totals.stop_requests;
-    } while (stop_requests > 0 && state.step < begun);
+    if (Ended ended = EndStep(totals)) return *std::move(ended);
+    if (Ended ended = LookAtSaver()) return *std::move(ended);
+    stop_requests += totals.stop_requests;
+    if (stop_requests > 0 && state.step < begun) continue;  // what was begun counts
     if (stop_requests > 0) return SaveAndEnd(LoopEnd::kStopped, rank);
     if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
     if (Ended ended = SaveIfDue(rank)) return *std::move(ended);
   }
   reporter.RunDone(state);
   return SaveAndEnd(LoopEnd::kDone, rank);
+}
+
+// True if the step after `begun` ones may be begun, of which at most `ahead` lack a result.
+bool TrainLoop::MayBegin(std::int64_t begun, std::int64_t ahead) const {
+  if (begun >= session.total_steps() || begun - state.step >= ahead) return false;
+  return begun == state.step || (!IsStateDue(begun) && session.sum_failure().ok());
 }
 
 // True if evaluation, a checkpoint or the end of the run needs the state after `step` steps.

@@ -56,6 +56,7 @@ struct TrainLoop {
  private:
   Ended Enter(const Membership& membership);
   LoopOutcome RunSteps(int rank);
+  bool MayBegin(std::int64_t begun, std::int64_t ahead) const;
   bool IsStateDue(std::int64_t step) const;
   Ended BeginStep(Loader& loader, std::int64_t step);
   Ended EndStep(StepTotals& totals);
