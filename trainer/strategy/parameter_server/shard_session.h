@@ -2,13 +2,12 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/support/sync_stream.h>
 
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "api/proto/parameter_server.pb.h"
+#include "api/proto/parameter_server.grpc.pb.h"
 #include "trainer/comm/shm/shared_segment.h"
 #include "trainer/strategy/parameter_server/shard.h"
 
