@@ -28,15 +28,19 @@ BatchTotals SumOf(const std::map<int, BatchTotals>& parts) {
 LeaseBook::LeaseBook(const LeaseBookOptions& options, std::int64_t first, std::int64_t limit)
     : options_(options), complete_(first), begun_(first), limit_(std::max(first, limit)) {}
 
+std::int64_t LeaseBook::Slowest() const {
+  std::optional<std::int64_t> slowest;
+  for (const auto& [worker, pace] : paces_) {
+    if (!pace.is_late) slowest = std::min(slowest.value_or(pace.done), pace.done);
+  }
+  return slowest.value_or(0);
+}
+
 // A newcomer is as far as the slowest: it has missed nothing that anybody waits for.
 LeaseBook::Pace& LeaseBook::PaceOf(Worker worker) {
   const auto known = paces_.find(worker);
   if (known != paces_.end()) return known->second;
-  std::optional<std::int64_t> slowest;
-  for (const auto& [other, pace] : paces_) {
-    if (!pace.is_late) slowest = std::min(slowest.value_or(pace.done), pace.done);
-  }
-  const std::int64_t start = slowest.value_or(0);
+  const std::int64_t start = Slowest();
   return paces_.emplace(worker, Pace{.begun = start, .done = start}).first->second;
 }
 
@@ -98,13 +102,22 @@ bool LeaseBook::IsDone(BatchTask task) const {
   return step != steps_.end() && step->second.done.contains(task.part);
 }
 
+// A worker that has left may still be heard: it gets no pace, which nobody would end. One that was
+// late goes on as a newcomer: the others have not waited for it, and must not begin to.
+void LeaseBook::CountFor(Worker worker) {
+  const auto known = paces_.find(worker);
+  if (known == paces_.end()) return;
+  Pace& pace = known->second;
+  pace.done += 1;
+  if (pace.is_late) pace.done = std::max(pace.done, Slowest());
+  pace.begun = std::max(pace.begun, pace.done);
+  pace.is_late = false;
+}
+
 bool LeaseBook::Done(Worker worker, BatchTask task, const BatchTotals& totals) {
   LOCKSTEP_CHECK(task.step < begun_ && task.part >= 0 && task.part < options_.parts,
                  "step {}, part {} is done, which nobody was given", task.step, task.part);
-  Pace& pace = PaceOf(worker);
-  pace.done += 1;
-  pace.begun = std::max(pace.begun, pace.done);
-  pace.is_late = false;
+  CountFor(worker);
   if (IsDone(task)) {
     ++dropped_;
     return false;

@@ -91,7 +91,9 @@ class LeaseBook {
     bool is_late = false;  // holds a task for longer than `patience`: nobody waits for it
   };
 
+  std::int64_t Slowest() const;  // tasks done by the slowest worker that is not late
   Pace& PaceOf(Worker worker);
+  void CountFor(Worker worker);
   bool IsTooFarAhead(Worker worker);
   void ReturnLateTasks(SteadyTime now);
   void BeginSteps();

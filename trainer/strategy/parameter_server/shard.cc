@@ -190,7 +190,7 @@ absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
 }
 
 absl::Status Shard::Commit(const Request& request) {
-  if (layout_.parts == 0 || request.version == version_) return absl::OkStatus();
+  if (layout_.parts == 0 || request.version <= version_) return absl::OkStatus();
   if (request.version != version_ + 1 || next_part_ != layout_.parts) {
     return absl::FailedPreconditionError(
         fmt::format("it has made {} updates and has {} of {} parts of the next, where {} updates "

@@ -70,8 +70,9 @@ class Shard {
 
   struct Request {
     std::uint64_t fence = 0;
-    // Sync: the number of updates that the values shall contain. The last of them is made now if
-    // all of its parts have arrived, with this scale; `skip`: it changes nothing.
+    // Sync: the number of updates that the values shall contain at least: a worker that asks late,
+    // after another has done its task, gets newer ones. The last of them is made now if all of its
+    // parts have arrived, with this scale; `skip`: it changes nothing.
     std::int64_t version = 0;
     float scale = 1;
     bool skip = false;

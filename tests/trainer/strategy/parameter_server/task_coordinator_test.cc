@@ -1,0 +1,227 @@
+#include "trainer/strategy/parameter_server/task_coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/fake_clock.h"
+
+namespace lockstep::train {
+namespace {
+
+using Session = TaskCoordinator::Session;
+
+proto::Introduction Worker(int index, std::int64_t process_number = 1) {
+  proto::Introduction who;
+  who.set_role("worker");
+  who.set_index(index);
+  who.set_process_number(process_number);
+  who.set_layout("layout");
+  return who;
+}
+
+// -1: the answer is no task.
+std::int64_t StepOf(const proto::TaskReply& reply) {
+  return reply.has_task() ? reply.task().step() : -1;
+}
+
+// Worker 0 is the leading process. Next never blocks.
+class TaskCoordinatorTest : public ::testing::Test {
+ protected:
+  static TaskCoordinatorOptions Options() {
+    return {.leases = {.max_staleness = 0, .patience = std::chrono::minutes(1)},
+            .patience = Duration::zero()};
+  }
+  Session Enter(int index, std::int64_t process_number = 1) {
+    const auto session = tasks_.Enter(Worker(index, process_number));
+    EXPECT_TRUE(session.ok()) << session.status();
+    return session.value_or(0);
+  }
+  // The leading process loads the values; steps [0, until) are to be done.
+  std::uint64_t Load(Session owner, std::int64_t until = 100) {
+    proto::Next next;
+    next.mutable_owner();
+    const std::uint64_t fence = tasks_.Next(owner, next).fence();
+    next.mutable_owner()->set_loaded(fence);
+    next.mutable_owner()->set_until(until);
+    next.mutable_owner()->set_run_state("state");
+    tasks_.Next(owner, next);
+    return fence;
+  }
+  proto::TaskReply Ask(Session session, std::uint64_t fence, std::int64_t done = -1) {
+    proto::Next next;
+    next.set_fence(fence);
+    next.set_wants_task(true);
+    if (done >= 0) next.add_done()->set_step(done);
+    return tasks_.Next(session, next);
+  }
+
+  testing::FakeClock clock_;
+  TaskCoordinator tasks_{Options(), clock_};
+};
+
+TEST_F(TaskCoordinatorTest, WorkersWaitUntilTheLeadingProcessHasLoadedTheValues) {
+  const Session other = Enter(1);
+  EXPECT_EQ(Ask(other, 0).wait().missing(), "worker 0");
+  const Session owner = Enter(0);
+  EXPECT_EQ(Ask(other, 0).wait().missing(), "");
+  proto::Next next;
+  next.mutable_owner();
+  const proto::TaskReply order = tasks_.Next(owner, next);
+  EXPECT_TRUE(order.has_load());
+  EXPECT_NE(order.fence(), 0u);
+  EXPECT_TRUE(Ask(other, 0).has_wait());
+  const std::uint64_t fence = Load(owner);
+  const proto::TaskReply reply = Ask(other, 0);
+  EXPECT_TRUE(reply.has_task());
+  EXPECT_EQ(StepOf(reply), 0);
+  EXPECT_EQ(reply.fence(), fence);
+}
+
+TEST_F(TaskCoordinatorTest, EachOrderToLoadHasAFenceOfItsOwn) {
+  const Session owner = Enter(0);
+  proto::Next next;
+  next.mutable_owner();
+  const std::uint64_t first = tasks_.Next(owner, next).fence();
+  EXPECT_NE(tasks_.Next(owner, next).fence(), first);
+  next.mutable_owner()->set_loaded(first);
+  next.mutable_owner()->set_until(9);
+  EXPECT_TRUE(tasks_.Next(owner, next).has_load()) << "an order that is out of date";
+}
+
+TEST_F(TaskCoordinatorTest, TheTasksOfAProcessThatLeavesGoToOthers) {
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(other, fence)), 0);
+  tasks_.Leave(other);
+  EXPECT_EQ(tasks_.sessions(), 1);
+  const proto::TaskReply reply = Ask(owner, fence);
+  ASSERT_TRUE(reply.has_task());
+  EXPECT_EQ(StepOf(reply), 0);
+}
+
+TEST_F(TaskCoordinatorTest, AHungProcessesTaskGoesToOthersAfterThePatience) {
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(other, fence)), 0);
+  ASSERT_EQ(StepOf(Ask(owner, fence)), 1);
+  ASSERT_TRUE(Ask(owner, fence, 1).has_wait()) << "for the other";
+  clock_.Advance(std::chrono::minutes(1));
+  const proto::TaskReply reply = Ask(owner, fence);
+  ASSERT_TRUE(reply.has_task());
+  EXPECT_EQ(StepOf(reply), 0);
+}
+
+TEST_F(TaskCoordinatorTest, ALaterProcessHasTheEarlierOnesPlace) {
+  const Session owner = Enter(0), early = Enter(1, 1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(early, fence)), 0);
+  const Session late = Enter(1, 2);
+  EXPECT_TRUE(Ask(early, fence).turned().superseded());
+  EXPECT_TRUE(absl::IsAborted(tasks_.Enter(Worker(1, 1)).status()));
+  EXPECT_EQ(StepOf(Ask(late, fence)), 0) << "the task that its predecessor held";
+}
+
+TEST_F(TaskCoordinatorTest, NobodyWaitsForAProcessThatReportsAfterItsPlaceIsTaken) {
+  const Session owner = Enter(0), early = Enter(1, 1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(early, fence)), 0);
+  tasks_.Leave(Enter(1, 2));
+  EXPECT_TRUE(Ask(early, fence, 0).turned().superseded());
+  tasks_.Leave(early);
+  for (std::int64_t step = 1; step < 5; ++step) {
+    const proto::TaskReply reply = Ask(owner, fence, step - 1);
+    ASSERT_TRUE(reply.has_task()) << "step " << step;
+    EXPECT_EQ(StepOf(reply), step);
+  }
+}
+
+TEST_F(TaskCoordinatorTest, AProcessWithAnotherModelIsRefused) {
+  Enter(0);
+  proto::Introduction other = Worker(1);
+  other.set_layout("another");
+  EXPECT_TRUE(absl::IsFailedPrecondition(tasks_.Enter(other).status()));
+}
+
+TEST_F(TaskCoordinatorTest, ALostServerEndsTheFenceAndTheLeadingProcessLoadsAgain) {
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  proto::Next lost;
+  lost.set_lost("ps 1 was started anew");
+  lost.set_fence(fence + 1);
+  tasks_.Next(other, lost);
+  EXPECT_EQ(Ask(other, fence).answer_case(), proto::TaskReply::kTask) << "another fence is lost";
+  lost.set_fence(fence);
+  tasks_.Next(other, lost);
+  EXPECT_TRUE(Ask(other, fence).has_wait());
+  const std::uint64_t next = Load(owner);
+  EXPECT_NE(next, fence);
+  const proto::TaskReply reply = Ask(other, fence, /*done=*/0);
+  EXPECT_EQ(StepOf(reply), 0) << "what was done under the old fence does not count";
+}
+
+TEST_F(TaskCoordinatorTest, AtTheStepThatTheLeadingProcessNamesItAloneIsAnswered) {
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner, /*until=*/1);
+  ASSERT_EQ(StepOf(Ask(other, fence)), 0);
+  EXPECT_TRUE(Ask(owner, fence).has_wait()) << "a task is under way";
+  EXPECT_TRUE(Ask(other, fence, 0).has_wait());
+  const proto::TaskReply reply = Ask(owner, fence);
+  ASSERT_TRUE(reply.has_paused());
+  EXPECT_EQ(reply.paused().step(), 1);
+  proto::Next go_on;
+  go_on.set_fence(fence);
+  go_on.mutable_owner()->set_step(1);
+  go_on.mutable_owner()->set_until(2);
+  tasks_.Next(owner, go_on);
+  EXPECT_EQ(StepOf(Ask(owner, fence)), 1);
+}
+
+TEST_F(TaskCoordinatorTest, AServerThatStopsMakesAPause) {
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(other, fence)), 0);
+  proto::Next next;
+  next.set_fence(fence);
+  next.add_done()->set_step(0);
+  next.set_stopping(true);
+  tasks_.Next(other, next);
+  EXPECT_EQ(Ask(owner, fence).paused().step(), 1);
+}
+
+TEST_F(TaskCoordinatorTest, TheLeadingProcessesSuccessorGetsTheRunsStateAndTheStepsSince) {
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(other, fence)), 0);
+  tasks_.Leave(owner);
+  ASSERT_EQ(StepOf(Ask(other, fence, 0)), 1);
+  const proto::TaskReply reply = Ask(Enter(0, 2), 0);
+  EXPECT_EQ(reply.run_state(), "state");
+  EXPECT_EQ(reply.run_state_step(), 0);
+  EXPECT_EQ(reply.fence(), fence) << "the values need not be loaded again";
+  ASSERT_EQ(reply.records_size(), 1);
+  EXPECT_EQ(reply.records(0).step(), 0);
+}
+
+TEST_F(TaskCoordinatorTest, WhenTheRunIsOverAllAreTold) {
+  const Session owner = Enter(0), other = Enter(1);
+  Load(owner);
+  proto::Next next;
+  next.mutable_owner()->set_finished(true);
+  tasks_.Next(other, next);
+  EXPECT_FALSE(tasks_.finished()) << "the leading process alone may say so";
+  EXPECT_TRUE(tasks_.Next(owner, next).has_finished());
+  EXPECT_TRUE(tasks_.finished());
+  EXPECT_TRUE(Ask(other, 0).has_finished());
+}
+
+TEST_F(TaskCoordinatorTest, AfterAStopNobodyGetsATask) {
+  const Session owner = Enter(0);
+  const std::uint64_t fence = Load(owner);
+  tasks_.Stop();
+  EXPECT_TRUE(Ask(owner, fence).has_wait());
+}
+
+}  // namespace
+}  // namespace lockstep::train
