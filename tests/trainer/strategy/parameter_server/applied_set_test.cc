@@ -32,14 +32,13 @@ TEST_P(AppliedSetTest, EachStepIsAddedOnceAndTheMarkFollows) {
 
 INSTANTIATE_TEST_SUITE_P(
     Orders, AppliedSetTest,
-    ::testing::Values(Case{"Nothing", {}, {}, 10, 0},
-                      Case{"InOrder", {10, 11}, {true, true}, 12, 0},
-                      Case{"BelowTheMark", {9, 0, -1}, {false, false, false}, 10, 0},
-                      Case{"BeyondAGap", {12, 11}, {true, true}, 10, 2},
-                      Case{"TheGapIsFilled", {12, 11, 14, 10}, {true, true, true, true}, 13, 1},
-                      Case{"RepeatedBeyondAGap", {12, 12}, {true, false}, 10, 1},
-                      Case{"RepeatedBelowTheNewMark", {11, 10, 11, 10}, {true, true, false, false},
-                           12, 0}),
+    ::testing::Values(
+        Case{"Nothing", {}, {}, 10, 0}, Case{"InOrder", {10, 11}, {true, true}, 12, 0},
+        Case{"BelowTheMark", {9, 0, -1}, {false, false, false}, 10, 0},
+        Case{"BeyondAGap", {12, 11}, {true, true}, 10, 2},
+        Case{"TheGapIsFilled", {12, 11, 14, 10}, {true, true, true, true}, 13, 1},
+        Case{"RepeatedBeyondAGap", {12, 12}, {true, false}, 10, 1},
+        Case{"RepeatedBelowTheNewMark", {11, 10, 11, 10}, {true, true, false, false}, 12, 0}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

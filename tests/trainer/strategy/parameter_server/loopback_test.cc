@@ -29,10 +29,8 @@ class LoopbackTest : public ::testing::Test {
     training.optimizer = {.name = "SGD", .learning_rate = 1};
     for (int i = 0; i < 2; ++i) {
       shards_.push_back(*Shard::Create(training, *backend_));
-      ParameterServerOptions options{.index = i,
-                                     .address = "127.0.0.1:0",
-                                     .job = "job",
-                                     .token = api::JobToken(kSecret)};
+      ParameterServerOptions options{
+          .index = i, .address = "127.0.0.1:0", .job = "job", .token = api::JobToken(kSecret)};
       auto server = ParameterServer::Start(std::move(options), *shards_.back(), clock_);
       ASSERT_TRUE(server.ok()) << server.status();
       servers_.push_back(*std::move(server));
@@ -69,8 +67,8 @@ TEST_F(LoopbackTest, AGradientUpdatesTheValuesOfAllServersOnce) {
   ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
   const Floats gradients(kParameters, 3), change(1, 1.0f);
   for (const bool repeated : {false, true}) {
-    const auto pushed = group.Push(
-        {.fence = 7, .versions = {0, 0}, .gradients = gradients, .states = change});
+    const auto pushed =
+        group.Push({.fence = 7, .versions = {0, 0}, .gradients = gradients, .states = change});
     ASSERT_TRUE(pushed.ok()) << pushed.status();
     EXPECT_EQ(pushed->dropped, repeated);
   }
