@@ -98,16 +98,18 @@ absl::Status AddImages(const std::string& folder, std::int32_t label,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& folder) {
+// Expects at least `fewest` and at most `most` folders.
+absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& folder, std::size_t fewest,
+                                                   std::size_t most) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, ListFolder(folder));
   std::vector<std::string> classes;
   for (const FolderEntry& entry : entries) {
     if (entry.is_folder) classes.push_back(entry.name);
   }
-  if (classes.size() >= 2 && std::cmp_less_equal(classes.size(), kMaxLabel + 1)) return classes;
+  if (classes.size() >= fewest && classes.size() <= most) return classes;
   return absl::DataLossError(
-      fmt::format("{}: found {} folders, expected 2 to {}, one for each class", folder,
-                  classes.size(), kMaxLabel + 1));
+      fmt::format("{}: found {} folders, expected {} to {}, one for each class", folder,
+                  classes.size(), fewest, most));
 }
 
 // Where the samples of a split are, and the folder whose folders name the classes.
@@ -134,7 +136,8 @@ absl::StatusOr<SplitFolders> FindSplit(const std::string& root, Split split) {
 
 // The test set may lack a class, but not have one more.
 absl::Status CheckClasses(const std::string& folder, const std::vector<std::string>& classes) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> own, ClassesIn(folder));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> own,
+                            ClassesIn(folder, 1, kMaxLabel + 1));
   for (const std::string& name : own) {
     if (std::ranges::binary_search(classes, name)) continue;
     return absl::DataLossError(
@@ -170,7 +173,8 @@ absl::Status ImageForm::Decode(std::span<const std::uint8_t> file,
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec& spec,
                                                          Split split) {
   LOCKSTEP_ASSIGN_OR_RETURN(SplitFolders folders, FindSplit(spec.path, split));
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesIn(folders.classes));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::string> classes,
+                            ClassesIn(folders.classes, 2, kMaxLabel + 1));
   if (folders.samples != folders.classes) {
     LOCKSTEP_RETURN_IF_ERROR(CheckClasses(folders.samples, classes));
   }
@@ -179,7 +183,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const api::DatasetSpec&
     const std::string folder = folders.samples + "/" + classes[label];
     LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::string> found, FirstExisting({folder}));
     if (!found) continue;
+    const std::size_t before = files.size();
     LOCKSTEP_RETURN_IF_ERROR(AddImages(folder, static_cast<std::int32_t>(label), files));
+    // A folder that is no class (lost+found, __MACOSX) would shift the labels of the others.
+    if (split == Split::kTrain && files.size() == before) {
+      return absl::DataLossError(fmt::format(
+          "{}: found no images, expected those of one class (*.jpg, *.jpeg or *.png)", folder));
+    }
   }
   if (files.empty()) {
     return absl::DataLossError(fmt::format(

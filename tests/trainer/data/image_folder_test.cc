@@ -71,8 +71,11 @@ TEST_F(ImageFolderTest, ClassesAndFilesAreInTheOrderOfTheirNames) {
 
 TEST_F(ImageFolderTest, TestSetHasTheClassesOfTheTrainingSet) {
   WriteCatsAndDogs();
-  EXPECT_THAT(Error(Split::kTest), HasSubstr("found 1 folders, expected 2"));
-  std::filesystem::create_directories(folder_.At("test/cat"));
+  const auto one = Open(Split::kTest);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ((*one)->classes(), 2);
+  EXPECT_EQ(LabelAndPixel(**one, 0), std::pair(1, 50));
+  std::filesystem::create_directories(folder_.At("test/cat"));  // without images
   const auto test = Open(Split::kTest);
   ASSERT_TRUE(test.ok()) << test.status();
   EXPECT_EQ(LabelAndPixel(**test, 0), std::pair(1, 50));
@@ -98,9 +101,16 @@ TEST_F(ImageFolderTest, FaultsNameTheFileOrFolder) {
   EXPECT_THAT(Error(), HasSubstr("found 0 folders, expected 2 to 1000000"));
   std::filesystem::create_directories(folder_.At("train/cat"));
   std::filesystem::create_directories(folder_.At("train/dog"));
-  EXPECT_THAT(Error(), HasSubstr("train: found no images in the folders of 2 classes"));
+  EXPECT_THAT(Error(), HasSubstr("train/cat: found no images, expected those of one class"));
   EXPECT_THAT(Error(Split::kTest), HasSubstr("no folder of test images found"));
+  std::filesystem::create_directories(folder_.At("test"));
+  EXPECT_THAT(Error(Split::kTest), HasSubstr("test: found 0 folders, expected 1 to 1000000"));
+  std::filesystem::create_directories(folder_.At("test/cat"));
+  EXPECT_THAT(Error(Split::kTest), HasSubstr("test: found no images in the folders of 2 classes"));
   WriteCatsAndDogs();
+  Write("train/lost+found/notes.txt", "");
+  EXPECT_THAT(Error(), HasSubstr("train/lost+found: found no images"));
+  std::filesystem::remove_all(folder_.At("train/lost+found"));
   Write("train/dog/c.gif", "GIF89a");
   EXPECT_THAT(Error(), HasSubstr("train/dog/c.gif: found an image of the format .gif"));
   std::filesystem::remove(folder_.At("train/dog/c.gif"));
