@@ -95,7 +95,7 @@ struct CsvSpec {
 struct TfRecordSpec {
   std::string train_files = "*train*", test_files = "*test*";  // patterns of the shell
   std::string feature = "image", label = "label";              // names in tf.train.Example
-  std::vector<std::int64_t> shape;  // of raw pixels (H,W,C) or floats; empty: encoded images
+  std::vector<std::int64_t> shape;  // of raw pixels (H,W,C) or floats (C,H,W); empty: encoded
   int classes = 0;                  // 0: one more than the largest label
   bool operator==(const TfRecordSpec&) const = default;
 };

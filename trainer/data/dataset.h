@@ -26,7 +26,8 @@ class Dataset {
   virtual std::int64_t classes() const = 0;
   // Copies the elements of sample `index` into `sample`, floats in this machine's byte order, and
   // returns its label. Requires: 0 <= index < size(), and sample.size() == sample_bytes().
-  // DataLoss names the file and the sample that cannot be read.
+  // DataLoss names the file and the sample that cannot be read. A file that is read for the sample
+  // may also give NotFound (it is gone) or Unavailable (an I/O error, which may pass).
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> sample) const = 0;
   // True if Read costs no more than a copy, so that a loader needs no thread.

@@ -13,9 +13,9 @@ namespace lockstep::train {
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan);
 
 // Overwrites all of `batch` with the rows of `step`, which options.threads read unless the data is
-// in memory, and options.augment changes; the other arguments alone determine the batch. DataLoss:
-// a sample cannot be read or its label is not one of the data set's classes; the error is that of
-// the first such row.
+// in memory, and options.augment changes; the other arguments alone determine the batch. An error
+// is that of the first row that cannot be read (Dataset::Read's), or DataLoss if its label is not
+// one of the data set's classes.
 absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::int64_t step,
                     Batch& batch);
 

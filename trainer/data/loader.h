@@ -57,7 +57,7 @@ class Loader {
   // Makes Next() return the batch of `step`.
   virtual void Seek(std::int64_t step) = 0;
   // Returns the next batch, which is valid until the next call. Batches, and errors, do not depend
-  // on the number of threads. DataLoss: a sample cannot be read, the first such row's error.
+  // on the number of threads. They are Gather's, of the first row that cannot be read.
   // Requires: the step is before options.end_step.
   virtual absl::StatusOr<const Batch*> Next() = 0;
 };
