@@ -72,8 +72,8 @@ absl::Status DataFileError(int error, const char* action, const std::string& pat
     case ENOTDIR:
       return absl::NotFoundError(message);
     case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(message);
+    case EPERM:  // not PermissionDenied, with which the trainer reports its checkpoints' folder
+      return absl::DataLossError(message);
     default:
       return absl::UnavailableError(message);
   }

@@ -12,9 +12,9 @@
 
 namespace lockstep::train {
 
-// The error of a system call on a data file. NotFound: there is no such file. PermissionDenied: it
-// may not be read. Unavailable: any other `error`, such as EIO or ESTALE of a network volume, which
-// may pass and says nothing about the file's content.
+// The error of a system call on a data file. NotFound: there is no such file. DataLoss: this
+// process may not read it. Unavailable: any other `error`, such as EIO or ESTALE of a network
+// volume, which may pass and says nothing about the file's content.
 absl::Status DataFileError(int error, const char* action, const std::string& path);
 
 // Immutable and movable.

@@ -1,0 +1,24 @@
+#include "trainer/data/file_bytes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DataFileErrorTest, CodeSaysWhetherItMayPass) {
+  for (const int error : {EACCES, EPERM}) {
+    const absl::Status denied = DataFileError(error, "open", "a.csv");
+    EXPECT_TRUE(absl::IsDataLoss(denied)) << denied;  // exit code 11: bad data
+    EXPECT_THAT(std::string(denied.message()), HasSubstr("a.csv: cannot open: "));
+  }
+  EXPECT_TRUE(absl::IsNotFound(DataFileError(ENOENT, "open", "a.csv")));
+  EXPECT_TRUE(absl::IsUnavailable(DataFileError(EIO, "open", "a.csv")));
+}
+
+}  // namespace
+}  // namespace lockstep::train
