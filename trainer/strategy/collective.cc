@@ -49,7 +49,8 @@ class Patience {
     const Duration since = now - std::exchange(last_, now);
     if (status.ok()) {
       longest_ = std::max(since, longest_ - longest_ / 128);
-    } else if (since >= in_force_) {
+    } else if (since + std::min(longest_, in_force_ / kStepsPerTimeout) >= in_force_) {
+      // A device may have begun to wait up to a step before the host noted the step before.
       least_ = std::max(least_, 2 * in_force_);
     }
     return status;
@@ -117,9 +118,15 @@ class CollectiveStrategy final : public Strategy {
     return patience_.Note(communicator_->AllReduceSum(data));
   }
   void GradientsReady(std::int64_t begin) override { reducer_->Ready(begin); }
-  absl::Status FinishGradients() override { return patience_.Note(reducer_->Wait()); }
+  absl::Status FinishGradients() override {
+    absl::Status summed = reducer_->Wait();
+    return sums_ ? summed : patience_.Note(std::move(summed));  // of a device's: see StepEnded
+  }
   absl::Status SumStatus() const override {
     return reducer_ ? reducer_->status() : absl::OkStatus();
+  }
+  void StepEnded(const absl::Status& summed) override {
+    if (sums_) patience_.Note(summed).IgnoreError();
   }
   double ExposedSeconds() const override {
     return past_exposed_seconds_ + (reducer_ ? reducer_->ExposedSeconds() : 0.0);

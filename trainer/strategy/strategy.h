@@ -45,6 +45,9 @@ class Strategy {
   // The first failure of this generation's sums that are done; of a device's, it is known once a
   // step that used them has ended.
   virtual absl::Status SumStatus() const = 0;
+  // Tells what became of the oldest step that has not ended yet: OK, or why its sums failed. Every
+  // step's end calls it, because FinishGradients does not know it of a device's sums.
+  virtual void StepEnded(const absl::Status& summed) = 0;
   // Seconds spent waiting in FinishGradients since the replica started.
   virtual double ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;

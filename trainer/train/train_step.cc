@@ -109,15 +109,17 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
   return std::nullopt;
 }
 
-std::variant<StepTotals, LoopOutcome> EndStep(Session& session, const Strategy& strategy,
+std::variant<StepTotals, LoopOutcome> EndStep(Session& session, Strategy& strategy,
                                               std::int64_t step, PhaseClock& phases) {
   const PhaseTimer timer(phases, Phase::kBackward);  // what a device with a queue still does
   const StepResult result = session.EndStep();
   switch (result.outcome) {
     case UpdateOutcome::kApplied:
     case UpdateOutcome::kSkipped:
+      strategy.StepEnded(absl::OkStatus());
       return TotalsOf(result);
     case UpdateOutcome::kNotFinite:
+      strategy.StepEnded(absl::OkStatus());
       return LoopOutcome{LoopEnd::kDiverged, NotFinite(result, step)};
     case UpdateOutcome::kNotSummed:
     case UpdateOutcome::kClosed:
@@ -126,6 +128,7 @@ std::variant<StepTotals, LoopOutcome> EndStep(Session& session, const Strategy& 
   absl::Status reason = session.sum_failure();
   if (reason.ok()) reason = strategy.SumStatus();
   LOCKSTEP_CHECK(!reason.ok(), "step {}: the sum over ranks has failed without a reason", step + 1);
+  strategy.StepEnded(reason);
   return EndOfStrategy(std::move(reason));
 }
 

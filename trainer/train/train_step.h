@@ -40,7 +40,7 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
 // StepTotals, the step was not applied, nor is any that was begun after it until
 // Session::OpenGate; it can then be repeated. Outcomes: EndOfStrategy's; kDiverged, on all ranks
 // alike, if the loss or a gradient is not finite and the step must not be skipped.
-std::variant<StepTotals, LoopOutcome> EndStep(Session& session, const Strategy& strategy,
+std::variant<StepTotals, LoopOutcome> EndStep(Session& session, Strategy& strategy,
                                               std::int64_t step, PhaseClock& phases);
 
 }  // namespace lockstep::train

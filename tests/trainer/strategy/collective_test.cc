@@ -14,11 +14,13 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/support/in_memory_store.h"
 #include "tests/support/spawn_ranks.h"
 #include "tests/support/strangers_store.h"
 #include "tests/support/time_limit.h"
+#include "tests/trainer/backend/device_array.h"
 #include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
@@ -142,6 +144,65 @@ TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedDoesNotEndEveryGeneration)
     EXPECT_GT(ended_in[0], 1) << "the difference was none";
     EXPECT_EQ(ended_in[0], ended_in[1]);
   }
+}
+
+// A rank whose gradients lie on a device with a queue.
+class DeviceRank {
+ public:
+  explicit DeviceRank(Duration least_timeout)
+      : gradients_(*backend_, std::vector<float>(kFloats)),
+        is_summed_(*backend_, {'\0'}),
+        transfer_(backend_->MakeStream()),
+        strategy_(MakeCollectiveStrategy(
+            *buffer_,
+            {.bind_address = "127.0.0.1", .layer_starts = {0, 500}, .least_timeout = least_timeout},
+            DeviceSums{.memory = gradients_.data(),
+                       .is_summed = reinterpret_cast<bool*>(is_summed_.data()),
+                       .compute = &backend_->stream(),
+                       .transfer = transfer_.get()})) {}
+
+  Strategy& strategy() { return *strategy_; }
+  absl::Status Step() {
+    gradients_.Set(std::vector<float>(kFloats, 1.0F));
+    strategy_->GradientsReady(500);
+    strategy_->GradientsReady(0);
+    strategy_->FinishGradients().IgnoreError();  // it may not be known yet
+    backend_->Synchronize();
+    const absl::Status summed = strategy_->SumStatus();
+    EXPECT_EQ(is_summed_.Values()[0] != 0, summed.ok()) << summed;
+    strategy_->StepEnded(summed);
+    return summed;
+  }
+
+ private:
+  const std::unique_ptr<GradientBuffer> buffer_ = *GradientBuffer::Create(kFloats);
+  const std::unique_ptr<Backend> backend_ = MakeBackend({.name = "async-reference"});
+  DeviceArray<float> gradients_;
+  DeviceArray<char> is_summed_;
+  const std::unique_ptr<Stream> transfer_;
+  const std::unique_ptr<Strategy> strategy_;
+};
+
+// As above, with sums whose failure is known only once the step has ended.
+TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedOfDevicesDoesNotEndEveryGeneration) {
+  std::array<InMemoryStore, 4> stores;
+  std::barrier generation_over(2);
+  std::array<int, 2> ended_in{};
+  SpawnThreads(2, [&](int rank) {
+    DeviceRank self(100ms);
+    for (std::size_t generation = 1; generation <= 4; ++generation) {
+      absl::Status step =
+          self.strategy().Connect(TwoRanks(generation, rank), stores.at(generation - 1));
+      if (rank == 1) std::this_thread::sleep_for(250ms);
+      if (step.ok()) step = self.Step();
+      if (step.ok() && ended_in.at(static_cast<std::size_t>(rank)) == 0) {
+        ended_in.at(static_cast<std::size_t>(rank)) = static_cast<int>(generation);
+      }
+      generation_over.arrive_and_wait();
+    }
+  });
+  EXPECT_GT(ended_in[0], 1) << "the difference was none";
+  EXPECT_EQ(ended_in[0], ended_in[1]);
 }
 
 TEST(CollectiveStrategyTest, ARankWithoutTheJobsTokenGetsNoTensor) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,11 +48,13 @@ class ScriptedStrategy final : public Strategy {
     for (std::size_t i = 0; i < buffer_.size(); ++i) buffer_.data()[i] += (*peer)[i];
     return absl::OkStatus();
   }
+  void StepEnded(const absl::Status& summed) override { ended.push_back(summed); }
   double ExposedSeconds() const override { return 0; }
   std::string CommunicatorName() const override { return "scripted"; }
   void Abort(std::uint64_t) override {}
 
   std::vector<float> offered;
+  std::vector<absl::Status> ended;           // what StepEnded was told
   const std::vector<float>* peer = nullptr;  // null: the sum fails
 
  private:
@@ -117,6 +120,19 @@ TEST(TrainStepTest, RunningStatisticsBecomeTheMeanOverRanks) {
   for (std::size_t i = 0; i < first.States().size(); ++i) {
     EXPECT_FLOAT_EQ(first.States()[i], first.OfferedStates()[i] + second.OfferedStates()[i]);
   }
+}
+
+TEST(TrainStepTest, TheStrategyIsToldWhatBecameOfEachStep) {
+  Rank rank(0);
+  ASSERT_FALSE(rank.Step(0));
+  std::vector<float> peer = rank.strategy.offered;
+  rank.strategy.peer = &peer;
+  ASSERT_TRUE(rank.Step(0));
+  peer.front() = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(rank.Step(1)) << "diverged, but summed";
+  ASSERT_EQ(rank.strategy.ended.size(), 3u);
+  EXPECT_TRUE(absl::IsUnavailable(rank.strategy.ended[0])) << rank.strategy.ended[0];
+  EXPECT_TRUE(rank.strategy.ended[1].ok() && rank.strategy.ended[2].ok());
 }
 
 TEST(TrainStepTest, AStepWhoseSumFailsLeavesNoTrace) {
