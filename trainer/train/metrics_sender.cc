@@ -23,7 +23,9 @@ MetricsSender::MetricsSender(const Clock& clock, const GetEnv& env, int rank, in
       phases_(clock),
       published_(Published{.metrics = initial_}),
       pipe_(env),
-      thread_([this] { Run(); }) {}
+      thread_([this] { Run(); }) {
+  SendNow();
+}
 
 MetricsSender::~MetricsSender() {
   {
@@ -45,9 +47,7 @@ void MetricsSender::SendNow() {
 
 void MetricsSender::Run() {
   std::unique_lock lock(mutex_);
-  do {
-    Send();
-  } while (!changed_.wait_for(lock, period_, [this] { return stopping_; }));
+  while (!changed_.wait_for(lock, period_, [this] { return stopping_; })) Send();
   Send();
 }
 
