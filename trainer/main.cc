@@ -84,7 +84,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--data", options.data, "Folder of IDX files; without it synthetic data");
   bench->add_option("--backend", options.backend, "cpu, reference or async-reference")
-      ->check(CLI::IsMember({"cpu", "reference"}));
+      ->check(CLI::IsMember({"cpu", "reference", "async-reference"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   try {
