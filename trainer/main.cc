@@ -1,5 +1,6 @@
 // lockstep-trainer. Without a subcommand it is a pod's entry point: the supervisor of its replicas.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "trainer/backend/backend.h"
 #include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/termination_message.h"
@@ -83,8 +85,10 @@ int Main(int argc, char** argv) {
   bench->add_option("--warmup", options.warmup, "Steps before them")
       ->check(CLI::Range(0, kMaxCount));
   bench->add_option("--data", options.data, "Folder of IDX files; without it synthetic data");
-  bench->add_option("--backend", options.backend, "cpu, reference or async-reference")
-      ->check(CLI::IsMember({"cpu", "reference", "async-reference"}));
+  bench
+      ->add_option("--backend", options.backend,
+                   fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
+      ->check(CLI::IsMember(BackendNames()));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   try {

@@ -190,8 +190,11 @@ class Backend {
   virtual void Synchronize() = 0;
 };
 
+// The names that MakeBackend knows.
+std::vector<std::string> BackendNames();
+
 struct BackendOptions {
-  std::string name = "cpu";  // reference | cpu | async-reference
+  std::string name = "cpu";  // see BackendNames
   int threads = 1;
 };
 // Throws CheckFailure if the name is unknown or threads < 1.

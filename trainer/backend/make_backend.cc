@@ -1,4 +1,10 @@
 // The only place that knows all backends.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
 #include "base/check.h"
 #include "trainer/backend/async_reference/async_reference.h"
 #include "trainer/backend/backend.h"
@@ -6,17 +12,33 @@
 #include "trainer/backend/reference/reference.h"
 
 namespace lockstep::train {
+namespace {
+
+struct KnownBackend {
+  const char* name;
+  std::unique_ptr<Backend> (*make)(int threads);
+};
+constexpr std::array<KnownBackend, 3> kKnown = {{
+    {"cpu", MakeCpuBackend},
+    {"reference", [](int) { return MakeReferenceBackend(); }},
+    {"async-reference", [](int) { return MakeAsyncReferenceBackend(MakeReferenceBackend()); }},
+}};
+
+}  // namespace
+
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  std::ranges::transform(kKnown, std::back_inserter(names), &KnownBackend::name);
+  return names;
+}
 
 std::unique_ptr<Backend> MakeBackend(const BackendOptions& options) {
   LOCKSTEP_CHECK(options.threads >= 1, "back end {}: found {} threads, expected at least 1",
                  options.name, options.threads);
-  if (options.name == "reference") return MakeReferenceBackend();
-  if (options.name == "cpu") return MakeCpuBackend(options.threads);
-  if (options.name == "async-reference") return MakeAsyncReferenceBackend(MakeReferenceBackend());
-  LOCKSTEP_CHECK(false,
-                 "back end: found \"{}\", expected \"reference\", \"cpu\" or \"async-reference\"",
-                 options.name);
-  return nullptr;
+  const auto* const known = std::ranges::find(kKnown, options.name, &KnownBackend::name);
+  LOCKSTEP_CHECK(known != kKnown.end(), "back end: found \"{}\", expected one of {}", options.name,
+                 fmt::join(BackendNames(), ", "));
+  return known->make(options.threads);
 }
 
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 
 #include "api/v1/names.h"
 #include "tests/support/folders.h"
+#include "trainer/backend/backend.h"
 
 namespace lockstep::train {
 namespace {
@@ -139,6 +140,20 @@ TEST(BenchVerbTest, PrintsTheTableAndThenTheReport) {
   std::size_t choices = 0;
   for (const auto& op : report.at("ops")) choices += op.at("choices").size();
   EXPECT_EQ(lines.size(), 1 + choices + 1);
+}
+
+TEST(BenchVerbTest, RunsOnEveryBackendThatItsHelpNames) {
+  const std::string help = RunTrainer("bench --help").out;
+  const std::vector<std::string> names = BackendNames();
+  EXPECT_THAT(names, testing::UnorderedElementsAre("cpu", "reference", "async-reference"));
+  for (const std::string& name : names) {
+    EXPECT_THAT(help, testing::HasSubstr(name));
+    const Ended ended = RunTrainer(
+        "bench --model mlp --batch 2 --threads 1 --steps 1 --warmup 0 --backend " + name);
+    ASSERT_EQ(ended.code, api::kExitDone) << name << ": " << ended.out;
+    EXPECT_EQ(nlohmann::json::parse(ended.out).at("backend"), name);
+  }
+  EXPECT_EQ(RunTrainer("bench --backend abacus 2>&1").code, api::kExitUsage);
 }
 
 TEST(BenchVerbTest, SaysWhatItCannotDo) {
