@@ -18,6 +18,11 @@ struct Pixels {
 // An image has at most this many pixels.
 inline constexpr std::size_t kMaxPixels = std::size_t{1} << 26;
 
+// The brightness of a color by Rec. 601, as in JPEG.
+inline std::uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
+  return static_cast<std::uint8_t>((77 * red + 150 * green + 29 * blue) >> 8);
+}
+
 // Decodes an image, whose first bytes say what it is, to `channels` channels: 1 (luma) or 3 (RGB).
 // Alpha is dropped, and 16-bit channels lose their low bytes. Writes to `image`, whose memory is
 // reused. DataLoss says what is wrong with the bytes, also if the image is cut short, but does not

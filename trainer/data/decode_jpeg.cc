@@ -92,7 +92,7 @@ void CmykToPixels(int channels, Pixels& image) {
     const std::uint8_t* ink = image.bytes.data() + 4 * i;
     const unsigned rgb[] = {ink[0] * ink[3] / 255u, ink[1] * ink[3] / 255u, ink[2] * ink[3] / 255u};
     if (channels == 1) {
-      image.bytes[i] = static_cast<std::uint8_t>((77 * rgb[0] + 150 * rgb[1] + 29 * rgb[2]) >> 8);
+      image.bytes[i] = LumaOf(rgb[0], rgb[1], rgb[2]);
       continue;
     }
     for (std::size_t c = 0; c < 3; ++c) image.bytes[3 * i + c] = static_cast<std::uint8_t>(rgb[c]);

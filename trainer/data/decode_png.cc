@@ -64,13 +64,12 @@ bool ReadPngRows(PngDecoder& decoder, png_bytepp rows) {
   return true;
 }
 
-// Rec. 601, as JPEG's luma.
 void ConvertChannels(std::size_t channels, Pixels& image) {
   const std::size_t area = image.height * image.width;
   if (channels == 1) {
     for (std::size_t i = 0; i < area; ++i) {
       const std::uint8_t* rgb = image.bytes.data() + 3 * i;
-      image.bytes[i] = static_cast<std::uint8_t>((77 * rgb[0] + 150 * rgb[1] + 29 * rgb[2]) >> 8);
+      image.bytes[i] = LumaOf(rgb[0], rgb[1], rgb[2]);
     }
     image.bytes.resize(area);
   } else {
