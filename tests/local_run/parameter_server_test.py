@@ -86,8 +86,10 @@ class ParameterServerTest(unittest.TestCase):
                          {"type": "ParameterServer", "parameterServer": {"placement": "RoundRobin"}}):
             with self.subTest(strategy=strategy):
                 name = re.sub(r"\W+", "-", json.dumps(strategy))
-                run = self.start(job(self.folder, servers=2, workers=3, strategy=strategy, epochs=2), name)
-                self.assertGreater(self.expect_done(run, 128)[0]["test_accuracy"], 0.9)
+                # Six epochs: in Async, how stale gradients are depends on when processes run, and two
+                # epochs leave too little time to make up for the stale ones of the beginning.
+                run = self.start(job(self.folder, servers=2, workers=3, strategy=strategy, epochs=6), name)
+                self.assertGreater(self.expect_done(run, 384)[0]["test_accuracy"], 0.9)
 
     def test_sync_makes_the_updates_of_mirrored_workers(self):
         same = dict(steps=20, checkpoint={"directory": "/checkpoints", "everySteps": 20})
