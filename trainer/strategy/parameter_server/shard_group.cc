@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/rendezvous/idle_poll.h"
 
 namespace lockstep::train {
 namespace {
@@ -70,7 +71,7 @@ class ShardGroup::Link {
 };
 
 ShardGroup::ShardGroup(ShardGroupOptions options)
-    : options_(std::move(options)), links_(options_.servers.size()) {
+    : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
   RouteGrpcLog();
   if (options_.gradients.empty()) return;
   const auto bytes =

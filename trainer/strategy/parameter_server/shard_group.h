@@ -96,6 +96,7 @@ class ShardGroup {
   bool IsFirst(std::size_t server) const { return server == 0; }
 
   ShardGroupOptions options_;
+  const std::shared_ptr<const void> poll_;  // while this process computes
   std::unique_ptr<SharedSegment> values_;  // that servers of this host write pulled values to
   std::vector<std::unique_ptr<Link>> links_;
 };

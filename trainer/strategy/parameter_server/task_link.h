@@ -30,6 +30,7 @@ class TaskLink {
 
   const std::string address_;
   const Caller caller_;
+  const std::shared_ptr<const void> poll_;  // while this process computes
   std::unique_ptr<Stream> stream_;
 };
 
