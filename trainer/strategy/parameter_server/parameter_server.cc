@@ -172,7 +172,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     ParameterServerOptions options, Shard& shard, const Clock& clock) {
-  RouteGrpcLog();
+  StartGrpc();
   auto server = std::make_unique<GrpcParameterServer>(std::move(options), shard, clock);
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
   return server;

@@ -72,7 +72,7 @@ class ShardGroup::Link {
 
 ShardGroup::ShardGroup(ShardGroupOptions options)
     : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
-  RouteGrpcLog();
+  StartGrpc();
   if (options_.gradients.empty()) return;
   const auto bytes =
       static_cast<std::size_t>(options_.parameters + options_.states) * sizeof(float);

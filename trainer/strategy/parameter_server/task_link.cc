@@ -26,7 +26,7 @@ struct TaskLink::Stream {
 
 TaskLink::TaskLink(std::string address, Caller caller)
     : address_(std::move(address)), caller_(std::move(caller)), poll_(KeepPolling()) {
-  RouteGrpcLog();
+  StartGrpc();
 }
 
 TaskLink::~TaskLink() = default;
