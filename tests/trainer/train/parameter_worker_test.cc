@@ -1,0 +1,77 @@
+// The leading process of a run with one parameter server, which is in the test's process.
+#include "trainer/train/parameter_worker.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/trainer/train/rank.h"
+#include "trainer/backend/reference/reference.h"
+#include "trainer/strategy/parameter_server/parameter_server.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr char kSecret[] = "a secret of the job";
+
+class ParameterWorkerTest : public ::testing::Test {
+ protected:
+  // Starts the server, or its successor at the same address.
+  void StartServer() {
+    server_.reset();
+    shard_ = *Shard::Create(training_, *backend_);
+    ParameterServerOptions options{.index = 0,
+                                   .address = address_,
+                                   .job = "job",
+                                   .token = api::JobToken(kSecret),
+                                   .tasks = {.leases = {.max_staleness = 16}},
+                                   .stop_requested = [this] { return server_stops_.load(); }};
+    auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    address_ = fmt::format("127.0.0.1:{}", server_->port());
+  }
+  std::unique_ptr<Rank> MakeRank(std::function<void(int)> at_step = nullptr,
+                                 CheckpointStore* store = nullptr) {
+    return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
+  }
+  LoopOutcome Run(Rank& rank) {
+    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true};
+    Caller& caller = options.client.caller;
+    caller.token = api::JobToken(kSecret);
+    caller.who.set_job("job");
+    caller.who.set_role("worker");
+    caller.who.set_process_number(++processes_);
+    ParameterWorker worker(std::move(options), rank.loop);
+    EXPECT_TRUE(rank.rendezvous.Join(-1, "layout").ok());
+    return worker.Run();
+  }
+
+  api::TrainingSpec training_ = SmallTraining();  // 20 steps, 4 epochs
+  const SystemClock clock_;
+  const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  LocalRendezvousHub hub_{1};
+  std::atomic<bool> server_stops_ = false;
+  std::string address_ = "127.0.0.1:0";
+  int processes_ = 0;
+  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<ParameterServer> server_;
+};
+
+TEST_F(ParameterWorkerTest, JoinsTheNextGenerationWhenOneEnds) {
+  StartServer();
+  const auto rank = MakeRank([this](int call) {
+    if (call == 3) hub_.EndGeneration("a silence of five seconds");
+  });
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(hub_.generation(), 2u);
+  EXPECT_TRUE(rank->rendezvous.Finish().ok());
+}
+
+}  // namespace
+}  // namespace lockstep::train
