@@ -64,7 +64,8 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     if (!state.ok()) return FailedFor(state.status());
     loop_.state = *state;
     fence_ = reply.fence();
-    reports_until_ = true;
+    // Server 0 knows where the next pause is: if this process's predecessor has died in one, it is
+    // that one again, with what is due there.
     loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "grpc", loop_.state);
   }
   if (fence_ == 0 || reply.fence() != fence_) {

@@ -73,5 +73,21 @@ TEST_F(ParameterWorkerTest, JoinsTheNextGenerationWhenOneEnds) {
   EXPECT_TRUE(rank->rendezvous.Finish().ok());
 }
 
+TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
+  StartServer();
+  Rank* first = nullptr;
+  const auto rank = MakeRank([&first](int) {
+    const bool evaluates = first->rendezvous.activities[api::Activity::kEvaluation] > 0;
+    if (evaluates) first->rendezvous.asked_to_stop = true;
+  });
+  first = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kStopped);
+  EXPECT_EQ(rank->loop.state.step, 5);
+  ASSERT_EQ(rank->loop.state.evaluated_step, -1);
+  const auto successor = MakeRank();
+  EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
 }  // namespace
 }  // namespace lockstep::train
