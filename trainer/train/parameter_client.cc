@@ -180,8 +180,8 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
 void ParameterClient::Finish(const proto::Next& next) {
   absl::Status told = tasks_.Connect();
   if (told.ok()) told = tasks_.Next(next).status();
-  if (told.ok()) told = shards_.Connect();
-  if (told.ok()) told = shards_.Finish();
+  told.Update(shards_.Connect());
+  told.Update(shards_.Finish());
   if (told.ok()) return;
   LogWarning("a parameter server did not hear that the run is over",
              {{"reason", std::string(told.message())}});

@@ -94,6 +94,12 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     return is_stopping_;
   }
 
+  void NoteFinished() {
+    const std::lock_guard lock(mutex_);
+    events_.finished = true;
+    changed_.notify_all();
+  }
+
   // Challenges the caller and checks its introduction.
   template <typename Stream, typename Reply, typename Request>
   Status Meet(Stream& stream, Request& request) {
@@ -122,7 +128,8 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     if (!met.ok()) return met;
     const Open open(*this);
     ShardSession session(shard_, *stream, request.introduction(), [this] { return IsStopping(); });
-    while (session.Serve()) {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
       const std::lock_guard lock(mutex_);
       events_.finished = events_.finished || session.events().finished;
       events_.saved = events_.saved || (is_stopping_ && session.events().saved);
@@ -150,7 +157,9 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     reply.mutable_welcome();
     bool alive = stream->Write(reply);
     while (alive && stream->Read(&request)) {
-      alive = request.has_next() && stream->Write(tasks_.Next(*session, request.next()));
+      reply = tasks_.Next(*session, request.next());
+      if (reply.has_finished()) NoteFinished();
+      alive = request.has_next() && stream->Write(reply);
     }
     tasks_.Leave(*session);
     return Status::OK;

@@ -28,6 +28,18 @@ void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRange
   }
 }
 
+// Calls take(server) for every server, whatever becomes of the others: so no answer stays unread.
+template <typename Take>
+absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
+  absl::Status first;
+  for (std::size_t server = 0; server < servers; ++server) {
+    absl::Status status = take(server);
+    // A broken connection says less than a refusal.
+    if (!status.ok() && (first.ok() || absl::IsUnavailable(first))) first = std::move(status);
+  }
+  return first;
+}
+
 }  // namespace
 
 class ShardGroup::Link {
@@ -104,12 +116,13 @@ absl::Status ShardGroup::ConnectTo(int server) {
 }
 
 absl::Status ShardGroup::Connect() {
-  for (std::size_t server = 0; server < links_.size(); ++server) {
-    if (links_[server] != nullptr && !links_[server]->is_broken()) continue;
-    links_[server].reset();
-    LOCKSTEP_RETURN_IF_ERROR(ConnectTo(static_cast<int>(server)));
-  }
-  return absl::OkStatus();
+  return ForEachAnswer(
+      [&](std::size_t server) -> absl::Status {
+        if (links_[server] != nullptr && !links_[server]->is_broken()) return absl::OkStatus();
+        links_[server].reset();
+        return ConnectTo(static_cast<int>(server));
+      },
+      links_.size());
 }
 
 void ShardGroup::Disconnect() {
@@ -119,18 +132,6 @@ void ShardGroup::Disconnect() {
 bool ShardGroup::IsShared() const {
   return std::ranges::all_of(links_,
                              [](const auto& link) { return link != nullptr && link->is_shared(); });
-}
-
-// Reads an answer from every server, so that a failure of one leaves no answer of another unread.
-template <typename Take>
-absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
-  absl::Status first;
-  for (std::size_t server = 0; server < servers; ++server) {
-    absl::Status status = take(server);
-    // A broken connection says less than a refusal.
-    if (!status.ok() && (first.ok() || absl::IsUnavailable(first))) first = std::move(status);
-  }
-  return first;
 }
 
 // The parts of `values` that a server holds, in its order.

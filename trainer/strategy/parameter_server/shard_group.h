@@ -43,7 +43,7 @@ class ShardGroup {
   explicit ShardGroup(ShardGroupOptions options);
   ~ShardGroup();
 
-  // Connects to the servers that this group is not connected to.
+  // Connects to the servers that this group is not connected to, as far as they can be reached.
   absl::Status Connect();
   void Disconnect();
   // Whether all servers have mapped this process's memory, so that no float is sent.
@@ -84,7 +84,7 @@ class ShardGroup {
     FlatValues values;
   };
   absl::Status Load(const Content& content);
-  // Says that the run is over.
+  // Says that the run is over, to all servers that this group is connected to.
   absl::Status Finish();
 
  private:
@@ -97,7 +97,7 @@ class ShardGroup {
 
   ShardGroupOptions options_;
   const std::shared_ptr<const void> poll_;  // while this process computes
-  std::unique_ptr<SharedSegment> values_;  // that servers of this host write pulled values to
+  std::unique_ptr<SharedSegment> values_;   // that servers of this host write pulled values to
   std::vector<std::unique_ptr<Link>> links_;
 };
 

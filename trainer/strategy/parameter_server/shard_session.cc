@@ -69,8 +69,8 @@ bool ShardSession::Serve() {
     return Reply(reply);
   }
   proto::ShardRequest request;
-  if (!stream_.Read(&request)) return false;
   events_ = {};
+  if (!stream_.Read(&request)) return false;
   switch (request.request_case()) {
     case proto::ShardRequest::kPush:
       return Push(request.push());

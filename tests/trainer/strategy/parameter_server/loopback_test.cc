@@ -91,6 +91,28 @@ TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefusedForGood) {
   }
 }
 
+TEST_F(LoopbackTest, AServerThatIsReachedHearsOfTheEndThoughAnotherIsNot) {
+  servers_[0].reset();
+  ShardGroup group = Group(Worker0());
+  EXPECT_TRUE(absl::IsUnavailable(group.Connect()));
+  EXPECT_TRUE(group.Finish().ok());
+  group.Disconnect();
+  EXPECT_EQ(servers_[1]->WaitForEnd(), ParameterServer::End::kFinished);
+}
+
+TEST_F(LoopbackTest, ServerZeroEndsWhenTheLeadingProcessTellsTheCoordinator) {
+  {
+    TaskLink link(addresses_[0], Worker0());
+    ASSERT_TRUE(link.Connect().ok());
+    proto::Next next;
+    next.mutable_owner()->set_finished(true);
+    const auto reply = link.Next(next);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_TRUE(reply->has_finished());
+  }
+  EXPECT_EQ(servers_[0]->WaitForEnd(), ParameterServer::End::kFinished);
+}
+
 TEST_F(LoopbackTest, TheLeadingProcessIsToldToLoad) {
   TaskLink link(addresses_[0], Worker0());
   ASSERT_TRUE(link.Connect().ok());
