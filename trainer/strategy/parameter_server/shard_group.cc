@@ -294,7 +294,11 @@ absl::Status ShardGroup::Load(const Content& content) {
   if (!sent.ok() && failed.ok()) failed = std::move(sent);
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
-        return links_[server]->is_broken() ? failed : links_[server]->Read().status();
+        if (links_[server]->is_broken()) return failed;
+        LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
+        if (reply.loaded().refusal().empty()) return absl::OkStatus();
+        return absl::InvalidArgumentError(
+            fmt::format("ps {}: {}", server, reply.loaded().refusal()));
       },
       links_.size());
 }

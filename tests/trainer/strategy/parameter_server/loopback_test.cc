@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Floats = std::vector<float>;
 
 constexpr char kSecret[] = "a secret of the job";
@@ -89,6 +90,29 @@ TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefusedForGood) {
     EXPECT_TRUE(absl::IsInvalidArgument(Group(caller).Connect()));
     EXPECT_TRUE(absl::IsInvalidArgument(TaskLink(addresses_[0], caller).Connect()));
   }
+}
+
+TEST_F(LoopbackTest, ALoadThatIsRefusedIsAnsweredWithTheReason) {
+  Floats parameters(kParameters, 10), states(1, 5);
+  const FlatValues values{.parameters = parameters, .states = states};
+  ShardGroupOptions options{.servers = addresses_,
+                            .caller = Worker0(),
+                            .plan = {{{32, 64}, {0, 32}}, {}},
+                            .parameters = kParameters,
+                            .states = 1};
+  ShardGroup disordered(options);
+  ASSERT_TRUE(disordered.Connect().ok());
+  const absl::Status refused = disordered.Load({.fence = 7, .total_steps = 9, .values = values});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ascend"));
+  options.plan = {{{0, 64}}, {}};
+  ShardGroup group(options);
+  ASSERT_TRUE(group.Connect().ok());
+  Floats slot(kParameters, 1);  // which SGD without momentum does not have
+  const FlatValues more{.parameters = parameters, .states = states, .slots = {slot}};
+  const absl::Status too_much = group.Load({.fence = 7, .total_steps = 9, .values = more});
+  EXPECT_THAT(std::string(too_much.message()), HasSubstr("found 129 floats to load, expected 65"));
+  EXPECT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
 }
 
 TEST_F(LoopbackTest, AServerThatIsReachedHearsOfTheEndThoughAnotherIsNot) {
