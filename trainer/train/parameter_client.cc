@@ -103,7 +103,11 @@ absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
 absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call) {
   for (;;) {
     absl::Status status = call();
-    if (!absl::IsUnavailable(status)) {
+    // A name or an address may lead to a pod of another run while the right one is being replaced.
+    const bool is_another = absl::IsPermissionDenied(status);
+    if (is_another && !options_.successors_come)
+      status = absl::InvalidArgumentError(status.message());
+    if (!absl::IsUnavailable(status) && !absl::IsPermissionDenied(status)) {
       if (outage_began_) addresses_.Watch({});
       outage_began_.reset();
       return status;

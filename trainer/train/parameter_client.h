@@ -26,7 +26,7 @@ struct ParameterClientOptions {
   // How long a server may be unreachable, not counting the time while it has no address and
   // `successors_come` (an operator creates its pod).
   Duration longest_outage = std::chrono::minutes(5);
-  bool successors_come = false;
+  bool successors_come = false;  // also: an address may lead to a server of another run meanwhile
   std::function<bool()> stop_requested = [] { return false; };
 };
 

@@ -85,10 +85,10 @@ TEST_F(LoopbackTest, AGradientUpdatesTheValuesOfAllServersOnce) {
   EXPECT_THAT(parameters, Each(7));
 }
 
-TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefusedForGood) {
+TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefused) {
   for (const Caller& caller : {Worker0("another secret of a job"), Worker0(kSecret, "another")}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(Group(caller).Connect()));
-    EXPECT_TRUE(absl::IsInvalidArgument(TaskLink(addresses_[0], caller).Connect()));
+    EXPECT_TRUE(absl::IsPermissionDenied(Group(caller).Connect()));
+    EXPECT_TRUE(absl::IsPermissionDenied(TaskLink(addresses_[0], caller).Connect()));
   }
 }
 
