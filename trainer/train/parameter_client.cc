@@ -181,6 +181,13 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
   });
 }
 
+void ParameterClient::ReleaseServers() {
+  const absl::Status told = shards_.Saved();
+  if (told.ok()) return;
+  LogInfo("a parameter server did not hear that its values are saved",
+          {{"reason", std::string(told.message())}});
+}
+
 void ParameterClient::Finish(const proto::Next& next) {
   absl::Status told = tasks_.Connect();
   if (told.ok()) told = tasks_.Next(next).status();

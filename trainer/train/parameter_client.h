@@ -50,6 +50,11 @@ class ParameterClient {
   absl::StatusOr<ShardGroup::PushResult> Push(ShardGroup::Gradient gradient);
   // Loads the session's parameters, states and slots onto all servers.
   absl::Status Load(std::uint64_t fence, int parts, std::int64_t step);
+  // Whether a server said at the last Pull that it was asked to stop.
+  bool IsServerStopping() const { return shards_.IsStopping(); }
+  // Lets such a server end: what was pulled last is saved, or cannot be. A server that does not
+  // hear it stays until it is killed.
+  void ReleaseServers();
   // Says to all servers that the run is over, as far as they can be reached now.
   void Finish(const proto::Next& next);
 

@@ -5,13 +5,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
+#include "trainer/checkpoint/store.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 
 namespace lockstep::train {
@@ -87,6 +93,38 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   const auto successor = MakeRank();
   EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
+// Each step is an epoch and so a planned pause, at which no checkpoint is due.
+TEST_F(ParameterWorkerTest, SavesWhatAServerThatIsAskedToStopHasBeforeItEnds) {
+  training_.dataset.synthetic->train_examples = 16;
+  training_.epochs = 40;
+  training_.checkpoint.every_steps = 0;
+  StartServer();
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  Rank* leading = nullptr;
+  std::int64_t furthest = -1;
+  bool asked = false;
+  std::jthread successor;
+  const auto rank = MakeRank(
+      [&](int) {
+        const std::int64_t step = leading->loop.state.step;
+        EXPECT_GE(step, furthest) << "steps are lost";
+        furthest = std::max(furthest, step);
+        if (step != 20 || std::exchange(asked, true)) return;
+        server_stops_ = true;
+        successor = std::jthread([this] {
+          EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kStopped);
+          server_stops_ = false;
+          StartServer();
+        });
+      },
+      store.get());
+  leading = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 40);
+  EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   End WaitForEnd() override {
     std::unique_lock lock(mutex_);
-    while (!events_.finished && !(IsStopping() && (events_.saved || streams_ == 0))) {
+    while (!events_.finished && !events_.released && !(IsStopping() && streams_ == 0)) {
       changed_.wait_for(lock, kPoll);
     }
     const End end = events_.finished ? End::kFinished : End::kStopped;
@@ -92,6 +92,11 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   bool IsStopping() {
     if (options_.stop_requested()) is_stopping_ = true;
     return is_stopping_;
+  }
+
+  bool IsReleased() {
+    const std::lock_guard lock(mutex_);
+    return events_.released;
   }
 
   void NoteFinished() {
@@ -127,12 +132,15 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     const Status met = Meet<ShardStream, proto::ShardReply>(*stream, request);
     if (!met.ok()) return met;
     const Open open(*this);
+    if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
     ShardSession session(shard_, *stream, request.introduction(), [this] { return IsStopping(); });
     for (bool goes_on = true; goes_on;) {
       goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
       const std::lock_guard lock(mutex_);
       events_.finished = events_.finished || session.events().finished;
-      events_.saved = events_.saved || (is_stopping_ && session.events().saved);
+      events_.released = events_.released || session.events().released;
+      goes_on =
+          goes_on && !events_.released;  // no load by a caller that should reach the successor
       changed_.notify_all();
     }
     return Status::OK;

@@ -109,6 +109,11 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
   return absl::OkStatus();
 }
 
+void Shard::Clear() {
+  const std::unique_lock lock(mutex_);
+  fence_ = 0;
+}
+
 std::uint64_t Shard::fence() const {
   const std::shared_lock lock(mutex_);
   return fence_;

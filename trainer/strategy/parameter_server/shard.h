@@ -49,6 +49,8 @@ class Shard {
   // updates. InvalidArgument: as of FloatsToLoad, or it has another size; nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
                     std::span<const float> content);
+  // Forgets what was loaded.
+  void Clear();
   std::uint64_t fence() const;  // 0: nothing was loaded
   ShardLayout layout() const;
   std::int64_t ContentFloats() const;  // of all that Load takes

@@ -226,6 +226,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
   pull.set_scale(request.scale);
   pull.set_skip(request.skip);
   absl::Status failed;
+  is_stopping_ = false;
   for (std::size_t server = 0; server < links_.size(); ++server) {
     pull.set_shared(!all && links_[server]->is_shared());
     absl::Status written = links_[server]->Write(message);
@@ -238,6 +239,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
         if (link.is_broken()) return failed;
         LOCKSTEP_ASSIGN_OR_RETURN(proto::ShardReply reply, link.Read());
         versions[server] = reply.pulled().version();
+        is_stopping_ = is_stopping_ || reply.pulled().stopping();
         if (!all && link.is_shared()) {
           TakeShared(server, values);
           return absl::OkStatus();
@@ -306,6 +308,16 @@ absl::Status ShardGroup::Load(const Content& content) {
 absl::Status ShardGroup::Finish() {
   proto::ShardRequest request;
   request.mutable_finish();
+  return Tell(request);
+}
+
+absl::Status ShardGroup::Saved() {
+  proto::ShardRequest request;
+  request.mutable_saved();
+  return Tell(request);
+}
+
+absl::Status ShardGroup::Tell(const proto::ShardRequest& request) {
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
         if (links_[server] == nullptr || links_[server]->is_broken()) return absl::OkStatus();

@@ -85,12 +85,18 @@ class ShardGroup {
     FlatValues values;
   };
   absl::Status Load(const Content& content);
+  // Whether a server said at the last Pull that it was asked to stop.
+  bool IsStopping() const { return is_stopping_; }
+  // Says that what was pulled last with the slots is saved, to all servers that this group is
+  // connected to. Those that were asked to stop end.
+  absl::Status Saved();
   // Says that the run is over, to all servers that this group is connected to.
   absl::Status Finish();
 
  private:
   class Link;
   absl::Status ConnectTo(int server);
+  absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;
   void TakeShared(std::size_t server, const FlatValues& values) const;
@@ -100,6 +106,7 @@ class ShardGroup {
   const std::shared_ptr<const void> poll_;  // while this process computes
   std::unique_ptr<SharedSegment> values_;   // that servers of this host write pulled values to
   std::vector<std::unique_ptr<Link>> links_;
+  bool is_stopping_ = false;
 };
 
 }  // namespace lockstep::train

@@ -80,6 +80,13 @@ bool ShardSession::Serve() {
       return Pull(request.pull());
     case proto::ShardRequest::kLoad:
       return Load(request.load());
+    case proto::ShardRequest::kSaved: {
+      events_.released = has_pulled_all_;
+      if (has_pulled_all_) shard_.Clear();
+      proto::ShardReply reply;
+      reply.mutable_loaded();
+      return Reply(reply);
+    }
     case proto::ShardRequest::kFinish: {
       events_.finished = true;
       proto::ShardReply reply;
@@ -172,6 +179,7 @@ void ShardSession::WriteShared(std::span<const float> content, const ShardLayout
 bool ShardSession::Pull(const proto::Pull& pull) {
   const ShardLayout layout = shard_.layout();
   if (pull.shared() && !IsMapped(layout)) return false;
+  const bool is_stopping = is_stopping_();
   std::vector<proto::Data> messages;
   const auto version = shard_.Pull(
       {.fence = pull.fence(),
@@ -190,12 +198,13 @@ bool ShardSession::Pull(const proto::Pull& pull) {
   if (!version.ok()) return ReplyFenced(version.status());
   proto::ShardReply reply;
   reply.mutable_pulled()->set_version(*version);
+  reply.mutable_pulled()->set_stopping(is_stopping);
   if (!Reply(reply)) return false;
   for (proto::Data& message : messages) {
     *reply.mutable_data() = std::move(message);
     if (!Reply(reply)) return false;
   }
-  events_.saved = pull.slots();
+  if (pull.slots()) has_pulled_all_ = is_stopping;
   return true;
 }
 
