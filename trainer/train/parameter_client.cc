@@ -65,6 +65,8 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
   options.shares_memory = identity.strategy.communication != api::Communication::kRing;
   options.successors_come = identity.operated;
   options.stop_requested = &StopSignalled;
+  const std::string leader = identity.LeaderAddress();
+  options.leader_host = leader.substr(0, leader.rfind(':'));
   return options;
 }
 
@@ -74,7 +76,9 @@ ParameterClient::ParameterClient(ParameterClientOptions options, Session& sessio
       session_(session),
       clock_(clock),
       shards_(ShardOptions(options_, session)),
-      tasks_(options_.servers.front(), WithLayout(options_.caller, session)) {
+      tasks_(options_.servers.front(), WithLayout(options_.caller, session)),
+      addresses_(options_.has_address),
+      leader_address_(options_.has_address) {
   for (const std::string& server : options_.servers) {
     hosts_.insert(server.substr(0, server.rfind(':')));
   }
@@ -204,7 +208,10 @@ absl::Status ParameterClient::NoteWait(const std::string& reason, const std::str
     wait_began_ = now;
     next_log_ = now + kLogEvery;
   }
-  if (missing.empty()) wait_began_ = now;
+  const bool may_come = !missing.empty() && options_.successors_come;
+  leader_address_.Watch(may_come ? std::set{options_.leader_host} : std::set<std::string>{});
+  const bool is_yet_to_come = !leader_address_.WithoutAddress().empty();
+  if (missing.empty() || is_yet_to_come) wait_began_ = now;
   if (now >= next_log_) {
     next_log_ = now + kLogEvery;
     LogInfo(fmt::format("waiting for {}", reason));

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/trainer/train/rank.h"
@@ -27,6 +29,11 @@ class ParameterClientTest : public ::testing::Test {
     ParameterClientOptions options{.servers = {Serve(job)}, .successors_come = successors_come};
     options.caller.token = api::JobToken(kSecret);
     options.caller.who.set_job("job");
+    options.leader_host = "leader";
+    options.has_address = [this](const std::string& host) {
+      if (host == "leader") ++lookups_;
+      return host != "leader" || leader_has_address_.load();
+    };
     options.stop_requested = [this] {
       clock_.Advance(std::chrono::minutes(1));
       ++minutes_;
@@ -37,6 +44,8 @@ class ParameterClientTest : public ::testing::Test {
 
   testing::FakeClock clock_;
   int minutes_ = 0;
+  std::atomic<bool> leader_has_address_ = true;
+  std::atomic<int> lookups_ = 0;
 
  private:
   std::string Serve(const std::string& job) {
@@ -66,6 +75,23 @@ TEST_F(ParameterClientTest, AServerOfAnotherRunIsAMistakeWhereNoSuccessorsCome) 
   const absl::Status ended = Client("another", false)->Next(proto::Next()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(ended)) << ended;
   EXPECT_EQ(minutes_, 0);
+}
+
+TEST_F(ParameterClientTest, TheLeadingProcessIsAwaitedForAsLongAsItsPodIsYetToCome) {
+  const auto client = Client("job", true);
+  leader_has_address_ = false;
+  const auto wait = [&] { return client->NoteWait("it to load", "worker 0"); };
+  EXPECT_TRUE(wait().ok());
+  while (lookups_ < 2) std::this_thread::yield();  // so the first one's result is known
+  for (int minute = 0; minute < 30; ++minute) {
+    clock_.Advance(std::chrono::minutes(1));
+    EXPECT_TRUE(wait().ok()) << minute;
+  }
+  leader_has_address_ = true;
+  for (const int from = lookups_; lookups_ < from + 3;) std::this_thread::yield();
+  EXPECT_TRUE(wait().ok());
+  clock_.Advance(std::chrono::minutes(5));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(wait()));
 }
 
 }  // namespace
