@@ -23,6 +23,9 @@ class AsyncReferenceBackend final : public Backend {
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
     return MakeAsync(device_, host_->MakeOp(spec));
   }
+  std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) override {
+    return MakeAsync(device_, host_->MakeCast(x, to));
+  }
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return MakeAsync(device_, host_->MakeSoftmaxCrossEntropy(spec));
   }
@@ -56,8 +59,10 @@ class AsyncReferenceBackend final : public Backend {
       host_->ConvertInput(data.data(), y, static_cast<std::int64_t>(data.size()), scale);
     });
   }
-  void Accumulate(const float* x, float* y, std::int64_t size) override {
-    queue_.Enqueue([this, x = Real(x), y = Real(y), size] { host_->Accumulate(x, y, size); });
+  using Backend::Accumulate;
+  void Accumulate(const void* x, void* y, std::int64_t size, DType type) override {
+    queue_.Enqueue(
+        [this, x = Real(x), y = Real(y), size, type] { host_->Accumulate(x, y, size, type); });
   }
   void Scale(const float* x, float* y, std::int64_t size, float factor) override {
     queue_.Enqueue(

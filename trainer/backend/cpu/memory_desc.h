@@ -14,8 +14,11 @@ namespace lockstep::train::cpu {
 
 class DnnlLayout final : public Layout {
  public:
+  // The order of `desc`, which is of float32.
   explicit DnnlLayout(dnnl::memory::desc desc) : desc_(std::move(desc)) {}
-  std::size_t Bytes() const override { return desc_.get_size(); }
+  std::int64_t Elements() const override {
+    return static_cast<std::int64_t>(desc_.get_size() / sizeof(float));
+  }
   std::string Fingerprint() const override;
   const dnnl::memory::desc& desc() const { return desc_; }
 

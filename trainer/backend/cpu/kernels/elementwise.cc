@@ -1,4 +1,5 @@
 #include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/core/half.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
@@ -18,6 +19,26 @@ void Add(const float* a, const float* b, float* y, std::int64_t size, bool relu)
 #pragma omp simd
     for (std::int64_t i = 0; i < size; ++i) y[i] = a[i] + b[i];
   }
+}
+
+void CastToBFloat16(const float* __restrict x, std::uint16_t* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = ToBFloat16(x[i]);
+}
+
+void CastFromBFloat16(const std::uint16_t* __restrict x, float* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = FromBFloat16(x[i]);
+}
+
+void CastToFloat16(const float* __restrict x, std::uint16_t* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = ToFloat16(x[i]);
+}
+
+void CastFromFloat16(const std::uint16_t* __restrict x, float* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = FromFloat16(x[i]);
 }
 
 void ScaleBytes(const std::uint8_t* __restrict x, float* __restrict y, std::int64_t size,
