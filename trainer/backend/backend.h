@@ -184,6 +184,11 @@ class Backend {
   }
   // y[i] = factor * x[i].
   virtual void Scale(const float* x, float* y, std::int64_t size, float factor) = 0;
+  // *value *= *factor.
+  virtual void Multiply(float& value, const float& factor) = 0;
+  // True if the device computes in the floating-point type. False: ops of the type compute in
+  // float32, between casts.
+  virtual bool Computes(DType type) const = 0;
   // Sets the tail's loss and correct to the totals.
   virtual void WriteTail(const LossTotals& totals, StepTail& tail) = 0;
   // Runs DecideUpdate with the gradients' squared norm, which is that of SquaredNorm in
@@ -192,7 +197,8 @@ class Backend {
   // True if no value is infinite or NaN. Blocks.
   virtual bool AllFinite(const float* values, std::int64_t size) = 0;
   // Convert between a tensor on the device, of a floating-point type, and floats in dense row-major
-  // order in host memory, for checkpoints and tests. ToDense blocks; FromDense has read `source` when it returns.
+  // order in host memory, for checkpoints and tests. ToDense blocks; FromDense has read `source`
+  // when it returns.
   virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
   // Blocks until all ops are done.

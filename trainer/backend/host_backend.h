@@ -1,5 +1,5 @@
-// What back ends share whose device is the host: memory, copies, decisions about updates, and 16-bit
-// types.
+// What back ends share whose device is the host: memory, copies, decisions about updates, and
+// 16-bit types.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,8 @@ class HostBackend : public Backend {
   void FromDense(const float* source, const TensorDesc& to, void* target) final;
   Stream& stream() final { return *stream_; }
   std::unique_ptr<Stream> MakeStream() final;
+  void Multiply(float& value, const float& factor) final { value *= factor; }
+  bool Computes(DType type) const override { return type == DType::kFloat32; }
   void WriteTail(const LossTotals& totals, StepTail& tail) final;
   void DecideUpdate(const UpdateMemory& memory) final;
   bool AllFinite(const float* values, std::int64_t size) final;

@@ -68,6 +68,10 @@ class AsyncReferenceBackend final : public Backend {
     queue_.Enqueue(
         [this, x = Real(x), y = Real(y), size, factor] { host_->Scale(x, y, size, factor); });
   }
+  void Multiply(float& value, const float& factor) override {
+    queue_.Enqueue([value = Real(&value), factor = Real(&factor)] { *value *= *factor; });
+  }
+  bool Computes(DType type) const override { return host_->Computes(type); }
   void WriteTail(const LossTotals& totals, StepTail& tail) override {
     queue_.Enqueue(
         [this, totals = Real(&totals), tail = Real(&tail)] { host_->WriteTail(*totals, *tail); });

@@ -1,5 +1,6 @@
 #include "trainer/backend/cpu/cpu.h"
 
+#include "trainer/backend/cpu/half_product.h"
 #include "trainer/backend/cpu/ops.h"
 #include "trainer/backend/host_backend.h"
 
@@ -11,6 +12,7 @@ class CpuBackend final : public HostBackend {
   explicit CpuBackend(int threads) : device_(threads) { device_.Enter(); }
   std::string Name() const override { return "cpu"; }
   std::string Device() const override { return std::string("cpu:") + cpu::NameOf(device_.isa); }
+  bool Computes(DType type) const override { return cpu::Computes(device_, type); }
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return cpu::MakeSoftmaxCrossEntropy(device_, spec);
   }
@@ -36,6 +38,9 @@ class CpuBackend final : public HostBackend {
   }
   void FloatsFromDense(const float* source, const TensorDesc& to, void* target) override {
     cpu::FromDense(device_, source, to, target);
+  }
+  std::unique_ptr<Op> NativeOp(const OpSpec& spec) override {
+    return cpu::MakeHalfProduct(device_, spec);
   }
   void Cast(const CastOperands& operands) override { cpu::Cast(device_, operands); }
   double SquaredNormOf(const float* values, std::int64_t size) override {

@@ -28,7 +28,8 @@ class DnnlLayout final : public Layout {
 
 // Row-major float32.
 dnnl::memory::desc DenseMemoryDesc(const Shape& shape);
-// Returns a tensor's descriptor. Throws CheckFailure for another backend's layout.
+// Returns a tensor's descriptor. Throws CheckFailure for another backend's layout, or if the tensor
+// is not of a floating-point type.
 dnnl::memory::desc MemoryDescOf(const TensorDesc& tensor);
 // Returns a tensor of `shape` in the order of `desc`; without a layout if that is row-major.
 TensorDesc TensorOf(const Shape& shape, const dnnl::memory::desc& desc);

@@ -41,6 +41,24 @@ void CastFromFloat16(const std::uint16_t* __restrict x, float* __restrict y, std
   for (std::int64_t i = 0; i < size; ++i) y[i] = FromFloat16(x[i]);
 }
 
+void HalfRelu(std::uint16_t* y, std::int64_t size, std::uint16_t infinity) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto magnitude = static_cast<std::uint16_t>(y[i] & 0x7fff);
+    const bool is_negative = y[i] > 0x8000 && magnitude <= infinity;  // and not NaN
+    y[i] = is_negative ? std::uint16_t{0} : y[i];
+  }
+}
+
+void HalfMaskByRelu(const std::uint16_t* __restrict y, std::uint16_t* __restrict dy,
+                    std::int64_t size, std::uint16_t infinity) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const bool is_positive = y[i] > 0 && y[i] <= infinity;
+    dy[i] = is_positive ? dy[i] : std::uint16_t{0};
+  }
+}
+
 void ScaleBytes(const std::uint8_t* __restrict x, float* __restrict y, std::int64_t size,
                 float scale) {
 #pragma omp simd

@@ -117,6 +117,10 @@ struct Kernels {
   void (*from_bfloat16)(const std::uint16_t* x, float* y, std::int64_t size);
   void (*to_float16)(const float* x, std::uint16_t* y, std::int64_t size);
   void (*from_float16)(const std::uint16_t* x, float* y, std::int64_t size);
+  // The relus above for a 16-bit floating-point type, whose infinity has these bits. In place.
+  void (*half_relu)(std::uint16_t* y, std::int64_t size, std::uint16_t infinity);
+  void (*half_mask_by_relu)(const std::uint16_t* y, std::uint16_t* dy, std::int64_t size,
+                            std::uint16_t infinity);
   // y = scale * x
   void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 
