@@ -30,7 +30,7 @@ using RoleCounts = std::map<api::Role, int>;
 
 constexpr int kMaxCount = 1'000'000'000;  // of --index and --tail
 
-// If the spec is invalid, the status says how many replicas the job has had.
+// Counts the job's replicas by its spec or, if that is invalid, by its status.
 RoleCounts CountsOf(const controller::ObservedJob& observed) {
   RoleCounts counts;
   if (observed.invalid) {
@@ -81,12 +81,13 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   CLI::App* command = app.add_subcommand("logs", "Print the log of a TrainingJob's replica");
   command->add_option("JOB", options.job, "The job's name")->required();
-  command->add_option("--role", options.role,
-                      "chief, worker, ps or evaluator [the leading replica's]");
+  command->add_option(
+      "--role", options.role,
+      "chief, worker, ps or evaluator [the leading replica's, or worker if --index > 0]");
   command->add_option("--index", options.index, "The replica's index within its role [0]")
       ->check(CLI::Range(0, kMaxCount));
   command->add_option("-c,--container", options.container,
-                      "The container [the one whose exit code decides]");
+                      "The container [the main one, whose exit code decides the pod's outcome]");
   command->add_option("--tail", options.tail, "Print only this many of the last lines")
       ->check(CLI::Range(0, kMaxCount));
   command->add_flag("-f,--follow", options.follow,
@@ -112,9 +113,8 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
                       controller::PodName(observed.job, replica.role, replica.index)};
   const auto pod = client.Get(kube::kPodKind, key);
   if (absl::IsNotFound(pod.status()) && observed.invalid) {
-    return absl::NotFoundError(
-        fmt::format("pod {} does not exist, and the job's spec cannot be used: {}", key.name,
-                    *observed.invalid));
+    return absl::NotFoundError(fmt::format(
+        "pod {} does not exist, and the job's spec is invalid: {}", key.name, *observed.invalid));
   }
   if (absl::IsNotFound(pod.status())) {
     return absl::NotFoundError(fmt::format(

@@ -113,7 +113,7 @@ TEST_F(LogsCommandTest, TheStatusNamesTheReplicasOfAJobWhoseSpecCannotBeUsed) {
   EXPECT_EQ(*found, (LogSource{{"default", "j-chief-0"}, "tensorflow"}));
   EXPECT_EQ(Fault({.job = "j", .role = "ps"}), "job j has no ps-0; it has: chief 0-0, worker 0-1");
   EXPECT_THAT(Fault({.job = "j", .role = "worker", .index = 1}),
-              HasSubstr("pod j-worker-1 does not exist, and the job's spec cannot be used: "));
+              HasSubstr("pod j-worker-1 does not exist, and the job's spec is invalid: "));
 }
 
 TEST_F(LogsCommandTest, WhatAClusterSaysDoesNotCommandTheTerminal) {
