@@ -43,12 +43,15 @@ RoleCounts CountsOf(const controller::ObservedJob& observed) {
   return counts;
 }
 
+// "chief-0, worker-0 to worker-3"
 std::string Describe(const RoleCounts& counts) {
   std::vector<std::string> roles;
   for (const auto& [role, count] : counts) {
-    roles.push_back(fmt::format("{} 0-{}", api::RoleName(role), count - 1));
+    const std::string name(api::RoleName(role));
+    if (count == 1) roles.push_back(name + "-0");
+    if (count > 1) roles.push_back(fmt::format("{0}-0 to {0}-{1}", name, count - 1));
   }
-  return fmt::format("{}", fmt::join(roles, ", "));
+  return roles.empty() ? "no replicas" : fmt::format("{}", fmt::join(roles, ", "));
 }
 
 absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& counts,
@@ -62,8 +65,8 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
     const auto role = api::RoleFromName(options.role);
     const auto key = api::RoleFromKey(options.role);
     if (!role && !key) {
-      return absl::NotFoundError(
-          fmt::format("--role: found \"{}\", expected one of: {}", options.role, Describe(counts)));
+      return absl::NotFoundError(fmt::format(
+          "--role: found \"{}\", expected chief, worker, ps or evaluator", options.role));
     }
     replica.role = role ? *role : *key;
   }
