@@ -15,7 +15,8 @@ BatchGradient::BatchGradient(Session& session, PhaseClock& phases)
                .seed = static_cast<std::uint64_t>(session.training().seed),
                .shuffle = session.training().dataset.shuffle},
       batch_(MakeBatch(session.train_data(), session.plan())) {
-  LOCKSTEP_CHECK(session.backend().IsHost(), "parameter server: {} is no host back end",
+  LOCKSTEP_CHECK(session.backend().IsHost(),
+                 "parameter server: found back end {}, expected one on the host",
                  session.backend().Name());
 }
 

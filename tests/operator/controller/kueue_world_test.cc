@@ -212,7 +212,7 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   ASSERT_NE(running, nullptr);
   EXPECT_EQ(running->reason, "CreateFailed");
   EXPECT_THAT(running->message,
-              StartsWith("ResourceFlavor gpu, which Kueue has granted the worker pods: "));
+              StartsWith("ResourceFlavor gpu, which Kueue has granted to the worker pods: "));
   CreateFlavor(world, "gpu");
   world.Settle();
   ASSERT_THAT(world.Pods(), SizeIs(2));

@@ -66,7 +66,7 @@ TEST(BundledModelTest, UnknownNameListsTheKnownOnes) {
             "model.name: found \"resnet\", expected one of mlp, simple-cnn, core-cnn");
 }
 
-// As each processor runs them: CTest repeats this without AVX-512 and without AVX.
+// CTest repeats these tests with oneDNN limited to AVX2 and to SSE4.1, to cover older processors.
 class BundledModelOnTheCpuTest : public testing::TestWithParam<std::string> {
  protected:
   static constexpr std::int64_t kBatch = 8, kClasses = 10;
