@@ -89,6 +89,8 @@ int Main(int argc, char** argv) {
       ->add_option("--backend", options.backend,
                    fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
       ->check(CLI::IsMember(BackendNames()));
+  bench->add_option("--precision", options.precision, "Float32, BFloat16 or Float16")
+      ->check(CLI::IsMember({"Float32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   try {

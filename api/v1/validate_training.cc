@@ -251,10 +251,11 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
                      training.steps.has_value());
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
-  if (training.precision != Precision::kFloat32) {
-    section.Fault("precision", fmt::format("{} is not supported yet by the bundled trainer; it "
-                                           "trains in Float32",
-                                           NameOf(training.precision)));
+  if (training.precision == Precision::kTF32) {
+    section.Fault(
+        "precision",
+        "TF32 is not supported yet by the bundled trainer; it trains in Float32, BFloat16 "
+        "and Float16");
   }
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
   section.Absolute("summaries.directory", training.summaries.directory);

@@ -516,8 +516,7 @@ TRAINING = [
     Bad("a warmup longer than the run", training_job(
         epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
         "spec.training.learningRateSchedule.warmupSteps"),
-    Bad("an unsupported precision", training_job(precision="BFloat16"),
-        "spec.training.precision"),
+    Bad("an unsupported precision", training_job(precision="TF32"), "spec.training.precision"),
     Bad("an unknown precision", training_job(precision="Float64"), "spec.training.precision"),
     Bad("a relative folder for checkpoints", training_job(checkpoint={"directory": "out"}),
         "spec.training.checkpoint.directory"),

@@ -150,8 +150,14 @@ class Backend {
   virtual std::string Name() const = 0;  // "reference", "cpu", "async-reference"
   // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
-  // Throws CheckFailure if the spec is invalid for any backend: a window that does not fit, say.
+  // The op computes in the type of its inputs, which is also that of its output: float32, bfloat16
+  // or float16. With a 16-bit type, sums have float32's precision or better, matrices and kernels
+  // are rounded to that type before they are used, and parameters, states and their gradients
+  // remain float32. Throws CheckFailure if the spec is invalid for any backend: a window that does
+  // not fit, say.
   virtual std::unique_ptr<Op> MakeOp(const OpSpec& spec) = 0;
+  // y = x in another floating-point type, in the same layout.
+  virtual std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) = 0;
   virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
   // True if device memory is the host's and every call has done its work when it returns. If
@@ -171,10 +177,18 @@ class Backend {
   // Converts a batch's bytes in host memory to the model's float input: y[i] = scale * x[i]. Has
   // read x when it returns.
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
-  // y[i] += x[i]: sums the gradients of a tensor that several ops read.
-  virtual void Accumulate(const float* x, float* y, std::int64_t size) = 0;
+  // y[i] += x[i], rounded to `type`: sums the gradients of a tensor that several ops read.
+  virtual void Accumulate(const void* x, void* y, std::int64_t size, DType type) = 0;
+  void Accumulate(const float* x, float* y, std::int64_t size) {
+    Accumulate(x, y, size, DType::kFloat32);
+  }
   // y[i] = factor * x[i].
   virtual void Scale(const float* x, float* y, std::int64_t size, float factor) = 0;
+  // *value *= *factor.
+  virtual void Multiply(float& value, const float& factor) = 0;
+  // True if the device computes in the floating-point type. False: ops of the type compute in
+  // float32, between casts.
+  virtual bool Computes(DType type) const = 0;
   // Sets the tail's loss and correct to the totals.
   virtual void WriteTail(const LossTotals& totals, StepTail& tail) = 0;
   // Runs DecideUpdate with the gradients' squared norm, which is that of SquaredNorm in
@@ -182,8 +196,9 @@ class Backend {
   virtual void DecideUpdate(const UpdateMemory& memory) = 0;
   // True if no value is infinite or NaN. Blocks.
   virtual bool AllFinite(const float* values, std::int64_t size) = 0;
-  // Convert between a layout on the device and dense row-major order in host memory, for
-  // checkpoints and tests. ToDense blocks; FromDense has read `source` when it returns.
+  // Convert between a tensor on the device, of a floating-point type, and floats in dense row-major
+  // order in host memory, for checkpoints and tests. ToDense blocks; FromDense has read `source`
+  // when it returns.
   virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
   // Blocks until all ops are done.

@@ -37,6 +37,8 @@ class Compiler {
     dims.insert(dims.end(), options.input.dims().begin(), options.input.dims().end());
     samples_.desc.shape = Shape(std::move(dims));
     samples_.is_flat = samples_.desc.shape.rank() == 2;
+    if (options.type == DType::kFloat32) return;
+    samples_ = Push("cast", backend_.MakeCast(samples_.desc, options.type), {samples_});
   }
 
   absl::Status Add(const Layer& layer) {
@@ -61,8 +63,12 @@ class Compiler {
     }
     // The logits are the last op's output.
     const bool is_last = !ops_.empty() && last.op == static_cast<int>(ops_.size()) - 1;
+    Value logits = last;
     if (!is_last || !last.desc.dense() || last.desc.shape.rank() != 2) {
-      Push("logits", backend_.MakeOp(FlattenSpec{.x = last.desc}), {last});
+      logits = Push("logits", backend_.MakeOp(FlattenSpec{.x = last.desc}), {last});
+    }
+    if (options_.type != DType::kFloat32) {
+      Push("cast", backend_.MakeCast(logits.desc, DType::kFloat32), {logits});
     }
     return std::move(ops_);
   }

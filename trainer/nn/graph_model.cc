@@ -230,7 +230,8 @@ void GraphModel::PlanBuffers() {
       placed.dx.push_back(
           {.written = offset(planned.dx[k].written),
            .sum = offset(planned.dx[k].sum),
-           .floats = static_cast<std::int64_t>(ops_[i].op->inputs()[k].bytes() / sizeof(float))});
+           .elements = ops_[i].op->inputs()[k].elements(),
+           .type = ops_[i].op->inputs()[k].dtype});
     }
     op_buffers_.push_back(std::move(placed));
   }
@@ -331,7 +332,7 @@ void GraphModel::Backward(const std::function<void(std::int64_t, std::int64_t)>&
 void GraphModel::AccumulateGradients(const OpBuffers& buffers) {
   for (const InputGradient& dx : buffers.dx) {
     if (dx.sum == kNotWanted) continue;
-    backend_.Accumulate(buffers_.At<float>(dx.written), buffers_.At<float>(dx.sum), dx.floats);
+    backend_.Accumulate(buffers_.At(dx.written), buffers_.At(dx.sum), dx.elements, dx.type);
   }
 }
 

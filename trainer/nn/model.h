@@ -21,6 +21,9 @@ struct ModelOptions {
   Shape input;               // C,H,W of one sample
   std::int64_t classes = 0;  // the last layer must give N,classes
   std::uint64_t seed = 1;    // for the initial parameters and dropout
+  // Of what flows between layers: float32, bfloat16 or float16. Samples, logits, parameters, states
+  // and their gradients are always float32.
+  DType type = DType::kFloat32;
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so

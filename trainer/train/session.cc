@@ -6,11 +6,37 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
 #include "trainer/models/models.h"
 
 namespace lockstep::train {
+namespace {
+
+// Of what flows between layers.
+DType TypeOf(api::Precision precision) {
+  switch (precision) {
+    case api::Precision::kBFloat16:
+      return DType::kBFloat16;
+    case api::Precision::kFloat16:
+      return DType::kFloat16;
+    case api::Precision::kFloat32:
+    case api::Precision::kTF32:
+      break;
+  }
+  return DType::kFloat32;
+}
+
+void WarnIfEmulated(DType type, const Backend& backend) {
+  if (backend.Computes(type)) return;
+  LogWarning(fmt::format("this device computes {} in float32, between casts, so that training is "
+                         "slower than with spec.training.precision Float32",
+                         DTypeName(type)),
+             {{"device", backend.Device()}});
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
@@ -77,7 +103,9 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   const ModelOptions model_options{.batch = part_rows,
                                    .input = train_data_->sample_shape(),
                                    .classes = train_data_->classes(),
-                                   .seed = static_cast<std::uint64_t>(training_.seed)};
+                                   .seed = static_cast<std::uint64_t>(training_.seed),
+                                   .type = TypeOf(training_.precision)};
+  WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums());
   model_->BindGradients(sums_);
@@ -158,11 +186,12 @@ std::optional<DeviceSums> Session::device_sums() {
                     .transfer = transfer_.get()};
 }
 
-void Session::OpenGate(std::int64_t skipped_in_a_row) {
+void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale) {
   backend_->Synchronize();
   begun_count_ = 0;
   sum_failure_ = absl::OkStatus();
-  const UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
+  UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
+  if (adapts_loss_scale()) gate.loss_scale = loss_scale;
   backend_->Upload(&gate, device_.gate, sizeof(gate));
   const bool is_summed = true;
   backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
@@ -171,6 +200,7 @@ void Session::OpenGate(std::int64_t skipped_in_a_row) {
 void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own) {
   const StepInput input{.loss_scale = loss_scale, .settings = settings, .totals = {}};
   backend_->Upload(&input, device_.input, sizeof(input));
+  backend_->Multiply(device_.input->loss_scale, device_.gate->loss_scale.value);
   backend_->Upload(&own, tail(), sizeof(own));
   backend_->Copy(model_->states().data(), device_.saved_states, model_->states().size_bytes());
   if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());

@@ -54,17 +54,21 @@ class Session {
   std::optional<DeviceSums> device_sums();
   std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
 
+  // True if the loss's scale follows the gradients: see LossScale.
+  bool adapts_loss_scale() const { return training_.precision == api::Precision::kFloat16; }
+
   // A rank's batch is computed in this many parts, one after the other. The model's batch is the
   // rows of a part. At most gradientAccumulation, and as few as these rows need.
   int parts() const { return parts_; }
 
   // Forgets the steps that were begun, if any, and lets the next ones update again.
-  // `skipped_in_a_row`: steps without an update up to now.
-  void OpenGate(std::int64_t skipped_in_a_row);
+  // `skipped_in_a_row`: steps without an update up to now. `loss_scale` is ignored unless the
+  // precision is Float16.
+  void OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale = kInitialLossScale);
 
   // The parts of a step, in their order: see train_step.cc. All but EndStep queue work on the
   // device and return. BeginStep: `own` has what this rank adds to the totals besides loss and
-  // correct.
+  // correct. `loss_scale` is multiplied by that of the gate.
   void BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own);
   // Copies a part of a batch into the model's input and the losses' labels and weights. Rows that
   // the batch does not have get weight 0.

@@ -62,7 +62,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
                                       .augment = dataset.augment,
                                       .end_step = session.total_steps()});
   loader->Seek(state.step);
-  session.OpenGate(state.skipped_in_a_row);
+  session.OpenGate(state.skipped_in_a_row, state.loss_scale);
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
   // A device with a queue gets the next step while it works on one, so that it never waits for the
   // host; but everything that looks at the state finds no step begun, and after a sum that is known

@@ -157,7 +157,7 @@ std::vector<OpCase> OtherCases() {
       {"AddReluOfThreeInTwoOrders",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape}, x}, .relu = true});
+         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape, .dtype = x.dtype}, x}, .relu = true});
        }},
       {"AddOfMatrices",
        {3, 37},
@@ -171,12 +171,12 @@ std::vector<OpCase> OtherCases() {
       {"ConcatenateInTwoOrders",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}}, x}});
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}, .dtype = x.dtype}, x}});
        }},
       {"ConcatenateMatrices",
        {3, 37},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 4}}}});
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 4}, .dtype = x.dtype}}});
        }},
       {"Flatten",
        {3, 20, 5, 4},

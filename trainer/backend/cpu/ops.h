@@ -5,6 +5,7 @@
 
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/low_precision_op.h"
 
 namespace lockstep::train::cpu {
 
@@ -29,6 +30,7 @@ void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::in
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size);
 void Scale(const Device& device, const float* x, float* y, std::int64_t size, float factor);
 double SquaredNorm(const Device& device, const float* values, std::int64_t size);
+void Cast(const Device& device, const CastOperands& operands);
 void ToDense(const Device& device, const TensorDesc& from, const void* source, float* target);
 void FromDense(const Device& device, const float* source, const TensorDesc& to, void* target);
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/low_precision_op.h"
 
 namespace lockstep::train::reference {
 
@@ -25,6 +26,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const AdagradSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Accumulate(const float* x, float* y, std::int64_t size);
 void Scale(const float* x, float* y, std::int64_t size, float factor);
+void Cast(const CastOperands& operands);
 void CopyDense(const TensorDesc& desc, const void* source, void* target);
 
 }  // namespace lockstep::train::reference
