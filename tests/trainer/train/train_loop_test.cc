@@ -1,5 +1,6 @@
 #include "trainer/train/train_loop.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -19,6 +21,7 @@
 
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/data/image_files.h"
 #include "tests/trainer/train/rank.h"
 #include "tests/trainer/train/run_step.h"
 #include "trainer/train/snapshot.h"
@@ -202,6 +205,41 @@ TEST_P(OnDevicesTest, AStopRequestStopsAllRanksAtTheSameStep) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(steps[0], steps[1]);
   EXPECT_GE(steps[0], 5);
+}
+
+// A device with a queue still works on the step before.
+TEST_P(OnDevicesTest, ASampleThatCannotBeReadLeavesTheStateOfTheStepBefore) {
+  const TempDirectory folder;
+  for (int i = 0; i < 16; ++i) {
+    const std::string path =
+        folder.At(fmt::format("train/{}/{}.png", i < 8 ? "cat" : "dog", i % 8));
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    const std::string image = PngFile({8, 8, 8, 0}, std::string(64, static_cast<char>(i)));
+    WriteTextFile(path, i == 9 ? image.substr(0, 50) : image);
+  }
+  api::TrainingSpec training = SmallTraining();
+  training.dataset = {.format = api::DatasetFormat::kImageFolder, .path = folder.path()};
+  api::Json layers = *training.model.layers;
+  layers.back()["units"] = 2;
+  training.model.layers = std::move(layers);
+  training.dataset.image_size = {8, 8};
+  training.dataset.image_channels = 1;
+  training.dataset.shuffle = false;
+  training.evaluation.enabled = false;
+  training.batch_size.global = 4;
+  LocalRendezvousHub hub(1), hub_of_two_steps(1);
+  Rank rank(training, 1, hub, 0, nullptr, GetParam());
+  const LoopOutcome outcome = rank.RunOnce();
+  EXPECT_EQ(outcome.end, LoopEnd::kFailed) << outcome.reason;
+  EXPECT_EQ(outcome.reason.code(), absl::StatusCode::kDataLoss) << outcome.reason;
+  EXPECT_EQ(rank.loop.state.step, 2);
+
+  training.epochs = std::nullopt;
+  training.steps = 2;
+  Rank expected(training, 1, hub_of_two_steps, 0);
+  EXPECT_EQ(expected.RunOnce().end, LoopEnd::kDone);
+  EXPECT_EQ(rank.Parameters(), expected.Parameters());
+  EXPECT_EQ(rank.loop.state, expected.loop.state);
 }
 
 // The first rank's step is queued, and waits for a rank that takes none.
