@@ -4,10 +4,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 namespace {
@@ -128,7 +130,12 @@ class StreamReducer final : public GradientReducer {
 
   ~StreamReducer() override {
     if (next_ > 0) communicator_.Abort();  // peers may never arrive
-    sums_.transfer->Record()->Wait();
+    try {
+      sums_.transfer->Record()->Wait();
+    } catch (const std::runtime_error& error) {  // the device's; its queue does no more work
+      LogWarning("gradient reducer: the device failed while its sums were ended",
+                 {{"reason", error.what()}});
+    }
   }
 
   void Ready(std::int64_t begin) override {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,9 @@ class DeviceRank {
     }
   }
   std::vector<float> Gradients() const { return gradients_.Values(); }
+  void FailTransfers() {
+    transfer_->Call([] { throw std::runtime_error("the test broke the device"); });
+  }
   bool IsSummed() const { return is_summed_.Values()[0] != 0; }
 
  private:
@@ -98,6 +102,12 @@ TEST(StreamReducerTest, DestroyedInMidStepItAborts) {
   }
   std::vector<float> data(1);
   EXPECT_FALSE(group[0]->AllReduceSum(data).ok());
+}
+
+TEST(StreamReducerTest, DestroyedAfterItsDeviceHasFailedItDoesNotThrow) {
+  const auto group = MakeLocalGroup(2);
+  DeviceRank rank(*group[0]);
+  rank.FailTransfers();
 }
 
 TEST(StreamReducerTest, OneRankKeepsItsGradients) {
