@@ -20,7 +20,7 @@ class IdleReducer final : public GradientReducer {
   void Ready(std::int64_t) override {}
   absl::Status Wait() override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
-  double ExposedSeconds() const override { return 0; }
+  std::optional<double> ExposedSeconds() const override { return 0; }
 };
 
 class ThreadedReducer final : public GradientReducer {
@@ -75,7 +75,7 @@ class ThreadedReducer final : public GradientReducer {
     return failure_;
   }
 
-  double ExposedSeconds() const override {
+  std::optional<double> ExposedSeconds() const override {
     const std::lock_guard lock(mutex_);
     return std::chrono::duration<double>(exposed_).count();
   }
@@ -161,7 +161,7 @@ class StreamReducer final : public GradientReducer {
 
   absl::Status status() const override { return staged_->status(); }
   // The device waits, not the caller, and nothing here can tell for how long.
-  double ExposedSeconds() const override { return 0; }
+  std::optional<double> ExposedSeconds() const override { return std::nullopt; }
 
  private:
   Communicator& communicator_;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -72,6 +73,7 @@ TEST(StreamReducerTest, EachStepHasTheSumOfItsOwnGradients) {
       EXPECT_TRUE(rank.IsSummed());
     }
     EXPECT_TRUE(rank.reducer().status().ok());
+    EXPECT_EQ(rank.reducer().ExposedSeconds(), std::nullopt) << "0 would claim a perfect overlap";
   });
 }
 

@@ -108,7 +108,7 @@ class FaultyStrategy final : public Strategy {
   }
   absl::Status SumStatus() const override { return inner_->SumStatus(); }
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
-  double ExposedSeconds() const override { return inner_->ExposedSeconds(); }
+  std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
   void Abort(std::uint64_t generation) override { inner_->Abort(generation); }
 
