@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +12,15 @@
 #include "trainer/models/models.h"
 
 namespace lockstep::train {
+
+namespace {
+
+// As in "uint8 [1,28,28]".
+std::string ElementsOf(const Dataset& dataset) {
+  return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
@@ -56,12 +66,9 @@ absl::Status Session::OpenData() {
       test_data_->element() == train_data_->element()) {
     return absl::OkStatus();
   }
-  const auto described = [](const Dataset& dataset) {
-    return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
-  };
   return absl::DataLossError(
       fmt::format("{}: test samples are {}, expected {} as the training samples",
-                  training_.dataset.path, described(*test_data_), described(*train_data_)));
+                  training_.dataset.path, ElementsOf(*test_data_), ElementsOf(*train_data_)));
 }
 
 absl::Status Session::BuildModel(const SessionOptions& options) {
@@ -266,6 +273,12 @@ LossTotals Session::EndEvaluation() {
   LossTotals totals;
   backend_->Download(device_.evaluation, &totals, sizeof(totals));
   return totals;
+}
+
+std::string Session::Fingerprint() const {
+  return fmt::format("trainSamples={};testSamples={};sample={};classes={};{}", train_data_->size(),
+                     test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
+                     train_data_->classes(), model_->LayoutFingerprint());
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -45,6 +46,9 @@ class Session {
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
+  // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
+  // parameters' layout. The form is that of rendezvous/fingerprint.h.
+  std::string Fingerprint() const;
   Optimizer& optimizer() { return *optimizer_; }
 
   // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
