@@ -51,12 +51,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
 
 absl::Status Session::OpenData() {
   const auto seed = static_cast<std::uint64_t>(training_.seed);
-  LOCKSTEP_ASSIGN_OR_RETURN(train_data_, OpenDataset(training_.dataset, Split::kTrain, seed));
+  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened,
+                            OpenDatasets(training_.dataset, training_.evaluation.enabled, seed));
+  train_data_ = std::move(opened.train);
+  test_data_ = std::move(opened.test);
   if (training_.dataset.augment) {
     LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training_.dataset.augment, *train_data_));
   }
-  if (!training_.evaluation.enabled) return absl::OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(test_data_, OpenDataset(training_.dataset, Split::kTest, seed));
+  if (test_data_ == nullptr) return absl::OkStatus();
   if (test_data_->classes() > train_data_->classes()) {
     return absl::DataLossError(fmt::format(
         "{}: test samples have {} classes, expected at most {}, those of the training samples",
