@@ -25,6 +25,7 @@ std::string ElementsOf(const Dataset& dataset) {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
   session->training_ = options.training;
+  session->data_seed_ = options.data_seed.value_or(options.training.seed);
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
@@ -50,9 +51,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
 }
 
 absl::Status Session::OpenData() {
-  const auto seed = static_cast<std::uint64_t>(training_.seed);
   LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened,
-                            OpenDatasets(training_.dataset, training_.evaluation.enabled, seed));
+                            OpenDatasets(training_.dataset, training_.evaluation.enabled,
+                                         static_cast<std::uint64_t>(data_seed_)));
   train_data_ = std::move(opened.train);
   test_data_ = std::move(opened.test);
   if (training_.dataset.augment) {

@@ -24,6 +24,7 @@ namespace lockstep::train {
 
 struct SessionOptions {
   api::TrainingSpec training;
+  std::optional<std::int64_t> data_seed = {};  // see OpenDatasets; absent: training.seed
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
@@ -38,6 +39,7 @@ class Session {
   ~Session();
 
   const api::TrainingSpec& training() const { return training_; }
+  std::int64_t data_seed() const { return data_seed_; }
   const StepPlan& plan() const { return plan_; }
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }
@@ -124,6 +126,7 @@ class Session {
   }
 
   api::TrainingSpec training_;
+  std::int64_t data_seed_ = 0;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;
