@@ -44,11 +44,18 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
-                                                     std::uint64_t seed) {
-  if (spec.validation_fraction == 0) return OpenFormat(spec, split, seed);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> whole, OpenFormat(spec, Split::kTrain, seed));
-  return DivideDataset(std::move(whole), spec.validation_fraction, split, seed);
+absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
+                                          std::uint64_t seed) {
+  TrainAndTest opened;
+  LOCKSTEP_ASSIGN_OR_RETURN(opened.train, OpenFormat(spec, Split::kTrain, seed));
+  if (spec.validation_fraction > 0) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        opened, DivideDataset(std::move(opened.train), spec.validation_fraction, seed));
+    if (!with_test) opened.test = nullptr;
+  } else if (with_test) {
+    LOCKSTEP_ASSIGN_OR_RETURN(opened.test, OpenFormat(spec, Split::kTest, seed));
+  }
+  return opened;
 }
 
 }  // namespace lockstep::train

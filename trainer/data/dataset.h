@@ -39,11 +39,16 @@ enum class Split { kTrain, kTest };
 // The largest label that files may hold: there are up to a million classes.
 inline constexpr std::int32_t kMaxLabel = 999'999;
 
-// Opens the data set, or its part if spec.validation_fraction is above 0. With spec.cache = false,
-// samples are read (or generated) on demand; a loader does so ahead of time on a thread if
-// spec.prefetch > 0. NotFound and DataLoss name the file, what was found and what is expected.
-// InvalidArgument names the field.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
-                                                     std::uint64_t seed);
+struct TrainAndTest {
+  std::unique_ptr<Dataset> train, test;  // `test` is null if it is not wanted
+};
+
+// Opens the training set and, if `with_test`, the test set: the files', or with
+// spec.validation_fraction above 0 two parts of the training files, which are opened once. `seed`
+// draws the parts, and synthetic samples. With spec.cache = false, samples are read (or generated)
+// on demand; a loader does so ahead of time on a thread if spec.prefetch > 0. NotFound and DataLoss
+// name the file, what was found and what is expected. InvalidArgument names the field.
+absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
+                                          std::uint64_t seed);
 
 }  // namespace lockstep::train

@@ -177,11 +177,11 @@ ParameterWorkerOptions OptionsFor(const Identity& identity, bool owns) {
 }
 
 // Tells the leading pod's supervisor that the run is over.
-absl::Status FinishRendezvous(Rendezvous& rendezvous, const std::string& layout) {
+absl::Status FinishRendezvous(Rendezvous& rendezvous, const std::string& fingerprint) {
   for (;;) {
     const absl::Status finished = rendezvous.Finish();
     if (!absl::IsAborted(finished)) return finished;
-    LOCKSTEP_RETURN_IF_ERROR(rendezvous.Join(0, layout).status());
+    LOCKSTEP_RETURN_IF_ERROR(rendezvous.Join(0, fingerprint).status());
   }
 }
 
@@ -207,8 +207,9 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
 
 int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   const bool owns = identity.IsLeader() && identity.local_rank == 0;
-  const std::string layout = loop.session.model().LayoutFingerprint();
-  if (const auto membership = loop.rendezvous.Join(loop.state.step, layout); !membership.ok()) {
+  const std::string fingerprint = loop.session.Fingerprint();
+  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint);
+      !membership.ok()) {
     if (absl::IsAlreadyExists(membership.status())) return api::kExitDone;
     if (absl::IsCancelled(membership.status())) return api::kExitPreempted;
     return FailWith(membership.status());
@@ -216,7 +217,7 @@ int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   LoopOutcome outcome = ParameterWorker(OptionsFor(identity, owns), loop).Run();
   if (owns) loop.reporter.Flush(loop.state);
   if (outcome.end == LoopEnd::kDone) {
-    const absl::Status finished = FinishRendezvous(loop.rendezvous, layout);
+    const absl::Status finished = FinishRendezvous(loop.rendezvous, fingerprint);
     if (!finished.ok() && !absl::IsAlreadyExists(finished)) {
       LogWarning("the supervisor did not hear that the run is over",
                  {{"reason", std::string(finished.message())}});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -38,9 +39,19 @@ void WarnIfEmulated(DType type, const Backend& backend) {
 
 }  // namespace
 
+namespace {
+
+// As in "uint8 [1,28,28]".
+std::string ElementsOf(const Dataset& dataset) {
+  return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
   session->training_ = options.training;
+  session->data_seed_ = options.data_seed.value_or(options.training.seed);
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
@@ -66,13 +77,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
 }
 
 absl::Status Session::OpenData() {
-  const auto seed = static_cast<std::uint64_t>(training_.seed);
-  LOCKSTEP_ASSIGN_OR_RETURN(train_data_, OpenDataset(training_.dataset, Split::kTrain, seed));
+  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened,
+                            OpenDatasets(training_.dataset, training_.evaluation.enabled,
+                                         static_cast<std::uint64_t>(data_seed_)));
+  train_data_ = std::move(opened.train);
+  test_data_ = std::move(opened.test);
   if (training_.dataset.augment) {
     LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training_.dataset.augment, *train_data_));
   }
-  if (!training_.evaluation.enabled) return absl::OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(test_data_, OpenDataset(training_.dataset, Split::kTest, seed));
+  if (test_data_ == nullptr) return absl::OkStatus();
   if (test_data_->classes() > train_data_->classes()) {
     return absl::DataLossError(fmt::format(
         "{}: test samples have {} classes, expected at most {}, those of the training samples",
@@ -82,12 +95,9 @@ absl::Status Session::OpenData() {
       test_data_->element() == train_data_->element()) {
     return absl::OkStatus();
   }
-  const auto described = [](const Dataset& dataset) {
-    return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
-  };
   return absl::DataLossError(
       fmt::format("{}: test samples are {}, expected {} as the training samples",
-                  training_.dataset.path, described(*test_data_), described(*train_data_)));
+                  training_.dataset.path, ElementsOf(*test_data_), ElementsOf(*train_data_)));
 }
 
 absl::Status Session::BuildModel(const SessionOptions& options) {
@@ -296,6 +306,12 @@ LossTotals Session::EndEvaluation() {
   LossTotals totals;
   backend_->Download(device_.evaluation, &totals, sizeof(totals));
   return totals;
+}
+
+std::string Session::Fingerprint() const {
+  return fmt::format("trainSamples={};testSamples={};sample={};classes={};{}", train_data_->size(),
+                     test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
+                     train_data_->classes(), model_->LayoutFingerprint());
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

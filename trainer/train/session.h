@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@ namespace lockstep::train {
 
 struct SessionOptions {
   api::TrainingSpec training;
+  std::optional<std::int64_t> data_seed = {};  // see OpenDatasets; absent: training.seed
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
@@ -37,6 +39,7 @@ class Session {
   ~Session();
 
   const api::TrainingSpec& training() const { return training_; }
+  std::int64_t data_seed() const { return data_seed_; }
   const StepPlan& plan() const { return plan_; }
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }
@@ -45,6 +48,9 @@ class Session {
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
+  // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
+  // parameters' layout. The form is that of rendezvous/fingerprint.h.
+  std::string Fingerprint() const;
   Optimizer& optimizer() { return *optimizer_; }
 
   // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
@@ -124,6 +130,7 @@ class Session {
   }
 
   api::TrainingSpec training_;
+  std::int64_t data_seed_ = 0;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;

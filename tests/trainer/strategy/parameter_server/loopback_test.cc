@@ -41,7 +41,7 @@ class LoopbackTest : public ::testing::Test {
     Caller caller{.who = {}, .token = api::JobToken(secret)};
     caller.who.set_job(job);
     caller.who.set_role("worker");
-    caller.who.set_layout("layout");
+    caller.who.set_fingerprint("fingerprint");
     return caller;
   }
   ShardGroup Group(const Caller& caller) const {
