@@ -81,9 +81,27 @@ using OpSpec =
 // Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
 // Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:
 //   target = (1 - label_smoothing) * onehot + label_smoothing / classes
+// Correct: 1 for a row whose largest logit is that of its label, or of its largest target.
 struct SoftmaxCrossEntropySpec {
   std::int64_t rows = 0, classes = 0;
   double label_smoothing = 0;  // in [0, 1)
+};
+
+// A loss of each of a row's outputs y and targets t, of which the row's is the mean, as in Keras:
+//   kBinaryCrossEntropy  max(y, 0) - y * s + log(1 + exp(-|y|)), of the logit y and the smoothed
+//                        target s = (1 - label_smoothing) * t + label_smoothing / 2
+//   kSquaredError        (y - t)^2
+//   kAbsoluteError       |y - t|, whose slope at 0 is 0
+//   kHuber               |y - t| <= delta: (y - t)^2 / 2, else delta * (|y - t| - delta / 2)
+//                        (Huber, "Robust estimation of a location parameter", 1964)
+// Correct: the mean over a row's outputs of, for kBinaryCrossEntropy, (y > 0) == (t > 1/2), and
+// for the others |y - t|.
+enum class ElementwiseLoss { kBinaryCrossEntropy, kSquaredError, kAbsoluteError, kHuber };
+struct ElementwiseLossSpec {
+  ElementwiseLoss loss = ElementwiseLoss::kSquaredError;
+  std::int64_t rows = 0, outputs = 0;
+  double delta = 1;            // kHuber: above 0
+  double label_smoothing = 0;  // kBinaryCrossEntropy: in [0, 1)
 };
 
 // As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).
