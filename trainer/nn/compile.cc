@@ -56,8 +56,11 @@ class Compiler {
     const std::int64_t elements = last.desc.shape.elements() / options_.batch;
     if (!last.is_flat || elements != options_.classes) {
       return Fault(path_, fmt::format("the last layer gives {} a sample, expected [{}], one value "
-                                      "for each class of the data set",
-                                      SampleText(last), options_.classes));
+                                      "for each {}",
+                                      SampleText(last), options_.classes,
+                                      options_.outputs.kind == OutputKind::kClassLogits
+                                          ? "class of the data set"
+                                          : "number of a label"));
     }
     // The logits are the last op's output.
     const bool is_last = !ops_.empty() && last.op == static_cast<int>(ops_.size()) - 1;
@@ -136,6 +139,13 @@ class Compiler {
 
   // No op: see FlatView.
   MadeOp Make(const FlattenSpec&) { return std::unique_ptr<Op>(); }
+
+  // RemoveOutputActivation has removed one at the model's end.
+  MadeOp Make(const OutputSpec& spec) {
+    return Fault(
+        path_, fmt::format("{} before another layer, expected it at the model's end alone",
+                           spec.activation == OutputActivation::kSoftmax ? "softmax" : "sigmoid"));
+  }
 
   MadeOp Make(ActivationSpec spec) {
     spec.x = desc();

@@ -37,6 +37,7 @@ nlohmann::json ExtentSchema() {
 std::vector<std::string> ActivationChoices() {
   std::vector<std::string> choices = {"linear"};
   for (const NamedActivation& entry : kActivations) choices.emplace_back(entry.name);
+  choices.insert(choices.end(), {"softmax", "sigmoid"});
   return choices;
 }
 
@@ -165,17 +166,14 @@ Padding LayerFields::PaddingField() {
   return Choice("padding", {"valid", "same"}, 0) == 1 ? Padding::kSame : Padding::kValid;
 }
 
-std::optional<Activation> LayerFields::ActivationField() {
-  const std::vector<std::string> choices = ActivationChoices();
-  const nlohmann::json* value = Find("activation");
-  if (value != nullptr && *value == "softmax") {
-    Fault("activation",
-          fmt::format("one of {} (the loss applies the softmax itself)", fmt::join(choices, ", ")));
-    return std::nullopt;
-  }
-  const std::size_t chosen = Choice("activation", choices, 0);
+std::optional<LayerSpec> LayerFields::ActivationField() {
+  const std::size_t chosen = Choice("activation", ActivationChoices(), 0);
   if (chosen == 0) return std::nullopt;
-  return kActivations[chosen - 1].activation;
+  if (chosen <= kActivations.size()) {
+    return ActivationSpec{.activation = kActivations[chosen - 1].activation};
+  }
+  const bool is_softmax = chosen == kActivations.size() + 1;
+  return OutputSpec{is_softmax ? OutputActivation::kSoftmax : OutputActivation::kSigmoid};
 }
 
 void LayerFields::RefuseOthers() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/backend/op_spec.h"
+#include "trainer/nn/layer.h"
 
 namespace lockstep::train {
 
@@ -45,7 +46,7 @@ class LayerFields {
   std::string Text(const std::string& field);                // "" if absent
   std::vector<std::string> Texts(const std::string& field);  // empty if absent
   Padding PaddingField();
-  std::optional<Activation> ActivationField();  // nullopt: "linear" or absent
+  std::optional<LayerSpec> ActivationField();  // nullopt: "linear" or absent
 
   // Reports all fields not read so far as unknown. Call it last.
   void RefuseOthers();

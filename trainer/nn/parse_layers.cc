@@ -13,12 +13,13 @@ namespace lockstep::train {
 namespace {
 
 // The ops of one layer, in order.
-using LayerOps = std::vector<OpSpec>;
+using LayerOps = std::vector<LayerSpec>;
 
-LayerOps WithActivation(OpSpec spec, LayerFields& fields) {
+LayerOps WithActivation(LayerSpec spec, LayerFields& fields) {
   LayerOps ops = {std::move(spec)};
-  const std::optional<Activation> activation = fields.ActivationField();
-  if (activation) ops.push_back(ActivationSpec{.activation = *activation});
+  if (std::optional<LayerSpec> activation = fields.ActivationField()) {
+    ops.push_back(*std::move(activation));
+  }
   return ops;
 }
 
@@ -52,9 +53,9 @@ LayerOps ParsePool2d(LayerFields& fields, PoolKind kind) {
 }
 
 LayerOps ParseActivation(LayerFields& fields) {
-  const std::optional<Activation> activation = fields.ActivationField();
+  std::optional<LayerSpec> activation = fields.ActivationField();
   if (!activation) fields.Fault("activation", "an activation other than linear");
-  return {ActivationSpec{.activation = activation.value_or(Activation::kRelu)}};
+  return {std::move(activation).value_or(ActivationSpec{})};
 }
 
 LayerOps ParseBatchNorm(LayerFields& fields) {
@@ -93,6 +94,7 @@ const LayerType kLayerTypes[] = {
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"ReLU", "re_lu",
      [](LayerFields&) { return LayerOps{ActivationSpec{.activation = Activation::kRelu}}; }},
+    {"Softmax", "softmax", [](LayerFields&) { return LayerOps{OutputSpec{}}; }},
 };
 
 const LayerType* FindType(LayerFields& fields) {
@@ -138,7 +140,7 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
 
 // What a field is, for people; by name.
 const std::map<std::string, std::string> kFieldDocs = {
-    {"activation", "linear if absent."},
+    {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
     {"epsilon", "0.001 if absent."},
     {"filters", "channels that it gives."},
     {"kernelSize", "one number, or height and width."},
