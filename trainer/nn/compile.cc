@@ -80,10 +80,10 @@ class Compiler {
 
   MadeOp Make(Conv2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("Conv2D"));
-    const WindowAxis rows =
-        PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding);
-    const WindowAxis columns =
-        PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w, spec.padding);
+    const WindowAxis rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding,
+                                        spec.zeros.top, spec.zeros.bottom);
+    const WindowAxis columns = PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w,
+                                           spec.padding, spec.zeros.left, spec.zeros.right);
     LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", rows, columns));
     const double filters = static_cast<double>(spec.filters);
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
@@ -112,9 +112,12 @@ class Compiler {
 
   MadeOp Make(Pool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("a pool"));
-    LOCKSTEP_RETURN_IF_ERROR(ExpectFit(
-        "poolSize", PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding),
-        PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding)));
+    LOCKSTEP_RETURN_IF_ERROR(
+        ExpectFit("poolSize",
+                  PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding,
+                              spec.zeros.top, spec.zeros.bottom),
+                  PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding,
+                              spec.zeros.left, spec.zeros.right)));
     if (static_cast<double>(spec.window_h * spec.window_w) > kMaxElements) {
       return Fault(path_ + ".poolSize",
                    fmt::format("found {}x{}, expected a window of at most {:.3g} elements",
@@ -127,6 +130,14 @@ class Compiler {
   MadeOp Make(GlobalAveragePool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("GlobalAveragePooling2D"));
     spec.x = desc();
+    return backend_.MakeOp(spec);
+  }
+
+  MadeOp Make(ZeroPadding2dSpec spec) {
+    LOCKSTEP_RETURN_IF_ERROR(ExpectImage("ZeroPadding2D"));
+    spec.x = desc();
+    LOCKSTEP_RETURN_IF_ERROR(
+        ExpectSize("padding", static_cast<double>(ShapeOf(spec).elements()), 0));
     return backend_.MakeOp(spec);
   }
 

@@ -40,6 +40,7 @@ inline constexpr int kSamples = -1;  // the model's input
 //   GlobalAveragePooling2D, Flatten, ReLU
 //   Activation              activation
 //   Softmax                 as the last layer
+//   ZeroPadding2D           padding: of all four edges
 //   BatchNormalization      momentum, epsilon
 //   Dropout                 rate
 //   Add, Concatenate        inputs
@@ -61,7 +62,8 @@ absl::Status RemoveOutputActivation(const ModelOutputs& outputs, std::vector<Lay
 
 // Fuses each relu into an operation that computes it at no extra cost: the max pool before or after
 // it (where it runs on a quarter of the values), else the convolution, dense layer or sum before
-// it, where nothing else reads the values in between. The result computes the same function.
+// it, where nothing else reads the values in between. Likewise fuses zeros around an image into the
+// convolution, or the max pool with relu, that reads them. The result computes the same function.
 std::vector<Layer> FuseLayers(std::vector<Layer> layers);
 
 }  // namespace lockstep::train

@@ -34,6 +34,15 @@ nlohmann::json ExtentSchema() {
           {"maxLength", 0}};
 }
 
+// Of both kinds of padding, as a field has one schema in all types of layers.
+nlohmann::json PaddingSchema() {
+  return {{"x-kubernetes-int-or-string", true},
+          {"minimum", 0},
+          {"maximum", kMaxCount},
+          {"maxLength", 5},
+          {"pattern", "^(valid|same)$"}};
+}
+
 std::vector<std::string> ActivationChoices() {
   std::vector<std::string> choices = {"linear"};
   for (const NamedActivation& entry : kActivations) choices.emplace_back(entry.name);
@@ -163,7 +172,19 @@ std::vector<std::string> LayerFields::Texts(const std::string& field) {
 }
 
 Padding LayerFields::PaddingField() {
-  return Choice("padding", {"valid", "same"}, 0) == 1 ? Padding::kSame : Padding::kValid;
+  const std::size_t chosen = Choice("padding", {"valid", "same"}, 0);
+  Describe("padding", PaddingSchema());
+  return chosen == 1 ? Padding::kSame : Padding::kValid;
+}
+
+std::int64_t LayerFields::EdgePadding() {
+  const nlohmann::json* value = Find("padding");
+  const bool is_number = value != nullptr && (IsCount(*value) || *value == 0);
+  if (value != nullptr && !is_number) {
+    Fault("padding", fmt::format("an integer in [0, {}]", kMaxCount));
+  }
+  Describe("padding", PaddingSchema());
+  return is_number ? value->get<std::int64_t>() : 1;
 }
 
 std::optional<LayerSpec> LayerFields::ActivationField() {

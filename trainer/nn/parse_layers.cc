@@ -52,6 +52,11 @@ LayerOps ParsePool2d(LayerFields& fields, PoolKind kind) {
                      .padding = fields.PaddingField()}};
 }
 
+LayerOps ParseZeroPadding2d(LayerFields& fields) {
+  const std::int64_t edge = fields.EdgePadding();
+  return {ZeroPadding2dSpec{.edges = {.top = edge, .bottom = edge, .left = edge, .right = edge}}};
+}
+
 LayerOps ParseActivation(LayerFields& fields) {
   std::optional<LayerSpec> activation = fields.ActivationField();
   if (!activation) fields.Fault("activation", "an activation other than linear");
@@ -95,6 +100,7 @@ const LayerType kLayerTypes[] = {
     {"ReLU", "re_lu",
      [](LayerFields&) { return LayerOps{ActivationSpec{.activation = Activation::kRelu}}; }},
     {"Softmax", "softmax", [](LayerFields&) { return LayerOps{OutputSpec{}}; }},
+    {"ZeroPadding2D", "zero_padding2d", ParseZeroPadding2d},
 };
 
 const LayerType* FindType(LayerFields& fields) {
@@ -145,7 +151,9 @@ const std::map<std::string, std::string> kFieldDocs = {
     {"filters", "channels that it gives."},
     {"kernelSize", "one number, or height and width."},
     {"momentum", "0.99 if absent."},
-    {"padding", "valid if absent."},
+    {"padding",
+     "valid or same, valid if absent; with ZeroPadding2D a number of rows and columns, 1 if "
+     "absent."},
     {"poolSize", "one number, or height and width; 2 if absent."},
     {"rate", "the share that is dropped."},
     {"strides", "one number, or those of height and width; 1 if absent, poolSize with pooling."},
