@@ -70,7 +70,7 @@ struct StrategySpec {
 };
 
 struct ModelSpec {
-  std::string name;                   // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
+  std::string name;                   // "mlp", "resnet-50", …; empty with `layers`
   SharedJson layers = Json::array();  // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
   bool operator==(const ModelSpec&) const = default;
 };

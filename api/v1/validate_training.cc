@@ -16,7 +16,9 @@
 namespace lockstep::api {
 namespace {
 
-constexpr std::string_view kModelNames[] = {"mlp", "simple-cnn", "core-cnn"};
+constexpr std::string_view kModelNames[] = {"mlp",        "simple-cnn", "core-cnn",
+                                            "resnet-18",  "resnet-34",  "resnet-50",
+                                            "resnet-101", "resnet-152", "cifar-resnet-20"};
 constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD", "RMSprop", "Adagrad"};
 
 // Collects errors below one path.

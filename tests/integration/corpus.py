@@ -143,6 +143,7 @@ GOOD = {
         {"type": "Flatten"}, {"type": "Dense", "units": 8, "activation": "gelu", "name": "a"},
         {"type": "Dense", "units": 8}, {"type": "Add", "inputs": ["a", "dense"]},
         {"type": "Dense", "units": 10}),
+    "a residual network": training_job(model={"name": "resnet-50"}),
     "zeros around an image": layers({"type": "ZeroPadding2D", "padding": 3},
                                     {"type": "Conv2D", "filters": 8, "kernelSize": 7},
                                     {"type": "Flatten"}, {"type": "Dense", "units": 10}),
