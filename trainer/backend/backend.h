@@ -81,17 +81,18 @@ class Op {
   virtual void Backward(const StepContext& step) = 0;
 };
 
-// Softmax cross-entropy over the last axis with a weight per row; loss and gradient in one pass.
-//   totals->loss += sum_i weight_i * CE(logits_i, target_i)   (a sum, not a mean)
-//   dlogits_i = *scale * weight_i * (softmax(logits_i) - target_i)
-// target_i: onehot(label_i), smoothed as SoftmaxCrossEntropySpec says.
+// The loss of N rows of K values with a weight per row; loss and gradient in one pass.
+//   totals->loss += sum_i weight_i * L(logits_i, target_i)   (a sum, not a mean)
+//   dlogits_i = *scale * weight_i * dL/dlogits_i
+// Rows of weight 0 are not read; their gradient is 0. SoftmaxCrossEntropySpec and
+// ElementwiseLossSpec say what L is, and what is added to totals->correct.
 class LossOp {
  public:
   struct Memory {
     const float* logits = nullptr;         // N,K dense
     float* dlogits = nullptr;              // N,K dense; null: loss only
-    const std::int32_t* labels = nullptr;  // N; null with one_hot
-    const float* one_hot = nullptr;        // N,K; may be soft; null with labels
+    const std::int32_t* labels = nullptr;  // N; null with targets
+    const float* targets = nullptr;        // N,K; null with labels, which only classes have
     const float* weights = nullptr;        // N; 0 for padding
     const float* scale = nullptr;          // null with dlogits
     LossTotals* totals = nullptr;
@@ -159,6 +160,7 @@ class Backend {
   // y = x in another floating-point type, in the same layout.
   virtual std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) = 0;
   virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) = 0;
+  virtual std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
   // True if device memory is the host's and every call has done its work when it returns. If
   // false, the host can neither read nor write device memory, and work is queued.

@@ -20,7 +20,7 @@ struct StepContext {
 // What a loss adds to.
 struct LossTotals {
   double loss = 0;     // weighted sum
-  double correct = 0;  // weighted count of argmax == label (argmax of one_hot)
+  double correct = 0;  // weighted sum of what the loss measures besides: see its spec
 };
 
 // The end of the all-reduced buffer, after gradients and states, so that a step needs only one sum.

@@ -30,11 +30,20 @@ class Dataset {
   // may also give NotFound (it is gone) or Unavailable (an I/O error, which may pass).
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> sample) const = 0;
+  // How many numbers a sample's label is. 0: labels are classes. Above 0: Read and classes() say
+  // nothing about labels (Read returns 0).
+  virtual std::int64_t targets() const { return 0; }
+  // Copies the numbers of sample `index`'s label. Requires: 0 <= index < size(), and
+  // numbers.size() == targets() > 0.
+  virtual void ReadTargets(std::int64_t index, std::span<float> numbers) const;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };
 
 enum class Split { kTrain, kTest };
+
+// Labels as numbers, which formats csv, npy and synthetic have; the others' stay classes.
+enum class LabelKind { kClasses, kNumbers };
 
 // The largest label that files may hold: there are up to a million classes.
 inline constexpr std::int32_t kMaxLabel = 999'999;
@@ -49,6 +58,7 @@ struct TrainAndTest {
 // on demand; a loader does so ahead of time on a thread if spec.prefetch > 0. NotFound and DataLoss
 // name the file, what was found and what is expected. InvalidArgument names the field.
 absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
-                                          std::uint64_t seed);
+                                          std::uint64_t seed,
+                                          LabelKind labels = LabelKind::kClasses);
 
 }  // namespace lockstep::train

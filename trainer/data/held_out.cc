@@ -27,6 +27,11 @@ class PartOfDataset final : public Dataset {
   const Shape& sample_shape() const override { return whole_->sample_shape(); }
   DType element() const override { return whole_->element(); }
   std::int64_t classes() const override { return whole_->classes(); }
+  std::int64_t targets() const override { return whole_->targets(); }
+  void ReadTargets(std::int64_t index, std::span<float> numbers) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    whole_->ReadTargets(order_(first_ + index), numbers);
+  }
   bool InMemory() const override { return whole_->InMemory(); }
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {

@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Build(const std::vector<nlohmann::
                                                     const ModelOptions& options, Backend& backend) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Layer> parsed, ParseLayers(layers));
+  LOCKSTEP_RETURN_IF_ERROR(RemoveOutputActivation(options.outputs, parsed));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedOp> ops,
                             CompileLayers(FuseLayers(std::move(parsed)), options, backend));
   std::unique_ptr<Model> model = std::make_unique<GraphModel>(std::move(ops), options, backend);

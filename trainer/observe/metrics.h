@@ -19,6 +19,8 @@ struct ReplicaMetrics {
   std::int64_t step = 0, total_steps = 0;
   double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
   double test_loss = 0, test_accuracy = 0;  // of the last evaluation
+  // Instead of accuracies with a loss of regression.
+  double mean_absolute_error = 0, test_mean_absolute_error = 0;
   double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
   std::int64_t steps_total = 0;
   std::int64_t evaluation_batches = 0;
@@ -49,6 +51,8 @@ inline ReplicaMetrics MetricsAtStart(int rank, int world) {
           .gradient_norm = kUnknown,
           .test_loss = kUnknown,
           .test_accuracy = kUnknown,
+          .mean_absolute_error = kUnknown,
+          .test_mean_absolute_error = kUnknown,
           .remaining_seconds = kUnknown};
 }
 

@@ -299,7 +299,9 @@ void Supervisor::LeaveResults() const {
                        .loss = last.loss,
                        .accuracy = last.accuracy,
                        .test_loss = last.test_loss,
-                       .test_accuracy = last.test_accuracy});
+                       .test_accuracy = last.test_accuracy,
+                       .mean_absolute_error = last.mean_absolute_error,
+                       .test_mean_absolute_error = last.test_mean_absolute_error});
   }
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }

@@ -76,7 +76,8 @@ class Session {
   // device and return. BeginStep: `own` has what this rank adds to the totals besides loss and
   // correct. `loss_scale` is multiplied by that of the gate.
   void BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own);
-  // Copies a part of a batch into the model's input and the losses' labels and weights. Rows that
+  // Copies a part of a batch into the model's input and the losses' labels (or targets) and
+  // weights. Rows that
   // the batch does not have get weight 0.
   void Load(const Batch& batch, int part);
   // Adds the gradients of a part that is not the last to those of the parts before.
@@ -122,7 +123,9 @@ class Session {
   absl::Status BuildModel(const SessionOptions& options);
   absl::Status AllocateSums();
   void AllocateBlock();
-  void MakeLosses(std::int64_t classes);
+  void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
+  std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
+  void MakeLosses();
   UpdateMemory MemoryOfUpdate();
   float* summed_states() { return sums_ + model_->gradients().size(); }
   StepTail* tail() {
@@ -153,7 +156,8 @@ class Session {
     bool* is_summed = nullptr;
     StepResult* result = nullptr;
     LossTotals* evaluation = nullptr;
-    std::int32_t* labels = nullptr;   // a part's rows
+    std::int32_t* labels = nullptr;   // a part's rows; null if the loss reads targets
+    float* targets = nullptr;         // a part's rows,outputs; null if the loss reads labels
     float* weights = nullptr;         // likewise
     float* saved_states = nullptr;    // as before the step, in case it does not count
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
@@ -163,7 +167,9 @@ class Session {
   int first_begun_ = 0, begun_count_ = 0;
   absl::Status sum_failure_;
   std::vector<std::int32_t> labels_;  // of a part, for the upload
+  std::vector<float> targets_;        // likewise; empty if the loss reads labels
   std::vector<float> weights_;
+  std::int64_t outputs_ = 0;  // of the model for a sample
   int parts_ = 1;
 };
 

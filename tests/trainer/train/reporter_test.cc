@@ -39,12 +39,12 @@ api::TrainingSpec SmallTraining() {
 // A reporter of one of two ranks, and the supervisor's end of its pipe.
 class ReporterTest : public ::testing::Test {
  protected:
-  explicit ReporterTest(int rank = 0) {
+  explicit ReporterTest(int rank = 0, const api::TrainingSpec& training = SmallTraining()) {
     Pipe pipe = *MakePipe();
     reader_ = std::make_unique<MetricsPipeReader>(std::move(pipe.read));
     write_end_ = std::move(pipe.write);
     const std::string fd = std::to_string(write_end_.fd());
-    session_ = *Session::Create({.training = SmallTraining(), .world = 2, .backend = "reference"});
+    session_ = *Session::Create({.training = training, .world = 2, .backend = "reference"});
     strategy_ = MakeCollectiveStrategy(session_->buffer(), {.bind_address = "127.0.0.1"});
     rendezvous_ = hub_.Client(rank);
     const auto env = [fd](const std::string& name) {
@@ -200,6 +200,42 @@ TEST_F(ReporterTest, ARestoredEvaluationIsReported) {
   std::ifstream file(path);
   const std::string message{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(message, ::testing::HasSubstr("\"testAccuracy\":0.9")) << message;
+}
+
+api::TrainingSpec SmallRegression() {
+  api::TrainingSpec training = SmallTraining();
+  training.model.layers =
+      api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 1}}});
+  training.loss.type = api::LossType::kMeanSquaredError;
+  return training;
+}
+
+class RegressionReporterTest : public ReporterTest {
+ protected:
+  RegressionReporterTest() : ReporterTest(0, SmallRegression()) {}
+};
+
+TEST_F(RegressionReporterTest, TheErrorIsReportedAndNoAccuracy) {
+  const TempDirectory folder;
+  const std::string path = folder.At("message");
+  Reporter last(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
+    return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
+  });
+  state_.step = 20;
+  state_.sums = {.examples = 10, .loss = 5, .correct = 4};
+  state_.evaluated_step = 20;
+  state_.test_accuracy = 0.75;
+  last.GenerationStarted({.generation = 1, .rank = 0, .members = {{}, {}}}, *strategy_, state_);
+  const ReplicaMetrics line = LastLine();
+  EXPECT_EQ(line.mean_absolute_error, 0.4);
+  EXPECT_EQ(line.test_mean_absolute_error, 0.75);
+  EXPECT_TRUE(std::isnan(line.accuracy) && std::isnan(line.test_accuracy));
+  last.LeaveMessage();
+  std::ifstream file(path);
+  const std::string message{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(message, ::testing::HasSubstr("\"meanAbsoluteError\":0.4")) << message;
+  EXPECT_THAT(message, ::testing::HasSubstr("\"testMeanAbsoluteError\":0.75")) << message;
+  EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr("ccuracy"))) << message;
 }
 
 TEST_F(ReporterTest, TheGradientNormOfTheLatestStepIsReported) {

@@ -29,6 +29,9 @@ class AsyncReferenceBackend final : public Backend {
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return MakeAsync(device_, host_->MakeSoftmaxCrossEntropy(spec));
   }
+  std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
+    return MakeAsync(device_, host_->MakeElementwiseLoss(spec));
+  }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return MakeAsync(device_, host_->MakeOptimizer(rule));
   }

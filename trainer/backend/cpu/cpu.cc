@@ -16,6 +16,9 @@ class CpuBackend final : public HostBackend {
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return cpu::MakeSoftmaxCrossEntropy(device_, spec);
   }
+  std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
+    return cpu::MakeElementwiseLoss(device_, spec);
+  }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return std::visit([this](const auto& spec) { return cpu::MakeOptimizer(device_, spec); }, rule);
   }

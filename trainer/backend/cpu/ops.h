@@ -19,6 +19,8 @@ std::unique_ptr<Op> MakeOp(const Device& device, const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const GlobalAveragePool2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Device& device, const Pool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const Device& device, const ZeroPadding2dSpec& spec);
+std::unique_ptr<LossOp> MakeElementwiseLoss(const Device& device, const ElementwiseLossSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& device,
                                                 const SoftmaxCrossEntropySpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const SgdSpec& spec);

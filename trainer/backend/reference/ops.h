@@ -18,6 +18,8 @@ std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Pool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const ZeroPadding2dSpec& spec);
+std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);

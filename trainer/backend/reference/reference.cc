@@ -13,6 +13,9 @@ class ReferenceBackend final : public HostBackend {
     std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return reference::MakeSoftmaxCrossEntropy(spec);
   }
+  std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
+    return reference::MakeElementwiseLoss(spec);
+  }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return std::visit([](const auto& spec) { return reference::MakeOptimizer(spec); }, rule);
   }
