@@ -12,8 +12,8 @@ namespace lockstep::controller {
 // when ttlSecondsAfterFinished has passed. Never changes its status again.
 std::optional<Plan> PlanFinished(const Observed& observed);
 
-// Ends a job that has met its success policy. An active Evaluator first gets
-// Settings::evaluator_grace.
+// Ends a job that has met its success policy; the leading replica's success is that of its whole
+// training group. An active Evaluator first gets Settings::evaluator_grace.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller
