@@ -51,6 +51,27 @@ std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
   return counts;
 }
 
+// Returns true if the job can run on the grant, an elastic one with fewer workers.
+bool IsEnough(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  return std::ranges::all_of(job.spec.replica_specs, [&](const auto& entry) {
+    const auto& [role, spec] = entry;
+    const auto grant = workload.granted.find(role);
+    const int granted = grant == workload.granted.end() ? 0 : grant->second.count;
+    const bool may_shrink = job.spec.elastic && role == api::Role::kWorker && granted > 0;
+    return granted >=
+           (may_shrink ? std::min(job.spec.elastic->min_replicas, spec.replicas) : spec.replicas);
+  });
+}
+
+// Returns true if all that the job lacks are the workers that were asked for and not granted: its
+// manifest is applied again, say, or an autoscaler repeats its count.
+bool RepeatsWhatItAskedFor(const Observed& observed, const ObservedWorkload& workload) {
+  const api::TrainingJob& job = observed.job;
+  const auto asked = workload.counts.find(api::Role::kWorker);
+  return asked != workload.counts.end() && asked->second == ReplicaCount(job, api::Role::kWorker) &&
+         IsEnough(workload, job) && !IsForOtherPods(workload, job, observed.settings);
+}
+
 // Returns true if somebody has scaled the job since it was admitted.
 bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
   const auto granted = workload.granted.find(api::Role::kWorker);
@@ -108,6 +129,11 @@ std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   std::optional<SetSuspend> suspension = NeededSuspension(observed);
   if (!suspension) return std::nullopt;
   if (observed.is_suspend_refused) return PlanWhileStopped(observed);
+  const auto& workload = observed.workload;
+  if (workload && HasGrant(*workload) && RepeatsWhatItAskedFor(observed, *workload)) {
+    // To ask again would stop the job for the same answer. What was granted runs on.
+    return Do(observed, SetSuspend{false, GrantedCounts(observed.job, *workload)});
+  }
   return Do(observed, *std::move(suspension));
 }
 
@@ -146,7 +172,9 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   const auto& workload = observed.workload;
   if (!workload) return NewWorkloadPlan(observed);
-  if (!IsMadeFrom(*workload, observed) || workload->finished) {
+  // On a grant that is not enough, the job would be stopped again at once.
+  const bool is_short = HasGrant(*workload) && !IsEnough(*workload, observed.job);
+  if (!IsMadeFrom(*workload, observed) || workload->finished || is_short) {
     return Do(observed, DeleteWorkload{});
   }
   if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});

@@ -8,8 +8,10 @@
 
 namespace lockstep::controller {
 
-// Suspends the job before admission and after an eviction; resumes it with what was granted (fewer
-// workers, if it is elastic). Recreates a Workload that no longer fits the spec. Returns nullopt if
+// Suspends the job before admission, after an eviction, and when it asks for more than was granted;
+// resumes it with what was granted (fewer workers, if it is elastic). If a running job's workers
+// are only set back to the number that was asked for, sets them to what was granted again, and the
+// job runs on. Recreates a Workload that no longer fits the spec. Returns nullopt if
 // Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
 // managed although its queue label was removed. It, and one whose spec is unusable, loses its
 // Workload once it is suspended and has no pods.

@@ -179,6 +179,37 @@ TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
   }));
 }
 
+std::map<std::string, std::string> PodUids(World& world) {
+  std::map<std::string, std::string> uids;
+  for (const kube::Object& pod : world.Pods()) uids[kube::Name(pod)] = kube::Uid(pod);
+  return uids;
+}
+
+// An autoscaler repeats its count every 15 seconds.
+TEST(KueueWorldTest, AJobThatGotFewerWorkersRunsOnWhenItsManifestIsAppliedAgain) {
+  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
+              kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  const std::string workload = WorkloadUid(world);
+  const std::map<std::string, std::string> pods = PodUids(world);
+  const int attempt = world.Job()->status.attempt;
+  ASSERT_THAT(pods, SizeIs(2));
+  for (int i = 0; i < 3; ++i) {
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
+    });
+    world.Settle();
+    EXPECT_EQ(PodUids(world), pods);
+    EXPECT_EQ(world.Job()->status.attempt, attempt);
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2);
+    EXPECT_EQ(WorkloadUid(world), workload);
+  }
+}
+
 TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");
