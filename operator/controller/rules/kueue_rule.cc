@@ -113,22 +113,28 @@ std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
 
 // The job that cannot be suspended has stopped by its status. It gives its quota back, and may go
 // on if Kueue admits it again. A Workload that the job has outgrown is never suitable again; that
-// of a job without a queue stays, since without it the job would no longer be managed.
-std::optional<Plan> PlanWhileStopped(const Observed& observed) {
+// of a job without a queue stays, since without it the job would no longer be managed. Repeats the
+// suspension too, since a failure is forgotten when its action is due and not planned.
+std::optional<Plan> PlanWhileStopped(const Observed& observed, SetSuspend suspension) {
   const auto& workload = observed.workload;
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   if (!workload) return std::nullopt;
-  if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
-  if (HasGrant(*workload) && IsQueued(observed.job, observed.settings)) {
-    return Do(observed, DeleteWorkload{});
+  Plan plan;
+  if (workload->evicted && workload->reserved) {
+    plan = Do(observed, ReleaseWorkload{});
+  } else if (HasGrant(*workload) && IsQueued(observed.job, observed.settings)) {
+    plan = Do(observed, DeleteWorkload{});
+  } else {
+    return std::nullopt;
   }
-  return std::nullopt;
+  plan.actions.emplace_back(std::move(suspension));
+  return plan;
 }
 
 std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   std::optional<SetSuspend> suspension = NeededSuspension(observed);
   if (!suspension) return std::nullopt;
-  if (observed.is_suspend_refused) return PlanWhileStopped(observed);
+  if (observed.is_suspend_refused) return PlanWhileStopped(observed, *std::move(suspension));
   const auto& workload = observed.workload;
   if (workload && HasGrant(*workload) && RepeatsWhatItAskedFor(observed, *workload)) {
     // To ask again would stop the job for the same answer. What was granted runs on.

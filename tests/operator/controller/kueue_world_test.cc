@@ -481,6 +481,46 @@ TEST(KueueWorldTest, AnEvictedJobWithoutItsLabelStaysStoppedThoughItCannotBeSusp
   EXPECT_FALSE(WorkloadStatus(*world).contains("admission"));
 }
 
+// As its queue does: each write of the job or its Workload brings the job back at once, a failed
+// reconcile later each time, else the time that the operator asks for.
+void ReconcileFor(World& world, Duration time) {
+  Duration backoff = std::chrono::milliseconds(5);
+  for (Duration passed{}; passed < time;) {
+    world.SyncAll();
+    const std::size_t writes = world.client.writes().size();
+    const auto result = world.Reconcile();
+    Duration wait = std::chrono::milliseconds(5);
+    if (!result.ok()) {
+      wait = backoff;
+      backoff = std::min<Duration>(backoff * 2, std::chrono::seconds(60));
+    } else if (world.client.writes().size() == writes) {
+      wait = std::max<Duration>(result->value_or(std::chrono::seconds(60)), wait);
+      backoff = std::chrono::milliseconds(5);
+    }
+    world.clock.Advance(wait);
+    passed += wait;
+  }
+}
+
+TEST(KueueWorldTest, ASuspensionAndAReleaseThatAreBothRefusedAreRepeatedAtGrowingIntervals) {
+  const auto world = Running();
+  world->client.SetBefore([](const testing::HookedClient::Call& call) {
+    const bool refused = (call.verb == "update" && call.kind == "TrainingJob") ||
+                         (call.verb == "update-status" && call.kind == "Workload");
+    return refused ? absl::PermissionDeniedError(call.verb + ": no") : absl::OkStatus();
+  });
+  Evict(*world);
+  ReconcileFor(*world, std::chrono::minutes(5));
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_EQ(world->Job()->status.state, "Suspended");
+  EXPECT_LE(world->client.Count("update", "TrainingJob"), 25);
+  EXPECT_LE(world->client.Count("update-status", "Workload"), 25);
+  world->client.SetBefore({});
+  ReconcileFor(*world, std::chrono::minutes(1));
+  EXPECT_TRUE(world->Job()->spec.suspend);
+  EXPECT_FALSE(WorkloadStatus(*world).contains("admission"));
+}
+
 // The text that stands for them would be written in their place.
 TEST(KueueWorldTest, AnEvictedJobStopsThoughItsFinalizersAreTooManyToBeRead) {
   const auto world = Running();
