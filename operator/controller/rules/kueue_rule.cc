@@ -112,18 +112,22 @@ std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
 }
 
 // The job that cannot be suspended has stopped by its status. It gives its quota back, and may go
-// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again; that
-// of a job without a queue stays, since without it the job would no longer be managed. Repeats the
-// suspension too, since a failure is forgotten when its action is due and not planned.
+// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again, nor is
+// that of a job that was scaled: once released it would no longer tell the new count from what a
+// smaller grant had left. That of a job without a queue stays, since without it the job would no
+// longer be managed. Repeats the suspension too, since a failure is forgotten when its action is
+// due and not planned.
 std::optional<Plan> PlanWhileStopped(const Observed& observed, SetSuspend suspension) {
   const auto& workload = observed.workload;
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   if (!workload) return std::nullopt;
+  const bool is_evicted = workload->evicted && workload->reserved;
+  const bool is_useless = HasGrant(*workload) || (is_evicted && WasScaled(observed.job, *workload));
   Plan plan;
-  if (workload->evicted && workload->reserved) {
-    plan = Do(observed, ReleaseWorkload{});
-  } else if (HasGrant(*workload) && IsQueued(observed.job, observed.settings)) {
+  if (is_useless && IsQueued(observed.job, observed.settings)) {
     plan = Do(observed, DeleteWorkload{});
+  } else if (is_evicted) {
+    plan = Do(observed, ReleaseWorkload{});
   } else {
     return std::nullopt;
   }

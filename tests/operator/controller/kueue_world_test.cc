@@ -445,6 +445,36 @@ TEST(KueueWorldTest, AnEvictedJobStopsThoughTheServerRefusesItsSuspension) {
   EXPECT_TRUE(world->Job()->spec.suspend);
 }
 
+// Its suspension is written when nothing is left of the admission.
+TEST(KueueWorldTest, AJobThatWasScaledDownStaysSmallThoughItsSuspensionIsRefusedAtFirst) {
+  for (const int granted : {4, 3}) {
+    World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
+                kKueue);
+    CreateFlavor(world, "gpu");
+    world.Settle();
+    SetWorkloadStatus(world, AdmittedStatus(granted));
+    const bool is_scaled = granted == 4;  // else Kueue has made it smaller
+    if (is_scaled) {
+      world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+        job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2;
+      });
+    }
+    world.Settle();
+    EXPECT_THAT(world.Pods(), SizeIs(is_scaled ? 2 : 3));
+    RefuseWrites(world, "update", "TrainingJob");
+    Evict(world);
+    ReconcileForAMinute(world);
+    EXPECT_THAT(world.Pods(), IsEmpty());
+    world.client.SetBefore({});
+    world.clock.Advance(std::chrono::minutes(1));
+    world.Settle();
+    EXPECT_TRUE(world.Job()->spec.suspend);
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, is_scaled ? 2 : 4);
+    ASSERT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+    EXPECT_FALSE(WorkloadStatus(world).contains("admission")) << "others may have its quota";
+  }
+}
+
 // The job has another version then, for which the status was not made.
 TEST(KueueWorldTest, NoStatusIsWrittenBesideASuspensionThatIsTakenAfterAll) {
   const auto world = Running();
