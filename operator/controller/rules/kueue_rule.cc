@@ -194,6 +194,12 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
                        fmt::format("queue {} has admitted the job", QueueName(observed.job))});
 }
 
+// Returns true for a Workload that Kueue has neither admitted nor evicted, so that it cannot have
+// stopped the job: one that leaves the queue and is resumed, in one edit, waits no longer.
+bool IsUntouched(const std::optional<ObservedWorkload>& workload) {
+  return workload && !workload->reserved && !workload->admitted && !workload->evicted;
+}
+
 // A job that cannot start, or that has left its queue, holds no quota once it has stopped. It
 // queues again once its spec is usable and names a queue.
 std::optional<Plan> PlanWithoutQueue(const Observed& observed) {
@@ -237,7 +243,8 @@ bool IsStoppedByKueue(const Observed& observed) {
 std::optional<Plan> PlanQueued(const Observed& observed) {
   const bool is_queued = IsQueued(observed.job, observed.settings);
   // Without its Workload a job that cannot be suspended would go on.
-  if (observed.invalid || (!is_queued && observed.job.spec.suspend)) {
+  const bool may_go_on = observed.job.spec.suspend || IsUntouched(observed.workload);
+  if (observed.invalid || (!is_queued && may_go_on)) {
     if (std::optional<Plan> plan = PlanWithoutQueue(observed)) return plan;
   }
   // A job that has lost its queue label still runs on its Workload's quota, and ends with it.

@@ -343,6 +343,20 @@ TEST(KueueWorldTest, AWaitingJobWithoutItsLabelLeavesTheQueue) {
   EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
 }
 
+TEST(KueueWorldTest, AWaitingJobThatLosesItsLabelAndIsResumedInOneEditRuns) {
+  World world(Queued().Build(), kKueue);
+  world.Settle();
+  ASSERT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["metadata"]["labels"].clear();
+    job["spec"]["suspend"] = false;
+  });
+  world.Settle();
+  EXPECT_FALSE(world.Job()->spec.suspend);
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+}
+
 // Kueue's webhook is down, say.
 void RefuseWrites(World& world, const std::string& verb, const std::string& kind) {
   world.client.SetBefore([=](const testing::HookedClient::Call& call) {
