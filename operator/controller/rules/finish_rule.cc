@@ -110,7 +110,9 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   if (left > Duration::zero()) {
     RequeueWithin(plan, left);
   } else {
-    plan.actions = {DeleteJob{}};  // garbage collection deletes its pods
+    // Garbage collection deletes its pods; but not as long as the job cannot be deleted.
+    if (!observed.is_delete_failing) plan.actions.clear();
+    plan.actions.emplace_back(DeleteJob{});
   }
   return plan;
 }

@@ -183,6 +183,15 @@ TEST(FinishRuleTest, TheJobGoesWhenItsTimeToLiveHasPassed) {
   EXPECT_THAT(seen.Later(seconds(40)).Plan().actions, ElementsAre(DeleteJob{}));
 }
 
+TEST(FinishRuleTest, PodsAreCleanedUpBesideADeleteOfTheJobThatFails) {
+  Seen seen(Job("j").Workers(2).TtlSecondsAfterFinished(0));
+  seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteJob{})) << "which deletes its pods";
+  seen.With([](Observed& observed) { observed.is_delete_failing = true; });
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}, DeleteJob{}));
+}
+
 TEST(FinishRuleTest, ATimeToLiveThatNoTimeHoldsDeletesNothing) {
   Seen seen(Job("j").Workers(1).TtlSecondsAfterFinished(9'999'999'999));
   seen.Service().Worker(0, Exited(0)).Write();
