@@ -78,5 +78,8 @@ std::string ServerGroupHash(const Identity& identity);
 // The content of the proof in an introduction, which is `who` without its proof.
 std::string ProofOfIntroduction(const api::JobToken& token, const std::string& nonce,
                                 proto::Introduction who);
+// Whether the proof in `who` is that, compared in constant time. Without a token, any is.
+bool AcceptsIntroduction(const api::JobToken& token, const std::string& nonce,
+                         proto::Introduction who);
 
 }  // namespace lockstep::train
