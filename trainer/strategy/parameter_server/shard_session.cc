@@ -171,20 +171,17 @@ bool ShardSession::Pull(const proto::Pull& pull) {
   const ShardLayout layout = shard_.layout();
   if (pull.shared() && !IsMapped(layout)) return false;
   std::vector<proto::Data> messages;
-  const auto version = shard_.Pull(
-      {.fence = pull.fence(),
-       .version = pull.version(),
-       .scale = pull.scale(),
-       .skip = pull.skip()},
-      [&](std::span<const float> content) {
-        if (pull.shared()) return WriteShared(content, layout);
-        if (!pull.slots()) {
-          content = content.first(static_cast<std::size_t>(layout.values() + layout.states));
-        }
-        for (DataSource source({content}); !source.done();) {
-          source.Fill(messages.emplace_back());
-        }
-      });
+  const auto version = shard_.Pull({.fence = pull.fence(),
+                                    .version = pull.version(),
+                                    .scale = pull.scale(),
+                                    .skip = pull.skip(),
+                                    .slots = pull.slots()},
+                                   [&](std::span<const float> content) {
+                                     if (pull.shared()) return WriteShared(content, layout);
+                                     for (DataSource source({content}); !source.done();) {
+                                       source.Fill(messages.emplace_back());
+                                     }
+                                   });
   if (!version.ok()) return ReplyFenced(version.status());
   proto::ShardReply reply;
   reply.mutable_pulled()->set_version(*version);
