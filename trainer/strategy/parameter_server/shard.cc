@@ -71,7 +71,7 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
                     "slots and {} statistics",
                     content.size(), floats, layout_.values(), slots_, layout_.states));
   }
-  memory_ = Allocate(floats);
+  memory_ = SharedContent::Create(floats);
   std::ranges::copy(content, values());
   version_ = step;
   applied_ = AppliedSet(step);
@@ -120,8 +120,10 @@ absl::StatusOr<Shard::Outcome> Shard::Take(const Gradient& gradient) {
   if (!applied_.Add(gradient.step)) return Outcome{.dropped = true};
   const std::int64_t staleness = version_ - gradient.version;
   if (!gradient.skip) {
-    Update(gradient.ranges, gradient.scale);
-    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
+    memory_->Update([&] {
+      Update(gradient.ranges, gradient.scale);
+      for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
+    });
   }
   ++version_;
   return Outcome{.staleness = staleness};
@@ -254,8 +256,10 @@ absl::Status Shard::Commit(const Request& request) {
       gradients.push_back(at);
       at += range.size();
     }
-    Update(gradients, request.scale);
-    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
+    memory_->Update([&] {
+      Update(gradients, request.scale);
+      for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
+    });
   }
   ++version_;
   BeginSum();
@@ -275,6 +279,18 @@ absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& r
   pulled_bytes_ += BytesOf(floats);
   read({values(), static_cast<std::size_t>(floats)});
   return version_;
+}
+
+absl::StatusOr<Shard::Place> Shard::Locate(const Request& request) {
+  const std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
+  LOCKSTEP_RETURN_IF_ERROR(Commit(request));
+  Place place{.version = version_,
+              .memory = memory_->locator(),
+              .floats = layout_.values() * (1 + slots_) + layout_.states,
+              .sequence = memory_->sequence()};
+  if (!place.memory.empty()) pulled_bytes_ += BytesOf(layout_.values() + layout_.states);
+  return place;
 }
 
 ShardCounts Shard::counts() const {

@@ -21,6 +21,7 @@
 #include "trainer/core/count_histogram.h"
 #include "trainer/strategy/parameter_server/applied_set.h"
 #include "trainer/strategy/parameter_server/plan_shards.h"
+#include "trainer/strategy/parameter_server/shared_content.h"
 
 namespace lockstep::train {
 
@@ -94,6 +95,15 @@ class Shard {
   // Calls `read` while no update is made, and returns the number of updates up to then.
   absl::StatusOr<std::int64_t> Pull(const Request& request, const Reader& read);
 
+  struct Place {               // of the content, for processes of this host: see SharedContent
+    std::int64_t version = 0;  // the number of updates up to now
+    std::string memory;        // SharedContent::locator, of `floats`; empty: they are not shared
+    std::int64_t floats = 0;
+    std::uint64_t sequence = 0;
+  };
+  // As Pull, but the caller reads the memory.
+  absl::StatusOr<Place> Locate(const Request& request);
+
   ShardCounts counts() const;
 
  private:
@@ -102,7 +112,7 @@ class Shard {
   absl::Status CheckFence(std::uint64_t fence) const;
   absl::Status MakeOps();
   absl::StatusOr<Outcome> Take(const Gradient& gradient);
-  float* values() { return memory_->At<float>(0); }
+  float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);
   absl::StatusOr<Outcome> Sum(const Gradient& gradient);
@@ -121,15 +131,14 @@ class Shard {
   std::uint64_t fence_ = 0;
   ShardLayout layout_;
   int slots_ = 0;
-  std::unique_ptr<Arena> memory_;                  // [values | states | slots]
+  std::unique_ptr<SharedContent> memory_;          // [values | states | slots]
   std::vector<std::unique_ptr<OptimizerOp>> ops_;  // for each range
   std::int64_t version_ = 0;                       // updates made, skipped ones included
   ShardCounts counts_;                             // without pulled_bytes
   std::atomic<std::int64_t> pulled_bytes_ = 0;     // pulls hold the mutex together
   AppliedSet applied_;                             // Async
-  // Sync: the sum of the first `next_part_` parts of step `version_`, and the parts that came
-  // before their turn (a skipped one is empty). The first two have the same sum in either order, so
-  // part 1 never has to wait for part 0.
+  // Sync: the sum of the first `next_part_` parts of step `version_`, and those that came before
+  // their turn (a skipped one is empty). Parts 0 and 1 have the same sum in either order.
   std::unique_ptr<Arena> sum_;
   bool sum_is_empty_ = true;  // its floats are those of an earlier step
   int next_part_ = 0;

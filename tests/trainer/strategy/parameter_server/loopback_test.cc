@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -135,6 +136,37 @@ TEST_F(LoopbackTest, AProcessOfTheSameHostSharesItsMemory) {
           .ok());
   for (std::size_t i = 0; i < kParameters; ++i) EXPECT_EQ(parameters[i], 10 - static_cast<int>(i));
   EXPECT_THAT(states, ElementsAre(7));
+}
+
+// While an update is under way, no copy of the memory counts: the server copies instead.
+TEST_F(LoopbackTest, ACopyThatAnUpdateMayHaveCutInTwoIsMadeByTheServer) {
+  const auto buffer = GradientBuffer::Create(kParameters);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  ShardGroup group({.servers = {addresses_[0]},
+                    .caller = Worker0(),
+                    .plan = {{{0, kParameters}}},
+                    .parameters = kParameters,
+                    .states = 0,
+                    .gradients = (*buffer)->name(),
+                    .gradient_floats = kParameters});
+  ASSERT_TRUE(group.Connect().ok());
+  Floats parameters(kParameters, 10);
+  const FlatValues values{.parameters = parameters, .states = {}, .slots = {}};
+  ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 1, .values = values}).ok());
+  const auto place = shards_[0]->Locate({.fence = 7});
+  ASSERT_TRUE(place.ok()) << place.status();
+  const auto content = SharedContent::Attach(place->memory, place->floats);
+  ASSERT_TRUE(content.ok()) << content.status();
+  const auto pulls = [&] {
+    const std::int64_t before = shards_[0]->counts().pulled_bytes;
+    std::ranges::fill(parameters, 0.0f);
+    EXPECT_TRUE(group.Pull({.fence = 7}, values, /*all=*/false).ok());
+    EXPECT_THAT(parameters, Each(10));
+    return (shards_[0]->counts().pulled_bytes - before) / (4 * kParameters);
+  };
+  EXPECT_EQ(pulls(), 1);
+  (*content)->Update([&] { EXPECT_EQ(pulls(), 2) << "the second by the server"; });
+  EXPECT_EQ(pulls(), 1);
 }
 
 // Server 0 has taken the push, server 1 has not: repeated, it counts once on both.
