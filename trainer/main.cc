@@ -39,6 +39,7 @@ int Supervise(const Clock& clock) {
                                        fmt::format("{}", api::kMetricsPort));
   options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
+  options.decode_server_metrics = DecodeServerMetrics;
   options.termination_message_path =
       TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath));
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
