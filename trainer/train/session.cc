@@ -348,9 +348,10 @@ LossTotals Session::EndEvaluation() {
 }
 
 std::string Session::Fingerprint() const {
-  return fmt::format("trainSamples={};testSamples={};sample={};classes={};{}", train_data_->size(),
-                     test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
-                     train_data_->classes(), model_->LayoutFingerprint());
+  return fmt::format("trainSamples={};testSamples={};sample={};classes={};labelNumbers={};{}",
+                     train_data_->size(), test_data_ ? test_data_->size() : 0,
+                     ElementsOf(*train_data_), train_data_->classes(), train_data_->targets(),
+                     model_->LayoutFingerprint());
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {
