@@ -8,7 +8,7 @@
 namespace lockstep {
 
 // Returns at most `bytes` bytes of the text, cut between characters so that UTF-8 stays valid.
-// Appends `mark`, which does not count, to a text that was cut.
+// Appends `mark` to a text that was cut; the limit does not include it.
 inline std::string Shortened(std::string text, std::size_t bytes, std::string_view mark = "") {
   if (text.size() <= bytes) return text;
   std::size_t end = bytes;

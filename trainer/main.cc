@@ -39,6 +39,7 @@ int Supervise(const Clock& clock) {
                                        fmt::format("{}", api::kMetricsPort));
   options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
+  options.decode_server_metrics = DecodeServerMetrics;
   options.termination_message_path =
       TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath));
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);
@@ -89,6 +90,8 @@ int Main(int argc, char** argv) {
       ->add_option("--backend", options.backend,
                    fmt::format("One of {}", fmt::join(BackendNames(), ", ")))
       ->check(CLI::IsMember(BackendNames()));
+  bench->add_option("--precision", options.precision, "Float32, BFloat16 or Float16")
+      ->check(CLI::IsMember({"Float32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
   try {

@@ -60,6 +60,14 @@ inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kPolynomial, "Polynomial"},
     {ScheduleType::kExponential, "Exponential"}};
 template <>
+inline constexpr EnumName<LossType> kEnumNames<LossType>[] = {
+    {LossType::kSparseCategoricalCrossentropy, "SparseCategoricalCrossentropy"},
+    {LossType::kCategoricalCrossentropy, "CategoricalCrossentropy"},
+    {LossType::kBinaryCrossentropy, "BinaryCrossentropy"},
+    {LossType::kMeanSquaredError, "MeanSquaredError"},
+    {LossType::kMeanAbsoluteError, "MeanAbsoluteError"},
+    {LossType::kHuber, "Huber"}};
+template <>
 inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
                                                                 {Precision::kTF32, "TF32"},
                                                                 {Precision::kBFloat16, "BFloat16"},

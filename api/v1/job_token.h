@@ -1,5 +1,5 @@
-// A secret that only a job's own processes and the operator know. It never crosses the wire: a
-// caller proves that it knows the secret, over a nonce that the server chose.
+// A secret that only a job's own processes and the operator know. It never crosses the network: a
+// caller proves that it knows the secret with an HMAC over a nonce that the server chose.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace lockstep::api {
 
 // Purposes of proofs. A proof for one purpose is never valid for another.
 inline constexpr char kProofOfJoin[] = "join";      // content: the Join without its proof
-inline constexpr char kProofOfStore[] = "store";    // content: Put- or GetProofContent
+inline constexpr char kProofOfStore[] = "store";    // content: PutProofContent or GetProofContent
 inline constexpr char kProofOfRank[] = "rank";      // content: the sending and the receiving rank
 inline constexpr char kProofOfStatus[] = "status";  // content: none
 // content: the Introduction without its proof
@@ -26,14 +26,15 @@ class JobToken {
   JobToken() = default;  // no token: every caller is accepted
   explicit JobToken(std::string secret) : secret_(std::move(secret)) {}
   // Reads a token from a file, ignoring trailing white space. Returns InvalidArgument, naming the
-  // file, if it cannot be read or holds less than 16 bytes.
+  // file, if it cannot be read or holds fewer than 16 bytes.
   static absl::StatusOr<JobToken> ReadFile(const std::string& path);
 
   bool present() const { return !secret_.empty(); }
   // Returns HMAC-SHA256 over purpose, nonce and content; empty without a token.
   std::string Prove(std::string_view purpose, std::string_view nonce,
                     std::string_view content) const;
-  // Returns true if `proof` is what Prove returns, or if there is no token.
+  // Returns true if `proof` is what Prove returns, or if there is no token. The comparison takes
+  // constant time.
   bool Accepts(std::string_view purpose, std::string_view nonce, std::string_view content,
                std::string_view proof) const;
 
@@ -41,6 +42,8 @@ class JobToken {
   std::string secret_;
 };
 
+// Return what a proof with kProofOfStore covers, for a Put and for a Get. No two different calls
+// have the same content.
 std::string PutProofContent(std::uint64_t generation, std::string_view key, std::string_view value);
 std::string GetProofContent(std::uint64_t generation, const std::vector<std::string>& keys,
                             std::uint64_t offset, std::uint64_t size);

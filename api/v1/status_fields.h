@@ -37,6 +37,8 @@ void Fields(auto& visit, Like<Progress> auto& progress) {
   visit.Field("accuracy", progress.accuracy);
   visit.Field("testAccuracy", progress.test_accuracy);
   visit.Field("testLoss", progress.test_loss);
+  visit.Field("meanAbsoluteError", progress.mean_absolute_error);
+  visit.Field("testMeanAbsoluteError", progress.test_mean_absolute_error);
   visit.Field("examplesPerSecond", progress.examples_per_second);
   visit.Field("goodput", progress.goodput);
   visit.Field("estimatedRemainingSeconds", progress.estimated_remaining_seconds);
@@ -53,6 +55,8 @@ void Fields(auto& visit, Like<VariantResult> auto& result) {
   visit.Field("accuracy", result.accuracy);
   visit.Field("testLoss", result.test_loss);
   visit.Field("testAccuracy", result.test_accuracy);
+  visit.Field("meanAbsoluteError", result.mean_absolute_error);
+  visit.Field("testMeanAbsoluteError", result.test_mean_absolute_error);
 }
 
 void Fields(auto& visit, Like<Failure> auto& failure) {

@@ -99,6 +99,12 @@ void Fields(auto& visit, Like<LearningRateScheduleSpec> auto& schedule) {
   visit.Field("power", schedule.power, Above(0));
 }
 
+void Fields(auto& visit, Like<LossSpec> auto& loss) {
+  visit.Field("type", loss.type);
+  visit.Field("fromLogits", loss.from_logits);
+  visit.Field("delta", loss.delta, Above(0));
+}
+
 void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   const RealRange below_one{0, 1, false, true};
   visit.Field("name", optimizer.name);
@@ -139,6 +145,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("epochs", training.epochs, AtLeast(1));
   visit.Field("steps", training.steps, AtLeast(1));
   visit.Field("seed", training.seed, AtLeast(0));
+  visit.Field("loss", training.loss);
   visit.Field("labelSmoothing", training.label_smoothing, RealRange{0, 1, false, true});
   visit.Field("optimizer", training.optimizer);
   visit.Field("learningRateSchedule", training.learning_rate_schedule);

@@ -34,6 +34,11 @@ std::optional<Role> RoleFromName(std::string_view name) {
   return std::nullopt;
 }
 
+bool IsCrossentropy(LossType type) {
+  return type == LossType::kSparseCategoricalCrossentropy ||
+         type == LossType::kCategoricalCrossentropy || type == LossType::kBinaryCrossentropy;
+}
+
 bool HasStrategy(const TrainingJobSpec& spec, StrategyType type) {
   return spec.strategy && spec.strategy->type == type;
 }

@@ -70,7 +70,7 @@ struct StrategySpec {
 };
 
 struct ModelSpec {
-  std::string name;                   // "mlp", "simple-cnn", "core-cnn"; empty with `layers`
+  std::string name;                   // "mlp", "resnet-50", …; empty with `layers`
   SharedJson layers = Json::array();  // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
   bool operator==(const ModelSpec&) const = default;
 };
@@ -150,6 +150,24 @@ struct LearningRateScheduleSpec {
   bool operator==(const LearningRateScheduleSpec&) const = default;
 };
 
+enum class LossType {
+  kSparseCategoricalCrossentropy,
+  kCategoricalCrossentropy,
+  kBinaryCrossentropy,
+  kMeanSquaredError,
+  kMeanAbsoluteError,
+  kHuber
+};
+struct LossSpec {
+  LossType type = LossType::kSparseCategoricalCrossentropy;
+  // Crossentropies: whether the last layer gives logits; absent: unless it ends in their activation
+  std::optional<bool> from_logits;
+  double delta = 1.0;  // Huber: the error from which the loss is linear
+  bool operator==(const LossSpec&) const = default;
+};
+// False for the losses of regression, whose labels are any numbers and which have no accuracy.
+bool IsCrossentropy(LossType type);
+
 struct OptimizerSpec {
   std::string name = "Adam";  // Adam | SGD | RMSprop | Adagrad; all defaults are Keras'
   double learning_rate = 0.001;
@@ -192,7 +210,8 @@ struct TrainingSpec {
   int gradient_accumulation = 1;  // parts of a replica's samples of a step that run one by one
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
-  double label_smoothing = 0.0;  // of the training loss; in [0, 1)
+  LossSpec loss;
+  double label_smoothing = 0.0;  // of the training loss, a crossentropy; in [0, 1)
   OptimizerSpec optimizer;
   LearningRateScheduleSpec learning_rate_schedule;
   std::int64_t max_skipped_steps = 0;  // in a row, because of a loss or gradient that is not finite
@@ -277,6 +296,8 @@ struct Progress {
   double epoch = 0;                      // fractional: 1.5 is half-way through the second epoch
   std::optional<double> loss, accuracy;  // mean since the epoch's start; absent if not finite
   std::optional<double> test_accuracy, test_loss;
+  // Instead of accuracies if the loss is one of regression.
+  std::optional<double> mean_absolute_error, test_mean_absolute_error;
   double examples_per_second = 0;
   std::optional<double> goodput, estimated_remaining_seconds;
   std::int64_t last_checkpoint_step = -1;  // -1: none
@@ -291,6 +312,7 @@ struct VariantResult {
   std::int64_t step = 0;
   std::optional<double> loss, accuracy;  // as in Progress
   std::optional<double> test_loss, test_accuracy;
+  std::optional<double> mean_absolute_error, test_mean_absolute_error;  // as in Progress
   bool operator==(const VariantResult&) const = default;
 };
 struct Failure {

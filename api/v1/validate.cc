@@ -90,6 +90,11 @@ void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
 
 void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& servers,
                              Errors& errors) {
+  if (job.spec.training->precision == Precision::kFloat16) {
+    errors.push_back({"spec.training.precision",
+                      "Float16 is not supported yet with strategy ParameterServer, whose servers "
+                      "do not scale the loss; expected Float32 or BFloat16"});
+  }
   if (servers.backup_workers != 0) {
     errors.push_back({"spec.strategy.parameterServer",
                       "backupWorkers are not supported yet by the bundled trainer; expected 0"});

@@ -16,7 +16,9 @@
 namespace lockstep::api {
 namespace {
 
-constexpr std::string_view kModelNames[] = {"mlp", "simple-cnn", "core-cnn"};
+constexpr std::string_view kModelNames[] = {"mlp",        "simple-cnn", "core-cnn",
+                                            "resnet-18",  "resnet-34",  "resnet-50",
+                                            "resnet-101", "resnet-152", "cifar-resnet-20"};
 constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD", "RMSprop", "Adagrad"};
 
 // Collects errors below one path.
@@ -211,6 +213,33 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   }
 }
 
+// Requires labels that fit the loss, and rejects settings that it would ignore.
+void ValidateLoss(const TrainingSpec& training, Section& section) {
+  const LossSpec& loss = training.loss;
+  const auto only_with = [&](std::string_view field, bool is_set, bool fits, const char* with) {
+    if (!is_set || fits) return;
+    section.Fault(
+        field, fmt::format("found with loss {}, expected only with {}", NameOf(loss.type), with));
+  };
+  const bool is_crossentropy = IsCrossentropy(loss.type);
+  only_with("loss.fromLogits", loss.from_logits.has_value(), is_crossentropy, "a crossentropy");
+  only_with("labelSmoothing", training.label_smoothing != 0, is_crossentropy, "a crossentropy");
+  only_with("loss.delta", loss.delta != LossSpec{}.delta, loss.type == LossType::kHuber, "Huber");
+  const DatasetFormat format = training.dataset.format;
+  const bool has_numbers = format == DatasetFormat::kCsv || format == DatasetFormat::kNpy ||
+                           format == DatasetFormat::kSynthetic;
+  const auto needs = [&](bool fits, const char* labels, const char* formats) {
+    if (fits) return;
+    section.Fault("loss.type", fmt::format("found {} with format {}, whose labels are classes, "
+                                           "expected {}, which have {}",
+                                           NameOf(loss.type), NameOf(format), formats, labels));
+  };
+  if (!is_crossentropy) needs(has_numbers, "labels of any numbers", "csv, npy or synthetic");
+  if (loss.type == LossType::kCategoricalCrossentropy) {
+    needs(format == DatasetFormat::kNpy, "a number for each class", "arrays in format npy");
+  }
+}
+
 void ValidateSchedule(const TrainingSpec& training, Section& section) {
   const LearningRateScheduleSpec& schedule = training.learning_rate_schedule;
   const LearningRateScheduleSpec defaults;
@@ -249,12 +278,14 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
                      training.batch_size.per_replica.has_value());
   section.ExactlyOne("", "epochs", training.epochs.has_value(), "steps",
                      training.steps.has_value());
+  ValidateLoss(training, section);
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);
-  if (training.precision != Precision::kFloat32) {
-    section.Fault("precision", fmt::format("{} is not supported yet by the bundled trainer; it "
-                                           "trains in Float32",
-                                           NameOf(training.precision)));
+  if (training.precision == Precision::kTF32) {
+    section.Fault(
+        "precision",
+        "TF32 is not supported yet by the bundled trainer; it trains in Float32, BFloat16 "
+        "and Float16");
   }
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
   section.Absolute("summaries.directory", training.summaries.directory);

@@ -47,7 +47,8 @@ bool IsAnyOf(std::string_view text, std::initializer_list<std::string_view> name
   return std::ranges::find(names, text) != names.end();
 }
 
-std::optional<Json> Unsigned(std::string_view digits, int base, bool negative) {
+// Returns nullopt if the number does not fit into 64 bits.
+std::optional<Json> Integer(std::string_view digits, int base, bool negative) {
   std::uint64_t value = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
@@ -66,8 +67,8 @@ std::optional<Json> Real(std::string_view text, bool negative) {
   return Json(negative ? -value : value);
 }
 
-// 0o17 and 0xff
-bool IsBased(std::string_view text, std::string_view prefix, std::string_view digits) {
+// Returns true for `prefix` and then one or more of `digits`, as in 0o17 and 0xff.
+bool HasPrefixAndDigits(std::string_view text, std::string_view prefix, std::string_view digits) {
   return text.starts_with(prefix) && text.size() > prefix.size() &&
          text.substr(prefix.size()).find_first_not_of(digits) == std::string_view::npos;
 }
@@ -79,14 +80,15 @@ std::optional<Json> ResolvePlainScalar(std::string_view text) {
   if (IsAnyOf(text, {"true", "True", "TRUE"})) return Json(true);
   if (IsAnyOf(text, {"false", "False", "FALSE"})) return Json(false);
   if (IsAnyOf(text, {".nan", ".NaN", ".NAN"})) return std::nullopt;
-  if (IsBased(text, "0o", "01234567")) return Unsigned(text.substr(2), 8, false);
-  if (IsBased(text, "0x", "0123456789abcdefABCDEF")) return Unsigned(text.substr(2), 16, false);
+  if (HasPrefixAndDigits(text, "0o", "01234567")) return Integer(text.substr(2), 8, false);
+  if (HasPrefixAndDigits(text, "0x", "0123456789abcdefABCDEF"))
+    return Integer(text.substr(2), 16, false);
 
   const bool negative = text.starts_with('-');
   std::string_view magnitude = text;
   if (negative || text.starts_with('+')) magnitude.remove_prefix(1);
   if (IsAnyOf(magnitude, {".inf", ".Inf", ".INF"})) return std::nullopt;
-  if (IsDecimal(magnitude)) return Unsigned(magnitude, 10, negative);
+  if (IsDecimal(magnitude)) return Integer(magnitude, 10, negative);
   if (IsFloat(magnitude)) return Real(magnitude, negative);
   return Json(std::string(text));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Synchronous training on several workers with plain TensorFlow 2; nothing in here knows Lockstep.
+"""Synchronous training on several workers with plain TensorFlow 2; nothing here depends on Lockstep.
 
 What TensorFlow needs to know is in TF_CONFIG: every worker's address, and which of them this is.
 """
@@ -15,7 +15,7 @@ CLASSES, FEATURES = 10, 64
 
 
 def check_resolver():
-    """TensorFlow's own reader of TF_CONFIG sees what was written. Returns (type, index)."""
+    """Checks that TensorFlow's resolver reads TF_CONFIG as it was written. Returns (type, index)."""
     written = json.loads(os.environ["TF_CONFIG"])
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     found = {"cluster": resolver.cluster_spec().as_dict(),
@@ -47,7 +47,7 @@ def make_step(strategy, model, optimizer, batch):
         with tf.GradientTape() as tape:
             logits = model(features, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            loss = tf.reduce_sum(losses) / batch  # of the global batch: the replicas' sums add up
+            loss = tf.reduce_sum(losses) / batch  # by the global batch: the replicas' losses add up
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply(gradients, model.trainable_variables)  # summed over the replicas by Keras
         return loss
@@ -61,7 +61,7 @@ def make_step(strategy, model, optimizer, batch):
 
 
 def variables_of_all(strategy, model):
-    """One row for each replica: all its weights."""
+    """Returns a matrix with one row for each replica: all its weights."""
     @tf.function
     def flat():
         weights = [tf.reshape(tf.convert_to_tensor(v), [-1]) for v in model.trainable_variables]

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -108,7 +109,8 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.host = local::ThisHost();
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
-  kubelet.expected_pods = static_cast<int>(pods.size());
+  kubelet.expected_pods = static_cast<int>(
+      std::ranges::count_if(pods, [](const Object& pod) { return !local::RunsOnAllCores(pod); }));
   for (const Object& pod : pods) {
     LOCKSTEP_RETURN_IF_ERROR(local::CheckPod(pod, kubelet.volumes));
   }

@@ -30,7 +30,7 @@ using RoleCounts = std::map<api::Role, int>;
 
 constexpr int kMaxCount = 1'000'000'000;  // of --index and --tail
 
-// If the spec is invalid, the status says how many replicas the job has had.
+// Counts the job's replicas by its spec or, if that is invalid, by its status.
 RoleCounts CountsOf(const controller::ObservedJob& observed) {
   RoleCounts counts;
   if (observed.invalid) {
@@ -43,12 +43,15 @@ RoleCounts CountsOf(const controller::ObservedJob& observed) {
   return counts;
 }
 
+// "chief-0, worker-0 to worker-3"
 std::string Describe(const RoleCounts& counts) {
   std::vector<std::string> roles;
   for (const auto& [role, count] : counts) {
-    roles.push_back(fmt::format("{} 0-{}", api::RoleName(role), count - 1));
+    const std::string name(api::RoleName(role));
+    if (count == 1) roles.push_back(name + "-0");
+    if (count > 1) roles.push_back(fmt::format("{0}-0 to {0}-{1}", name, count - 1));
   }
-  return fmt::format("{}", fmt::join(roles, ", "));
+  return roles.empty() ? "no replicas" : fmt::format("{}", fmt::join(roles, ", "));
 }
 
 absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& counts,
@@ -62,8 +65,8 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
     const auto role = api::RoleFromName(options.role);
     const auto key = api::RoleFromKey(options.role);
     if (!role && !key) {
-      return absl::NotFoundError(
-          fmt::format("--role: found \"{}\", expected one of: {}", options.role, Describe(counts)));
+      return absl::NotFoundError(fmt::format(
+          "--role: found \"{}\", expected chief, worker, ps or evaluator", options.role));
     }
     replica.role = role ? *role : *key;
   }
@@ -81,12 +84,13 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
   CLI::App* command = app.add_subcommand("logs", "Print the log of a TrainingJob's replica");
   command->add_option("JOB", options.job, "The job's name")->required();
-  command->add_option("--role", options.role,
-                      "chief, worker, ps or evaluator [the leading replica's]");
+  command->add_option(
+      "--role", options.role,
+      "chief, worker, ps or evaluator [the leading replica's, or worker if --index > 0]");
   command->add_option("--index", options.index, "The replica's index within its role [0]")
       ->check(CLI::Range(0, kMaxCount));
   command->add_option("-c,--container", options.container,
-                      "The container [the one whose exit code decides]");
+                      "The container [the main one, whose exit code decides the pod's outcome]");
   command->add_option("--tail", options.tail, "Print only this many of the last lines")
       ->check(CLI::Range(0, kMaxCount));
   command->add_flag("-f,--follow", options.follow,
@@ -112,9 +116,8 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
                       controller::PodName(observed.job, replica.role, replica.index)};
   const auto pod = client.Get(kube::kPodKind, key);
   if (absl::IsNotFound(pod.status()) && observed.invalid) {
-    return absl::NotFoundError(
-        fmt::format("pod {} does not exist, and the job's spec cannot be used: {}", key.name,
-                    *observed.invalid));
+    return absl::NotFoundError(fmt::format(
+        "pod {} does not exist, and the job's spec is invalid: {}", key.name, *observed.invalid));
   }
   if (absl::IsNotFound(pod.status())) {
     return absl::NotFoundError(fmt::format(

@@ -13,7 +13,7 @@ namespace lockstep::cli {
 struct LogsOptions {
   ClusterOptions cluster;
   std::string job;
-  std::string role;  // "worker"; empty: the leading replica's role
+  std::string role;  // "worker"; empty: the leading replica's role, or worker if index > 0
   int index = 0;
   std::string container;  // empty: the main container
   bool follow = false, previous = false;
@@ -32,8 +32,10 @@ struct LogSource {
   bool operator==(const LogSource&) const = default;
 };
 
-// Finds the log of a job's replica in the namespace. NotFound if the job, the role or the pod does
-// not exist; the message says what does exist.
+// Finds the log of a job's replica in the namespace. Ignores `options.cluster`. NotFound: the job,
+// the role, the replica or its pod does not exist; the message names the replicas that exist, or
+// the job's state. InvalidArgument: the job's spec is invalid and it never had replicas. Other
+// errors are those of the client.
 absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& namespace_name,
                                   const LogsOptions& options);
 

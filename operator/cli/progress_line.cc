@@ -36,6 +36,9 @@ std::string ProgressLine(const api::Progress& progress) {
   if (progress.total_steps > 0) line += fmt::format("/{}", progress.total_steps);
   if (progress.loss) line += fmt::format("  loss {:.4f}", *progress.loss);
   if (progress.accuracy) line += fmt::format("  accuracy {:.2f} %", *progress.accuracy * 100);
+  if (progress.mean_absolute_error) {
+    line += fmt::format("  mean absolute error {:.4g}", *progress.mean_absolute_error);
+  }
   if (progress.examples_per_second > 0) {
     line += fmt::format("  {} images/s", Grouped(progress.examples_per_second));
   }

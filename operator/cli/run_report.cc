@@ -58,6 +58,15 @@ OrderedJson FailureJson(const RunReport& report) {
   return json;
 }
 
+// Adds the mean absolute errors, which only losses of regression have. `result`: a Progress or a
+// VariantResult.
+void AddErrors(const auto& result, OrderedJson& json) {
+  if (result.mean_absolute_error) json["mean_absolute_error"] = *result.mean_absolute_error;
+  if (result.test_mean_absolute_error) {
+    json["test_mean_absolute_error"] = *result.test_mean_absolute_error;
+  }
+}
+
 OrderedJson VariantsJson(const std::vector<api::VariantResult>& variants) {
   OrderedJson list = OrderedJson::array();
   for (const api::VariantResult& variant : variants) {
@@ -70,6 +79,7 @@ OrderedJson VariantsJson(const std::vector<api::VariantResult>& variants) {
     json["accuracy"] = OrNull(variant.accuracy);
     json["test_accuracy"] = OrNull(variant.test_accuracy);
     json["test_loss"] = OrNull(variant.test_loss);
+    AddErrors(variant, json);
     list.push_back(std::move(json));
   }
   return list;
@@ -111,6 +121,7 @@ OrderedJson ToJson(const RunReport& report) {
   json["accuracy"] = OrNull(progress.accuracy);
   json["test_accuracy"] = OrNull(progress.test_accuracy);
   json["test_loss"] = OrNull(progress.test_loss);
+  AddErrors(progress, json);
   json["images_per_second"] =
       progress.examples_per_second > 0 ? OrderedJson(progress.examples_per_second) : OrderedJson();
   json["checkpoint"] = OrNull(report.checkpoint);
@@ -134,6 +145,14 @@ std::string ToText(const RunReport& report) {
     const api::Progress& progress = *report.status.progress;
     if (progress.test_accuracy) {
       text += fmt::format("test accuracy  {:.2f} %\n", *progress.test_accuracy * 100);
+    }
+    if (progress.test_mean_absolute_error) {
+      text += fmt::format("test           mean absolute error {:.4g}\n",
+                          *progress.test_mean_absolute_error);
+    }
+    if (progress.loss && progress.mean_absolute_error) {
+      text += fmt::format("training       loss {:.4f}, mean absolute error {:.4g} after {} steps\n",
+                          *progress.loss, *progress.mean_absolute_error, progress.step);
     }
     if (progress.loss && progress.accuracy) {
       text += fmt::format("training       loss {:.4f}, accuracy {:.2f} % after {} steps\n",

@@ -44,6 +44,11 @@ bool FailedActions::IsRefused(const Action& action) const {
   return failure != failures_.end() && failure->second.is_refusal;
 }
 
+bool FailedActions::IsFailing(const Action& action) const {
+  const auto failure = failures_.find(NameOf(action));
+  return failure != failures_.end() && failure->second.IsLasting();
+}
+
 int FailedActions::CountOf(const Action& action) const {
   const auto failure = failures_.find(NameOf(action));
   return failure == failures_.end() ? 0 : failure->second.count;
@@ -72,7 +77,7 @@ void FailedActions::Bound(Plan& plan, SteadyTime now) {
 
 std::optional<ActionFault> FailedActions::Fault() const {
   for (const auto& [name, failure] : failures_) {
-    if (failure.is_refusal || failure.count > 1) return failure.fault;
+    if (failure.IsLasting()) return failure.fault;
   }
   return std::nullopt;
 }

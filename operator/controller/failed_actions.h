@@ -29,9 +29,12 @@ class FailedActions {
   std::optional<ActionFault> Fault() const;
   // Returns true if the server has rejected the latest try of the action.
   bool IsRefused(const Action& action) const;
+  // Returns true if the latest try of the action was refused, or if it has failed repeatedly.
+  bool IsFailing(const Action& action) const;
 
  private:
   struct Failure {
+    bool IsLasting() const { return is_refusal || count > 1; }
     int count = 0;  // consecutive
     SteadyTime retry_at;
     ActionFault fault;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.h"
 #include "base/status.h"
 #include "operator/controller/live_object.h"
 #include "operator/controller/state/kinds.h"
@@ -16,8 +17,9 @@ absl::StatusOr<std::optional<std::int64_t>> ReadPriority(kube::Client& client,
                             client.Get(reference->kind, {"", reference->name}));
   const auto value = found.find("value");
   if (value == found.end() || !value->is_number_integer()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} {}: value: expected an integer", reference->kind.kind, reference->name));
+    return absl::InvalidArgumentError(fmt::format("{} {}: value: found {}, expected an integer",
+                                                  reference->kind.kind, reference->name,
+                                                  JsonText(kube::Member(found, "value"))));
   }
   return std::optional(value->get<std::int64_t>());
 }
@@ -31,7 +33,7 @@ absl::Status ReadFlavors(kube::Client& client, std::map<std::string, kube::Objec
         auto read = client.Get(kFlavorKind, {"", name});
         if (!read.ok()) {
           return {read.status().code(),
-                  fmt::format("ResourceFlavor {}, which Kueue has granted the {} pods: {}", name,
+                  fmt::format("ResourceFlavor {}, which Kueue has granted to the {} pods: {}", name,
                               api::RoleName(role), std::string(read.status().message()))};
         }
         flavor = known.emplace(name, *std::move(read)).first;

@@ -14,7 +14,8 @@
 
 namespace lockstep::controller {
 
-// Returns the value of the job's priority class; nullopt if the job names none.
+// Returns the value of the job's priority class; nullopt if the job names none. InvalidArgument:
+// the class has no integer as its value. Other errors are those of the call.
 absl::StatusOr<std::optional<std::int64_t>> ReadPriority(kube::Client& client,
                                                          const api::TrainingJob& job);
 

@@ -14,7 +14,8 @@ namespace {
 
 using kube::Object;
 
-constexpr std::size_t kLongestFault = 16'384;  // bytes; a condition takes twice as many characters
+constexpr std::size_t kLongestFault =
+    16'384;  // bytes; a condition may have twice as many characters
 
 bool IsReadableSpec(const Object& spec) {
   return api::TrainingJobFromServer(
@@ -50,8 +51,8 @@ bool CopyReplicas(const Object& spec, Object& parts) {
   return readable && IsReadableSpec(parts);
 }
 
-// Returns the readable parts of an unreadable spec that say who manages the job, whether and how
-// long it may run, when it has succeeded, and when it may be deleted.
+// Returns the readable ones of those parts of an unreadable spec that say who manages the job,
+// whether and how long it may run, when it has succeeded, and when it may be deleted.
 Object ReadableParts(const Object& object) {
   Object parts = {{"replicaSpecs", Object::object()}};
   const Object& spec = kube::Member(object, "spec");
@@ -69,8 +70,8 @@ Object ReadableParts(const Object& object) {
   return knows_success ? success : parts;
 }
 
-// Drops metadata members of the wrong type: the reader keeps a text in place of what it left out,
-// and parsing that would fail the whole job, status included.
+// Drops metadata members of the wrong type: ParseObject replaces a member that is too large by a
+// text (kube::kTooMany), which would make the whole job unreadable, including its status.
 Object ReadableMetadata(const Object& object) {
   Object metadata = object.value("metadata", Object::object());
   for (const char* key : {"labels", "annotations", "ownerReferences"}) {
@@ -80,8 +81,8 @@ Object ReadableMetadata(const Object& object) {
   return metadata;
 }
 
-// Returns what can be read of the job. A completely unreadable job still gets a name to be reported
-// under, and is left alone once it has been reported.
+// Returns what can be read of the job. For a completely unreadable job these are only its name and
+// uid, so that it can be reported; nothing else is done about it.
 api::TrainingJob Unreadable(const Object& object) {
   Object bare = {{"apiVersion", api::kApiVersion},
                  {"kind", api::kKind},
@@ -98,14 +99,14 @@ api::TrainingJob Unreadable(const Object& object) {
   return named;
 }
 
-// The rest is never read, and it may be as large as an object can be.
+// Keeps the labels of queueing systems: the rest is never read, and may be large.
 void TrimMetadata(api::ObjectMeta& metadata) {
   metadata.annotations.clear();
   metadata.owner_references.clear();
   std::erase_if(metadata.labels, [](const auto& label) { return !IsQueueingLabel(label.first); });
 }
 
-// As text, a job takes about as much memory as on the wire.
+// Replaces parsed JSON by text, which takes about as much memory as the API server's response.
 void PackSpec(api::TrainingJobSpec& spec) {
   for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = replicas.tmpl.Packed();
   if (!spec.training) return;
@@ -113,8 +114,9 @@ void PackSpec(api::TrainingJobSpec& spec) {
   spec.training->variants = spec.training->variants.Packed();
 }
 
-// No pods are created for an invalid job, and it may be invalid because it is too large to hold.
-// Whether it has `training` still decides how its pods are treated.
+// Drops what is needed only to create pods, since an invalid job gets none and may be invalid
+// because it is too large. Keeps whether it has `training`, which decides how its existing pods are
+// treated.
 void TrimSpec(api::TrainingJobSpec& spec) {
   for (auto& [role, replicas] : spec.replica_specs) replicas.tmpl = {};
   if (spec.training) spec.training.emplace();

@@ -74,6 +74,7 @@ void Observer::Observe(ReconcileContext& context) const {
   observed.create_fault = context.memory.create_fault;
   observed.action_fault = context.memory.failed_actions.Fault();
   observed.is_suspend_refused = context.memory.failed_actions.IsRefused(SetSuspend{});
+  observed.is_delete_failing = context.memory.failed_actions.IsFailing(DeleteJob{});
   observed.last_status_write = context.memory.last_status_write;
   observed.first_seen = context.memory.first_seen;
   observed.now = with_.clock.Now();

@@ -49,7 +49,7 @@ void PlanExecutor::Bound(Plan& plan, JobMemory& memory) const {
 absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
                                       ReconcileContext& context) {
   auto threads = static_cast<std::size_t>(std::max(settings_.parallel_calls, 1));
-  if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // pods are created
+  if (context.cluster) threads = PodsAtOnce(context.observed.job, threads);  // bounds memory
   const auto count_before = [&actions](int stage) {
     const auto end = std::ranges::find_if(
         actions, [stage](const Action& action) { return StageOf(action) >= stage; });
@@ -59,7 +59,7 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
   const bool has_guards = others > count_before(1);
   const bool carefully = context.memory.create_failures > 0;
   std::size_t step = carefully ? others + 1 : actions.size();
-  if (has_guards) step = others;  // pods wait for the guards
+  if (has_guards) step = others;  // pods are created once the guards exist
   absl::Status result;
   for (std::size_t begin = 0; begin < actions.size(); begin += step) {
     if (begin > 0) step = carefully ? begin - others + 1 : actions.size();  // 1, 2, 4 …
@@ -69,10 +69,11 @@ absl::Status PlanExecutor::ActInSteps(const std::vector<Action>& actions,
       if (context.overloaded || (IsCreate(action) && context.refused)) return absl::OkStatus();
       if (IsCreate(action)) context.tried_create = true;
       absl::Status done = ApplyAction(action, context);
-      // An admission webhook refuses one object with the same codes, which stops no other call.
+      // The status code alone does not show overload: an admission webhook can reject a single
+      // object with the same code, and that must not stop the other calls.
       if (kube::IsOverloaded(done)) context.overloaded = true;
       if (!IsCreate(action)) {
-        NoteAction(action, done, context);
+        RecordAction(action, done, context);
       } else if (!done.ok()) {
         context.refused = true;
       }
@@ -86,13 +87,13 @@ kube::BackoffPolicy PlanExecutor::Backoff() const {
   return {.initial = settings_.create_backoff, .limit = settings_.create_backoff_limit};
 }
 
-void PlanExecutor::NoteAction(const Action& action, const absl::Status& end,
-                              ReconcileContext& context) {
+void PlanExecutor::RecordAction(const Action& action, const absl::Status& end,
+                                ReconcileContext& context) {
   const std::lock_guard lock(context.mutex);
   context.memory.failed_actions.Note(action, end, with_.clock.SteadyNow(), Backoff());
 }
 
-void PlanExecutor::NoteCreates(bool failed, ReconcileContext& context) {
+void PlanExecutor::RecordCreates(bool failed, ReconcileContext& context) {
   JobMemory& memory = context.memory;
   memory.create_fault.reset();
   if (!failed) {
@@ -103,8 +104,9 @@ void PlanExecutor::NoteCreates(bool failed, ReconcileContext& context) {
   ++memory.create_failures;
   memory.creates_after =
       with_.clock.SteadyNow() + kube::BackoffDelay(Backoff(), memory.create_failures, 0.0);
-  const bool is_told = context.fault && (context.fault->is_refusal || memory.create_failures > 1);
-  if (is_told) memory.create_fault = context.fault;
+  const bool is_reported =
+      context.fault && (context.fault->is_refusal || memory.create_failures > 1);
+  if (is_reported) memory.create_fault = context.fault;
 }
 
 absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {
@@ -123,7 +125,7 @@ absl::Status PlanExecutor::Execute(const Plan& plan, ReconcileContext& context) 
   std::ranges::stable_sort(actions, {}, StageOf);
   absl::Status acted = MakesPods(plan) ? PreparePods(context) : absl::OkStatus();
   acted.Update(ActInSteps(actions, context));
-  if (context.tried_create || context.refused) NoteCreates(context.refused, context);
+  if (context.tried_create || context.refused) RecordCreates(context.refused, context);
   return acted;
 }
 
@@ -169,10 +171,10 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
                   return Released(std::move(workload), context.observed.now);
                 });
               },
-              [&](const SetWorkloadCondition& tell) {
+              [&](const SetWorkloadCondition& set) {
                 return ChangeWorkload(context, [&](kube::Object workload) {
-                  return WithWorkloadCondition(std::move(workload), tell.type, tell.value,
-                                               tell.reason, tell.message, context.observed.now);
+                  return WithWorkloadCondition(std::move(workload), set.type, set.value, set.reason,
+                                               set.message, context.observed.now);
                 });
               },
               [&](const DeletePod& pod) { return DeletePodOf(pod, context); },
@@ -199,7 +201,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
     }
     return FailCreate(made.status(), std::move(fault), context);
   }
-  // An earlier call of ours may have created it. Ownership decides, never the name alone.
+  // The object may come from an earlier call of ours, so its owner decides, never its name alone.
   if (kube::OwnerOf(*made) == context.memory.owner) {
     const auto seen = kind == kube::kPodKind ? stores_.pods.Get(kube::KeyOf(object)) : nullptr;
     if (existed && seen && seen->uid == kube::Uid(*made) && !seen->value) {
@@ -225,7 +227,7 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
 absl::Status PlanExecutor::FailCreate(absl::Status status, CreateFault fault,
                                       ReconcileContext& context) {
   fault.message = std::string(status.message());
-  if (!context.fault) context.fault = std::move(fault);  // keeps the first by time
+  if (!context.fault) context.fault = std::move(fault);  // the first failure is reported
   return status;
 }
 
@@ -233,32 +235,34 @@ absl::Status PlanExecutor::CreateTokenSecretOf(bool is_repeat, ReconcileContext&
   const api::TrainingJob& job = context.observed.job;
   Guard& guard = context.memory.token_secret;
   if (absl::Status loaded = with_.tokens->Load(); !loaded.ok()) {
-    return NoteGuard(loaded, is_repeat, guard, context);
+    return RecordGuard(loaded, is_repeat, guard, context);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string token, with_.tokens->TextFor(job.metadata.uid));
   const kube::Object secret = BuildTokenSecret(job, token);
-  return NoteGuard(with_.client.Create(kube::kSecretKind, secret).status(), is_repeat, guard,
-                   context);
+  return RecordGuard(with_.client.Create(kube::kSecretKind, secret).status(), is_repeat, guard,
+                     context);
 }
 
 absl::Status PlanExecutor::CreateNetworkPolicyOf(bool is_repeat, ReconcileContext& context) {
   const kube::Object policy = BuildNetworkPolicy(context.observed.job, settings_);
-  return NoteGuard(with_.client.Create(kNetworkPolicyKind, policy).status(), is_repeat,
-                   context.memory.network_policy, context);
+  return RecordGuard(with_.client.Create(kNetworkPolicyKind, policy).status(), is_repeat,
+                     context.memory.network_policy, context);
 }
 
 // The name contains the job's uid, so an existing object of that name is ours, or was created first
-// by somebody with the right to do so in the job's namespace (see docs/security.md). After a lost
-// answer the same object is created again. A create may be rejected although the object exists: the
-// operator has lost the permission, or a quota, which is checked before the name, is full. Then
-// existing pods, or this process's memory, prove that the object exists.
-absl::Status PlanExecutor::NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
-                                     ReconcileContext& context) {
+// by somebody with the right to do so in the job's namespace (see docs/security.md). If the
+// response to a create is lost, the same object is created again. A create may be rejected although
+// the object exists: because the operator has lost the permission, or because a quota, which is
+// checked before the name, is full. In those cases existing pods (`is_repeat`) or this process's
+// memory
+// (`guard.exists`) show that the object exists.
+absl::Status PlanExecutor::RecordGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
+                                       ReconcileContext& context) {
   const bool exists = answer.ok() || absl::IsAlreadyExists(answer);
   const bool is_known = (is_repeat && absl::IsPermissionDenied(answer)) ||
                         (guard.exists && kube::ExceedsQuota(answer));
   if (is_known) {
-    LogWarning("what the job's pods have had so far could not be created again; they are made",
+    LogWarning("cannot create the job's guard again; it exists, so pods are created",
                {{"error", std::string(answer.message())}});
   }
   const std::lock_guard lock(context.mutex);
@@ -270,9 +274,9 @@ absl::Status PlanExecutor::NoteGuard(const absl::Status& answer, bool is_repeat,
   return absl::OkStatus();
 }
 
-absl::Status PlanExecutor::NoteUpdate(const kube::Kind& kind,
-                                      const absl::StatusOr<kube::Object>& updated,
-                                      ReconcileContext& context) {
+absl::Status PlanExecutor::RecordUpdate(const kube::Kind& kind,
+                                        const absl::StatusOr<kube::Object>& updated,
+                                        ReconcileContext& context) {
   if (!updated.ok()) return IgnoreMoved(updated.status());
   const std::lock_guard lock(context.mutex);
   context.memory.expectations.Updated(StoreOf(stores_, kind), kube::ResourceVersion(*updated));
@@ -286,7 +290,7 @@ absl::Status PlanExecutor::UpdatePodGroupOf(ReconcileContext& context) {
   auto group = ReadAsSeen(with_.client, kind, *seen);
   if (!group.ok()) return IgnoreMoved(group.status());
   (*group)["spec"].update(BuildPodGroup(context.observed.job, settings_).at("spec"));
-  return NoteUpdate(kind, with_.client.Update(kind, *group), context);
+  return RecordUpdate(kind, with_.client.Update(kind, *group), context);
 }
 
 absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, ReconcileContext& context) {
@@ -299,7 +303,7 @@ absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& c
   const auto changed = ChangeSuspend(with_.client, *context.job, change);
   if (!changed.ok()) return IgnoreMoved(changed.status());
   {
-    const std::lock_guard lock(context.mutex);  // pods are deleted meanwhile
+    const std::lock_guard lock(context.mutex);  // other threads may be deleting pods
     context.wrote_job = true;
     context.memory.expectations.WroteJob(kube::ResourceVersion(*changed));
   }
@@ -325,8 +329,8 @@ absl::Status PlanExecutor::ChangeWorkload(ReconcileContext& context,
   if (!seen) return absl::OkStatus();
   auto live = ReadAsSeen(with_.client, kWorkloadKind, *seen);
   if (!live.ok()) return IgnoreMoved(live.status());
-  return NoteUpdate(kWorkloadKind,
-                    with_.client.UpdateStatus(kWorkloadKind, change(*std::move(live))), context);
+  return RecordUpdate(kWorkloadKind,
+                      with_.client.UpdateStatus(kWorkloadKind, change(*std::move(live))), context);
 }
 
 absl::Status PlanExecutor::DeletePodOf(const DeletePod& pod, ReconcileContext& context) {

@@ -1,4 +1,4 @@
-// Executes a plan's actions: makes the API calls and records their outcomes.
+// Executes a plan's actions: makes the API calls and records their outcomes in the job's memory.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,24 @@
 
 namespace lockstep::controller {
 
-// Thread-safe for different jobs. The constructor's arguments must outlive it.
+// Several threads may use it at a time, but only one at a time for the same job. The constructor's
+// arguments must outlive it.
 class PlanExecutor {
  public:
   PlanExecutor(const Collaborators& with, const Stores& stores, const Settings& settings,
                ThreadPool& pool)
       : with_(with), stores_(stores), settings_(settings), pool_(pool) {}
 
-  // Drops the actions that this reconcile must not execute: creates, and actions that have failed,
-  // before their back-off is over, and everything beyond Settings::most_actions. Sets
-  // plan.requeue_after for the rest.
+  // Removes the actions that this reconcile must not execute: those still in back-off, and all that
+  // exceed Settings::most_actions. Sets plan.requeue_after so that they are planned again in time.
   void Bound(Plan& plan, JobMemory& memory) const;
 
-  // Makes the calls, several at a time, in this order: actions that create nothing, then what pods
-  // need, then pods. Ramps up slowly if the latest creates failed. Starts no create after one has
-  // failed, and no call after one that the overloaded server did not answer. Returns the first
-  // error; the faults are then in the job's memory.
+  // Makes the calls, several at a time, in this order: actions that create nothing, then guards
+  // (Secret, NetworkPolicy), then all other creates. If the latest creates failed, the other
+  // creates begin with a single one, and their number doubles with each step. Starts no create
+  // after a failed one, and no call at all once the server is overloaded (kube::IsOverloaded).
+  // Returns the first error. The job's memory then has the faults to report: refusals and repeated
+  // failures.
   absl::Status Execute(const Plan& plan, ReconcileContext& context);
 
  private:
@@ -42,12 +44,12 @@ class PlanExecutor {
                       ReconcileContext& context);
   absl::Status CreateTokenSecretOf(bool is_repeat, ReconcileContext& context);
   absl::Status CreateNetworkPolicyOf(bool is_repeat, ReconcileContext& context);
-  static absl::Status NoteGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
-                                ReconcileContext& context);
+  static absl::Status RecordGuard(const absl::Status& answer, bool is_repeat, Guard& guard,
+                                  ReconcileContext& context);
   static absl::Status FailCreate(absl::Status status, CreateFault fault, ReconcileContext& context);
   kube::BackoffPolicy Backoff() const;
-  void NoteAction(const Action& action, const absl::Status& end, ReconcileContext& context);
-  void NoteCreates(bool failed, ReconcileContext& context);
+  void RecordAction(const Action& action, const absl::Status& end, ReconcileContext& context);
+  void RecordCreates(bool failed, ReconcileContext& context);
   absl::Status UpdatePodGroupOf(ReconcileContext& context);
   absl::Status Suspend(const SetSuspend& change, ReconcileContext& context);
   absl::Status CreateWorkloadOf(ReconcileContext& context);
@@ -56,8 +58,8 @@ class PlanExecutor {
                               const std::function<kube::Object(kube::Object)>& change);
   absl::Status DeleteChild(const kube::Kind& kind, ReconcileContext& context);
   absl::Status DeletePodOf(const DeletePod& pod, ReconcileContext& context);
-  absl::Status NoteUpdate(const kube::Kind& kind, const absl::StatusOr<kube::Object>& updated,
-                          ReconcileContext& context);
+  absl::Status RecordUpdate(const kube::Kind& kind, const absl::StatusOr<kube::Object>& updated,
+                            ReconcileContext& context);
 
   const Collaborators& with_;
   const Stores& stores_;

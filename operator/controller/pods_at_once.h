@@ -7,10 +7,10 @@
 
 namespace lockstep::controller {
 
-// Returns how many creates fit into some 4 MiB of memory together, from the template to the
-// server's answer, but at least one and at most `most`. Since the number of jobs reconciled at a
-// time is bounded too, so is the memory of all creates under way, however large tenants make their
-// templates.
+// Returns how many pods may be created at a time so that these creates together take about 4 MiB of
+// memory, which includes the template, the request and the response: at least 1, at most `most` (or
+// 1 if that is less). Since the number of concurrent reconciles is bounded too, the memory of all
+// creates in flight is bounded, however large the tenants' templates are.
 std::size_t PodsAtOnce(const api::TrainingJob& job, std::size_t most);
 
 }  // namespace lockstep::controller

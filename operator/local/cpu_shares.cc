@@ -35,6 +35,12 @@ std::vector<int> CpuShares::Take(const std::string& owner,
   return shares_.emplace(owner, std::move(share)).first->second.cpus;
 }
 
+std::vector<int> CpuShares::All() const {
+  std::vector<int> cpus;
+  for (const Core& core : cores_) cpus.push_back(core.cpu);
+  return cpus;
+}
+
 void CpuShares::GiveBack(const std::string& owner) {
   const auto it = shares_.find(owner);
   if (it == shares_.end()) return;

@@ -19,6 +19,8 @@ class CpuShares {
   // Returns the least loaded cores for `owner`, in ascending order: ceil(limit) of them, or an even
   // share; never more than there are. Returns the same cores for an owner until GiveBack.
   std::vector<int> Take(const std::string& owner, std::optional<std::int64_t> limit_milli);
+  // Returns all cores, and counts no load: for an owner that works while others wait for it.
+  std::vector<int> All() const;
   void GiveBack(const std::string& owner);
 
  private:

@@ -11,6 +11,7 @@
 
 #include "api/v1/names.h"
 #include "api/v1/quantity.h"
+#include "api/v1/training_job.h"
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -70,6 +71,10 @@ absl::Status CheckPod(const Object& pod, const VolumeOptions& options) {
     }
   }
   return absl::OkStatus();
+}
+
+bool RunsOnAllCores(const Object& pod) {
+  return kube::Label(pod, api::kLabelRole) == api::RoleName(api::Role::kParameterServer);
 }
 
 ProcessKubelet::ProcessKubelet(MemoryClient& client, const LocalAddresses& addresses,
@@ -258,7 +263,9 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
 std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& container) {
   const auto limit = CpuLimit(container);
   const std::string uid = kube::Uid(pod);
-  if (!limit.ok() || !*limit) return cpus_.Take(uid, std::nullopt);
+  if (!limit.ok() || !*limit) {
+    return RunsOnAllCores(pod) ? cpus_.All() : cpus_.Take(uid, std::nullopt);
+  }
   return cpus_.Take(fmt::format("{}/{}", uid, container.value("name", "")), *limit);
 }
 

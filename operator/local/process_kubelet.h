@@ -26,7 +26,8 @@ struct KubeletOptions {
   VolumeOptions volumes;            // logs go to <work-dir>/logs
   HostFacts host;
   std::vector<int> cpus;  // cores to share out; empty: processes are not pinned
-  int expected_pods = 1;  // share the cores evenly if they set no limit
+  // Those without a limit share the cores evenly; see RunsOnAllCores for who does not count.
+  int expected_pods = 1;
   PodRunner::Backoff backoff;
 };
 
@@ -37,6 +38,10 @@ std::vector<int> PermittedCpus();
 
 // Says why a pod cannot run here, before it is created: checks its volumes, mounts and CPU limits.
 absl::Status CheckPod(const kube::Object& pod, const VolumeOptions& options);
+
+// Whether the pod, if it sets no limit, may use all cores instead of a share: a parameter server
+// works while a worker waits for it, so it needs no core of its own, and that worker's is idle.
+bool RunsOnAllCores(const kube::Object& pod);
 
 class ProcessKubelet {
  public:

@@ -1,4 +1,5 @@
-// What an API server draws at random: uids and the ends of generated names. Not thread-safe.
+// Generates what an API server generates at random: uids, and the suffixes of generated names. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>

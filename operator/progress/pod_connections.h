@@ -16,14 +16,16 @@
 
 namespace lockstep::progress {
 
-// gRPC, 1.51, reads without bound: it buffers endless headers at a gigabyte per second, even after
-// the end of the call. So it gets one end of a socket pair, and the pod's connection is relayed to
-// the other as long as the pod sends no more than an answer may have. Thread-safe.
+// Limits what a pod can send. gRPC 1.51 does not: it buffers endless headers at a gigabyte per
+// second, even after the end of the call. So gRPC gets one end of a socket pair, and the pod's
+// connection is relayed to the other end until the pod has sent more than a response may have.
+// Thread-safe.
 class PodConnections {
  public:
   using Id = std::uint64_t;
-  explicit PodConnections(std::size_t most_bytes);  // that a pod may send per question
-  ~PodConnections();                                // closes all connections
+  // A pod may send `most_bytes` bytes per request.
+  explicit PodConnections(std::size_t most_bytes);
+  ~PodConnections();  // closes all connections
   PodConnections(const PodConnections&) = delete;
   PodConnections& operator=(const PodConnections&) = delete;
 
@@ -31,12 +33,12 @@ class PodConnections {
     Id id = 0;
     Descriptor socket;  // non-blocking; the caller closes it
   };
-  // Connects without waiting for the pod: a connection that fails is closed like one that breaks.
-  // InvalidArgument if `host` is not an IP address or the port is invalid. Unavailable says why
-  // there is no connection.
+  // Starts to connect, without waiting for the pod; if that fails later, the socket is closed as if
+  // the connection had broken. InvalidArgument: `host` is not an IP address or the port is invalid.
+  // Unavailable: the attempt could not be started, as the message says.
   absl::StatusOr<Opened> Open(const std::string& host, int port);
-  // Allows `most_bytes` more from now on, as after Open; the connection is closed at the first byte
-  // beyond them. Returns false, and allows nothing, if KeepsUp(id) is false.
+  // Lets the pod send `most_bytes` from now on, as after Open; the first byte beyond them closes
+  // the connection. Returns false and changes nothing if KeepsUp(id) is false.
   bool Allow(Id id);
   // True if the connection is open and the pod has read everything that was sent to it. gRPC
   // buffers without bound what a pod does not read.

@@ -48,6 +48,10 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   progress.accuracy = IfFinite(message.has_accuracy(), message.accuracy());
   progress.test_accuracy = IfFinite(message.has_test_accuracy(), message.test_accuracy());
   progress.test_loss = IfFinite(message.has_test_loss(), message.test_loss());
+  progress.mean_absolute_error =
+      IfFinite(message.has_mean_absolute_error(), message.mean_absolute_error());
+  progress.test_mean_absolute_error =
+      IfFinite(message.has_test_mean_absolute_error(), message.test_mean_absolute_error());
   progress.goodput = IfFinite(message.has_goodput(), message.goodput());
   progress.estimated_remaining_seconds =
       IfFinite(message.has_estimated_remaining_seconds(), message.estimated_remaining_seconds());

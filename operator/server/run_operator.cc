@@ -93,6 +93,7 @@ controller::JobControllerOptions ControllerOptions(const Flags& flags,
   options.settings.gang_scheduler_name = flags.gang_scheduler_name;
   options.settings.kueue = flags.kueue;
   options.settings.watch_nodes = flags.watch_nodes;
+  options.settings.poll_progress = flags.poll_progress;
   options.settings.settling =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.settling_seconds));
   options.queue_observer = &metrics;

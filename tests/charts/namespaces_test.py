@@ -100,7 +100,7 @@ class NamespacesTest(unittest.TestCase):
         self.assertRegex(said, "pods in team-c: .*forbidden")
         self.assertNotRegex(said, "in team-[ab]")
         self.assertEqual(200, running.page("/healthz")[0])
-        warning = running.said("informer failed; it is tried again")
+        warning = running.said("informer failed; retrying")
         self.assertEqual("team-c", warning["namespace"])
         self.assertFalse(self.has_pod("team-c"))
         self.grant(list(TEAMS))

@@ -1,4 +1,4 @@
-"""A real Prometheus with examples/prometheus.yaml, which makes targets and labels of pods."""
+"""Runs a real Prometheus with examples/prometheus.yaml, which turns pods into targets and labels."""
 import contextlib
 import json
 import re
@@ -21,7 +21,7 @@ def meta(name):
 
 
 def discovered(pods, namespaces):
-    """What Prometheus' discovery says of pods of these namespaces, or of all: one target for each port."""
+    """Returns what Prometheus would discover in these namespaces, or in all: one target for each port of a pod."""
     targets = []
     for pod in pods:
         address = pod.get("status", {}).get("podIP")
@@ -42,8 +42,8 @@ def discovered(pods, namespaces):
 
 
 class Prometheus:
-    """Debian's, with the repository's own configuration and rules, only quicker. It cannot ask an API server for
-    pods, so it reads from files what it would have been told of those that `pods()` returns."""
+    """Debian's Prometheus with the repository's configuration and rules, but shorter intervals. There is no API
+    server to discover pods from, so it reads files with what it would have discovered of the pods of `pods()`."""
 
     def __init__(self, folder, pods, operator_namespace=OPERATOR_NAMESPACE, interval="1s"):
         config = yaml.safe_load((ROOT / "examples" / "prometheus.yaml").read_text())
@@ -69,12 +69,12 @@ class Prometheus:
         end = time.monotonic() + 60
         while not self.is_ready():
             if time.monotonic() > end:
-                raise AssertionError("Prometheus is not ready within 60 s")
+                raise AssertionError("Prometheus was not ready within 60 s")
             time.sleep(0.1)
 
     @staticmethod
     def _namespaces(discovery, operator_namespace):
-        """Which it names, with the operator's own in place of the example's."""
+        """Returns the namespaces to discover, with the operator's own in place of the example's."""
         if len(discovery) != 1 or discovery[0].pop("role") != "pod" or set(discovery[0]) - {"namespaces"}:
             raise AssertionError(f"found {discovery}, expected to discover pods")
         names = discovery[0].get("namespaces", {}).get("names", [])

@@ -159,6 +159,31 @@ def write_losses_of_rows(generator):
            "soft": tensor_json(soft), "scale": scale, **cases})
 
 
+def write_losses_of_numbers(generator):
+    """Each loss is the mean over a row's outputs; "correct" is what LossTotals counts besides."""
+    outputs = (values(generator, 5, 3) * 4).requires_grad_()
+    targets = (values(generator, 5, 3) > 0).double()
+    weights = torch.tensor([1.0, 0.5, 2.0, 0.0, 1.0])
+    scale, smoothing, delta = 0.25, 0.3, 1.5
+    smoothed = targets * (1 - smoothing) + smoothing / 2
+    right = ((outputs > 0) == (targets > 0.5)).double()
+    error = (outputs - targets).abs()
+    cases = {}
+    for name, terms, correct in (
+            ("binary", F.binary_cross_entropy_with_logits(outputs, targets, reduction="none"), right),
+            ("smoothed", F.binary_cross_entropy_with_logits(outputs, smoothed, reduction="none"), right),
+            ("squared", F.mse_loss(outputs, targets, reduction="none"), error),
+            ("absolute", F.l1_loss(outputs, targets, reduction="none"), error),
+            ("huber", F.huber_loss(outputs, targets, reduction="none", delta=delta), error)):
+        rows = terms.mean(1) * weights
+        (gradient,) = torch.autograd.grad(rows.sum() * scale, outputs)
+        cases[name] = {"loss": rows.sum().item(), "correct": (correct.mean(1) * weights).sum().item(),
+                       "dlogits": tensor_json(gradient)}
+    write("losses_of_numbers",
+          {"logits": tensor_json(outputs), "weights": weights.tolist(), "targets": tensor_json(targets),
+           "scale": scale, "smoothing": smoothing, "delta": delta, **cases})
+
+
 class KerasOptimizer:
     """One of Keras' own optimizers, in float64, over tensors of PyTorch's."""
 
@@ -328,6 +353,7 @@ def main():
     write_pools(generator)
     write_elementwise(generator)
     write_losses_of_rows(generator)
+    write_losses_of_numbers(torch.Generator().manual_seed(15))
     write_trainings(generator)
     write_graph_trainings()
 

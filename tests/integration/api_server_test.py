@@ -1,4 +1,4 @@
-"""tools/kube/api-server: what it leaves behind, and what it keeps."""
+"""tools/kube/api-server: it ends its servers in every case, and keeps its objects."""
 import json
 import os
 import pathlib
@@ -42,7 +42,7 @@ class ApiServerTest(unittest.TestCase):
         return process, servers
 
     def end(self, process):
-        process.kill()  # of no effect on one that has ended
+        process.kill()  # has no effect if it has ended
         process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream:
@@ -85,7 +85,7 @@ class ApiServerTest(unittest.TestCase):
         process.wait()
         self.wait_until_gone(servers)
 
-    def test_it_says_when_a_server_dies(self):
+    def test_it_reports_that_a_server_died(self):
         process = subprocess.Popen([TOOL, self.folder], stdin=subprocess.PIPE, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(self.end, process)

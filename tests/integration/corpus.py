@@ -104,6 +104,14 @@ GOOD = {
     "a warmup as long as the run": training_job(
         epochs=None, steps=10, learningRateSchedule={"type": "Cosine", "warmupSteps": 10}),
     "smoothed labels": training_job(labelSmoothing=0.1),
+    "a binary loss of probabilities": training_job(
+        loss={"type": "BinaryCrossentropy", "fromLogits": False}, labelSmoothing=0.1),
+    "one-hot labels": training_job(dataset={"format": "npy", "path": "/data"},
+                                   loss={"type": "CategoricalCrossentropy"}),
+    "regression": training_job(dataset={"format": "csv", "path": "/data"},
+                               loss={"type": "MeanSquaredError"}),
+    "a Huber loss": training_job(dataset={"format": "synthetic"},
+                                 loss={"type": "Huber", "delta": 0.5}),
     "a step schedule": training_job(
         learningRateSchedule={"type": "Step", "factor": 0.5, "everySteps": 100}),
     "an exponential schedule with the default factor": training_job(
@@ -135,6 +143,10 @@ GOOD = {
         {"type": "Flatten"}, {"type": "Dense", "units": 8, "activation": "gelu", "name": "a"},
         {"type": "Dense", "units": 8}, {"type": "Add", "inputs": ["a", "dense"]},
         {"type": "Dense", "units": 10}),
+    "a residual network": training_job(model={"name": "resnet-50"}),
+    "zeros around an image": layers({"type": "ZeroPadding2D", "padding": 3},
+                                    {"type": "Conv2D", "filters": 8, "kernelSize": 7},
+                                    {"type": "Flatten"}, {"type": "Dense", "units": 10}),
     "a batch in parts": training_job(gradientAccumulation=4),
     "Mirrored with one worker": changed(training_job(replicas={"Worker": {"replicas": 1}}),
                                         strategy={"type": "Mirrored"}),
@@ -433,6 +445,22 @@ TRAINING = [
     Bad("labels that are all smoothing", training_job(labelSmoothing=1),
         "spec.training.labelSmoothing"),
     Bad("a negative smoothing", training_job(labelSmoothing=-0.1), "spec.training.labelSmoothing"),
+    Bad("an unknown loss", training_job(loss={"type": "Hinge"}), "spec.training.loss.type"),
+    Bad("logits of a regression", training_job(
+        dataset={"format": "csv", "path": "/data"},
+        loss={"type": "MeanAbsoluteError", "fromLogits": True}), "spec.training.loss.fromLogits"),
+    Bad("smoothed labels of a regression", training_job(
+        dataset={"format": "csv", "path": "/data"}, loss={"type": "MeanSquaredError"},
+        labelSmoothing=0.1), "spec.training.labelSmoothing"),
+    Bad("a delta without Huber", training_job(loss={"delta": 2}), "spec.training.loss.delta"),
+    Bad("a delta of 0", training_job(dataset={"format": "synthetic"},
+                                     loss={"type": "Huber", "delta": 0}),
+        "spec.training.loss.delta"),
+    Bad("regression of classes", training_job(loss={"type": "MeanSquaredError"}),
+        "spec.training.loss.type"),
+    Bad("one-hot labels in a table", training_job(
+        dataset={"format": "csv", "path": "/data"}, loss={"type": "CategoricalCrossentropy"}),
+        "spec.training.loss.type"),
     Bad("an unknown optimizer", training_job(optimizer={"name": "AdamW"}),
         "spec.training.optimizer.name"),
     Bad("a learning rate of 0", training_job(optimizer={"learningRate": 0}),
@@ -516,8 +544,7 @@ TRAINING = [
     Bad("a warmup longer than the run", training_job(
         epochs=None, steps=10, learningRateSchedule={"warmupSteps": 11}),
         "spec.training.learningRateSchedule.warmupSteps"),
-    Bad("an unsupported precision", training_job(precision="BFloat16"),
-        "spec.training.precision"),
+    Bad("an unsupported precision", training_job(precision="TF32"), "spec.training.precision"),
     Bad("an unknown precision", training_job(precision="Float64"), "spec.training.precision"),
     Bad("a relative folder for checkpoints", training_job(checkpoint={"directory": "out"}),
         "spec.training.checkpoint.directory"),

@@ -1,6 +1,6 @@
-"""Gangs and queues, by the rights of manifests/components.
+"""Gang scheduling and Kueue, with only the permissions that manifests/components grant.
 
-The schedulers are played here: what they would write, the test writes.
+No scheduler runs: the test writes what a scheduler would write.
 """
 import contextlib
 import unittest
@@ -30,7 +30,7 @@ class Case(unittest.TestCase):
     def start(self, components, *flags):
         for name in components:
             foreign_resources.install(server(), name)
-        with overlay("rbac", components) as path:  # their patches of the Deployment find none
+        with overlay("rbac", components) as path:  # the overlay has no Deployment to patch
             install(path)
             self.granted = granted(path)
         self.addCleanup(start_operator(*flags).kill)
@@ -47,13 +47,13 @@ class Case(unittest.TestCase):
         self.patch(f"{PODS}/{pod}/status", {"status": {"phase": "Succeeded"}})
 
     def check_rights(self, group):
-        """Nothing was refused, and what the group's resources were granted for was asked for."""
+        """No request was forbidden, and every right granted on the group's resources was used."""
         needed = {entry for entry in self.granted if entry[0] == group} - AFTER_LOST_ANSWERS
-        with contextlib.suppress(AssertionError):  # the log is a little behind
+        with contextlib.suppress(AssertionError):  # the audit log lags a little
             eventually(lambda: needed <= audited()[0])
         used, forbidden = audited()
         self.assertEqual([], forbidden)
-        self.assertEqual(set(), needed - used, "granted and not needed")
+        self.assertEqual(set(), needed - used, "granted but not used")
 
 
 class GangTest(Case):
@@ -61,9 +61,9 @@ class GangTest(Case):
         groups = f"/apis/{group}/{version}{DEFAULT}podgroups"
         eventually(lambda: self.get(groups))
         server().create(job("gang", replicaSpecs={"Worker": role(2, [container(**MORE)])}))
-        made = eventually(lambda: self.get(f"{groups}/gang"))
+        group = eventually(lambda: self.get(f"{groups}/gang"))
         self.assertLessEqual({"minMember": 2, "minResources": {"cpu": "1"}}.items(),
-                             made["spec"].items())
+                             group["spec"].items())
         pod = eventually(lambda: self.get(f"{PODS}/gang-worker-1"))
         self.assertEqual("gang", mark(pod["metadata"]))
         self.assertIn(component, pod["spec"]["schedulerName"])
@@ -75,12 +75,12 @@ class GangTest(Case):
         eventually(lambda: self.get(f"{groups}/gang") is None)
         self.check_rights(group)
 
-    def test_a_gang_of_volcano(self):
+    def test_a_gang_with_volcano(self):
         self.start(["volcano"], "--gang-scheduler-name=volcano")
         self.check_gang("volcano", "scheduling.volcano.sh", "v1beta1",
                         lambda metadata: metadata["annotations"]["scheduling.k8s.io/group-name"])
 
-    def test_a_gang_of_scheduler_plugins(self):
+    def test_a_gang_with_scheduler_plugins(self):
         self.start(["scheduler-plugins"], "--gang-scheduler-name=scheduler-plugins")
         self.check_gang("scheduler-plugins", "scheduling.x-k8s.io", "v1alpha1",
                         lambda metadata: metadata["labels"]["scheduling.x-k8s.io/pod-group"])
@@ -109,7 +109,7 @@ class KueueTest(Case):
     def job(self, name):
         return self.get(f"{JOBS}/{name}")
 
-    def test_a_job_waits_for_its_quota_gives_it_back_and_finishes(self):
+    def test_a_job_waits_for_quota_is_evicted_and_finishes(self):
         workload = self.queued("queued", labels={"kueue.x-k8s.io/priority-class": "urgent"})
         self.assertEqual("research", workload["spec"]["queueName"])
         self.assertEqual(7, workload["spec"]["priority"])
@@ -126,7 +126,7 @@ class KueueTest(Case):
         eventually(lambda: self.job("queued")["spec"]["suspend"])
         server().call("DELETE", PODS + "?gracePeriodSeconds=0")
         eventually(lambda: self.condition("queued", "QuotaReserved") == "False")
-        # Only for these reasons does Kueue time the next start out.
+        # Kueue limits the time of the next start only if PodsReady has a reason that Kueue knows.
         self.assertEqual(("False", "WaitForStart"), self.readiness("queued"))
 
         self.set_workload("queued", condition("QuotaReserved"), condition("Admitted"),
@@ -143,7 +143,7 @@ class KueueTest(Case):
         self.assertIn(("scheduling.k8s.io", "priorityclasses", "get"), audited()[0])
 
     def change_while_waiting(self):
-        """What a job asks for may change before it is admitted: its Workload is made anew."""
+        """A job may change its requests before it is admitted: its Workload is recreated."""
         first = self.queued("changed", runPolicy={"schedulingPolicy": {
             "priorityClass": "system-cluster-critical"}})
         self.assertIsNone(server().patch("changed", {"spec": {"replicaSpecs": {"Worker": {

@@ -1,4 +1,4 @@
-"""Another version's CRD, newer or older, and another operator's start touch no running job."""
+"""Running jobs are not affected by another version of the CRD or of the operator, newer or older."""
 import copy
 import json
 import os
@@ -14,8 +14,8 @@ from operator_test import LEASE, OPERATOR, PODS, Operator, eventually
 
 OTHER = os.environ.get("LOCKSTEP_OTHER_OPERATOR")
 OTHER_CRD = os.environ.get("LOCKSTEP_OTHER_CRD")
-NEWEST = ("networkPolicy", "jobToken")  # of spec; both are read when pods are made
-# Of pods, which older operators did not make.
+NEWEST = ("networkPolicy", "jobToken")  # fields of spec that are read when pods are created
+# Annotations of pods that older operators did not set.
 NOTES = ("cluster-shape", "main-container", "network-policy", "token-secret", "trainer-image")
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
@@ -29,7 +29,7 @@ def spec_of(crd):
 
 
 def newer():
-    """Fields that this operator has never heard of, which the server fills in of stored objects too."""
+    """A CRD with fields that this operator does not know; the server adds their defaults to stored objects, too."""
     crd = definition()
     spec = spec_of(crd)["properties"]
     spec["placement"] = {"type": "object", "default": {}, "properties": {
@@ -40,11 +40,11 @@ def newer():
 
 
 def older():
-    """As before restartPolicy lost its default and times got their bounds, and without the newest fields,
-    which the server then drops from what it stores."""
+    """A CRD from before restartPolicy lost its default and times got their bounds. It lacks the newest fields,
+    so the server drops them from stored objects."""
     crd = definition()
     spec = spec_of(crd)["properties"]
-    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]  # they name all
+    del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]  # the rules name all fields
     for name in NEWEST:
         del spec[name]
     roles = spec["replicaSpecs"]["additionalProperties"]["properties"]
@@ -57,7 +57,7 @@ def older():
 
 
 def without_rules():
-    """As before any rule was known; with a field of its own, by which it can be told apart."""
+    """A CRD without rules. An extra field shows when the server has started to use it."""
     crd = definition()
     del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]
     spec_of(crd)["properties"]["ruleless"] = {"type": "boolean"}
@@ -74,7 +74,7 @@ class UpgradeTest(unittest.TestCase):
         self.addCleanup(self.install, definition())
 
     def install(self, crd):
-        """Returns when the server serves it: what it is told of a job's status comes back by it."""
+        """Applies the CRD and waits until the server serves it."""
         crd = copy.deepcopy(crd)
         server().kubectl("apply", "-f", "-", stdin=yaml.safe_dump(crd))
         known = sorted(spec_of(crd)["properties"])
@@ -116,12 +116,12 @@ class UpgradeTest(unittest.TestCase):
         self.assertEqual(200, code, answer.get("message"))
 
     def touch(self, value):
-        """Each job gets an event, and is written again under the schema of today."""
+        """Changes a label of each job, so that it is stored under the current schema and observed again."""
         for name in ("own", "bundled"):
             self.assertIsNone(server().patch(name, {"metadata": {"labels": {"touched": value}}}))
 
     def check_untouched(self, pods):
-        """By then the operator has acted: it makes another job's pod, which comes after."""
+        """Checks that the pods are the same once the operator has handled a job that was created later."""
         name = f"after-{len(self.pods())}"
         server().create(job(name))
         try:
@@ -134,7 +134,7 @@ class UpgradeTest(unittest.TestCase):
             self.assertEqual({}, {kind: count for kind, count in
                                   self.status(name).get("restarts", {}).items() if count})
 
-    def test_a_crd_goes_forward_and_back_under_running_jobs(self):
+    def test_the_crd_is_upgraded_and_downgraded_under_running_jobs(self):
         operator = self.start()
         self.run_jobs()
         pods = self.pods()
@@ -145,8 +145,8 @@ class UpgradeTest(unittest.TestCase):
                 self.check_untouched(pods)
         self.assertIsNone(operator.process.poll())
 
-    def test_a_rule_that_a_job_breaks_keeps_nothing_else_of_it_from_changing(self):
-        """As a rule that is younger than the job does."""
+    def test_a_job_that_violates_a_newer_rule_can_still_be_changed_elsewhere(self):
+        """The rule is newer than the job."""
         broken = training_job("broken", optimizer={"name": "Adam", "momentum": 0.5})
         broken["spec"]["suspend"] = True
         self.install(without_rules())
@@ -163,8 +163,8 @@ class UpgradeTest(unittest.TestCase):
         self.assertIn("spec.training.optimizer.momentum: expected only with SGD", server().patch(
             "broken", {"spec": {"training": {"optimizer": {"momentum": 0.25}}}}))
 
-    def test_jobs_that_an_operator_of_earlier_times_runs_are_left_as_they_are(self):
-        """It knew no tokens, no policies, and made fewer notes on its pods."""
+    def test_jobs_of_an_older_operator_keep_running_unchanged(self):
+        """The older operator knows no tokens and no NetworkPolicies, and sets fewer annotations on its pods."""
         first = self.start("--job-tokens=false", "--network-policies=false")
         self.install(older())
         self.run_jobs()
@@ -187,8 +187,8 @@ class UpgradeTest(unittest.TestCase):
         replaced = server().call("GET", f"{PODS}/bundled-worker-1")[1]
         self.assertNotIn("lockstep-token", json.dumps(replaced), "its peers have none")
 
-    def test_one_job_that_is_nested_deep_stops_no_list_and_no_watch(self):
-        """As any version of the CRD may have taken it."""
+    def test_a_deeply_nested_job_stops_no_list_and_no_watch(self):
+        """An older version of the CRD may have accepted such a job."""
         self.install(older())
 
         def deep(name):
@@ -212,8 +212,8 @@ class UpgradeTest(unittest.TestCase):
             eventually(lambda name=name: self.status(name).get("state") == "Failed")
             self.assertIn("kernelSize", str(self.status(name)["conditions"]))
 
-    def test_one_pod_with_bytes_that_are_no_utf8_ends_no_list_and_no_watch(self):
-        """The server repeats the names of managed fields as a client gave them."""
+    def test_a_pod_with_invalid_utf8_stops_no_list_and_no_watch(self):
+        """The server returns the names in managedFields as a client sent them."""
         fields = {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
                   "fieldsV1": {"f:BYTE": {}}}
         pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "x"}]},
@@ -228,27 +228,27 @@ class UpgradeTest(unittest.TestCase):
         self.assertIn(b'"f:\xff"', answer.read())
         server().create(job("second"))
         eventually(lambda: "second-worker-0" in self.pods())
-        self.assertIsNone(watching.said("informer failed; it is tried again"))
+        self.assertIsNone(watching.said("informer failed; retrying"))
         watching.kill()
         server().call("DELETE", LEASE)
         listing = self.start()
         server().create(job("third"))
         eventually(lambda: "third-worker-0" in self.pods())
-        self.assertIsNone(listing.said("informer failed; it is tried again"))
+        self.assertIsNone(listing.said("informer failed; retrying"))
 
-    def test_one_job_with_more_labels_than_are_read_ends_no_watch(self):
+    def test_a_job_with_too_many_labels_stops_no_watch(self):
         running = self.start()
         server().create(job("labelled", suspend=True))
-        # With the note of who set each they would be too many for the server.
+        # Without this, managedFields would name each label, and the object would be too large for the server.
         self.assertIsNone(server().patch("labelled", {"metadata": {"managedFields": [{}]}}))
         labels = dict.fromkeys(map(str, range(100_001)), "")
         self.assertIsNone(server().patch("labelled", {"metadata": {"labels": labels}}))
         eventually(lambda: self.status("labelled").get("state") == "Failed")
         server().create(job("second"))
         eventually(lambda: "second-worker-0" in self.pods())
-        self.assertIsNone(running.said("informer failed; it is tried again"))
+        self.assertIsNone(running.said("informer failed; retrying"))
 
-    def test_an_operator_starts_under_another_versions_crd(self):
+    def test_an_operator_starts_with_another_versions_crd(self):
         self.start().kill()
         for make in (newer, older):
             with self.subTest(make.__name__):
@@ -265,7 +265,7 @@ class UpgradeTest(unittest.TestCase):
                 second.kill()
 
     @unittest.skipUnless(OTHER, "LOCKSTEP_OTHER_OPERATOR names no other version's operator")
-    def test_another_versions_operator_takes_over_and_gives_back(self):
+    def test_another_versions_operator_takes_over_and_hands_back(self):
         """With its own CRD (LOCKSTEP_OTHER_CRD) or this one, in either order."""
         other_crd = yaml.safe_load(pathlib.Path(OTHER_CRD).read_text()) if OTHER_CRD else definition()
         first = self.start(program=OTHER)

@@ -81,17 +81,18 @@ class Op {
   virtual void Backward(const StepContext& step) = 0;
 };
 
-// Softmax cross-entropy over the last axis with a weight per row; loss and gradient in one pass.
-//   totals->loss += sum_i weight_i * CE(logits_i, target_i)   (a sum, not a mean)
-//   dlogits_i = *scale * weight_i * (softmax(logits_i) - target_i)
-// target_i: onehot(label_i), smoothed as SoftmaxCrossEntropySpec says.
+// The loss of N rows of K values with a weight per row; loss and gradient in one pass.
+//   totals->loss += sum_i weight_i * L(logits_i, target_i)   (a sum, not a mean)
+//   dlogits_i = *scale * weight_i * dL/dlogits_i
+// Rows of weight 0 are not read; their gradient is 0. SoftmaxCrossEntropySpec and
+// ElementwiseLossSpec say what L is, and what is added to totals->correct.
 class LossOp {
  public:
   struct Memory {
     const float* logits = nullptr;         // N,K dense
     float* dlogits = nullptr;              // N,K dense; null: loss only
-    const std::int32_t* labels = nullptr;  // N; null with one_hot
-    const float* one_hot = nullptr;        // N,K; may be soft; null with labels
+    const std::int32_t* labels = nullptr;  // N; null with targets
+    const float* targets = nullptr;        // N,K; null with labels, which only classes have
     const float* weights = nullptr;        // N; 0 for padding
     const float* scale = nullptr;          // null with dlogits
     LossTotals* totals = nullptr;
@@ -150,9 +151,16 @@ class Backend {
   virtual std::string Name() const = 0;  // "reference", "cpu", "async-reference"
   // The device's description for logs: "reference", "cpu:avx2".
   virtual std::string Device() const { return Name(); }
-  // Throws CheckFailure if the spec is invalid for any backend: a window that does not fit, say.
+  // The op computes in the type of its inputs, which is also that of its output: float32, bfloat16
+  // or float16. With a 16-bit type, sums have float32's precision or better, matrices and kernels
+  // are rounded to that type before they are used, and parameters, states and their gradients
+  // remain float32. Throws CheckFailure if the spec is invalid for any backend: a window that does
+  // not fit, say.
   virtual std::unique_ptr<Op> MakeOp(const OpSpec& spec) = 0;
+  // y = x in another floating-point type, in the same layout.
+  virtual std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) = 0;
   virtual std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) = 0;
+  virtual std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) = 0;
   virtual std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) = 0;
   // True if device memory is the host's and every call has done its work when it returns. If
   // false, the host can neither read nor write device memory, and work is queued.
@@ -171,10 +179,18 @@ class Backend {
   // Converts a batch's bytes in host memory to the model's float input: y[i] = scale * x[i]. Has
   // read x when it returns.
   virtual void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) = 0;
-  // y[i] += x[i]: sums the gradients of a tensor that several ops read.
-  virtual void Accumulate(const float* x, float* y, std::int64_t size) = 0;
+  // y[i] += x[i], rounded to `type`: sums the gradients of a tensor that several ops read.
+  virtual void Accumulate(const void* x, void* y, std::int64_t size, DType type) = 0;
+  void Accumulate(const float* x, float* y, std::int64_t size) {
+    Accumulate(x, y, size, DType::kFloat32);
+  }
   // y[i] = factor * x[i].
   virtual void Scale(const float* x, float* y, std::int64_t size, float factor) = 0;
+  // *value *= *factor.
+  virtual void Multiply(float& value, const float& factor) = 0;
+  // True if the device computes in the floating-point type. False: ops of the type compute in
+  // float32, between casts.
+  virtual bool Computes(DType type) const = 0;
   // Sets the tail's loss and correct to the totals.
   virtual void WriteTail(const LossTotals& totals, StepTail& tail) = 0;
   // Runs DecideUpdate with the gradients' squared norm, which is that of SquaredNorm in
@@ -182,8 +198,9 @@ class Backend {
   virtual void DecideUpdate(const UpdateMemory& memory) = 0;
   // True if no value is infinite or NaN. Blocks.
   virtual bool AllFinite(const float* values, std::int64_t size) = 0;
-  // Convert between a layout on the device and dense row-major order in host memory, for
-  // checkpoints and tests. ToDense blocks; FromDense has read `source` when it returns.
+  // Convert between a tensor on the device, of a floating-point type, and floats in dense row-major
+  // order in host memory, for checkpoints and tests. ToDense blocks; FromDense has read `source`
+  // when it returns.
   virtual void ToDense(const TensorDesc& from, const void* source, float* target) = 0;
   virtual void FromDense(const float* source, const TensorDesc& to, void* target) = 0;
   // Blocks until all ops are done.

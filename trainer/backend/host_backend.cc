@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
@@ -29,6 +30,64 @@ class ImmediateStream final : public Stream {
 
 HostBackend::HostBackend() : stream_(std::make_unique<ImmediateStream>()) {}
 HostBackend::~HostBackend() = default;
+
+std::unique_ptr<Op> HostBackend::MakeOp(const OpSpec& spec) {
+  if (TypeOf(spec) == DType::kFloat32) return FloatOp(spec);
+  if (std::unique_ptr<Op> op = NativeOp(spec)) return op;
+  return MakeLowPrecisionOp(FloatOp(WithType(spec, DType::kFloat32)), TypeOf(spec),
+                            [this](const CastOperands& operands) { Cast(operands); });
+}
+
+std::unique_ptr<Op> HostBackend::MakeCast(const TensorDesc& x, DType to) {
+  return MakeCastOp(x, to, [this](const CastOperands& operands) { Cast(operands); });
+}
+
+void HostBackend::Accumulate(const void* x, void* y, std::int64_t size, DType type) {
+  if (type == DType::kFloat32) {
+    AccumulateFloats(static_cast<const float*>(x), static_cast<float*>(y), size);
+    return;
+  }
+  // In pieces, so that no memory is needed.
+  constexpr std::int64_t kPiece = 1024;
+  float addend[kPiece], sum[kPiece];
+  for (std::int64_t begin = 0; begin < size; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, size - begin);
+    const auto* x_piece = static_cast<const std::uint16_t*>(x) + begin;
+    auto* y_piece = static_cast<std::uint16_t*>(y) + begin;
+    Cast({.x = x_piece, .from = type, .y = addend, .to = DType::kFloat32, .size = count});
+    Cast({.x = y_piece, .from = type, .y = sum, .to = DType::kFloat32, .size = count});
+    AccumulateFloats(addend, sum, count);
+    Cast({.x = sum, .from = DType::kFloat32, .y = y_piece, .to = type, .size = count});
+  }
+}
+
+void HostBackend::ToDense(const TensorDesc& from, const void* source, float* target) {
+  if (from.dtype == DType::kFloat32) {
+    FloatsToDense(from, source, target);
+    return;
+  }
+  std::vector<float> floats(static_cast<std::size_t>(from.elements()));
+  Cast({.x = source,
+        .from = from.dtype,
+        .y = floats.data(),
+        .to = DType::kFloat32,
+        .size = std::ssize(floats)});
+  FloatsToDense({.shape = from.shape, .layout = from.layout}, floats.data(), target);
+}
+
+void HostBackend::FromDense(const float* source, const TensorDesc& to, void* target) {
+  if (to.dtype == DType::kFloat32) {
+    FloatsFromDense(source, to, target);
+    return;
+  }
+  std::vector<float> floats(static_cast<std::size_t>(to.elements()));
+  FloatsFromDense(source, {.shape = to.shape, .layout = to.layout}, floats.data());
+  Cast({.x = floats.data(),
+        .from = DType::kFloat32,
+        .y = target,
+        .to = to.dtype,
+        .size = std::ssize(floats)});
+}
 
 void HostBackend::Upload(const void* host, void* device, std::size_t bytes) {
   if (bytes > 0) std::memcpy(device, host, bytes);

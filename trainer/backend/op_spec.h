@@ -13,6 +13,12 @@ namespace lockstep::train {
 
 enum class Padding { kValid, kSame };  // as in Keras: same = ceil(in / stride), extra at the end
 
+// Rows and columns at the edges of an image.
+struct Edges {
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
+  bool operator==(const Edges&) const = default;
+};
+
 struct Conv2dSpec {
   TensorDesc x = {};  // N,C,H,W
   std::int64_t filters = 0, kernel_h = 0, kernel_w = 0, stride_h = 1, stride_w = 1;
@@ -20,6 +26,9 @@ struct Conv2dSpec {
   bool bias = true;
   bool relu = false;           // fused: y = max(y, 0)
   bool input_gradient = true;  // if false, dx is not computed, as in the first layer
+  // Zeros around x, fused: a ZeroPadding2d before. With kValid alone, and below the kernel's
+  // extent.
+  Edges zeros = {};
 };
 struct DenseSpec {
   TensorDesc x = {};  // N,…: all axes but N are flattened in logical (C,H,W) order
@@ -35,6 +44,7 @@ struct Pool2dSpec {   // the average does not count padding, as in Keras
   std::int64_t window_h = 2, window_w = 2, stride_h = 2, stride_w = 2;
   Padding padding = Padding::kValid;
   bool relu = false;  // max pool only: relu before (= after) the pool
+  Edges zeros = {};   // as in Conv2dSpec; with relu alone, which makes zeros as good as no elements
 };
 struct GlobalAveragePool2dSpec {
   TensorDesc x = {};  // N,C,H,W -> N,C
@@ -69,6 +79,11 @@ struct AddSpec {
 struct ConcatenateSpec {
   std::vector<TensorDesc> x = {};  // at least two N,C,H,W or N,C that differ in C alone
 };
+// y = x with zeros around each channel's image.
+struct ZeroPadding2dSpec {
+  TensorDesc x = {};  // N,C,H,W
+  Edges edges = {};
+};
 // y = x in dense row-major order, as N,F.
 struct FlattenSpec {
   TensorDesc x = {};  // N,… in any layout
@@ -76,14 +91,32 @@ struct FlattenSpec {
 
 using OpSpec =
     std::variant<ActivationSpec, AddSpec, BatchNormSpec, ConcatenateSpec, Conv2dSpec, DenseSpec,
-                 DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec>;
+                 DropoutSpec, FlattenSpec, GlobalAveragePool2dSpec, Pool2dSpec, ZeroPadding2dSpec>;
 
 // Softmax cross-entropy of `rows` samples. Targets are smoothed (Szegedy et al., "Rethinking the
 // Inception architecture", 2016, section 7), as in Keras' CategoricalCrossentropy:
 //   target = (1 - label_smoothing) * onehot + label_smoothing / classes
+// Correct: 1 for a row whose largest logit is that of its label, or of its largest target.
 struct SoftmaxCrossEntropySpec {
   std::int64_t rows = 0, classes = 0;
   double label_smoothing = 0;  // in [0, 1)
+};
+
+// A loss of each of a row's outputs y and targets t, of which the row's is the mean, as in Keras:
+//   kBinaryCrossEntropy  max(y, 0) - y * s + log(1 + exp(-|y|)), of the logit y and the smoothed
+//                        target s = (1 - label_smoothing) * t + label_smoothing / 2
+//   kSquaredError        (y - t)^2
+//   kAbsoluteError       |y - t|, whose slope at 0 is 0
+//   kHuber               |y - t| <= delta: (y - t)^2 / 2, else delta * (|y - t| - delta / 2)
+//                        (Huber, "Robust estimation of a location parameter", 1964)
+// Correct: the mean over a row's outputs of, for kBinaryCrossEntropy, (y > 0) == (t > 1/2), and
+// for the others |y - t|.
+enum class ElementwiseLoss { kBinaryCrossEntropy, kSquaredError, kAbsoluteError, kHuber };
+struct ElementwiseLossSpec {
+  ElementwiseLoss loss = ElementwiseLoss::kSquaredError;
+  std::int64_t rows = 0, outputs = 0;
+  double delta = 1;            // kHuber: above 0
+  double label_smoothing = 0;  // kBinaryCrossEntropy: in [0, 1)
 };
 
 // As in Keras: v = momentum * v - lr * g; w += v (nesterov: w += momentum * v - lr * g).

@@ -1,4 +1,4 @@
-// The parameters of an op: the same on every backend, so that checkpoints are portable.
+// The parameters of an op: the same on every back end, so that checkpoints are portable.
 #pragma once
 
 #include <vector>

@@ -3,6 +3,7 @@
 // step's first op and downloads the result after its last. All types are trivially copyable.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -19,7 +20,7 @@ struct StepContext {
 // What a loss adds to.
 struct LossTotals {
   double loss = 0;     // weighted sum
-  double correct = 0;  // weighted count of argmax == label (argmax of one_hot)
+  double correct = 0;  // weighted sum of what the loss measures besides: see its spec
 };
 
 // The end of the all-reduced buffer, after gradients and states, so that a step needs only one sum.
@@ -60,17 +61,34 @@ struct UpdateSettings {
   std::int64_t step = 1;               // counts from 1
   double clip_norm = 0;                // of the whole gradient; 0: no limit
   std::int64_t may_skip_in_a_row = 0;  // consecutive updates that need not be finite
+  bool adapts_loss_scale = false;      // see LossScale
 };
+
+// A factor of the loss, and so of all gradients, that keeps small gradients from becoming 0 in
+// float16 (Micikevicius et al., "Mixed precision training", 2018). As in Keras' LossScaleOptimizer:
+// a gradient that is not finite halves it, and the step is skipped; kGrowthSteps updates in a row
+// double it.
+struct LossScale {
+  static constexpr float kLargest = 0x1p24f;
+  static constexpr std::int64_t kGrowthSteps = 2000;
+  float value = 1;           // at least 1
+  std::int64_t updates = 0;  // since it changed
+
+  bool operator==(const LossScale&) const = default;
+};
+inline constexpr LossScale kInitialLossScale{.value = 0x1p15f};
 
 // Outlives a step. Once closed, no later update applies until the host uploads a new one.
 struct UpdateGate {
   bool closed = false;
   std::int64_t skipped_in_a_row = 0;
+  LossScale loss_scale;
 };
 
 enum class UpdateOutcome : std::int32_t {
   kApplied,
-  kSkipped,    // the loss or a gradient is not finite, and the step may be skipped
+  kSkipped,    // the loss or a gradient is not finite, and the step may be skipped; or the loss is
+               // finite and the loss's scale can become smaller
   kNotFinite,  // likewise, but it may not be skipped; closes the gate
   kNotSummed,  // the sum over ranks has failed; closes the gate
   kClosed,     // an earlier step has closed the gate
@@ -79,6 +97,7 @@ enum class UpdateOutcome : std::int32_t {
 struct StepResult {
   UpdateOutcome outcome = UpdateOutcome::kNotSummed;
   double gradient_norm = 0;  // of the mean gradient, before it is clipped
+  LossScale loss_scale;      // of the next step
   StepTail tail;
 };
 
@@ -89,9 +108,11 @@ struct StepResult {
 inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed, double squared_norm,
                                const StepTail& tail, UpdateGate& gate, OptimizerStep& update) {
   StepResult result;
-  const double norm = std::sqrt(squared_norm);
+  LossScale& scale = gate.loss_scale;
+  const double norm = std::sqrt(squared_norm) / static_cast<double>(scale.value);
   // The loss reveals bad parameters before the update, the gradients those after it.
   const bool is_finite = std::isfinite(tail.loss) && std::isfinite(norm);
+  const bool may_shrink = settings.adapts_loss_scale && scale.value > 1 && std::isfinite(tail.loss);
   result.gradient_norm = norm;
   result.tail = tail;
   if (gate.closed) {
@@ -100,7 +121,7 @@ inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed, d
     result.outcome = UpdateOutcome::kNotSummed;
   } else if (is_finite) {
     result.outcome = UpdateOutcome::kApplied;
-  } else if (gate.skipped_in_a_row < settings.may_skip_in_a_row) {
+  } else if (may_shrink || gate.skipped_in_a_row < settings.may_skip_in_a_row) {
     result.outcome = UpdateOutcome::kSkipped;
   } else {
     result.outcome = UpdateOutcome::kNotFinite;
@@ -110,11 +131,19 @@ inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed, d
   gate.closed = !applies && !skips;
   if (applies) gate.skipped_in_a_row = 0;
   if (skips) ++gate.skipped_in_a_row;
+  const float used_scale = scale.value;
+  if (settings.adapts_loss_scale && applies && ++scale.updates == LossScale::kGrowthSteps) {
+    scale = {.value = std::min(2 * scale.value, LossScale::kLargest)};
+  } else if (skips && may_shrink) {
+    scale = {.value = scale.value / 2};
+  }
+  result.loss_scale = scale;
   const bool clips = settings.clip_norm > 0 && norm > settings.clip_norm;
   update.applies = applies;
   update.learning_rate = settings.learning_rate;
   update.step = settings.step;
-  update.gradient_scale = clips ? static_cast<float>(settings.clip_norm / norm) : 1.0f;
+  update.gradient_scale =
+      (clips ? static_cast<float>(settings.clip_norm / norm) : 1.0f) / used_scale;
   return result;
 }
 

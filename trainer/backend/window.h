@@ -22,12 +22,16 @@ struct WindowAxis {
 };
 
 // As in Keras: `valid` omits windows that do not fit; `same` gives ceil(in / stride) outputs and
-// puts an odd element of padding at the end.
+// puts an odd element of padding at the end. `zeros_begin` and `zeros_end`: of Edges, with kValid.
 inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t stride,
-                              Padding padding) {
+                              Padding padding, std::int64_t zeros_begin = 0,
+                              std::int64_t zeros_end = 0) {
   WindowAxis axis{.in = in, .size = size, .stride = stride};
   if (padding == Padding::kValid) {
-    axis.out = in < size ? 0 : (in - size) / stride + 1;
+    const std::int64_t padded = in + zeros_begin + zeros_end;
+    axis.out = padded < size ? 0 : (padded - size) / stride + 1;
+    axis.pad_begin = zeros_begin;
+    axis.pad_end = zeros_end;
     return axis;
   }
   axis.out = (in + stride - 1) / stride;
@@ -40,8 +44,11 @@ inline WindowAxis PlaceWindow(std::int64_t in, std::int64_t size, std::int64_t s
 struct Windows {
   WindowAxis rows, columns;
 };
-// Both throw CheckFailure if x is not N,C,H,W or the window does not fit it.
+// Both throw CheckFailure if x is not N,C,H,W, the window does not fit it, or the zeros at its
+// edges are not as the spec says.
 Windows WindowsOf(const Conv2dSpec& spec);
 Windows WindowsOf(const Pool2dSpec& spec);
+// Returns y's shape. Throws CheckFailure if x is not N,C,H,W or an edge is negative.
+Shape ShapeOf(const ZeroPadding2dSpec& spec);
 
 }  // namespace lockstep::train

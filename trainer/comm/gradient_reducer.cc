@@ -4,10 +4,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace lockstep::train {
 namespace {
@@ -18,7 +20,7 @@ class IdleReducer final : public GradientReducer {
   void Ready(std::int64_t) override {}
   absl::Status Wait() override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
-  double ExposedSeconds() const override { return 0; }
+  std::optional<double> ExposedSeconds() const override { return 0; }
 };
 
 class ThreadedReducer final : public GradientReducer {
@@ -73,7 +75,7 @@ class ThreadedReducer final : public GradientReducer {
     return failure_;
   }
 
-  double ExposedSeconds() const override {
+  std::optional<double> ExposedSeconds() const override {
     const std::lock_guard lock(mutex_);
     return std::chrono::duration<double>(exposed_).count();
   }
@@ -128,7 +130,12 @@ class StreamReducer final : public GradientReducer {
 
   ~StreamReducer() override {
     if (next_ > 0) communicator_.Abort();  // peers may never arrive
-    sums_.transfer->Record()->Wait();
+    try {
+      sums_.transfer->Record()->Wait();
+    } catch (const std::runtime_error& error) {  // the device's; its queue does no more work
+      LogWarning("gradient reducer: the device failed while its sums were ended",
+                 {{"reason", error.what()}});
+    }
   }
 
   void Ready(std::int64_t begin) override {
@@ -154,7 +161,7 @@ class StreamReducer final : public GradientReducer {
 
   absl::Status status() const override { return staged_->status(); }
   // The device waits, not the caller, and nothing here can tell for how long.
-  double ExposedSeconds() const override { return 0; }
+  std::optional<double> ExposedSeconds() const override { return std::nullopt; }
 
  private:
   Communicator& communicator_;

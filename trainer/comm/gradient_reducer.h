@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,7 +52,8 @@ class GradientReducer {
   // The first failure of the sums that are done. Thread-safe.
   virtual absl::Status status() const = 0;
   // Seconds that Wait() has blocked so far: communication that the backward pass did not hide.
-  virtual double ExposedSeconds() const = 0;
+  // nullopt: the device waits instead, and for how long is not known.
+  virtual std::optional<double> ExposedSeconds() const = 0;
 };
 
 }  // namespace lockstep::train

@@ -21,24 +21,25 @@ struct CommunicatorOptions {
   std::string bind_address;  // this pod's own IP, for gloo
   // By rank, the only IP address that the rank may connect from, for gloo. Empty: any address.
   std::vector<std::string> callers;
-  // Called by gloo once its connections are made or have failed, with the time that they took: from
-  // when all members' addresses were known. Not called if the group fails before that.
+  // Called by gloo once its connections are established or have failed. `took` is the time since
+  // all members' addresses were known. Not called if the group fails before that.
   std::function<void(const absl::Status& connected, Duration took)> on_connected;
   Duration connect_timeout = std::chrono::seconds(30);  // for each wait while the group is formed
   Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
   bool allow_shm = true;
   // Returns 32 bytes that prove, for a nonce and a text, that this rank knows the job's token.
-  // Empty: ranks do not authenticate. (Shared memory has no name by which others could reach it;
-  // the kernel protects it.)
+  // Empty: ranks do not authenticate. Used by gloo only: shared memory has no name by which a
+  // stranger could open it.
   std::function<std::string(const std::string& nonce, const std::string& text)> prove;
   // A stop request acts as Abort(), even while the communicator is being created.
   std::stop_token cancel;
 };
 
 // Every member calls it, after destroying the previous generation's communicator. Renews `buffer`,
-// so its content is lost. AllReduceSum on `buffer` needs no copy; on other memory it may. Requires:
-// `buffer` outlives the result. Cancelled: the generation ended. Unavailable: a peer did not take
-// part, or `buffer` could not be renewed. DeadlineExceeded: a peer did not take part.
+// so its content is lost. AllReduceSum needs no copies for `buffer`, but may for other memory.
+// Requires: `buffer` outlives the result. Cancelled: the generation ended. Unavailable: a
+// connection to a peer failed, or `buffer` could not be renewed. DeadlineExceeded: a peer did not
+// announce itself in the store within connect_timeout.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions& options,
                                                                KeyValueStore& store,
                                                                GradientBuffer& buffer);

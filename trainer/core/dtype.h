@@ -6,11 +6,21 @@
 
 namespace lockstep::train {
 
-enum class DType { kFloat32, kInt32, kUInt8 };
+enum class DType { kFloat32, kBFloat16, kFloat16, kInt32, kUInt8 };
 
 constexpr std::size_t SizeOf(DType dtype) {
-  return dtype == DType::kUInt8 ? 1 : 4;
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kInt32:
+      return 4;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return 2;
+    case DType::kUInt8:
+      break;
+  }
+  return 1;
 }
-std::string_view DTypeName(DType dtype);  // "float32", "int32", "uint8"
+std::string_view DTypeName(DType dtype);  // "float32", "bfloat16", "float16", "int32", "uint8"
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -14,8 +15,8 @@ namespace lockstep::train {
 class Layout {
  public:
   virtual ~Layout() = default;
-  // Bytes of memory, padding included.
-  virtual std::size_t Bytes() const = 0;
+  // Elements in memory, padding included.
+  virtual std::int64_t Elements() const = 0;
   // Equal for equal layouts, across processes and machines.
   virtual std::string Fingerprint() const = 0;
 };
@@ -26,9 +27,9 @@ struct TensorDesc {
   DType dtype = DType::kFloat32;
   std::shared_ptr<const Layout> layout = nullptr;
 
-  std::size_t bytes() const {
-    return layout ? layout->Bytes() : static_cast<std::size_t>(shape.elements()) * SizeOf(dtype);
-  }
+  // In memory.
+  std::int64_t elements() const { return layout ? layout->Elements() : shape.elements(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * SizeOf(dtype); }
   bool dense() const { return layout == nullptr; }
 };
 

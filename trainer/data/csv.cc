@@ -55,7 +55,8 @@ std::string_view TakeField(std::optional<std::string_view>& line) {
 
 class CsvParser {
  public:
-  CsvParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+  CsvParser(std::string_view text, const std::string& path, LabelKind labels)
+      : text_(text), path_(path), labels_(labels) {}
 
   absl::StatusOr<CsvTable> Parse(const std::string& label) {
     if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);  // a byte-order mark
@@ -68,7 +69,7 @@ class CsvParser {
       if (line.empty()) return Fault("an empty line", fmt::format("{} fields", names_.size()));
       LOCKSTEP_RETURN_IF_ERROR(ReadRow(line, table));
     }
-    if (table.labels.empty()) return Fault("no rows", "at least one below the header");
+    if (table.features.empty()) return Fault("no rows", "at least one below the header");
     return table;
   }
 
@@ -107,8 +108,12 @@ class CsvParser {
     for (; line; ++column) {
       const std::string_view field = TakeField(line);
       if (column >= names_.size()) continue;
-      LOCKSTEP_RETURN_IF_ERROR(column == label_ ? ReadLabel(field, table)
-                                                : ReadNumber(column, field, table));
+      if (column == label_ && labels_ == LabelKind::kClasses) {
+        LOCKSTEP_RETURN_IF_ERROR(ReadLabel(field, table));
+      } else {
+        LOCKSTEP_RETURN_IF_ERROR(
+            ReadNumber(column, field, column == label_ ? table.targets : table.features));
+      }
     }
     if (column == names_.size()) return absl::OkStatus();
     return Fault(fmt::format("{} fields", column),
@@ -126,7 +131,8 @@ class CsvParser {
     return absl::OkStatus();
   }
 
-  absl::Status ReadNumber(std::size_t column, std::string_view field, CsvTable& table) const {
+  absl::Status ReadNumber(std::size_t column, std::string_view field,
+                          std::vector<float>& numbers) const {
     const char* const end = field.data() + field.size();
     const std::size_t sign = field.starts_with('+') ? 1 : 0;  // from_chars does not take it
     const bool has_two_signs = sign == 1 && field.substr(1).starts_with('-');
@@ -141,12 +147,13 @@ class CsvParser {
         !std::isfinite(narrow)) {
       return ColumnFault(column, field, "a finite number");
     }
-    table.features.push_back(narrow);
+    numbers.push_back(narrow);
     return absl::OkStatus();
   }
 
   std::string_view text_;
   const std::string& path_;
+  const LabelKind labels_;
   std::int64_t line_ = 1;
   std::vector<std::string_view> names_;
   std::size_t label_ = 0;
@@ -157,12 +164,18 @@ class CsvDataset final : public Dataset {
   explicit CsvDataset(CsvTable table)
       : table_(std::move(table)),
         shape_{table_.columns},
-        classes_(*std::ranges::max_element(table_.labels) + 1) {}
+        classes_(table_.labels.empty() ? 1 : *std::ranges::max_element(table_.labels) + 1) {}
 
-  std::int64_t size() const override { return std::ssize(table_.labels); }
+  std::int64_t size() const override { return std::ssize(table_.features) / table_.columns; }
   const Shape& sample_shape() const override { return shape_; }
   DType element() const override { return DType::kFloat32; }
   std::int64_t classes() const override { return classes_; }
+  std::int64_t targets() const override { return table_.targets.empty() ? 0 : 1; }
+  void ReadTargets(std::int64_t index, std::span<float> numbers) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size() && numbers.size() == 1, "sample {} of {}", index,
+                   size());
+    numbers[0] = table_.targets[static_cast<std::size_t>(index)];
+  }
   bool InMemory() const override { return true; }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
@@ -171,7 +184,7 @@ class CsvDataset final : public Dataset {
     LOCKSTEP_CHECK(sample.size() == sample_bytes(), "room for {} bytes, a sample has {}",
                    sample.size(), sample_bytes());
     std::memcpy(sample.data(), table_.features.data() + index * table_.columns, sample.size());
-    return table_.labels[static_cast<std::size_t>(index)];
+    return table_.labels.empty() ? 0 : table_.labels[static_cast<std::size_t>(index)];
   }
 
  private:
@@ -183,12 +196,13 @@ class CsvDataset final : public Dataset {
 }  // namespace
 
 absl::StatusOr<CsvTable> ParseCsv(std::string_view text, const std::string& label,
-                                  const std::string& path) {
-  return CsvParser(text, path).Parse(label);
+                                  const std::string& path, LabelKind labels) {
+  return CsvParser(text, path, labels).Parse(label);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
-                                                 const api::CsvSpec& spec, Split split) {
+                                                 const api::CsvSpec& spec, Split split,
+                                                 LabelKind labels) {
   const std::string name = split == Split::kTrain ? "train" : "test";
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string path,
@@ -196,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
   LOCKSTEP_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::OpenWhole(path));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
-  LOCKSTEP_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(text, spec.label_column, path));
+  LOCKSTEP_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(text, spec.label_column, path, labels));
   return std::make_unique<CsvDataset>(std::move(table));
 }
 

@@ -15,19 +15,22 @@ namespace lockstep::train {
 struct CsvTable {
   std::int64_t columns = 0;          // without the label
   std::vector<float> features;       // rows,columns
-  std::vector<std::int32_t> labels;  // rows
+  std::vector<std::int32_t> labels;  // rows; empty with LabelKind::kNumbers
+  std::vector<float> targets;        // rows; empty with LabelKind::kClasses
 };
 
 // Reads a text whose first line names the columns. The column `label` has classes from 0 to
-// kMaxLabel, all others finite numbers. Names and numbers may be in double quotes; lines end in \n
-// or \r\n. DataLoss names `path`, the line, the column, what was found and what is expected.
+// kMaxLabel, or finite numbers with LabelKind::kNumbers, all others finite numbers. Names and
+// numbers may be in double quotes; lines end in \n or \r\n. DataLoss names `path`, the line, the
+// column, what was found and what is expected.
 absl::StatusOr<CsvTable> ParseCsv(std::string_view text, const std::string& label,
-                                  const std::string& path);
+                                  const std::string& path, LabelKind labels = LabelKind::kClasses);
 
 // Opens train.csv or test.csv (or the same with .gz) in `folder` and keeps it in memory. Samples
 // are float32 of shape [columns]. NotFound names the files looked for; DataLoss is that of
 // ParseCsv.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
-                                                 const api::CsvSpec& spec, Split split);
+                                                 const api::CsvSpec& spec, Split split,
+                                                 LabelKind labels = LabelKind::kClasses);
 
 }  // namespace lockstep::train

@@ -16,16 +16,16 @@ namespace lockstep::train {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec, Split split,
-                                                    std::uint64_t seed) {
+                                                    std::uint64_t seed, LabelKind labels) {
   switch (spec.format) {
     case api::DatasetFormat::kIdx:
       return OpenIdx(spec.path, split, spec.cache);
     case api::DatasetFormat::kCifar:
       return OpenCifar(spec.path, split, spec.cache);
     case api::DatasetFormat::kNpy:
-      return OpenNpy(spec.path, spec.npy.value_or(api::NpySpec{}), split, spec.cache);
+      return OpenNpy(spec.path, spec.npy.value_or(api::NpySpec{}), split, spec.cache, labels);
     case api::DatasetFormat::kCsv:
-      return OpenCsv(spec.path, spec.csv.value_or(api::CsvSpec{}), split);
+      return OpenCsv(spec.path, spec.csv.value_or(api::CsvSpec{}), split, labels);
     case api::DatasetFormat::kImageFolder: {
       LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageFolder(spec, split));
       return spec.cache ? CacheDecoded(std::move(images)) : std::move(images);
@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
       return spec.cache && is_encoded ? CacheDecoded(std::move(records)) : std::move(records);
     }
     case api::DatasetFormat::kSynthetic:
-      return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache);
+      return MakeSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}), split, seed, spec.cache,
+                           labels);
   }
   LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
   return absl::InternalError("not reached");
@@ -44,11 +45,22 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
-                                                     std::uint64_t seed) {
-  if (spec.validation_fraction == 0) return OpenFormat(spec, split, seed);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> whole, OpenFormat(spec, Split::kTrain, seed));
-  return DivideDataset(std::move(whole), spec.validation_fraction, split, seed);
+void Dataset::ReadTargets(std::int64_t index, std::span<float> /*numbers*/) const {
+  LOCKSTEP_CHECK(false, "the label of sample {} is a class, expected numbers", index);
+}
+
+absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
+                                          std::uint64_t seed, LabelKind labels) {
+  TrainAndTest opened;
+  LOCKSTEP_ASSIGN_OR_RETURN(opened.train, OpenFormat(spec, Split::kTrain, seed, labels));
+  if (spec.validation_fraction > 0) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        opened, DivideDataset(std::move(opened.train), spec.validation_fraction, seed));
+    if (!with_test) opened.test = nullptr;
+  } else if (with_test) {
+    LOCKSTEP_ASSIGN_OR_RETURN(opened.test, OpenFormat(spec, Split::kTest, seed, labels));
+  }
+  return opened;
 }
 
 }  // namespace lockstep::train

@@ -30,20 +30,35 @@ class Dataset {
   // may also give NotFound (it is gone) or Unavailable (an I/O error, which may pass).
   virtual absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                             std::span<std::uint8_t> sample) const = 0;
+  // How many numbers a sample's label is. 0: labels are classes. Above 0: Read and classes() say
+  // nothing about labels (Read returns 0).
+  virtual std::int64_t targets() const { return 0; }
+  // Copies the numbers of sample `index`'s label. Requires: 0 <= index < size(), and
+  // numbers.size() == targets() > 0.
+  virtual void ReadTargets(std::int64_t index, std::span<float> numbers) const;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };
 
 enum class Split { kTrain, kTest };
 
+// Labels as numbers, which formats csv, npy and synthetic have; the others' stay classes.
+enum class LabelKind { kClasses, kNumbers };
+
 // The largest label that files may hold: there are up to a million classes.
 inline constexpr std::int32_t kMaxLabel = 999'999;
 
-// Opens the data set, or its part if spec.validation_fraction is above 0. With spec.cache = false,
-// samples are read (or generated) on demand; a loader does so ahead of time on a thread if
-// spec.prefetch > 0. NotFound and DataLoss name the file, what was found and what is expected.
-// InvalidArgument names the field.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const api::DatasetSpec& spec, Split split,
-                                                     std::uint64_t seed);
+struct TrainAndTest {
+  std::unique_ptr<Dataset> train, test;  // `test` is null if it is not wanted
+};
+
+// Opens the training set and, if `with_test`, the test set: the files', or with
+// spec.validation_fraction above 0 two parts of the training files, which are opened once. `seed`
+// draws the parts, and synthetic samples. With spec.cache = false, samples are read (or generated)
+// on demand; a loader does so ahead of time on a thread if spec.prefetch > 0. NotFound and DataLoss
+// name the file, what was found and what is expected. InvalidArgument names the field.
+absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
+                                          std::uint64_t seed,
+                                          LabelKind labels = LabelKind::kClasses);
 
 }  // namespace lockstep::train

@@ -15,6 +15,10 @@
 namespace lockstep::train {
 namespace {
 
+// Of a file of several scans, whose coefficients (2 bytes each) libjpeg must hold. With full
+// colour, that is 44 megapixels.
+constexpr long kMostScanMemory = 256L << 20;
+
 struct JpegErrors {
   jpeg_error_mgr base;  // first: libjpeg knows only this part
   std::jmp_buf escape;
@@ -28,6 +32,10 @@ JpegErrors& ErrorsOf(j_common_ptr info) {
 void Escape(j_common_ptr info) {
   JpegErrors& errors = ErrorsOf(info);
   info->err->format_message(info, errors.message);
+  if (info->err->msg_code == JERR_NO_BACKING_STORE) {
+    std::snprintf(errors.message, sizeof errors.message,
+                  "its scans take more than %ld bytes of memory", kMostScanMemory);
+  }
   std::longjmp(errors.escape, 1);
 }
 
@@ -65,6 +73,7 @@ bool ReadJpegHeader(JpegDecoder& decoder, std::span<const std::uint8_t> file, in
   jpeg_create_decompress(&decoder.info);
   decoder.progress.progress_monitor = OnProgress;
   decoder.info.progress = &decoder.progress;
+  decoder.info.mem->max_memory_to_use = kMostScanMemory;
   jpeg_mem_src(&decoder.info, file.data(), static_cast<unsigned long>(file.size()));
   jpeg_read_header(&decoder.info, TRUE);
   const bool is_cmyk =

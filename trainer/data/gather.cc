@@ -18,6 +18,11 @@ std::span<std::uint8_t> BytesOf(Batch& batch) {
           batch.features.size() * sizeof(float)};
 }
 
+std::span<float> TargetsOf(Batch& batch, std::size_t row) {
+  const std::size_t each = batch.targets.size() / batch.labels.size();
+  return std::span(batch.targets).subspan(row * each, each);
+}
+
 absl::Status FillRow(const Dataset& dataset, std::int64_t index, std::span<std::uint8_t> sample,
                      std::int32_t& label) {
   LOCKSTEP_ASSIGN_OR_RETURN(label, dataset.Read(index, sample));
@@ -50,6 +55,7 @@ Batch MakeBatch(const Dataset& dataset, const StepPlan& plan) {
     batch.pixels.resize(elements);
   }
   batch.labels.resize(rows);
+  batch.targets.resize(rows * static_cast<std::size_t>(dataset.targets()));
   batch.weights.resize(rows);
   return batch;
 }
@@ -72,6 +78,7 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
     const std::int64_t position = slice.begin + static_cast<std::int64_t>(row);
     const std::span<std::uint8_t> sample = samples.subspan(row * sample_bytes, sample_bytes);
     LOCKSTEP_RETURN_IF_ERROR(FillRow(dataset, order(position), sample, batch.labels[row]));
+    if (!batch.targets.empty()) dataset.ReadTargets(order(position), TargetsOf(batch, row));
     if (!options.augment) return absl::OkStatus();
     Augment(DrawAugmentation(*options.augment, shape, options.seed, epoch, position), shape,
             sample);
@@ -86,6 +93,7 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
   // Padding is zero: the bytes of 0.0f, too.
   std::ranges::fill(samples.subspan(rows * sample_bytes), std::uint8_t{0});
   std::fill(batch.labels.begin() + valid, batch.labels.end(), 0);
+  std::fill(batch.targets.begin() + valid * dataset.targets(), batch.targets.end(), 0.0f);
   std::fill(batch.weights.begin(), batch.weights.begin() + valid, 1.0f);
   std::fill(batch.weights.begin() + valid, batch.weights.end(), 0.0f);
   return absl::OkStatus();

@@ -19,7 +19,7 @@ constexpr std::uint64_t kHeldOutStream = 0x486C;
 // The samples at positions [first, first + size) of a permutation.
 class PartOfDataset final : public Dataset {
  public:
-  PartOfDataset(std::unique_ptr<Dataset> whole, const Permutation& order, std::int64_t first,
+  PartOfDataset(std::shared_ptr<const Dataset> whole, const Permutation& order, std::int64_t first,
                 std::int64_t size)
       : whole_(std::move(whole)), order_(order), first_(first), size_(size) {}
 
@@ -27,6 +27,11 @@ class PartOfDataset final : public Dataset {
   const Shape& sample_shape() const override { return whole_->sample_shape(); }
   DType element() const override { return whole_->element(); }
   std::int64_t classes() const override { return whole_->classes(); }
+  std::int64_t targets() const override { return whole_->targets(); }
+  void ReadTargets(std::int64_t index, std::span<float> numbers) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    whole_->ReadTargets(order_(first_ + index), numbers);
+  }
   bool InMemory() const override { return whole_->InMemory(); }
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {
@@ -35,16 +40,15 @@ class PartOfDataset final : public Dataset {
   }
 
  private:
-  const std::unique_ptr<Dataset> whole_;
+  const std::shared_ptr<const Dataset> whole_;
   const Permutation order_;
   const std::int64_t first_, size_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> DivideDataset(std::unique_ptr<Dataset> whole,
-                                                       double fraction, Split split,
-                                                       std::uint64_t seed) {
+absl::StatusOr<TrainAndTest> DivideDataset(std::shared_ptr<const Dataset> whole, double fraction,
+                                           std::uint64_t seed) {
   const std::int64_t size = whole->size();
   if (size < 2) {
     return absl::DataLossError(
@@ -53,9 +57,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> DivideDataset(std::unique_ptr<Dataset> 
   const auto share = std::llround(fraction * static_cast<double>(size));
   const std::int64_t held_out = std::clamp<std::int64_t>(share, 1, size - 1);
   const Permutation order(DeriveKey(seed, kHeldOutStream), 0, size);
-  const bool is_test = split == Split::kTest;
-  return std::make_unique<PartOfDataset>(std::move(whole), order, is_test ? 0 : held_out,
-                                         is_test ? held_out : size - held_out);
+  return TrainAndTest{
+      .train = std::make_unique<PartOfDataset>(whole, order, held_out, size - held_out),
+      .test = std::make_unique<PartOfDataset>(whole, order, 0, held_out)};
 }
 
 }  // namespace lockstep::train

@@ -9,12 +9,11 @@
 
 namespace lockstep::train {
 
-// Returns the part of `whole` that belongs to `split`: `fraction` of the samples (rounded, at least
+// Returns the two parts of `whole`, which share it: `fraction` of the samples (rounded, at least
 // one) are the test set, drawn by `seed`, and the others the training set. The parts are disjoint
-// and together are `whole`: a pure function of (seed, whole.size(), fraction).
+// and together are `whole`: a pure function of (seed, whole->size(), fraction).
 // Requires: 0 < fraction < 1. DataLoss: `whole` has fewer than two samples.
-absl::StatusOr<std::unique_ptr<Dataset>> DivideDataset(std::unique_ptr<Dataset> whole,
-                                                       double fraction, Split split,
-                                                       std::uint64_t seed);
+absl::StatusOr<TrainAndTest> DivideDataset(std::shared_ptr<const Dataset> whole, double fraction,
+                                           std::uint64_t seed);
 
 }  // namespace lockstep::train

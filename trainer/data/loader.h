@@ -25,6 +25,7 @@ struct Batch {
   std::vector<std::uint8_t> pixels;
   std::vector<float> features;
   std::vector<std::int32_t> labels;  // LocalBatch()
+  std::vector<float> targets;        // LocalBatch(),targets(): empty if labels are classes
   std::vector<float> weights;        // 1 for real rows, 0 for padding
   // Sum of SampleHash(index) over the real rows, modulo 2^64, for the ledger.
   std::uint64_t hash_sum = 0;

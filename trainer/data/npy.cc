@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -67,6 +68,47 @@ absl::StatusOr<std::vector<std::int32_t>> ReadLabels(const NpyArray& labels,
   return read;
 }
 
+struct Labels {
+  std::vector<std::int32_t> classes;  // empty if they are numbers
+  std::vector<float> numbers;         // N,targets; empty if they are classes
+  std::int64_t targets = 0;
+};
+
+float NumberAt(const NpyArray& labels, std::size_t index) {
+  if (labels.header.dtype != "<f4") return static_cast<float>(LabelAt(labels, index));
+  float value = 0;
+  std::memcpy(&value, labels.data().data() + index * sizeof value, sizeof value);
+  return value;
+}
+
+absl::StatusOr<Labels> ReadNumbers(const NpyArray& labels, const NpyArray& samples) {
+  const Shape& shape = labels.header.shape;
+  if (shape.rank() < 1 || shape.rank() > 2 || shape[0] != samples.header.shape[0]) {
+    return absl::DataLossError(fmt::format(
+        "{}: found an array of {}, expected [{}] or [{},numbers], a label for each sample of {}",
+        labels.path, shape.ToString(), samples.header.shape[0], samples.header.shape[0],
+        samples.path));
+  }
+  Labels read{.numbers = std::vector<float>(static_cast<std::size_t>(shape.elements())),
+              .targets = shape.rank() == 2 ? shape[1] : 1};
+  for (std::size_t i = 0; i < read.numbers.size(); ++i) {
+    read.numbers[i] = NumberAt(labels, i);
+    if (std::isfinite(read.numbers[i])) continue;
+    return absl::DataLossError(
+        fmt::format("{}: label of sample {} at offset {} is {}, expected finite numbers",
+                    labels.path, i / static_cast<std::size_t>(read.targets),
+                    labels.header.offset + i * ItemBytes(labels.header.dtype), read.numbers[i]));
+  }
+  return read;
+}
+
+absl::StatusOr<Labels> ReadLabelsOf(LabelKind kind, const NpyArray& labels,
+                                    const NpyArray& samples) {
+  if (kind == LabelKind::kNumbers) return ReadNumbers(labels, samples);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::int32_t> classes, ReadLabels(labels, samples));
+  return Labels{.classes = std::move(classes)};
+}
+
 absl::StatusOr<Shape> SampleShape(const NpyArray& samples, bool channels_last) {
   std::vector<std::int64_t> dims = samples.header.shape.dims();
   const std::string& dtype = samples.header.dtype;
@@ -91,20 +133,27 @@ class NpyDataset final : public Dataset {
     bool is_channels_last = false;
     bool in_memory = false;
   };
-  NpyDataset(NpyArray samples, std::vector<std::int32_t> labels, Form form)
+  NpyDataset(NpyArray samples, Labels labels, Form form)
       : samples_(std::move(samples)),
         labels_(std::move(labels)),
         form_(std::move(form)),
-        classes_(*std::ranges::max_element(labels_) + 1) {
+        classes_(labels_.classes.empty() ? 1 : *std::ranges::max_element(labels_.classes) + 1) {
     if (form_.in_memory) samples_.file.Prefetch();
   }
 
-  std::int64_t size() const override { return std::ssize(labels_); }
+  std::int64_t size() const override { return samples_.header.shape[0]; }
   const Shape& sample_shape() const override { return form_.sample; }
   DType element() const override {
     return samples_.header.dtype == "<f4" ? DType::kFloat32 : DType::kUInt8;
   }
   std::int64_t classes() const override { return classes_; }
+  std::int64_t targets() const override { return labels_.targets; }
+  void ReadTargets(std::int64_t index, std::span<float> numbers) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
+    LOCKSTEP_CHECK(std::ssize(numbers) == targets(), "room for {} numbers, a label has {}",
+                   numbers.size(), targets());
+    std::copy_n(labels_.numbers.begin() + index * targets(), numbers.size(), numbers.begin());
+  }
   bool InMemory() const override { return form_.in_memory; }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
@@ -125,12 +174,12 @@ class NpyDataset final : public Dataset {
             fmt::format("{}: sample {}: {}", samples_.path, index, std::string(finite.message())));
       }
     }
-    return labels_[row];
+    return labels_.classes.empty() ? 0 : labels_.classes[row];
   }
 
  private:
   const NpyArray samples_;
-  const std::vector<std::int32_t> labels_;
+  const Labels labels_;
   const Form form_;
   const std::int64_t classes_;
 };
@@ -139,7 +188,7 @@ class NpyDataset final : public Dataset {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
                                                  const api::NpySpec& spec, Split split,
-                                                 bool in_memory) {
+                                                 bool in_memory, LabelKind kind) {
   const std::string name = split == Split::kTrain ? "train" : "test";
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string samples_path,
@@ -150,7 +199,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
   LOCKSTEP_ASSIGN_OR_RETURN(NpyArray samples, OpenNpyArray(samples_path));
   LOCKSTEP_ASSIGN_OR_RETURN(const NpyArray labels, OpenNpyArray(labels_path));
   LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, SampleShape(samples, spec.channels_last));
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<std::int32_t> read, ReadLabels(labels, samples));
+  LOCKSTEP_ASSIGN_OR_RETURN(Labels read, ReadLabelsOf(kind, labels, samples));
   const bool is_channels_last = spec.channels_last && samples.header.shape.rank() == 4;
   return std::make_unique<NpyDataset>(
       std::move(samples), std::move(read),

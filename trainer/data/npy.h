@@ -14,12 +14,14 @@ namespace lockstep::train {
 //
 // x: uint8 or float32. [N,H,W] gives samples of 1,H,W; [N,C,H,W], or [N,H,W,C] with
 // spec.channels_last, gives C,H,W; any other rank of at least 2 is kept, such as [N,F].
-// y: integers of any size, [N] or [N,1]; classes() is one more than the largest.
+// y: integers of any size, [N] or [N,1]; classes() is one more than the largest. With
+// LabelKind::kNumbers: integers or float32, [N] or [N,T], of which targets() is 1 or T.
 //
 // `in_memory` is the result of InMemory(). NotFound names the files looked for. DataLoss names the
 // file, offset, found and expected values.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenNpy(const std::string& folder,
                                                  const api::NpySpec& spec, Split split,
-                                                 bool in_memory);
+                                                 bool in_memory,
+                                                 LabelKind labels = LabelKind::kClasses);
 
 }  // namespace lockstep::train

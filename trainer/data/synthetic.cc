@@ -32,8 +32,10 @@ void FillRandom(std::uint64_t key, std::uint64_t row, std::span<std::uint8_t> by
 
 class SyntheticDataset final : public Dataset {
  public:
-  SyntheticDataset(const api::SyntheticSpec& spec, Split split, std::uint64_t seed)
-      : shape_(spec.shape),
+  SyntheticDataset(const api::SyntheticSpec& spec, Split split, std::uint64_t seed,
+                   LabelKind labels)
+      : labels_(labels),
+        shape_(spec.shape),
         sample_bytes_(static_cast<std::size_t>(shape_.elements())),
         classes_(spec.classes),
         size_(split == Split::kTrain ? spec.train_examples : spec.test_examples),
@@ -57,6 +59,12 @@ class SyntheticDataset final : public Dataset {
   std::int64_t size() const override { return size_; }
   const Shape& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return classes_; }
+  std::int64_t targets() const override { return labels_ == LabelKind::kNumbers ? 1 : 0; }
+  void ReadTargets(std::int64_t index, std::span<float> numbers) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_ && numbers.size() == 1, "sample {} of {}", index,
+                   size_);
+    numbers[0] = static_cast<float>(Label(index)) / static_cast<float>(classes_);
+  }
   bool InMemory() const override { return !samples_.empty(); }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
@@ -70,7 +78,7 @@ class SyntheticDataset final : public Dataset {
       std::memcpy(pixels.data(), samples_.data() + static_cast<std::size_t>(index) * sample_bytes_,
                   sample_bytes_);
     }
-    return Label(index);
+    return targets() > 0 ? 0 : Label(index);
   }
 
  private:
@@ -88,6 +96,7 @@ class SyntheticDataset final : public Dataset {
     }
   }
 
+  const LabelKind labels_;
   const Shape shape_;
   const std::size_t sample_bytes_;
   const std::int64_t classes_, size_;
@@ -126,9 +135,10 @@ absl::Status Validate(const api::SyntheticSpec& spec) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const api::SyntheticSpec& spec, Split split,
-                                                       std::uint64_t seed, bool cache) {
+                                                       std::uint64_t seed, bool cache,
+                                                       LabelKind labels) {
   LOCKSTEP_RETURN_IF_ERROR(Validate(spec));
-  auto dataset = std::make_unique<SyntheticDataset>(spec, split, seed);
+  auto dataset = std::make_unique<SyntheticDataset>(spec, split, seed, labels);
   if (cache && dataset->size() <= kMaxCachedBytes / dataset->sample_shape().elements()) {
     dataset->Cache();
   }

@@ -17,22 +17,23 @@ namespace lockstep::train {
 // Joins an IP address of either family and a port: "10.0.0.1:8080", "[fd00::5]:8080".
 std::string HostPort(const std::string& ip, const std::string& port);
 
-// TF_CONFIG, as TensorFlow's TFConfigClusterResolver reads it, but strict: see ParseTfConfig.
+// The content of TF_CONFIG. ParseTfConfig reads it like TensorFlow's TFConfigClusterResolver, but
+// strictly.
 struct ClusterSpec {
   std::vector<std::string> chief, worker, ps, evaluator;  // host:port
   api::Role task_role = api::Role::kWorker;
   int task_index = 0;
 };
 
-// Accepts lists and sparse maps {"2": "host:port"} (an index that the map omits becomes an empty
-// string), an index as a string, and IPv6 in brackets. InvalidArgument names the field: malformed
-// JSON, no cluster, an unknown role, more than one chief, a task out of range, duplicate addresses,
-// an address without a port.
+// Accepts lists and sparse maps such as {"2": "host:port"} (an index that the map omits becomes an
+// empty string), an index as a string, and IPv6 addresses in brackets. InvalidArgument names the
+// field. Reasons: malformed JSON, no cluster, an unknown role, more than one chief, a task out of
+// range, duplicate addresses, an address without a port from 1 to 65535.
 absl::StatusOr<ClusterSpec> ParseTfConfig(const std::string& text);
 
 // Variables that the supervisor sets for its replicas, in addition to the pod's environment.
 inline constexpr char kEnvLocalRank[] = "LOCKSTEP_LOCAL_RANK";
-// Where the rendezvous listens, if this pod serves it: saves its replicas the DNS lookup.
+// The address of the rendezvous, if this pod serves it: its replicas then need no DNS lookup.
 inline constexpr char kEnvRendezvousAddress[] = "LOCKSTEP_RENDEZVOUS_ADDRESS";
 
 // When the pod's supervisor started, in Unix nanoseconds, and how many processes it has started for
@@ -41,8 +42,8 @@ inline constexpr char kEnvPodStarted[] = "LOCKSTEP_POD_STARTED";
 inline constexpr char kEnvProcessNumber[] = "LOCKSTEP_PROCESS_NUMBER";
 
 // Orders the processes that have had the same place in a job; the later one wins. Pods are compared
-// first, because a pod that was given up as lost may live on behind a network partition and keep
-// restarting its replicas. A pod's processes are counted, because a clock may be set back.
+// first, because a pod that counts as lost may survive behind a network partition and keep
+// restarting its replicas. A pod's processes are numbered, because its clock may be set back.
 struct Incarnation {
   std::int64_t pod_started = 0;     // Unix nanoseconds
   std::int64_t process_number = 0;  // from 1; 0: not started by a supervisor
@@ -73,7 +74,8 @@ struct Identity {
   // With strategy Independent, each process is a group of its own, without a leader.
   bool IsIndependent() const;
   bool UsesParameterServers() const;
-  // The processes that share each step's batch; 1 if each has batches of its own.
+  // The number of parts that make up each step's batch: the processes of the group, without backup
+  // workers; 1 if each process has batches of its own (asynchronous ParameterServer, Independent).
   int BatchParts() const;
   int World() const;            // processes in the group
   bool IsLeader() const;        // this pod serves the group's rendezvous

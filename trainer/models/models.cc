@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "trainer/models/models.h"
+#include "trainer/models/resnet.h"
 
 namespace lockstep::train {
 namespace {
@@ -46,7 +47,19 @@ struct Entry {
   const char* name;
   Layers (*layers)(std::int64_t classes);
 };
-constexpr Entry kModels[] = {{"mlp", Mlp}, {"simple-cnn", SimpleCnn}, {"core-cnn", CoreCnn}};
+template <int kDepth>
+Layers ResNetOf(std::int64_t classes) {
+  return ResNet(kDepth, classes);
+}
+constexpr Entry kModels[] = {{"mlp", Mlp},
+                             {"simple-cnn", SimpleCnn},
+                             {"core-cnn", CoreCnn},
+                             {"resnet-18", ResNetOf<18>},
+                             {"resnet-34", ResNetOf<34>},
+                             {"resnet-50", ResNetOf<50>},
+                             {"resnet-101", ResNetOf<101>},
+                             {"resnet-152", ResNetOf<152>},
+                             {"cifar-resnet-20", CifarResNet20}};
 
 }  // namespace
 

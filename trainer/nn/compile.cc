@@ -37,6 +37,8 @@ class Compiler {
     dims.insert(dims.end(), options.input.dims().begin(), options.input.dims().end());
     samples_.desc.shape = Shape(std::move(dims));
     samples_.is_flat = samples_.desc.shape.rank() == 2;
+    if (options.type == DType::kFloat32) return;
+    samples_ = Push("cast", backend_.MakeCast(samples_.desc, options.type), {samples_});
   }
 
   absl::Status Add(const Layer& layer) {
@@ -56,13 +58,20 @@ class Compiler {
     const std::int64_t elements = last.desc.shape.elements() / options_.batch;
     if (!last.is_flat || elements != options_.classes) {
       return Fault(path_, fmt::format("the last layer gives {} a sample, expected [{}], one value "
-                                      "for each class of the data set",
-                                      SampleText(last), options_.classes));
+                                      "for each {}",
+                                      SampleText(last), options_.classes,
+                                      options_.outputs.kind == OutputKind::kClassLogits
+                                          ? "class of the data set"
+                                          : "number of a label"));
     }
     // The logits are the last op's output.
     const bool is_last = !ops_.empty() && last.op == static_cast<int>(ops_.size()) - 1;
+    Value logits = last;
     if (!is_last || !last.desc.dense() || last.desc.shape.rank() != 2) {
-      Push("logits", backend_.MakeOp(FlattenSpec{.x = last.desc}), {last});
+      logits = Push("logits", backend_.MakeOp(FlattenSpec{.x = last.desc}), {last});
+    }
+    if (options_.type != DType::kFloat32) {
+      Push("cast", backend_.MakeCast(logits.desc, DType::kFloat32), {logits});
     }
     return std::move(ops_);
   }
@@ -77,10 +86,10 @@ class Compiler {
 
   MadeOp Make(Conv2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("Conv2D"));
-    const WindowAxis rows =
-        PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding);
-    const WindowAxis columns =
-        PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w, spec.padding);
+    const WindowAxis rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding,
+                                        spec.zeros.top, spec.zeros.bottom);
+    const WindowAxis columns = PlaceWindow(desc().shape[3], spec.kernel_w, spec.stride_w,
+                                           spec.padding, spec.zeros.left, spec.zeros.right);
     LOCKSTEP_RETURN_IF_ERROR(ExpectFit("kernelSize", rows, columns));
     const double filters = static_cast<double>(spec.filters);
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize(
@@ -109,9 +118,12 @@ class Compiler {
 
   MadeOp Make(Pool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("a pool"));
-    LOCKSTEP_RETURN_IF_ERROR(ExpectFit(
-        "poolSize", PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding),
-        PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding)));
+    LOCKSTEP_RETURN_IF_ERROR(
+        ExpectFit("poolSize",
+                  PlaceWindow(desc().shape[2], spec.window_h, spec.stride_h, spec.padding,
+                              spec.zeros.top, spec.zeros.bottom),
+                  PlaceWindow(desc().shape[3], spec.window_w, spec.stride_w, spec.padding,
+                              spec.zeros.left, spec.zeros.right)));
     if (static_cast<double>(spec.window_h * spec.window_w) > kMaxElements) {
       return Fault(path_ + ".poolSize",
                    fmt::format("found {}x{}, expected a window of at most {:.3g} elements",
@@ -127,6 +139,14 @@ class Compiler {
     return backend_.MakeOp(spec);
   }
 
+  MadeOp Make(ZeroPadding2dSpec spec) {
+    LOCKSTEP_RETURN_IF_ERROR(ExpectImage("ZeroPadding2D"));
+    spec.x = desc();
+    LOCKSTEP_RETURN_IF_ERROR(
+        ExpectSize("padding", static_cast<double>(ShapeOf(spec).elements()), 0));
+    return backend_.MakeOp(spec);
+  }
+
   // Unlike an elementwise op, BatchNorm must know whether its channels are C or C*H*W.
   MadeOp Make(BatchNormSpec spec) {
     FlattenInputs();
@@ -136,6 +156,13 @@ class Compiler {
 
   // No op: see FlatView.
   MadeOp Make(const FlattenSpec&) { return std::unique_ptr<Op>(); }
+
+  // RemoveOutputActivation has removed one at the model's end.
+  MadeOp Make(const OutputSpec& spec) {
+    return Fault(
+        path_, fmt::format("{} before another layer, expected it at the model's end alone",
+                           spec.activation == OutputActivation::kSoftmax ? "softmax" : "sigmoid"));
+  }
 
   MadeOp Make(ActivationSpec spec) {
     spec.x = desc();

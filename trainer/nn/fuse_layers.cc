@@ -24,6 +24,26 @@ bool* FusedRelu(Layer& layer) {
   return nullptr;
 }
 
+// Returns the field of `layer` that fuses a ZeroPadding2D into it, or null if there is none.
+Edges* FusedZeros(Layer& layer) {
+  if (auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) return &conv->zeros;
+  auto* pool = AsMaxPool(layer);
+  return pool != nullptr && pool->relu ? &pool->zeros : nullptr;
+}
+
+// True if Conv2dSpec or Pool2dSpec allows zeros at these edges.
+bool MayHave(const Layer& layer, const Edges& edges) {
+  const auto allows = [&](const auto& spec, std::int64_t height, std::int64_t width) {
+    return spec.zeros == Edges{} && spec.padding == Padding::kValid && edges.top < height &&
+           edges.bottom < height && edges.left < width && edges.right < width;
+  };
+  if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec)) {
+    return allows(*conv, conv->kernel_h, conv->kernel_w);
+  }
+  const auto& pool = std::get<Pool2dSpec>(layer.spec);
+  return allows(pool, pool.window_h, pool.window_w);
+}
+
 std::vector<int> CountReaders(const std::vector<Layer>& layers) {
   std::vector<int> readers(layers.size(), 0);
   for (const Layer& layer : layers) {
@@ -47,6 +67,7 @@ class Fuser {
       }
       if (IsRelu(layers_[i])) FuseIntoInput(i);
       if (AsMaxPool(layers_[i]) != nullptr) FuseFromInput(i);
+      FuseZeros(i);
     }
     return Compacted();
   }
@@ -69,10 +90,14 @@ class Fuser {
     stands_for_[relu] = stands;
   }
 
-  // Moves the relu before a max pool into the pool.
+  // Moves the relu before a max pool into the pool; zeros in between are relu's own values.
   void FuseFromInput(std::size_t pool) {
     Layer* input = OnlyInput(pool);
     if (input == nullptr) return;
+    if (std::holds_alternative<ZeroPadding2dSpec>(input->spec)) {
+      FusePastZeros(pool, static_cast<std::size_t>(layers_[pool].inputs.front()));
+      return;
+    }
     bool* before = FusedRelu(*input);
     if (IsRelu(*input)) {
       stands_for_[static_cast<std::size_t>(layers_[pool].inputs.front())] = input->inputs.front();
@@ -81,6 +106,31 @@ class Fuser {
     } else if (before != nullptr && *before) {
       AsMaxPool(layers_[pool])->relu = std::exchange(*before, false);
     }
+  }
+
+  void FusePastZeros(std::size_t pool, std::size_t zeros) {
+    Layer* before = OnlyInput(zeros);
+    if (before == nullptr) return;
+    bool* fused = FusedRelu(*before);
+    if (IsRelu(*before)) {
+      stands_for_[static_cast<std::size_t>(layers_[zeros].inputs.front())] = before->inputs.front();
+      layers_[zeros].inputs = before->inputs;
+      AsMaxPool(layers_[pool])->relu = true;
+    } else if (fused != nullptr && *fused) {
+      AsMaxPool(layers_[pool])->relu = std::exchange(*fused, false);
+    }
+  }
+
+  // Lets a convolution, or a max pool with relu, read zeros past the edges of its input instead of
+  // a copy with zeros around.
+  void FuseZeros(std::size_t window) {
+    Edges* zeros = FusedZeros(layers_[window]);
+    Layer* input = zeros == nullptr ? nullptr : OnlyInput(window);
+    const auto* padding = input == nullptr ? nullptr : std::get_if<ZeroPadding2dSpec>(&input->spec);
+    if (padding == nullptr || !MayHave(layers_[window], padding->edges)) return;
+    *zeros = padding->edges;
+    stands_for_[static_cast<std::size_t>(layers_[window].inputs.front())] = input->inputs.front();
+    layers_[window].inputs = input->inputs;
   }
 
   std::vector<Layer> Compacted() {

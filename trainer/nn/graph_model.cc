@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Build(const std::vector<nlohmann::
                                                     const ModelOptions& options, Backend& backend) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Layer> parsed, ParseLayers(layers));
+  LOCKSTEP_RETURN_IF_ERROR(RemoveOutputActivation(options.outputs, parsed));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedOp> ops,
                             CompileLayers(FuseLayers(std::move(parsed)), options, backend));
   std::unique_ptr<Model> model = std::make_unique<GraphModel>(std::move(ops), options, backend);
@@ -230,7 +231,8 @@ void GraphModel::PlanBuffers() {
       placed.dx.push_back(
           {.written = offset(planned.dx[k].written),
            .sum = offset(planned.dx[k].sum),
-           .floats = static_cast<std::int64_t>(ops_[i].op->inputs()[k].bytes() / sizeof(float))});
+           .elements = ops_[i].op->inputs()[k].elements(),
+           .type = ops_[i].op->inputs()[k].dtype});
     }
     op_buffers_.push_back(std::move(placed));
   }
@@ -331,7 +333,7 @@ void GraphModel::Backward(const std::function<void(std::int64_t, std::int64_t)>&
 void GraphModel::AccumulateGradients(const OpBuffers& buffers) {
   for (const InputGradient& dx : buffers.dx) {
     if (dx.sum == kNotWanted) continue;
-    backend_.Accumulate(buffers_.At<float>(dx.written), buffers_.At<float>(dx.sum), dx.floats);
+    backend_.Accumulate(buffers_.At(dx.written), buffers_.At(dx.sum), dx.elements, dx.type);
   }
 }
 

@@ -65,7 +65,8 @@ class GraphModel final : public Model {
   struct InputGradient {
     std::size_t written = 0;  // offset, or kNotWanted
     std::size_t sum = 0;      // offset, or kNotWanted: nothing is added
-    std::int64_t floats = 0;  // of both
+    std::int64_t elements = 0;  // of both
+    DType type = DType::kFloat32;
   };
   struct OpBuffers {  // offsets in buffers_
     std::vector<std::size_t> x;

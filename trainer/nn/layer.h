@@ -5,17 +5,30 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/op_spec.h"
+#include "trainer/nn/model_outputs.h"
 
 namespace lockstep::train {
+
+// What makes the model's outputs of its last values. No op: a loss computes it more exactly from
+// the values before it. Only a model's end may have it.
+enum class OutputActivation { kSoftmax, kSigmoid };
+struct OutputSpec {
+  OutputActivation activation = OutputActivation::kSoftmax;
+};
+
+template <class... Specs>
+std::variant<Specs..., OutputSpec> AddOutputSpec(const std::variant<Specs...>&);
+using LayerSpec = decltype(AddOutputSpec(OpSpec()));
 
 struct Layer {
   std::size_t index = 0;    // in the user's list; messages say "layers[2]"
   std::string name;         // as given, else Keras' default: "conv2d_1"
-  OpSpec spec;              // without `x` and `input_gradient`, which CompileLayers sets
+  LayerSpec spec;           // without `x` and `input_gradient`, which CompileLayers sets
   std::vector<int> inputs;  // positions in the list of layers, all before this one, or kSamples
 };
 inline constexpr int kSamples = -1;  // the model's input
@@ -26,6 +39,8 @@ inline constexpr int kSamples = -1;  // the model's input
 //   MaxPooling2D (MaxPool2D), AveragePooling2D      poolSize, strides, padding
 //   GlobalAveragePooling2D, Flatten, ReLU
 //   Activation              activation
+//   Softmax                 as the last layer
+//   ZeroPadding2D           padding: of all four edges
 //   BatchNormalization      momentum, epsilon
 //   Dropout                 rate
 //   Add, Concatenate        inputs
@@ -40,9 +55,15 @@ absl::StatusOr<std::vector<Layer>> ParseLayers(const std::vector<nlohmann::json>
 // a field has the same schema in all types that have it.
 nlohmann::ordered_json LayerSchema();
 
+// Removes the OutputSpec at the model's end, if there is one, and so leaves the layers that give
+// `outputs`. InvalidArgument if the end does not fit the loss: its activation is that of another
+// loss, or from_logits is true with an activation, which would apply twice, or false without.
+absl::Status RemoveOutputActivation(const ModelOutputs& outputs, std::vector<Layer>& layers);
+
 // Fuses each relu into an operation that computes it at no extra cost: the max pool before or after
 // it (where it runs on a quarter of the values), else the convolution, dense layer or sum before
-// it, where nothing else reads the values in between. The result computes the same function.
+// it, where nothing else reads the values in between. Likewise fuses zeros around an image into the
+// convolution, or the max pool with relu, that reads them. The result computes the same function.
 std::vector<Layer> FuseLayers(std::vector<Layer> layers);
 
 }  // namespace lockstep::train

@@ -34,9 +34,19 @@ nlohmann::json ExtentSchema() {
           {"maxLength", 0}};
 }
 
+// Of both kinds of padding, as a field has one schema in all types of layers.
+nlohmann::json PaddingSchema() {
+  return {{"x-kubernetes-int-or-string", true},
+          {"minimum", 0},
+          {"maximum", kMaxCount},
+          {"maxLength", 5},
+          {"pattern", "^(valid|same)$"}};
+}
+
 std::vector<std::string> ActivationChoices() {
   std::vector<std::string> choices = {"linear"};
   for (const NamedActivation& entry : kActivations) choices.emplace_back(entry.name);
+  choices.insert(choices.end(), {"softmax", "sigmoid"});
   return choices;
 }
 
@@ -162,20 +172,29 @@ std::vector<std::string> LayerFields::Texts(const std::string& field) {
 }
 
 Padding LayerFields::PaddingField() {
-  return Choice("padding", {"valid", "same"}, 0) == 1 ? Padding::kSame : Padding::kValid;
+  const std::size_t chosen = Choice("padding", {"valid", "same"}, 0);
+  Describe("padding", PaddingSchema());
+  return chosen == 1 ? Padding::kSame : Padding::kValid;
 }
 
-std::optional<Activation> LayerFields::ActivationField() {
-  const std::vector<std::string> choices = ActivationChoices();
-  const nlohmann::json* value = Find("activation");
-  if (value != nullptr && *value == "softmax") {
-    Fault("activation",
-          fmt::format("one of {} (the loss applies the softmax itself)", fmt::join(choices, ", ")));
-    return std::nullopt;
+std::int64_t LayerFields::EdgePadding() {
+  const nlohmann::json* value = Find("padding");
+  const bool is_number = value != nullptr && (IsCount(*value) || *value == 0);
+  if (value != nullptr && !is_number) {
+    Fault("padding", fmt::format("an integer in [0, {}]", kMaxCount));
   }
-  const std::size_t chosen = Choice("activation", choices, 0);
+  Describe("padding", PaddingSchema());
+  return is_number ? value->get<std::int64_t>() : 1;
+}
+
+std::optional<LayerSpec> LayerFields::ActivationField() {
+  const std::size_t chosen = Choice("activation", ActivationChoices(), 0);
   if (chosen == 0) return std::nullopt;
-  return kActivations[chosen - 1].activation;
+  if (chosen <= kActivations.size()) {
+    return ActivationSpec{.activation = kActivations[chosen - 1].activation};
+  }
+  const bool is_softmax = chosen == kActivations.size() + 1;
+  return OutputSpec{is_softmax ? OutputActivation::kSoftmax : OutputActivation::kSigmoid};
 }
 
 void LayerFields::RefuseOthers() {

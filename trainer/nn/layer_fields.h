@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/backend/op_spec.h"
+#include "trainer/nn/layer.h"
 
 namespace lockstep::train {
 
@@ -44,8 +45,9 @@ class LayerFields {
                      std::size_t fallback);
   std::string Text(const std::string& field);                // "" if absent
   std::vector<std::string> Texts(const std::string& field);  // empty if absent
-  Padding PaddingField();
-  std::optional<Activation> ActivationField();  // nullopt: "linear" or absent
+  Padding PaddingField();                                    // valid or same
+  std::int64_t EdgePadding();  // "padding", too: a number of rows and columns, 1 if absent
+  std::optional<LayerSpec> ActivationField();  // nullopt: "linear" or absent
 
   // Reports all fields not read so far as unknown. Call it last.
   void RefuseOthers();

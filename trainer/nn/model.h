@@ -13,14 +13,19 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
+#include "trainer/nn/model_outputs.h"
 
 namespace lockstep::train {
 
 struct ModelOptions {
-  std::int64_t batch = 0;    // rows of every step, padding included
-  Shape input;               // C,H,W of one sample
-  std::int64_t classes = 0;  // the last layer must give N,classes
-  std::uint64_t seed = 1;    // for the initial parameters and dropout
+  std::int64_t batch = 0;     // rows of every step, padding included
+  Shape input;                // C,H,W of one sample
+  std::int64_t classes = 0;   // the last layer must give N,classes: see outputs
+  std::uint64_t seed = 1;     // for the initial parameters and dropout
+  ModelOutputs outputs = {};  // what the last layer's values are
+  // Of what flows between layers: float32, bfloat16 or float16. Samples, logits, parameters, states
+  // and their gradients are always float32.
+  DType type = DType::kFloat32;
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so

@@ -13,12 +13,13 @@ namespace lockstep::train {
 namespace {
 
 // The ops of one layer, in order.
-using LayerOps = std::vector<OpSpec>;
+using LayerOps = std::vector<LayerSpec>;
 
-LayerOps WithActivation(OpSpec spec, LayerFields& fields) {
+LayerOps WithActivation(LayerSpec spec, LayerFields& fields) {
   LayerOps ops = {std::move(spec)};
-  const std::optional<Activation> activation = fields.ActivationField();
-  if (activation) ops.push_back(ActivationSpec{.activation = *activation});
+  if (std::optional<LayerSpec> activation = fields.ActivationField()) {
+    ops.push_back(*std::move(activation));
+  }
   return ops;
 }
 
@@ -51,10 +52,15 @@ LayerOps ParsePool2d(LayerFields& fields, PoolKind kind) {
                      .padding = fields.PaddingField()}};
 }
 
+LayerOps ParseZeroPadding2d(LayerFields& fields) {
+  const std::int64_t edge = fields.EdgePadding();
+  return {ZeroPadding2dSpec{.edges = {.top = edge, .bottom = edge, .left = edge, .right = edge}}};
+}
+
 LayerOps ParseActivation(LayerFields& fields) {
-  const std::optional<Activation> activation = fields.ActivationField();
+  std::optional<LayerSpec> activation = fields.ActivationField();
   if (!activation) fields.Fault("activation", "an activation other than linear");
-  return {ActivationSpec{.activation = activation.value_or(Activation::kRelu)}};
+  return {std::move(activation).value_or(ActivationSpec{})};
 }
 
 LayerOps ParseBatchNorm(LayerFields& fields) {
@@ -93,6 +99,8 @@ const LayerType kLayerTypes[] = {
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"ReLU", "re_lu",
      [](LayerFields&) { return LayerOps{ActivationSpec{.activation = Activation::kRelu}}; }},
+    {"Softmax", "softmax", [](LayerFields&) { return LayerOps{OutputSpec{}}; }},
+    {"ZeroPadding2D", "zero_padding2d", ParseZeroPadding2d},
 };
 
 const LayerType* FindType(LayerFields& fields) {
@@ -138,12 +146,14 @@ std::set<std::string> GivenNames(const std::vector<nlohmann::json>& layers,
 
 // What a field is, for people; by name.
 const std::map<std::string, std::string> kFieldDocs = {
-    {"activation", "linear if absent."},
+    {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
     {"epsilon", "0.001 if absent."},
     {"filters", "channels that it gives."},
     {"kernelSize", "one number, or height and width."},
     {"momentum", "0.99 if absent."},
-    {"padding", "valid if absent."},
+    {"padding",
+     "valid or same, valid if absent; with ZeroPadding2D a number of rows and columns, 1 if "
+     "absent."},
     {"poolSize", "one number, or height and width; 2 if absent."},
     {"rate", "the share that is dropped."},
     {"strides", "one number, or those of height and width; 1 if absent, poolSize with pooling."},

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,11 +51,39 @@ ClientMetric HistogramSample(const std::string& rank, const DurationHistogram& h
   return sample;
 }
 
+ClientMetric ServerSample(const ServerMetrics& metrics, std::int64_t value) {
+  ClientMetric sample;
+  sample.label.push_back({"server", std::to_string(metrics.server)});
+  sample.counter.value = static_cast<double>(value);
+  return sample;
+}
+
+ClientMetric StalenessSample(const ServerMetrics& metrics) {
+  ClientMetric sample;
+  sample.label.push_back({"server", std::to_string(metrics.server)});
+  const CountHistogram& histogram = metrics.staleness;
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+    count += static_cast<std::uint64_t>(histogram.counts[i]);
+    const bool last = i == histogram.kBounds.size();
+    sample.histogram.bucket.push_back({count, last ? std::numeric_limits<double>::infinity()
+                                                   : static_cast<double>(histogram.kBounds[i])});
+  }
+  sample.histogram.sample_count = count;
+  sample.histogram.sample_sum = static_cast<double>(histogram.sum);
+  return sample;
+}
+
 class MetricsTable {
  public:
   void Update(int local_rank, const ReplicaMetrics& metrics) {
     const std::lock_guard lock(mutex_);
     replicas_[local_rank].Update(metrics);
+  }
+
+  void UpdateServer(const ServerMetrics& metrics) {
+    const std::lock_guard lock(mutex_);
+    server_ = metrics;
   }
 
   void CountReplicaRestart(int local_rank) {
@@ -87,6 +116,7 @@ class MetricsTable {
       return Sample(true, replica.rank(), nullptr, static_cast<double>(replica.restarts()));
     });
     AddHistograms(families);
+    if (server_) AddServer(*server_, families);
     AddRefusals(families);
     return families;
   }
@@ -114,6 +144,24 @@ class MetricsTable {
     }
   }
 
+  static void AddServer(const ServerMetrics& metrics, std::vector<MetricFamily>& families) {
+    const auto add = [&](const char* name, const char* help, std::int64_t value) {
+      families.push_back({name, help, kCounter, {ServerSample(metrics, value)}});
+    };
+    add("lockstep_trainer_server_updates_total", "Updates of the parameter server's values.",
+        metrics.updates);
+    add("lockstep_trainer_server_dropped_gradients_total",
+        "Gradients that came to the parameter server again or too late.", metrics.dropped);
+    add("lockstep_trainer_server_pushed_bytes_total",
+        "Gradients that workers have pushed to the parameter server.", metrics.pushed_bytes);
+    add("lockstep_trainer_server_pulled_bytes_total",
+        "Values that workers have pulled from the parameter server.", metrics.pulled_bytes);
+    families.push_back({"lockstep_trainer_server_staleness_updates",
+                        "Updates between the pull of a gradient's values and its arrival.",
+                        MetricType::Histogram,
+                        {StalenessSample(metrics)}});
+  }
+
   void AddRefusals(std::vector<MetricFamily>& families) const {
     if (!refusals_) return;
     ClientMetric sample;
@@ -126,6 +174,7 @@ class MetricsTable {
 
   mutable std::mutex mutex_;
   std::map<int, ReplicaSeries> replicas_;   // by local rank
+  std::optional<ServerMetrics> server_;     // of a parameter server's pod
   std::function<std::int64_t()> refusals_;  // empty: not the leading pod
 };
 
@@ -146,6 +195,7 @@ class PageMetricsServer final : public MetricsServer {
   void Update(int local_rank, const ReplicaMetrics& metrics) override {
     table_.Update(local_rank, metrics);
   }
+  void UpdateServer(const ServerMetrics& metrics) override { table_.UpdateServer(metrics); }
   void CountReplicaRestart(int local_rank) override { table_.CountReplicaRestart(local_rank); }
   void ShowRefusals(std::function<std::int64_t()> refusals) override {
     table_.ShowRefusals(std::move(refusals));

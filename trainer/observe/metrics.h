@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/core/duration_histogram.h"
+#include "trainer/observe/server_metrics.h"
 
 namespace lockstep::train {
 
@@ -19,6 +20,8 @@ struct ReplicaMetrics {
   std::int64_t step = 0, total_steps = 0;
   double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
   double test_loss = 0, test_accuracy = 0;  // of the last evaluation
+  // Instead of accuracies with a loss of regression.
+  double mean_absolute_error = 0, test_mean_absolute_error = 0;
   double examples_per_second = 0, goodput = 0, remaining_seconds = 0;
   std::int64_t steps_total = 0;
   std::int64_t evaluation_batches = 0;
@@ -49,6 +52,8 @@ inline ReplicaMetrics MetricsAtStart(int rank, int world) {
           .gradient_norm = kUnknown,
           .test_loss = kUnknown,
           .test_accuracy = kUnknown,
+          .mean_absolute_error = kUnknown,
+          .test_mean_absolute_error = kUnknown,
           .remaining_seconds = kUnknown};
 }
 
@@ -65,6 +70,8 @@ class MetricsServer {
   virtual ~MetricsServer() = default;
   virtual int port() const = 0;
   virtual void Update(int local_rank, const ReplicaMetrics& metrics) = 0;
+  // Shows these series of a parameter server from now on.
+  virtual void UpdateServer(const ServerMetrics& metrics) = 0;
   virtual void CountReplicaRestart(int local_rank) = 0;
   // Adds the number of callers that the leading pod's rendezvous has refused. The server calls
   // `refusals` on its own threads, at each scrape.

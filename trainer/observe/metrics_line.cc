@@ -35,6 +35,8 @@ constexpr std::array kFields = {
     Field{"gradientNorm", &ReplicaMetrics::gradient_norm},
     Field{"testLoss", &ReplicaMetrics::test_loss},
     Field{"testAccuracy", &ReplicaMetrics::test_accuracy},
+    Field{"meanAbsoluteError", &ReplicaMetrics::mean_absolute_error},
+    Field{"testMeanAbsoluteError", &ReplicaMetrics::test_mean_absolute_error},
     Field{"examplesPerSecond", &ReplicaMetrics::examples_per_second},
     Field{"goodput", &ReplicaMetrics::goodput},
     Field{"remainingSeconds", &ReplicaMetrics::remaining_seconds},

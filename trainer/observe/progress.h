@@ -16,8 +16,10 @@ namespace lockstep::train {
 // that a resumed epoch ends with the mean of the whole epoch.
 struct EpochSums {
   std::int64_t examples = 0;
-  double loss = 0;     // sum over samples
-  double correct = 0;  // samples classified correctly
+  double loss = 0;  // sum over samples
+  // Samples classified correctly; with a loss of regression, the sum of absolute errors, of which
+  // all that is called accuracy here is the mean.
+  double correct = 0;
   bool operator==(const EpochSums&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// A member's sign of life: tells the leader every so often that this process runs, how far it is
-// and what it does.
+// Reports to the leader at regular intervals that this process runs, its progress and its current
+// activity.
 #pragma once
 
 #include <atomic>

@@ -19,6 +19,10 @@ proto::TrainerProgress ToProto(const api::Progress& progress) {
   message.set_last_checkpoint_step(progress.last_checkpoint_step);
   if (progress.test_accuracy) message.set_test_accuracy(*progress.test_accuracy);
   if (progress.test_loss) message.set_test_loss(*progress.test_loss);
+  if (progress.mean_absolute_error) message.set_mean_absolute_error(*progress.mean_absolute_error);
+  if (progress.test_mean_absolute_error) {
+    message.set_test_mean_absolute_error(*progress.test_mean_absolute_error);
+  }
   if (progress.goodput) message.set_goodput(*progress.goodput);
   if (progress.update_time) {
     const std::chrono::duration<double> since_epoch = progress.update_time->time_since_epoch();
@@ -41,6 +45,12 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   progress.last_checkpoint_step = message.last_checkpoint_step();
   if (message.has_test_accuracy()) progress.test_accuracy = message.test_accuracy();
   if (message.has_test_loss()) progress.test_loss = message.test_loss();
+  if (message.has_mean_absolute_error()) {
+    progress.mean_absolute_error = message.mean_absolute_error();
+  }
+  if (message.has_test_mean_absolute_error()) {
+    progress.test_mean_absolute_error = message.test_mean_absolute_error();
+  }
   if (message.has_goodput()) progress.goodput = message.goodput();
   if (message.update_time() > 0) {
     const std::chrono::duration<double> since_epoch(message.update_time());

@@ -49,16 +49,16 @@ class Rendezvous {
   virtual ~Rendezvous() = default;
   // Blocks until all members have joined, then returns the new generation's membership. If this
   // process is a member of an active generation, ends that one for all. `step`: see Member.
-  // `layout`: Model::LayoutFingerprint, must be equal on all members.
+  // `fingerprint`: must be equal on all members; see fingerprint.h.
   //   DeadlineExceeded: names the missing members and the leader's address. Time counts only while
   //     the pods of all missing members exist: while the operator has yet to create or replace one,
   //     the others wait with their state in memory.
-  //   FailedPrecondition: this process is not a member (its job, cluster hash, slot or layout
-  //     differs); the leader's log names both sides.
+  //   FailedPrecondition: this process is not a member (its job, cluster hash, slot or
+  //     fingerprint differs); the leader's log names both sides.
   //   Aborted: a later process has its place.
   //   Cancelled: this pod was asked to stop; save the state in memory and exit.
   //   AlreadyExists: every member has finished and the result is saved; exit with 0.
-  virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) = 0;
+  virtual absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) = 0;
   // From the next Join on, the other members do not learn this process's address, for good.
   virtual void WithholdAddress() = 0;
   // Sets the callback for a generation's end, which must abort the communicator. It is called on

@@ -40,7 +40,7 @@ class RendezvousClient final : public Rendezvous {
   RendezvousClient(const Identity& identity, const Clock& clock, RendezvousClientOptions options);
   ~RendezvousClient() override;
 
-  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override;
+  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) override;
   void WithholdAddress() override;
   void OnGenerationEnd(EndCallback callback) override;
   KeyValueStore& store() override { return store_; }
@@ -123,12 +123,13 @@ RendezvousClient::~RendezvousClient() {
   Disconnect();
 }
 
-absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step, const std::string& layout) {
+absl::StatusOr<Membership> RendezvousClient::Join(std::int64_t step,
+                                                  const std::string& fingerprint) {
   Duration retry = options_.first_retry;
   std::unique_lock lock(mutex_);
   wait_.Begin();
   join_.set_step(step);
-  join_.set_layout(layout);
+  join_.set_fingerprint(fingerprint);
   while (true) {
     // Wait for the callback, so that it cannot be mistaken for the next generation's end.
     while (telling_end_) changed_.wait(lock);

@@ -138,7 +138,7 @@ Outbox Roster::Join(SessionId id, const proto::Join& join) {
   Take(id, session, rank);
   session.incarnation_id = join.incarnation();
   session.incarnation = {join.pod_started(), join.process_number()};
-  session.layout = join.layout();
+  session.fingerprint = join.fingerprint();
   session.address = AddressOf(join);
   session.step = join.step();
   session.last_generation = join.last_generation();

@@ -92,7 +92,7 @@ class Roster {
   struct Session {
     State state = State::kConnected;
     int rank = -1;
-    std::string incarnation_id, layout, address;
+    std::string incarnation_id, fingerprint, address;
     Incarnation incarnation;
     std::int64_t step = -1;
     std::uint64_t last_generation = 0;

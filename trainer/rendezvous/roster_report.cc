@@ -1,6 +1,7 @@
 // The roster's reports on its members: which are refused, missing or lost.
 #include <fmt/format.h>
 
+#include "trainer/rendezvous/fingerprint.h"
 #include "trainer/rendezvous/roster.h"
 
 namespace lockstep::train {
@@ -40,17 +41,18 @@ std::optional<Roster::Refusal> Roster::Check(const proto::Join& join, int rank) 
                                join.last_generation(), kHighestGeneration),
                    ""};
   }
-  // All joined processes have the same layout, so comparing with any one suffices.
+  // All joined processes have the same fingerprint, so comparing with any one suffices. A caller
+  // with the cluster hash may learn how its own differs.
   for (std::size_t at = 0; at < holders_.size(); ++at) {
     if (!holders_[at] || static_cast<int>(at) == rank) continue;
     const Session& session = sessions_.at(*holders_[at]);
-    if (session.layout == join.layout()) break;
-    const Slot& other = config_.slots[at];
-    return Refusal{
-        fmt::format("{} has the parameter layout \"{}\", which is not that of {}", who,
-                    join.layout(), ToString(other)),
-        fmt::format("refused: {} with the parameter layout \"{}\", expected \"{}\" as {} has it",
-                    who, join.layout(), session.layout, ToString(other))};
+    const auto difference = FirstDifference(join.fingerprint(), session.fingerprint);
+    if (!difference) break;
+    const std::string other = ToString(config_.slots[at]);
+    return Refusal{fmt::format("{} has {}, expected {} as {} has it", who, difference->own,
+                               difference->other, other),
+                   fmt::format("refused: {} with {}, expected {} as {} has it", who,
+                               difference->own, difference->other, other)};
   }
   return std::nullopt;
 }

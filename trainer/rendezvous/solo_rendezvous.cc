@@ -20,7 +20,7 @@ class SoloRendezvous final : public Rendezvous {
   SoloRendezvous(Member self, std::function<bool()> stop_requested)
       : self_(std::move(self)), stop_requested_(std::move(stop_requested)) {}
 
-  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& /*layout*/) override {
+  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& /*fingerprint*/) override {
     if (stop_requested_()) return absl::CancelledError("this pod was asked to stop");
     self_.step = step;
     return Membership{.generation = ++generation_, .rank = 0, .members = {self_}};

@@ -128,8 +128,11 @@ class CollectiveStrategy final : public Strategy {
   void StepEnded(const absl::Status& summed) override {
     if (sums_) patience_.Note(summed).IgnoreError();
   }
-  double ExposedSeconds() const override {
-    return past_exposed_seconds_ + (reducer_ ? reducer_->ExposedSeconds() : 0.0);
+  std::optional<double> ExposedSeconds() const override {
+    if (!reducer_ || !past_exposed_seconds_) return past_exposed_seconds_;
+    const std::optional<double> exposed = reducer_->ExposedSeconds();
+    if (!exposed) return std::nullopt;
+    return *past_exposed_seconds_ + *exposed;
   }
   std::string CommunicatorName() const override {
     return communicator_ ? communicator_->Name() : "none";
@@ -171,7 +174,7 @@ class CollectiveStrategy final : public Strategy {
   Patience patience_;
   MemberCallers callers_;
   const std::vector<GradientReducer::Bucket> buckets_;
-  double past_exposed_seconds_ = 0;
+  std::optional<double> past_exposed_seconds_ = 0.0;
   std::mutex mutex_;  // guards the next three
   std::uint64_t generation_ = 0, ended_generation_ = 0;
   std::stop_source cancel_;

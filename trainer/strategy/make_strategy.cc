@@ -20,12 +20,16 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity) {
     case api::StrategyType::kParameterServer:
       return Place{.training = identity.training,
                    .saves = identity.IsLeader() && identity.local_rank == 0,
-                   .variant = std::nullopt};
+                   .variant = std::nullopt,
+                   .data_seed = identity.training.seed};
     case api::StrategyType::kIndependent: {
       const int variant = identity.RankOf(identity.local_rank);
       LOCKSTEP_ASSIGN_OR_RETURN(api::TrainingSpec own,
                                 api::TrainingOfVariant(identity.training, variant));
-      return Place{.training = std::move(own), .saves = true, .variant = variant};
+      return Place{.training = std::move(own),
+                   .saves = true,
+                   .variant = variant,
+                   .data_seed = identity.training.seed};
     }
     case api::StrategyType::kCentralStorage:
       break;

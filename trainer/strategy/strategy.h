@@ -48,8 +48,9 @@ class Strategy {
   // Tells what became of the oldest step that has not ended yet: OK, or why its sums failed. Every
   // step's end calls it, because FinishGradients does not know it of a device's sums.
   virtual void StepEnded(const absl::Status& summed) = 0;
-  // Seconds spent waiting in FinishGradients since the replica started.
-  virtual double ExposedSeconds() const = 0;
+  // Seconds spent waiting in FinishGradients since the replica started. nullopt: a device waits
+  // instead, and for how long is not known.
+  virtual std::optional<double> ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
   // Ends that generation's communication: calls that wait for its members, now or later, fail.
   // Thread-safe.

@@ -58,6 +58,7 @@ class Supervisor {
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
   void ReadMetrics(Replica& replica);
+  void ShowServer(const std::string& line);
   absl::Status StartDue();
   void Stop(Duration grace);
   void SignalAll(int signal);
@@ -234,6 +235,10 @@ void Supervisor::ReadMetrics(Replica& replica) {
   if (!replica.metrics) return;
   for (const std::string& line : replica.metrics->Lines()) {
     if (!options_.decode_metrics) continue;  // still read, or poll() would return at once
+    if (identity_.role == api::Role::kParameterServer) {
+      ShowServer(line);
+      continue;
+    }
     const auto metrics = options_.decode_metrics(line);
     if (!metrics.ok()) {
       LogWarning(fmt::format("metrics of replica {}: {}", replica.local_rank,
@@ -243,6 +248,16 @@ void Supervisor::ReadMetrics(Replica& replica) {
     BudgetOf(replica).Progress(metrics->step);
     replica.last = *metrics;
     if (metrics_) metrics_->Update(replica.local_rank, *metrics);
+  }
+}
+
+// The counters of a process that is started again begin at 0, as Prometheus allows.
+void Supervisor::ShowServer(const std::string& line) {
+  const auto metrics = options_.decode_server_metrics(line);
+  if (!metrics.ok()) {
+    LogWarning(fmt::format("the parameter server's {}", std::string(metrics.status().message())));
+  } else if (metrics_) {
+    metrics_->UpdateServer(*metrics);
   }
 }
 
@@ -299,7 +314,9 @@ void Supervisor::LeaveResults() const {
                        .loss = last.loss,
                        .accuracy = last.accuracy,
                        .test_loss = last.test_loss,
-                       .test_accuracy = last.test_accuracy});
+                       .test_accuracy = last.test_accuracy,
+                       .mean_absolute_error = last.mean_absolute_error,
+                       .test_mean_absolute_error = last.test_mean_absolute_error});
   }
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }

@@ -24,10 +24,11 @@ struct SupervisorOptions {
   RestartBudgetOptions restart_budget;
   Duration stop_grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL of the replicas
   Duration drain_deadline = std::chrono::seconds(10);  // the leader's wait for members to hang up
-  // Set both or neither. start_metrics is called once the signals are blocked, so that its threads
+  // Set all or none. start_metrics is called once the signals are blocked, so that its threads
   // do not receive them.
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
   std::function<absl::StatusOr<ReplicaMetrics>(const std::string& line)> decode_metrics;
+  std::function<absl::StatusOr<ServerMetrics>(const std::string& line)> decode_server_metrics;
   // Where an Independent job's results go if all replicas have ended with 0; empty: nowhere.
   std::string termination_message_path;
 };

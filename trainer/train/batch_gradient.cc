@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "trainer/core/squared_norm.h"
 
 namespace lockstep::train {
 
@@ -15,7 +14,8 @@ BatchGradient::BatchGradient(Session& session, PhaseClock& phases)
                .seed = static_cast<std::uint64_t>(session.training().seed),
                .shuffle = session.training().dataset.shuffle},
       batch_(MakeBatch(session.train_data(), session.plan())) {
-  LOCKSTEP_CHECK(session.backend().IsHost(), "parameter server: {} is no host back end",
+  LOCKSTEP_CHECK(session.backend().IsHost(),
+                 "parameter server: found back end {}, expected one on the host",
                  session.backend().Name());
 }
 
@@ -38,12 +38,36 @@ absl::StatusOr<BatchTotals> BatchGradient::Compute(const BatchTask& task) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     change[i] = share * (states[i] - saved_states_[i]);
   }
-  totals.gradient_norm = std::sqrt(SquaredNorm(session_.model().gradients()));
+  totals.gradient_norm = GradientNorm();
   if (!std::isfinite(totals.loss) || !std::isfinite(totals.gradient_norm)) {
     totals.loss = totals.correct = 0;
     totals.skipped = true;
   }
   return totals;
+}
+
+// As in a step that updates here: the back end computes it on all threads.
+double BatchGradient::GradientNorm() {
+  const std::span<float> gradients = session_.model().gradients();
+  const UpdateSettings settings;
+  const bool is_summed = true;
+  StepTail tail;
+  UpdateGate gate;
+  OptimizerStep update;
+  StepResult result;
+  session_.backend().DecideUpdate({.settings = &settings,
+                                   .is_summed = &is_summed,
+                                   .gradients = gradients.data(),
+                                   .size = std::ssize(gradients),
+                                   .tail = &tail,
+                                   .gate = &gate,
+                                   .update = &update,
+                                   .result = &result,
+                                   .states = nullptr,
+                                   .summed_states = nullptr,
+                                   .saved_states = nullptr,
+                                   .states_size = 0});
+  return result.gradient_norm;
 }
 
 void BatchGradient::RunParts() {

@@ -26,6 +26,7 @@ class BatchGradient {
 
  private:
   void RunParts();
+  double GradientNorm();
 
   Session& session_;
   PhaseClock& phases_;

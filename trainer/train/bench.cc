@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/enum_names.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "trainer/observe/phase_clock.h"
@@ -29,6 +31,9 @@ api::TrainingSpec BenchTraining(const BenchOptions& options) {
   training.batch_size.global = options.batch;
   training.steps = options.warmup + options.steps;
   training.evaluation.enabled = false;
+  const api::Precision* precision = api::FindByName<api::Precision>(options.precision);
+  LOCKSTEP_CHECK(precision != nullptr, "bench: unknown precision '{}'", options.precision);
+  training.precision = *precision;
   training.dataset.path = options.data;
   if (options.data.empty()) {
     training.dataset.format = api::DatasetFormat::kSynthetic;
@@ -78,6 +83,7 @@ nlohmann::ordered_json Report(const BenchOptions& options, int threads, double s
   return {{"model", options.model},
           {"data", options.data.empty() ? "synthetic" : options.data},
           {"backend", options.backend},
+          {"precision", options.precision},
           {"batch", options.batch},
           {"threads", threads},
           {"steps", options.steps},

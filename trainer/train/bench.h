@@ -15,11 +15,13 @@ struct BenchOptions {
   std::int64_t steps = 300, warmup = 30;
   std::string data;  // IDX folder; empty: synthetic
   std::string backend = "cpu";
-  bool explain = false;  // adds "ops" to the report
+  std::string precision = "Float32";  // as in spec.training.precision
+  bool explain = false;               // adds "ops" to the report
 };
 
 // Runs the warm-up steps, then the timed ones, and returns this report:
-// {"model":…, "data":"mnist folder"|"synthetic", "backend":…, "batch":…, "threads":…, "steps":…,
+// {"model":…, "data":"mnist folder"|"synthetic", "backend":…, "precision":…, "batch":…,
+// "threads":…, "steps":…,
 //  "images_per_second":…, "steps_per_second":…, "loss":…,
 //  "seconds":{"total":…, "input":…, "forward":…, …},
 //  "ops":[{"name":…, "x":…, "y":…, "choices":[{"pass":…, "implementation":…, "layout":…}, …],

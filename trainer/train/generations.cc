@@ -41,9 +41,9 @@ int Fail(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& layout) {
+absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& fingerprint) {
   const PhaseTimer timer(loop.phases, Phase::kRendezvous);
-  return loop.rendezvous.Join(loop.state.step, layout);
+  return loop.rendezvous.Join(loop.state.step, fingerprint);
 }
 
 absl::Status Finish(TrainLoop& loop) {
@@ -106,10 +106,10 @@ void Pause(Duration duration, const Rendezvous& rendezvous) {
 }
 
 int RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
-  const std::string layout = loop.session.model().LayoutFingerprint();
+  const std::string fingerprint = loop.session.Fingerprint();
   RestartBudget budget(options);
   for (;;) {
-    const absl::StatusOr<Membership> membership = Join(loop, layout);
+    const absl::StatusOr<Membership> membership = Join(loop, fingerprint);
     if (!membership.ok()) return LeaveWithoutGroup(loop, membership.status());
     LoopOutcome outcome = loop.Run(*membership);
     if (outcome.end == LoopEnd::kDone) {

@@ -38,12 +38,12 @@ ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& s
       .states = std::ssize(model.states()),
       .gradients = options.shares_memory ? session.buffer().name() : "",
       .gradient_floats = static_cast<std::int64_t>(session.buffer().size())};
-  shards.caller.who.set_layout(model.LayoutFingerprint());
+  shards.caller.who.set_fingerprint(session.Fingerprint());
   return shards;
 }
 
-Caller WithLayout(Caller caller, Session& session) {
-  caller.who.set_layout(session.model().LayoutFingerprint());
+Caller WithFingerprint(Caller caller, Session& session) {
+  caller.who.set_fingerprint(session.Fingerprint());
   return caller;
 }
 
@@ -76,7 +76,7 @@ ParameterClient::ParameterClient(ParameterClientOptions options, Session& sessio
       session_(session),
       clock_(clock),
       shards_(ShardOptions(options_, session)),
-      tasks_(options_.servers.front(), WithLayout(options_.caller, session)),
+      tasks_(options_.servers.front(), WithFingerprint(options_.caller, session)),
       addresses_(options_.has_address),
       leader_address_(options_.has_address) {
   for (const std::string& server : options_.servers) {

@@ -1,12 +1,19 @@
 #include "trainer/train/parameter_server_pod.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "api/v1/names.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "trainer/observe/server_metrics.h"
 #include "trainer/rendezvous/rendezvous_service.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
+#include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/train/generations.h"
 
 namespace lockstep::train {
@@ -28,6 +35,39 @@ ParameterServerOptions OptionsFor(const Identity& identity) {
   return options;
 }
 
+ServerMetrics MetricsOf(int index, const ShardCounts& counts) {
+  return {.server = index,
+          .updates = counts.updates,
+          .dropped = counts.dropped,
+          .pushed_bytes = counts.pushed_bytes,
+          .pulled_bytes = counts.pulled_bytes,
+          .staleness = counts.staleness};
+}
+
+// Sends the shard's counts to the supervisor every second, on its own thread, and at the end.
+class CountsSender {
+ public:
+  CountsSender(int index, const Shard& shard)
+      : index_(index), shard_(shard), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+ private:
+  void Run(const std::stop_token& stop) {
+    std::mutex mutex;  // nothing but the end is waited for
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    do {
+      pipe_.Write(EncodeServerMetrics(MetricsOf(index_, shard_.counts())));
+    } while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
+                               [&] { return stop.stop_requested(); }));
+    pipe_.Write(EncodeServerMetrics(MetricsOf(index_, shard_.counts())));
+  }
+
+  const int index_;
+  const Shard& shard_;
+  MetricsPipeWriter pipe_{ProcessEnv};
+  std::jthread thread_;  // last: uses all of the above
+};
+
 }  // namespace
 
 int RunParameterServerPod(const Identity& identity, int threads, const Clock& clock) {
@@ -41,6 +81,7 @@ int RunParameterServerPod(const Identity& identity, int threads, const Clock& cl
   }
   LogInfo("the parameter server has started",
           {{"index", identity.index}, {"port", (*server)->port()}});
+  const CountsSender sender(identity.index, **shard);
   const ParameterServer::End end = (*server)->WaitForEnd();
   LogInfo(end == ParameterServer::End::kFinished ? "the run is over" : "asked to stop");
   return end == ParameterServer::End::kFinished ? api::kExitDone : api::kExitPreempted;

@@ -82,7 +82,7 @@ LoopOutcome ParameterWorker::Run() {
 ParameterWorker::Ended ParameterWorker::JoinAgain() {
   const PhaseTimer timer(loop_.phases, Phase::kRendezvous);
   const absl::Status joined =
-      loop_.rendezvous.Join(loop_.state.step, loop_.session.model().LayoutFingerprint()).status();
+      loop_.rendezvous.Join(loop_.state.step, loop_.session.Fingerprint()).status();
   // AlreadyExists: the run is over, which server 0 says, too. Cancelled: the caller saves first.
   const bool goes_on = joined.ok() || absl::IsAlreadyExists(joined) || absl::IsCancelled(joined);
   return goes_on ? std::nullopt : Ended(FailedFor(joined));
@@ -193,11 +193,11 @@ ParameterWorkerOptions OptionsFor(const Identity& identity, bool owns) {
 }
 
 // Tells the leading pod's supervisor that the run is over.
-absl::Status FinishRendezvous(Rendezvous& rendezvous, const std::string& layout) {
+absl::Status FinishRendezvous(Rendezvous& rendezvous, const std::string& fingerprint) {
   for (;;) {
     const absl::Status finished = rendezvous.Finish();
     if (!absl::IsAborted(finished)) return finished;
-    LOCKSTEP_RETURN_IF_ERROR(rendezvous.Join(0, layout).status());
+    LOCKSTEP_RETURN_IF_ERROR(rendezvous.Join(0, fingerprint).status());
   }
 }
 
@@ -223,9 +223,9 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
 
 int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   const bool owns = identity.IsLeader() && identity.local_rank == 0;
-  const std::string layout = loop.session.model().LayoutFingerprint();
+  const std::string fingerprint = loop.session.Fingerprint();
   auto worker = std::make_unique<ParameterWorker>(OptionsFor(identity, owns), loop);
-  if (const auto membership = loop.rendezvous.Join(loop.state.step, layout); !membership.ok()) {
+  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint); !membership.ok()) {
     if (absl::IsAlreadyExists(membership.status())) return api::kExitDone;
     if (absl::IsCancelled(membership.status())) return api::kExitPreempted;
     return FailWith(membership.status());
@@ -234,7 +234,7 @@ int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   worker.reset();  // hangs up: the servers wait for that
   if (owns) loop.reporter.Flush(loop.state);
   if (outcome.end == LoopEnd::kDone) {
-    const absl::Status finished = FinishRendezvous(loop.rendezvous, layout);
+    const absl::Status finished = FinishRendezvous(loop.rendezvous, fingerprint);
     if (!finished.ok() && !absl::IsAlreadyExists(finished)) {
       LogWarning("the supervisor did not hear that the run is over",
                  {{"reason", std::string(finished.message())}});

@@ -67,6 +67,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   // Outlives the rest: metrics also cover hangs before the first step and after the last.
   MetricsSender sender(clock, ProcessEnv, identity.RankOf(identity.local_rank), identity.World());
   const auto session = Session::Create({.training = place->training,
+                                        .data_seed = place->data_seed,
                                         .world = identity.BatchParts(),
                                         .threads = ReplicaThreads(identity.processes_per_pod)});
   if (!session.ok()) return FailWith(session.status());

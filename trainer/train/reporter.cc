@@ -139,7 +139,8 @@ void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {
   const std::int64_t every = session_.training().summaries.every_steps;
   if (state.step % every != 0 && state.step != session_.total_steps()) return;
   summaries_->Scalar("train/loss", totals.loss / totals.examples, state.step);
-  summaries_->Scalar("train/accuracy", totals.correct / totals.examples, state.step);
+  summaries_->Scalar(NameOfMetric("train/accuracy", "train/mean_absolute_error"),
+                     totals.correct / totals.examples, state.step);
   summaries_->Scalar("train/learning_rate", Rate(state.step - 1), state.step);
   summaries_->Scalar("train/gradient_norm", totals.gradient_norm, state.step);
   summaries_->Scalar("train/examples_per_second", meter_.RecentExamplesPerSecond(), state.step);
@@ -154,13 +155,14 @@ double Reporter::Rate(std::int64_t step) const {
 void Reporter::EpochDone(const RunState& state) {
   if (!IsRankZero()) return;
   const auto examples = static_cast<double>(state.sums.examples);
-  LogInfo("epoch done", {{"epoch", session_.plan().Epoch(state.step)},
-                         {"step", state.step},
-                         {"loss", state.sums.loss / examples},
-                         {"accuracy", state.sums.correct / examples},
-                         {"samples", state.sums.examples},
-                         {"samplesLost", state.ledger.lost_total()},
-                         {"samplesDuplicated", state.ledger.duplicated_total()}});
+  LogInfo("epoch done",
+          {{"epoch", session_.plan().Epoch(state.step)},
+           {"step", state.step},
+           {"loss", state.sums.loss / examples},
+           {NameOfMetric("accuracy", "meanAbsoluteError"), state.sums.correct / examples},
+           {"samples", state.sums.examples},
+           {"samplesLost", state.ledger.lost_total()},
+           {"samplesDuplicated", state.ledger.duplicated_total()}});
 }
 
 void Reporter::RunDone(const RunState& state) {
@@ -184,12 +186,14 @@ void Reporter::Evaluated(const RunState& state) {
   step_began_ = clock_.SteadyNow();
   SetEvaluation(state);
   if (!IsRankZero()) return;
-  LogInfo(
-      "evaluated",
-      {{"step", state.step}, {"testLoss", state.test_loss}, {"testAccuracy", state.test_accuracy}});
+  LogInfo("evaluated",
+          {{"step", state.step},
+           {"testLoss", state.test_loss},
+           {NameOfMetric("testAccuracy", "testMeanAbsoluteError"), state.test_accuracy}});
   if (summaries_ != nullptr) {
     summaries_->Scalar("test/loss", state.test_loss, state.step);
-    summaries_->Scalar("test/accuracy", state.test_accuracy, state.step);
+    summaries_->Scalar(NameOfMetric("test/accuracy", "test/mean_absolute_error"),
+                       state.test_accuracy, state.step);
     FlushSummaries();
   }
   SendProgress();
@@ -198,7 +202,8 @@ void Reporter::Evaluated(const RunState& state) {
 void Reporter::SetEvaluation(const RunState& state) {
   meter_.SetEvaluation(state.test_loss, state.test_accuracy);
   metrics_.test_loss = state.test_loss;
-  metrics_.test_accuracy = state.test_accuracy;
+  (HasAccuracy() ? metrics_.test_accuracy : metrics_.test_mean_absolute_error) =
+      state.test_accuracy;
 }
 
 void Reporter::Restored(const RunState& state, Time saved) {
@@ -262,6 +267,10 @@ void Reporter::LeaveMessage() {
 
 api::Progress Reporter::GetProgress() {
   api::Progress progress = meter_.Get();
+  if (!HasAccuracy()) {
+    progress.mean_absolute_error = std::exchange(progress.accuracy, std::nullopt);
+    progress.test_mean_absolute_error = std::exchange(progress.test_accuracy, std::nullopt);
+  }
   const Duration life = clock_.SteadyNow() - sender_.phases().began();
   if (life > Duration::zero()) {
     progress.goodput = std::chrono::duration<double>(sender_.phases().TrainingTime()) /
@@ -285,7 +294,8 @@ void Reporter::PublishState(const RunState& state) {
   metrics_.epoch =
       static_cast<double>(state.step) / static_cast<double>(session_.plan().StepsPerEpoch());
   metrics_.loss = state.sums.loss / examples;  // NaN before there are any
-  metrics_.accuracy = state.sums.correct / examples;
+  (HasAccuracy() ? metrics_.accuracy : metrics_.mean_absolute_error) =
+      state.sums.correct / examples;
   metrics_.learning_rate = Rate(state.step);
   metrics_.skipped_steps = state.skipped_steps;
   metrics_.samples_lost = state.ledger.lost_total();

@@ -58,6 +58,12 @@ class Reporter {
 
  private:
   bool IsRankZero() const { return rank_ == 0; }
+  // Else the loss is one of regression, and what counts as accuracy is the mean absolute error.
+  bool HasAccuracy() const { return api::IsCrossentropy(session_.training().loss.type); }
+  // `accuracy`, or the name that it has with a loss of regression.
+  const char* NameOfMetric(const char* accuracy, const char* error) const {
+    return HasAccuracy() ? accuracy : error;
+  }
   double Rate(std::int64_t step) const;
   void SetEvaluation(const RunState& state);
   void CountStep(std::int64_t step);

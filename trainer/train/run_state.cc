@@ -20,6 +20,7 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
     state.sums.loss += totals.loss;
     state.sums.correct += totals.correct;
   }
+  state.loss_scale = totals.loss_scale;
   state.ledger.Add(examples, totals.hash);
   state.step += 1;
   if (plan.StepInEpoch(state.step) == 0) state.ledger.Check(plan.examples);
@@ -49,6 +50,8 @@ nlohmann::json RunStateToJson(const RunState& state) {
           {"evaluatedStep", state.evaluated_step},
           {"skippedSteps", state.skipped_steps},
           {"skippedInARow", state.skipped_in_a_row},
+          {"lossScale", state.loss_scale.value},
+          {"lossScaleUpdates", state.loss_scale.updates},
           {"testLoss", state.test_loss},
           {"testAccuracy", state.test_accuracy}};
 }
@@ -65,8 +68,16 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     ReadEvaluation(json, state);
     state.skipped_steps = json.value("skippedSteps", state.skipped_steps);
     state.skipped_in_a_row = json.value("skippedInARow", state.skipped_in_a_row);
+    state.loss_scale.value = json.value("lossScale", state.loss_scale.value);
+    state.loss_scale.updates = json.value("lossScaleUpdates", state.loss_scale.updates);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(fmt::format("the manifest's run state: {}", error.what()));
+  }
+  const float scale = state.loss_scale.value;
+  if (!(scale >= 1 && scale <= LossScale::kLargest)) {
+    return absl::DataLossError(
+        fmt::format("the manifest's run state: lossScale is {}, expected a number from 1 to {}",
+                    scale, LossScale::kLargest));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(state.ledger, Ledger::FromIntegers(ledger));
   return state;

@@ -21,8 +21,9 @@ struct RunState {
   std::int64_t evaluated_step = -1;
   double test_loss = 0, test_accuracy = 0;
   // Steps that updated nothing: see StepTotals::skipped.
-  std::int64_t skipped_steps = 0;     // since the job began
-  std::int64_t skipped_in_a_row = 0;  // up to the last step
+  std::int64_t skipped_steps = 0;            // since the job began
+  std::int64_t skipped_in_a_row = 0;         // up to the last step
+  LossScale loss_scale = kInitialLossScale;  // of the next step; used with precision Float16
 
   bool operator==(const RunState&) const = default;
 };
@@ -32,9 +33,10 @@ struct RunState {
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 
 nlohmann::json RunStateToJson(const RunState& state);
-// DataLoss names the field that is missing or has the wrong type. InvalidArgument: the ledger has a
-// negative count. Without test loss and accuracy the step counts as not evaluated, without the
-// counts of skipped steps (as in checkpoints of earlier versions) none was skipped.
+// DataLoss names the field that is missing, has the wrong type, or is a loss's scale below 1.
+// InvalidArgument: the ledger has a negative count. Without test loss and accuracy the step counts
+// as not evaluated, without the counts of skipped steps (as in checkpoints of earlier versions)
+// none was skipped, without the loss's scale it is the initial one.
 absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json);
 
 }  // namespace lockstep::train

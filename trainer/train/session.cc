@@ -3,18 +3,52 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
 #include "trainer/models/models.h"
+#include "trainer/train/loss_kind.h"
 
 namespace lockstep::train {
+namespace {
+
+// Of what flows between layers.
+DType TypeOf(api::Precision precision) {
+  switch (precision) {
+    case api::Precision::kBFloat16:
+      return DType::kBFloat16;
+    case api::Precision::kFloat16:
+      return DType::kFloat16;
+    case api::Precision::kFloat32:
+    case api::Precision::kTF32:
+      break;
+  }
+  return DType::kFloat32;
+}
+
+void WarnIfEmulated(DType type, const Backend& backend) {
+  if (backend.Computes(type)) return;
+  LogWarning(fmt::format("this device computes {} in float32, between casts, so that training is "
+                         "slower than with spec.training.precision Float32",
+                         DTypeName(type)),
+             {{"device", backend.Device()}});
+}
+
+// As in "uint8 [1,28,28]".
+std::string ElementsOf(const Dataset& dataset) {
+  return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
   session->training_ = options.training;
+  session->data_seed_ = options.data_seed.value_or(options.training.seed);
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
@@ -40,13 +74,23 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
 }
 
 absl::Status Session::OpenData() {
-  const auto seed = static_cast<std::uint64_t>(training_.seed);
-  LOCKSTEP_ASSIGN_OR_RETURN(train_data_, OpenDataset(training_.dataset, Split::kTrain, seed));
+  const LabelKind labels = LabelKindOf(training_.loss.type, training_.dataset.format);
+  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened,
+                            OpenDatasets(training_.dataset, training_.evaluation.enabled,
+                                         static_cast<std::uint64_t>(data_seed_), labels));
+  train_data_ = std::move(opened.train);
+  test_data_ = std::move(opened.test);
+  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(training_.loss.type, *train_data_));
   if (training_.dataset.augment) {
     LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training_.dataset.augment, *train_data_));
   }
-  if (!training_.evaluation.enabled) return absl::OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(test_data_, OpenDataset(training_.dataset, Split::kTest, seed));
+  if (test_data_ == nullptr) return absl::OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(training_.loss.type, *test_data_));
+  if (test_data_->targets() != train_data_->targets()) {
+    return absl::DataLossError(fmt::format(
+        "{}: labels of test samples have {} numbers, expected {}, as those of training samples",
+        training_.dataset.path, test_data_->targets(), train_data_->targets()));
+  }
   if (test_data_->classes() > train_data_->classes()) {
     return absl::DataLossError(fmt::format(
         "{}: test samples have {} classes, expected at most {}, those of the training samples",
@@ -56,18 +100,16 @@ absl::Status Session::OpenData() {
       test_data_->element() == train_data_->element()) {
     return absl::OkStatus();
   }
-  const auto described = [](const Dataset& dataset) {
-    return fmt::format("{} {}", DTypeName(dataset.element()), dataset.sample_shape().ToString());
-  };
   return absl::DataLossError(
       fmt::format("{}: test samples are {}, expected {} as the training samples",
-                  training_.dataset.path, described(*test_data_), described(*train_data_)));
+                  training_.dataset.path, ElementsOf(*test_data_), ElementsOf(*train_data_)));
 }
 
 absl::Status Session::BuildModel(const SessionOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, train_data_->classes()));
+    LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, outputs_));
   }
   backend_ = MakeBackend({.name = options.backend, .threads = options.threads});
   const std::int64_t rows = plan_.LocalBatch();
@@ -76,16 +118,22 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   parts_ = static_cast<int>((rows + part_rows - 1) / part_rows);  // none of them is empty
   const ModelOptions model_options{.batch = part_rows,
                                    .input = train_data_->sample_shape(),
-                                   .classes = train_data_->classes(),
-                                   .seed = static_cast<std::uint64_t>(training_.seed)};
+                                   .classes = outputs_,
+                                   .seed = static_cast<std::uint64_t>(training_.seed),
+                                   .outputs = OutputsOf(training_.loss),
+                                   .type = TypeOf(training_.precision)};
+  WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums());
   model_->BindGradients(sums_);
   LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
+  if (ReadsTargets(training_.loss.type)) {
+    targets_.resize(labels_.size() * static_cast<std::size_t>(outputs_));
+  }
   AllocateBlock();
-  MakeLosses(model_options.classes);
+  MakeLosses();
   OpenGate(0);
   return absl::OkStatus();
 }
@@ -112,6 +160,7 @@ void Session::AllocateBlock() {
   const std::size_t result = block_.Reserve(sizeof(StepResult));
   const std::size_t evaluation = block_.Reserve(sizeof(LossTotals));
   const std::size_t labels = block_.Reserve(labels_.size() * sizeof(std::int32_t));
+  const std::size_t targets = block_.Reserve(targets_.size() * sizeof(float));
   const std::size_t weights = block_.Reserve(weights_.size() * sizeof(float));
   const std::size_t saved = block_.Reserve(states), kept = block_.Reserve(gradients);
   block_.Allocate(backend_->memory());
@@ -120,28 +169,42 @@ void Session::AllocateBlock() {
              .is_summed = block_.At<bool>(is_summed),
              .result = block_.At<StepResult>(result),
              .evaluation = block_.At<LossTotals>(evaluation),
-             .labels = block_.At<std::int32_t>(labels),
+             .labels = targets_.empty() ? block_.At<std::int32_t>(labels) : nullptr,
+             .targets = targets_.empty() ? nullptr : block_.At<float>(targets),
              .weights = block_.At<float>(weights),
              .saved_states = block_.At<float>(saved),
              .kept_gradients = parts_ > 1 ? block_.At<float>(kept) : nullptr};
 }
 
-void Session::MakeLosses(std::int64_t classes) {
+std::unique_ptr<LossOp> Session::MakeLoss(double label_smoothing) {
   const std::int64_t rows = std::ssize(labels_);
+  const std::optional<ElementwiseLoss> elementwise = ElementwiseLossOf(training_.loss.type);
+  if (!elementwise) {
+    return backend_->MakeSoftmaxCrossEntropy(
+        {.rows = rows, .classes = outputs_, .label_smoothing = label_smoothing});
+  }
+  return backend_->MakeElementwiseLoss({.loss = *elementwise,
+                                        .rows = rows,
+                                        .outputs = outputs_,
+                                        .delta = training_.loss.delta,
+                                        .label_smoothing = label_smoothing});
+}
+
+void Session::MakeLosses() {
   LossOp::Memory memory{.logits = model_->logits(),
                         .dlogits = model_->logits_gradient(),
                         .labels = device_.labels,
+                        .targets = device_.targets,
                         .weights = device_.weights,
                         .scale = &device_.input->loss_scale,
                         .totals = &device_.input->totals};
-  training_loss_ = backend_->MakeSoftmaxCrossEntropy(
-      {.rows = rows, .classes = classes, .label_smoothing = training_.label_smoothing});
+  training_loss_ = MakeLoss(training_.label_smoothing);
   training_loss_->Bind(memory);
   memory.dlogits = nullptr;
   memory.scale = nullptr;
   memory.totals = device_.evaluation;
   // Without smoothing, so that test losses compare whatever the training's was.
-  evaluation_loss_ = backend_->MakeSoftmaxCrossEntropy({.rows = rows, .classes = classes});
+  evaluation_loss_ = MakeLoss(0);
   evaluation_loss_->Bind(memory);
 }
 
@@ -158,11 +221,12 @@ std::optional<DeviceSums> Session::device_sums() {
                     .transfer = transfer_.get()};
 }
 
-void Session::OpenGate(std::int64_t skipped_in_a_row) {
+void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale) {
   backend_->Synchronize();
   begun_count_ = 0;
   sum_failure_ = absl::OkStatus();
-  const UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
+  UpdateGate gate{.closed = false, .skipped_in_a_row = skipped_in_a_row};
+  if (adapts_loss_scale()) gate.loss_scale = loss_scale;
   backend_->Upload(&gate, device_.gate, sizeof(gate));
   const bool is_summed = true;
   backend_->Upload(&is_summed, device_.is_summed, sizeof(is_summed));
@@ -171,6 +235,7 @@ void Session::OpenGate(std::int64_t skipped_in_a_row) {
 void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own) {
   const StepInput input{.loss_scale = loss_scale, .settings = settings, .totals = {}};
   backend_->Upload(&input, device_.input, sizeof(input));
+  backend_->Multiply(device_.input->loss_scale, device_.gate->loss_scale.value);
   backend_->Upload(&own, tail(), sizeof(own));
   backend_->Copy(model_->states().data(), device_.saved_states, model_->states().size_bytes());
   if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());
@@ -191,11 +256,25 @@ void Session::Load(const Batch& batch, int part) {
     backend_->ConvertInput(batch.pixels.data() + first * elements, model_->input(), rows * elements,
                            kByteToUnit);
   }
-  std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
   std::copy_n(batch.weights.begin() + first, rows, weights_.begin());
   std::fill(weights_.begin() + rows, weights_.end(), 0.0f);
-  backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
+  LoadLabels(batch, first, rows);
   backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
+}
+
+void Session::LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows) {
+  if (targets_.empty()) {
+    std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
+    backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
+    return;
+  }
+  if (batch.targets.empty()) {  // the classes 0 and 1 of a binary loss
+    std::transform(batch.labels.begin() + first, batch.labels.begin() + first + rows,
+                   targets_.begin(), [](std::int32_t label) { return static_cast<float>(label); });
+  } else {
+    std::copy_n(batch.targets.begin() + first * outputs_, rows * outputs_, targets_.begin());
+  }
+  backend_->Upload(targets_.data(), device_.targets, targets_.size() * sizeof(float));
 }
 
 void Session::KeepGradients() {
@@ -266,6 +345,13 @@ LossTotals Session::EndEvaluation() {
   LossTotals totals;
   backend_->Download(device_.evaluation, &totals, sizeof(totals));
   return totals;
+}
+
+std::string Session::Fingerprint() const {
+  return fmt::format("trainSamples={};testSamples={};sample={};classes={};labelNumbers={};{}",
+                     train_data_->size(), test_data_ ? test_data_->size() : 0,
+                     ElementsOf(*train_data_), train_data_->classes(), train_data_->targets(),
+                     model_->LayoutFingerprint());
 }
 
 std::vector<std::int64_t> Session::LayerStarts() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@ namespace lockstep::train {
 
 struct SessionOptions {
   api::TrainingSpec training;
+  std::optional<std::int64_t> data_seed = {};  // see OpenDatasets; absent: training.seed
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
@@ -37,6 +39,7 @@ class Session {
   ~Session();
 
   const api::TrainingSpec& training() const { return training_; }
+  std::int64_t data_seed() const { return data_seed_; }
   const StepPlan& plan() const { return plan_; }
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }
@@ -45,6 +48,9 @@ class Session {
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
+  // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
+  // parameters' layout. The form is that of rendezvous/fingerprint.h.
+  std::string Fingerprint() const;
   Optimizer& optimizer() { return *optimizer_; }
 
   // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
@@ -54,19 +60,24 @@ class Session {
   std::optional<DeviceSums> device_sums();
   std::vector<std::int64_t> LayerStarts();  // offsets in buffer(), ascending
 
+  // True if the loss's scale follows the gradients: see LossScale.
+  bool adapts_loss_scale() const { return training_.precision == api::Precision::kFloat16; }
+
   // A rank's batch is computed in this many parts, one after the other. The model's batch is the
   // rows of a part. At most gradientAccumulation, and as few as these rows need.
   int parts() const { return parts_; }
 
   // Forgets the steps that were begun, if any, and lets the next ones update again.
-  // `skipped_in_a_row`: steps without an update up to now.
-  void OpenGate(std::int64_t skipped_in_a_row);
+  // `skipped_in_a_row`: steps without an update up to now. `loss_scale` is ignored unless the
+  // precision is Float16.
+  void OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scale = kInitialLossScale);
 
   // The parts of a step, in their order: see train_step.cc. All but EndStep queue work on the
   // device and return. BeginStep: `own` has what this rank adds to the totals besides loss and
-  // correct.
+  // correct. `loss_scale` is multiplied by that of the gate.
   void BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own);
-  // Copies a part of a batch into the model's input and the losses' labels and weights. Rows that
+  // Copies a part of a batch into the model's input and the losses' labels (or targets) and
+  // weights. Rows that
   // the batch does not have get weight 0.
   void Load(const Batch& batch, int part);
   // Adds the gradients of a part that is not the last to those of the parts before.
@@ -112,7 +123,9 @@ class Session {
   absl::Status BuildModel(const SessionOptions& options);
   absl::Status AllocateSums();
   void AllocateBlock();
-  void MakeLosses(std::int64_t classes);
+  void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
+  std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
+  void MakeLosses();
   UpdateMemory MemoryOfUpdate();
   float* summed_states() { return sums_ + model_->gradients().size(); }
   StepTail* tail() {
@@ -120,6 +133,7 @@ class Session {
   }
 
   api::TrainingSpec training_;
+  std::int64_t data_seed_ = 0;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;
@@ -142,7 +156,8 @@ class Session {
     bool* is_summed = nullptr;
     StepResult* result = nullptr;
     LossTotals* evaluation = nullptr;
-    std::int32_t* labels = nullptr;   // a part's rows
+    std::int32_t* labels = nullptr;   // a part's rows; null if the loss reads targets
+    float* targets = nullptr;         // a part's rows,outputs; null if the loss reads labels
     float* weights = nullptr;         // likewise
     float* saved_states = nullptr;    // as before the step, in case it does not count
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
@@ -152,7 +167,9 @@ class Session {
   int first_begun_ = 0, begun_count_ = 0;
   absl::Status sum_failure_;
   std::vector<std::int32_t> labels_;  // of a part, for the upload
+  std::vector<float> targets_;        // likewise; empty if the loss reads labels
   std::vector<float> weights_;
+  std::int64_t outputs_ = 0;  // of the model for a sample
   int parts_ = 1;
 };
 

@@ -75,6 +75,7 @@ nlohmann::json RunSettings(const Session& session) {
   return {{"examples", session.plan().examples},
           {"globalBatch", session.plan().global_batch},
           {"seed", session.training().seed},
+          {"dataSeed", session.data_seed()},
           {"optimizer", session.training().optimizer.name}};
 }
 
@@ -103,7 +104,9 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
 
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
   const nlohmann::json expected = RunSettings(session);
-  const nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
+  nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
+  // Older checkpoints have one seed for all.
+  if (found.contains("seed") && !found.contains("dataSeed")) found["dataSeed"] = found["seed"];
   for (const auto& [key, value] : expected.items()) {
     if (found.contains(key) && found[key] == value) continue;
     return absl::FailedPreconditionError(fmt::format(

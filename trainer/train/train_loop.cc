@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,6 +30,19 @@ bool IsEvaluationDue(const Session& session, const RunState& state) {
   return plan.Epoch(state.step) % session.training().evaluation.every_epochs == 0;
 }
 
+std::unique_ptr<Loader> MakeLoader(const Session& session, int rank) {
+  const api::DatasetSpec& dataset = session.training().dataset;
+  return Loader::Create(session.train_data(),
+                        {.plan = session.plan(),
+                         .rank = rank,
+                         .seed = static_cast<std::uint64_t>(session.training().seed),
+                         .shuffle = dataset.shuffle,
+                         .prefetch = dataset.prefetch,
+                         .threads = session.reading_threads(),
+                         .augment = dataset.augment,
+                         .end_step = session.total_steps()});
+}
+
 }  // namespace
 
 LoopOutcome TrainLoop::Run(const Membership& membership) {
@@ -51,18 +65,9 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {
-  const api::DatasetSpec& dataset = session.training().dataset;
-  const auto loader = Loader::Create(session.train_data(),
-                                     {.plan = session.plan(),
-                                      .rank = rank,
-                                      .seed = static_cast<std::uint64_t>(session.training().seed),
-                                      .shuffle = dataset.shuffle,
-                                      .prefetch = dataset.prefetch,
-                                      .threads = session.reading_threads(),
-                                      .augment = dataset.augment,
-                                      .end_step = session.total_steps()});
+  const std::unique_ptr<Loader> loader = MakeLoader(session, rank);
   loader->Seek(state.step);
-  session.OpenGate(state.skipped_in_a_row);
+  session.OpenGate(state.skipped_in_a_row, state.loss_scale);
   if (Ended ended = EvaluateIfDue(rank)) return *std::move(ended);
   // A device with a queue gets the next step while it works on one, so that it never waits for the
   // host; but everything that looks at the state finds no step begun, and after a sum that is known
@@ -72,7 +77,7 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   double stop_requests = 0;
   while (state.step < session.total_steps()) {
     if (stop_requests == 0 && MayBegin(begun, ahead)) {
-      if (Ended ended = BeginStep(*loader, begun)) return *std::move(ended);
+      if (Ended failed = BeginStep(*loader, begun)) return EndBegun(begun, *std::move(failed));
       if (MayBegin(++begun, ahead)) continue;
     }
     StepTotals totals;
@@ -86,6 +91,16 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
   }
   reporter.RunDone(state);
   return SaveAndEnd(LoopEnd::kDone, rank);
+}
+
+// Returns `failed` once the steps before `begun` have ended; or, as on a host's device, the end
+// that one of them brings.
+LoopOutcome TrainLoop::EndBegun(std::int64_t begun, LoopOutcome failed) {
+  StepTotals totals;
+  while (state.step < begun) {
+    if (Ended ended = EndStep(totals)) return *std::move(ended);
+  }
+  return failed;
 }
 
 // True if the step after `begun` ones may be begun, of which at most `ahead` lack a result.

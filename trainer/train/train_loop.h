@@ -60,6 +60,7 @@ struct TrainLoop {
   bool IsStateDue(std::int64_t step) const;
   Ended BeginStep(Loader& loader, std::int64_t step);
   Ended EndStep(StepTotals& totals);
+  LoopOutcome EndBegun(std::int64_t begun, LoopOutcome failed);
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);
   std::vector<std::span<float>> StateRanges() const;

@@ -17,7 +17,8 @@ UpdateSettings SettingsOf(const Session& session, const StepOptions& options) {
   return {.learning_rate = static_cast<float>(rate),
           .step = options.step + 1,
           .clip_norm = optimizer.global_clip_norm,
-          .may_skip_in_a_row = options.may_skip_in_a_row};
+          .may_skip_in_a_row = options.may_skip_in_a_row,
+          .adapts_loss_scale = session.adapts_loss_scale()};
 }
 
 StepTail TailOf(const Batch& batch, bool stop_requested) {
@@ -35,6 +36,7 @@ StepTotals TotalsOf(const StepResult& result) {
           .examples = static_cast<double>(tail.examples),
           .stop_requests = static_cast<double>(tail.stop_requests),
           .gradient_norm = result.gradient_norm,
+          .loss_scale = result.loss_scale,
           .hash = HashOf(tail),
           .skipped = skipped};
 }

@@ -78,6 +78,14 @@ void AddNodeTolerations(std::int64_t seconds, Object& spec) {
   }
 }
 
+// Returns true if the operator learns of a lost replica from the job's group, and so sooner than
+// from Kubernetes. With parameter servers each process is by itself: nobody misses it.
+bool ReportsLosses(const api::TrainingJob& job, const Settings& settings) {
+  const auto& strategy = job.spec.strategy;
+  return settings.watch_nodes && settings.poll_progress && api::HasTrainingGroup(job) &&
+         !(strategy && strategy->type == api::StrategyType::kParameterServer);
+}
+
 std::set<std::string> EnvNames(const Object& container) {
   std::set<std::string> names;
   if (!container.is_object() || !container.contains("env")) return names;
@@ -110,10 +118,7 @@ Object PodSpecOf(const api::TrainingJob& job, const Settings& settings, api::Rol
   if (pod_template.contains("spec")) spec = pod_template.at("spec");
   if (api::UsesBundledTrainer(job)) ApplyTrainerDefaults(job, settings, role, spec);
   spec["restartPolicy"] = PodRestartPolicy(job, role);
-  // With watched nodes, the operator learns of a silent node sooner from the group.
-  if (!settings.watch_nodes || !api::HasTrainingGroup(job)) {
-    AddNodeTolerations(settings.node_toleration_seconds, spec);
-  }
+  if (!ReportsLosses(job, settings)) AddNodeTolerations(settings.node_toleration_seconds, spec);
   const auto& scheduling = job.spec.run_policy.scheduling_policy;
   if (scheduling && !scheduling->priority_class.empty() && !spec.contains("priorityClassName")) {
     spec["priorityClassName"] = scheduling->priority_class;

@@ -7,8 +7,9 @@
 namespace lockstep::controller {
 namespace {
 
-// Returns true if the bundled trainer's replicas wait for a required one that has no running pod or
-// whose node is silent.
+// Returns true if the bundled trainer's replicas must wait for a required replica whose pod does
+// not exist, is being deleted, has not started, or is on a silent node. A failed pod does not
+// count.
 bool LacksMember(const Observed& observed) {
   if (!api::UsesBundledTrainer(observed.job)) return false;
   return std::ranges::any_of(AllReplicas(observed.job), [&observed](const Replica& replica) {
@@ -19,14 +20,15 @@ bool LacksMember(const Observed& observed) {
   });
 }
 
-// Returns true if a cause was charged within Settings::settling. A gang restarts as a whole after a
-// cause, so for it this is always false.
+// Returns true if a cause was charged within the last Settings::settling. Always false with the
+// scope Gang: a charged cause restarts the whole gang, so its next failures have another cause.
 bool HasRecentCause(const Observed& observed) {
   return observed.job.spec.restart_scope != api::RestartScope::kGang && observed.last_cause &&
          observed.now - *observed.last_cause <= observed.settings.settling;
 }
 
-// Among failures that cannot be consequences, prefers disruptions, then the earliest.
+// Considers only failures of peers that cannot be consequences. Returns the earliest disruption,
+// else the earliest failure; null if there is none.
 const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& failures) {
   const PodFailure* cause = nullptr;
   for (const PodFailure& failure : failures) {
@@ -60,10 +62,10 @@ std::optional<Duration> UntilSettled(const Observed& observed,
   if (!IsSharedWork(job) || job.spec.restart_scope == api::RestartScope::kInPlace) {
     return std::nullopt;
   }
-  const bool all_may = std::ranges::all_of(
+  const bool all_may_follow = std::ranges::all_of(
       failures, [&job](const PodFailure& failure) { return MayBeConsequence(job, failure); });
-  if (!all_may || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
-  // A replica that still runs may turn out to be the one that was lost first.
+  if (!all_may_follow || HasRecentCause(observed) || LacksMember(observed)) return std::nullopt;
+  // The cause may yet show: a pod that still counts as running may have been lost first.
   const bool may_learn = std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
     return IsMember(observed, pod) && pod.role != api::Role::kEvaluator && IsActive(pod);
   });

@@ -1,4 +1,4 @@
-// runPolicy.activeDeadlineSeconds, counted from status.startTime. Pure.
+// Enforces runPolicy.activeDeadlineSeconds, counted from status.startTime. Pure.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@ namespace lockstep::controller {
 // Fails a job whose deadline has passed.
 std::optional<Plan> PlanDeadline(const Observed& observed);
 
-// Returns the time left until the deadline; nullopt without a deadline or while suspended.
+// Returns the time left until the deadline, negative if it has passed; nullopt if the job has no
+// deadline or is suspended.
 std::optional<Duration> UntilDeadline(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/v1/defaults.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
@@ -60,9 +61,13 @@ bool HasSucceeded(const Observed& observed, const Replica& replica) {
   return pod != nullptr && HasSucceeded(*pod);
 }
 
-// Returns the replicas whose success decides the job's.
+// Returns the replicas whose success decides the job's. A training group has one run, which has
+// succeeded when its leading replica has. A worker that is absent then would find no group to join,
+// so to wait for its success could take forever.
 std::vector<Replica> Deciding(const api::TrainingJob& job) {
-  if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers) return {LeadingReplica(job)};
+  if (job.spec.success_policy != api::SuccessPolicy::kAllWorkers || api::HasTrainingGroup(job)) {
+    return {LeadingReplica(job)};
+  }
   std::vector<Replica> deciding = AllReplicas(job);
   std::erase_if(deciding, [](const Replica& replica) {
     return replica.role == api::Role::kParameterServer || replica.role == api::Role::kEvaluator;
@@ -105,7 +110,9 @@ std::optional<Plan> PlanFinished(const Observed& observed) {
   if (left > Duration::zero()) {
     RequeueWithin(plan, left);
   } else {
-    plan.actions = {DeleteJob{}};  // garbage collection deletes its pods
+    // Garbage collection deletes its pods; but not as long as the job cannot be deleted.
+    if (!observed.is_delete_failing) plan.actions.clear();
+    plan.actions.emplace_back(DeleteJob{});
   }
   return plan;
 }

@@ -9,11 +9,12 @@
 namespace lockstep::controller {
 
 // Handles a job with a terminal condition: cleans up its pods (cleanPodPolicy), and deletes the job
-// when ttlSecondsAfterFinished has passed. Never changes its status again.
+// when ttlSecondsAfterFinished has passed. Cleans up beside a delete that fails. Never changes its
+// status again.
 std::optional<Plan> PlanFinished(const Observed& observed);
 
-// Ends a job that has met its success policy. An active Evaluator first gets
-// Settings::evaluator_grace.
+// Ends a job that has met its success policy; the leading replica's success is that of its whole
+// training group. An active Evaluator first gets Settings::evaluator_grace.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -1,4 +1,5 @@
-// A job's PodGroup, with a gang scheduler: created before pods, deleted at the end. Pure.
+// Keeps the PodGroup that a gang scheduler needs: created before the job's pods, deleted when the
+// job has ended or is suspended. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -6,11 +7,12 @@
 
 namespace lockstep::controller {
 
-// Adds the actions that bring the PodGroup to the job's needs. Returns false if it does not exist
-// yet, so no pod may be created. Returns true without a gang scheduler.
+// Adds the action that creates or updates the PodGroup, if one is needed. Returns false if the
+// PodGroup does not exist yet: then no pod may be created. Always returns true without a gang
+// scheduler.
 bool AddPodGroup(const Observed& observed, Plan& plan);
 
-// Adds the deletion of the PodGroup, if it exists. For a job that has ended or is suspended.
+// Adds the deletion of the PodGroup, if it exists.
 void AddPodGroupDeletion(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

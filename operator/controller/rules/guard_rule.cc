@@ -37,7 +37,8 @@ bool LacksItsImage(const ObservedPod& pod) {
   return pod.phase == PodPhase::kPending && kReasons.contains(pod.waiting_reason);
 }
 
-// A pod can fail without its containers ever having started: evicted, or refused by its node.
+// Returns true if the pod's containers have started. A pod can fail before that: if it is evicted,
+// or if its node rejects it.
 bool HasStarted(const ObservedPod& pod) {
   return pod.phase != PodPhase::kPending &&
          (pod.phase != PodPhase::kFailed || pod.termination.has_value());

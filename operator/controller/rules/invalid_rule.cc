@@ -5,7 +5,7 @@
 namespace lockstep::controller {
 namespace {
 
-// Of the conditions and the event.
+// The reason in the conditions and of the event.
 constexpr char kInvalidSpec[] = "InvalidSpec";
 
 // Returns true if the job has had pods, as far as this process or its status knows.

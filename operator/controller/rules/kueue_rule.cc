@@ -51,6 +51,27 @@ std::map<api::Role, int> GrantedCounts(const api::TrainingJob& job,
   return counts;
 }
 
+// Returns true if the job can run on the grant, an elastic one with fewer workers.
+bool IsEnough(const ObservedWorkload& workload, const api::TrainingJob& job) {
+  return std::ranges::all_of(job.spec.replica_specs, [&](const auto& entry) {
+    const auto& [role, spec] = entry;
+    const auto grant = workload.granted.find(role);
+    const int granted = grant == workload.granted.end() ? 0 : grant->second.count;
+    const bool may_shrink = job.spec.elastic && role == api::Role::kWorker && granted > 0;
+    return granted >=
+           (may_shrink ? std::min(job.spec.elastic->min_replicas, spec.replicas) : spec.replicas);
+  });
+}
+
+// Returns true if all that the job lacks are the workers that were asked for and not granted: its
+// manifest is applied again, say, or an autoscaler repeats its count.
+bool RepeatsWhatItAskedFor(const Observed& observed, const ObservedWorkload& workload) {
+  const api::TrainingJob& job = observed.job;
+  const auto asked = workload.counts.find(api::Role::kWorker);
+  return asked != workload.counts.end() && asked->second == ReplicaCount(job, api::Role::kWorker) &&
+         IsEnough(workload, job) && !IsForOtherPods(workload, job, observed.settings);
+}
+
 // Returns true if somebody has scaled the job since it was admitted.
 bool WasScaled(const api::TrainingJob& job, const ObservedWorkload& workload) {
   const auto granted = workload.granted.find(api::Role::kWorker);
@@ -91,23 +112,38 @@ std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
 }
 
 // The job that cannot be suspended has stopped by its status. It gives its quota back, and may go
-// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again; that
-// of a job without a queue stays, since without it the job would no longer be managed.
-std::optional<Plan> PlanWhileStopped(const Observed& observed) {
+// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again, nor is
+// that of a job that was scaled: once released it would no longer tell the new count from what a
+// smaller grant had left. That of a job without a queue stays, since without it the job would no
+// longer be managed. Repeats the suspension too, since a failure is forgotten when its action is
+// due and not planned.
+std::optional<Plan> PlanWhileStopped(const Observed& observed, SetSuspend suspension) {
   const auto& workload = observed.workload;
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   if (!workload) return std::nullopt;
-  if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
-  if (HasGrant(*workload) && IsQueued(observed.job, observed.settings)) {
-    return Do(observed, DeleteWorkload{});
+  const bool is_evicted = workload->evicted && workload->reserved;
+  const bool is_useless = HasGrant(*workload) || (is_evicted && WasScaled(observed.job, *workload));
+  Plan plan;
+  if (is_useless && IsQueued(observed.job, observed.settings)) {
+    plan = Do(observed, DeleteWorkload{});
+  } else if (is_evicted) {
+    plan = Do(observed, ReleaseWorkload{});
+  } else {
+    return std::nullopt;
   }
-  return std::nullopt;
+  plan.actions.emplace_back(std::move(suspension));
+  return plan;
 }
 
 std::optional<Plan> PlanWhileRunning(const Observed& observed) {
   std::optional<SetSuspend> suspension = NeededSuspension(observed);
   if (!suspension) return std::nullopt;
-  if (observed.is_suspend_refused) return PlanWhileStopped(observed);
+  if (observed.is_suspend_refused) return PlanWhileStopped(observed, *std::move(suspension));
+  const auto& workload = observed.workload;
+  if (workload && HasGrant(*workload) && RepeatsWhatItAskedFor(observed, *workload)) {
+    // To ask again would stop the job for the same answer. What was granted runs on.
+    return Do(observed, SetSuspend{false, GrantedCounts(observed.job, *workload)});
+  }
   return Do(observed, *std::move(suspension));
 }
 
@@ -146,7 +182,9 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;
   const auto& workload = observed.workload;
   if (!workload) return NewWorkloadPlan(observed);
-  if (!IsMadeFrom(*workload, observed) || workload->finished) {
+  // On a grant that is not enough, the job would be stopped again at once.
+  const bool is_short = HasGrant(*workload) && !IsEnough(*workload, observed.job);
+  if (!IsMadeFrom(*workload, observed) || workload->finished || is_short) {
     return Do(observed, DeleteWorkload{});
   }
   if (workload->evicted && workload->reserved) return Do(observed, ReleaseWorkload{});
@@ -154,6 +192,12 @@ std::optional<Plan> PlanWhileSuspended(const Observed& observed) {
   return Do(observed,
             SetSuspend{false, GrantedCounts(observed.job, *workload),
                        fmt::format("queue {} has admitted the job", QueueName(observed.job))});
+}
+
+// Returns true for a Workload that Kueue has neither admitted nor evicted, so that it cannot have
+// stopped the job: one that leaves the queue and is resumed, in one edit, waits no longer.
+bool IsUntouched(const std::optional<ObservedWorkload>& workload) {
+  return workload && !workload->reserved && !workload->admitted && !workload->evicted;
 }
 
 // A job that cannot start, or that has left its queue, holds no quota once it has stopped. It
@@ -199,7 +243,8 @@ bool IsStoppedByKueue(const Observed& observed) {
 std::optional<Plan> PlanQueued(const Observed& observed) {
   const bool is_queued = IsQueued(observed.job, observed.settings);
   // Without its Workload a job that cannot be suspended would go on.
-  if (observed.invalid || (!is_queued && observed.job.spec.suspend)) {
+  const bool may_go_on = observed.job.spec.suspend || IsUntouched(observed.workload);
+  if (observed.invalid || (!is_queued && may_go_on)) {
     if (std::optional<Plan> plan = PlanWithoutQueue(observed)) return plan;
   }
   // A job that has lost its queue label still runs on its Workload's quota, and ends with it.

@@ -8,11 +8,14 @@
 
 namespace lockstep::controller {
 
-// Suspends the job before admission and after an eviction; resumes it with what was granted (fewer
-// workers, if it is elastic). Recreates a Workload that no longer fits the spec. Returns nullopt if
+// Suspends the job before admission, after an eviction, and when it asks for more than was granted;
+// resumes it with what was granted (fewer workers, if it is elastic). If a running job's workers
+// are only set back to the number that was asked for, sets them to what was granted again, and the
+// job runs on. Recreates a Workload that no longer fits the spec. Returns nullopt if
 // Kueue does not manage the job, or if only the other rules apply now. A job that has a Workload is
 // managed although its queue label was removed. It, and one whose spec is unusable, loses its
-// Workload once it is suspended and has no pods.
+// Workload once it is suspended and has no pods; and if Kueue has neither admitted nor evicted it,
+// also when it is resumed by the edit that removes the label.
 std::optional<Plan> PlanQueued(const Observed& observed);
 
 // Returns the suspension that Kueue's decision asks for, if the server refuses to write it to the

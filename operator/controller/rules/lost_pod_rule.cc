@@ -9,9 +9,9 @@
 namespace lockstep::controller {
 namespace {
 
-// The interval between looks at a job with a pod on a silent node, until its group reports whether
-// it misses the pod.
-constexpr Duration kGroupLook = std::chrono::seconds(2);
+// How often a job with a pod on a silent node is reconciled, so that a report of the training group
+// that it has lost that replica is acted on soon.
+constexpr Duration kSilentNodeInterval = std::chrono::seconds(2);
 
 bool IsMissed(const Observed& observed, const ObservedPod& pod) {
   if (!IsMember(observed, pod)) return false;
@@ -21,10 +21,10 @@ bool IsMissed(const Observed& observed, const ObservedPod& pod) {
          observed.group.missing.end();
 }
 
-void ComeBackForSilentNode(const Observed& observed, const ObservedPod& pod, Plan& plan) {
+void RequeueForSilentNode(const Observed& observed, const ObservedPod& pod, Plan& plan) {
   if (!pod.node_silent_since || IsUnreachable(observed, pod)) return;
   RequeueWithin(plan, *pod.node_silent_since + observed.settings.node_lost_after - observed.now);
-  if (api::HasTrainingGroup(observed.job)) RequeueWithin(plan, kGroupLook);
+  if (api::HasTrainingGroup(observed.job)) RequeueWithin(plan, kSilentNodeInterval);
 }
 
 }  // namespace
@@ -37,10 +37,10 @@ bool IsUnreachable(const Observed& observed, const ObservedPod& pod) {
 
 void AddForcedDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
-    ComeBackForSilentNode(observed, pod, plan);
+    RequeueForSilentNode(observed, pod, plan);
     // A grace of 0 means that deletion was forced already; only a finalizer can hold the pod now.
     if (!pod.deletion || pod.deletion->grace_seconds == 0) continue;
-    // Nobody will confirm the end on a silent node, so the pod gets no more than its grace period.
+    // No kubelet confirms the end of a pod on a silent node, so it gets only its grace period.
     const Duration extra =
         pod.node_silent_since ? Duration::zero() : observed.settings.stuck_deletion;
     const Time since = pod.deleting_since.value_or(observed.now);

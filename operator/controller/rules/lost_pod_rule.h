@@ -1,4 +1,5 @@
-// Pods whose node is gone: no kubelet confirms their end, so the rules do not wait for it. Pure.
+// Decides when the rules stop waiting for a kubelet to confirm that a pod has ended: its node is
+// lost, or its deletion is stuck. Pure.
 #pragma once
 
 #include "operator/controller/rules/plan.h"
@@ -7,12 +8,13 @@
 namespace lockstep::controller {
 
 // Returns true if the pod's node has been silent for Settings::node_lost_after, or is silent and
-// the job's training group misses the pod's replica.
+// the job's training group has lost the pod's replica, too; for the leading replica, if its pod no
+// longer answers the operator.
 bool IsUnreachable(const Observed& observed, const ObservedPod& pod);
 
-// Adds a forced deletion for each pod, of any attempt, that still exists Settings::stuck_deletion
-// after its grace period (at once after it, if its node is silent), and a requeue for the next such
-// pod.
+// For each pod that is being deleted, of any attempt, adds a forced deletion once it is due: at
+// once if the pod is unreachable, after its grace period if its node is silent, and otherwise
+// Settings::stuck_deletion after its grace period. Until then it sets plan.requeue_after.
 void AddForcedDeletes(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

@@ -19,8 +19,8 @@ std::optional<Plan> PlanRescaled(const Observed& observed) {
   });
   if (other == observed.pods.end()) return std::nullopt;
   const std::string message = fmt::format(
-      "the job's size was changed from {} to {}; all replicas "
-      "start again, at the cost of no retry",
+      "the job's size has changed from {} to {}; all replicas restart, which does not count "
+      "against backoffLimit",
       other->cluster_shape, shape);
   Plan plan;
   plan.status = BaseStatus(observed);

@@ -67,7 +67,8 @@ void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
   api::Progress& progress = *status.progress;
   for (auto* value :
        {&progress.loss, &progress.accuracy, &progress.test_accuracy, &progress.test_loss,
-        &progress.goodput, &progress.estimated_remaining_seconds}) {
+        &progress.mean_absolute_error, &progress.test_mean_absolute_error, &progress.goodput,
+        &progress.estimated_remaining_seconds}) {
     DropNonFinite(*value);
   }
   if (!std::isfinite(progress.examples_per_second)) progress.examples_per_second = 0;

@@ -126,11 +126,12 @@ struct Observed : ObservedJob {
   std::optional<CreateFault> create_fault;    // of the latest try
   std::optional<ActionFault> action_fault;    // of the latest try
   bool is_suspend_refused = false;            // the server refuses writes of spec.suspend
-  std::optional<api::Progress> progress;      // newer than status.progress, if known
-  GroupReport group;                          // what the leading pod says about its peers
-  std::optional<Duration> until_stranded;     // see UntilStranded
-  std::vector<int> gone_workers;              // see seen_workers.h
-  std::optional<Time> last_status_write;      // by this process
+  bool is_delete_failing = false;          // the job is not deleted; see FailedActions::IsFailing
+  std::optional<api::Progress> progress;   // newer than status.progress, if known
+  GroupReport group;                       // what the leading pod says about its peers
+  std::optional<Duration> until_stranded;  // see UntilStranded
+  std::vector<int> gone_workers;           // see seen_workers.h
+  std::optional<Time> last_status_write;   // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang
   std::optional<Incident> incident;  // the latest that it charged

@@ -45,9 +45,11 @@ struct Settings {
   // How long peers that end by themselves are observed before one of them is blamed: the loss that
   // caused their end may show later than they do.
   Duration settling = std::chrono::seconds(10);
-  // Watches nodes, so that a silent one is known. Without this, and for pods of other images, whose
-  // groups do not report losses, pods tolerate a silent node for only node_toleration_seconds.
+  // Watches nodes, so that a silent one is known, and asks leading pods whom their groups miss.
+  // Without both, and for pods whose group reports no losses (those of other images, or with
+  // parameter servers), pods tolerate a silent node for only node_toleration_seconds.
   bool watch_nodes = false;
+  bool poll_progress = true;
   std::int64_t node_toleration_seconds = 30;
   // A pod whose node has been silent for this long is lost, though its program may still run. It is
   // lost at once if its training group misses it too.

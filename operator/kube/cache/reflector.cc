@@ -74,10 +74,10 @@ void Reflector::Run(std::stop_token stop) {
     // The server no longer has our version: list everything again.
     if (absl::IsOutOfRange(status)) must_list_ = true;
     if (!status.ok() && !absl::IsOutOfRange(status)) {
-      LogWarning("informer failed; it is tried again", {{"kind", kind_.kind},
-                                                        {"namespace", options_.namespace_name},
-                                                        {"call", listing ? "list" : "watch"},
-                                                        {"error", status.ToString()}});
+      LogWarning("informer failed; retrying", {{"kind", kind_.kind},
+                                               {"namespace", options_.namespace_name},
+                                               {"call", listing ? "list" : "watch"},
+                                               {"error", status.ToString()}});
     }
     if (!status.ok()) failures = saw_event_ ? 1 : failures + 1;
     // A watch that ends without an event is normal, but must not cause a busy loop.

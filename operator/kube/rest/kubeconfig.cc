@@ -13,7 +13,8 @@
 namespace lockstep::kube {
 namespace {
 
-// An entry of a list, such as users "admin": reads members by name; errors say where they are.
+// One entry of a list, such as the user "admin": reads its members by name. Errors name the entry
+// and the member. An absent member reads as empty or false.
 class Entry {
  public:
   Entry(const Object& fields, std::string where, const std::string& directory)
@@ -42,8 +43,8 @@ class Entry {
     if (!absl::Base64Unescape(encoded, &data)) return Refuse(key, "expected base64");
     return data;
   }
-  // Refuses a member that other clients support and this one does not, if ignoring it would
-  // mislead.
+  // Fails if the member is present. For members that other clients support and this one does not,
+  // where ignoring them would mislead.
   absl::Status RefuseMember(const char* key, const char* why) const {
     return Find(key) == nullptr ? absl::OkStatus() : Refuse(key, why);
   }
@@ -82,7 +83,7 @@ absl::Status ReadExecEnv(const Entry& entry, ExecCredentialSource& source) {
   if (env == nullptr) return absl::OkStatus();
   if (!env->is_array()) return entry.Refuse("env", "expected a list");
   for (const Object& variable : *env) {
-    if (!variable.is_object()) return entry.Refuse("env", "expected entries of name and value");
+    if (!variable.is_object()) return entry.Refuse("env", "expected entries with name and value");
     const Entry named(variable, entry.where() + ": env", entry.directory());
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string name, named.Text("name"));
     LOCKSTEP_ASSIGN_OR_RETURN(source.env[name], named.Text("value"));
@@ -148,7 +149,7 @@ absl::Status ForEachEntry(const Object& file, const char* list, const char* memb
   if (entries == file.end() || entries->is_null()) return absl::OkStatus();
   const auto refuse = [&](const char* expected) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: {}: expected a list of name and {}", source, list, expected));
+        fmt::format("{}: {}: expected a list of entries with name and {}", source, list, expected));
   };
   if (!entries->is_array()) return refuse(member);
   static const Object kNothing = Object::object();
@@ -219,7 +220,7 @@ absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std
   const std::string& wanted = context.empty() ? kubeconfig.current_context : context;
   if (wanted.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: there is no current-context, and none was asked for", source));
+        fmt::format("{}: there is no current-context, and no context was selected", source));
   }
   const auto chosen = kubeconfig.contexts.find(wanted);
   if (chosen == kubeconfig.contexts.end()) {
@@ -228,16 +229,17 @@ absl::StatusOr<RestConfig> ChooseContext(const Kubeconfig& kubeconfig, const std
   const auto& [file, cluster_name, user_name, namespace_name] = chosen->second;
   const auto cluster = kubeconfig.clusters.find(cluster_name);
   if (cluster == kubeconfig.clusters.end()) {
-    return absl::NotFoundError(fmt::format("{}: context \"{}\" names cluster \"{}\", there is none",
-                                           file, wanted, cluster_name));
+    return absl::NotFoundError(
+        fmt::format("{}: context \"{}\" names cluster \"{}\", which does not exist", file, wanted,
+                    cluster_name));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(RestConfig config, cluster->second);
   if (!namespace_name.empty()) config.namespace_name = namespace_name;
   if (user_name.empty()) return config;  // anonymous
   const auto user = kubeconfig.users.find(user_name);
   if (user == kubeconfig.users.end()) {
-    return absl::NotFoundError(fmt::format("{}: context \"{}\" names user \"{}\", there is none",
-                                           file, wanted, user_name));
+    return absl::NotFoundError(fmt::format(
+        "{}: context \"{}\" names user \"{}\", which does not exist", file, wanted, user_name));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const RestConfig who, user->second);
   config.client_certificate_pem = who.client_certificate_pem;

@@ -26,16 +26,16 @@ absl::StatusOr<std::string> ReadAll(int fd, SteadyTime deadline) {
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd ready{fd, POLLIN, 0};
     const int count = left.count() <= 0 ? 0 : poll(&ready, 1, static_cast<int>(left.count()));
-    if (count == 0) return absl::DeadlineExceededError("it took too long");
+    if (count == 0) return absl::DeadlineExceededError("did not finish in time");
     if (count < 0 && errno == EINTR) continue;
     const ssize_t got = read(fd, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      return absl::InternalError(fmt::format("reading failed: {}", std::strerror(errno)));
+      return absl::InternalError(fmt::format("cannot read its output: {}", std::strerror(errno)));
     if (got == 0) return text;
     text.append(bytes.data(), static_cast<std::size_t>(got));
   }
-  return absl::InternalError(fmt::format("it printed more than {} bytes", kMostOutput));
+  return absl::InternalError(fmt::format("printed more than {} bytes", kMostOutput));
 }
 
 absl::StatusOr<pid_t> Start(const std::string& command, const std::vector<std::string>& args,
@@ -47,7 +47,7 @@ absl::StatusOr<pid_t> Start(const std::string& command, const std::vector<std::s
   spec.argv = {command};
   spec.argv.insert(spec.argv.end(), args.begin(), args.end());
   spec.stdio = {-1, output, STDERR_FILENO};
-  spec.close_others = true;  // the HTTP library's connections are inherited otherwise
+  spec.close_others = true;  // otherwise it inherits the HTTP library's connections
   return Launch(spec);
 }
 
@@ -60,7 +60,7 @@ absl::StatusOr<std::string> Run(const std::string& command, const std::vector<st
   if (!text.ok()) kill(child, SIGKILL);
   const int status = WaitFor(child);
   if (text.ok() && ExitCodeOf(status) != 0) {
-    return absl::InternalError("it ended with " + DescribeExit(status));
+    return absl::InternalError("ended with " + DescribeExit(status));
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// What cpprestsdk asks of any buffer into which it writes a response body.
+// The interface that cpprestsdk requires of a buffer for response bodies, without its read side.
 #pragma once
 
 // cpprestsdk's macro U would clash with fmt's type parameters.

@@ -52,10 +52,10 @@ void Controller::Process(const Key& key) {
   ++reconciles_;
   if (!result.ok()) {
     ++failures_;
-    LogWarning("reconcile failed; it is tried again", {{"controller", name_},
-                                                       {"namespace", key.namespace_name},
-                                                       {"name", key.name},
-                                                       {"error", result.status().ToString()}});
+    LogWarning("reconcile failed; retrying", {{"controller", name_},
+                                              {"namespace", key.namespace_name},
+                                              {"name", key.name},
+                                              {"error", result.status().ToString()}});
     queue_.AddRateLimited(key);
   } else {
     queue_.Forget(key);

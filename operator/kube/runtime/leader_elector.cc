@@ -156,7 +156,7 @@ void LeaderElector::State::Renew(const std::stop_token& stop) {
     const absl::Status status = TakeOrKeep();
     if (absl::IsFailedPrecondition(status)) return Lose(std::string(status.message()));
     if (!status.ok()) {
-      LogWarning("the lease was not renewed; it is tried again", {{"error", status.ToString()}});
+      LogWarning("the lease was not renewed; retrying", {{"error", status.ToString()}});
     }
   }
 }

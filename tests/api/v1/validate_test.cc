@@ -452,9 +452,10 @@ TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
 }
 
 TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
-  EXPECT_EQ(Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kBFloat16; })),
-            "spec.training.precision: BFloat16 is not supported yet by the bundled trainer; it "
-            "trains in Float32");
+  EXPECT_EQ(
+      Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),
+      "spec.training.precision: TF32 is not supported yet by the bundled trainer; it trains in "
+      "Float32, BFloat16 and Float16");
   EXPECT_EQ(Faults(Mnist().Workers(1).Strategy(StrategyType::kCentralStorage)),
             "spec.strategy.type: CentralStorage is not supported yet by the bundled trainer; it "
             "runs MultiWorkerMirrored, Mirrored, ParameterServer and Independent");

@@ -1,4 +1,4 @@
-"""`kubectl scale` changes a job's size while it trains; it goes on from its checkpoint."""
+"""`kubectl scale` changes the size of a job that trains; the job resumes from its checkpoint."""
 from job import Job, make_namespace, make_shared_claim, training_job
 from steps import expect
 
@@ -20,9 +20,10 @@ def run(cluster):
     for size in (3, 2):
         with steps.step(f"kubectl scale --replicas={size}: {size} train, from the checkpoint", 180):
             step = scale(job, size, step)
-    with steps.step("beyond maxReplicas it is refused", 30):
-        said = cluster.refused(*job.where, "scale", "tj/grows", "--replicas=4")
-        expect("spec.elastic" in said or "maxReplicas" in said, "the bounds' name", said)
+    with steps.step("a scale beyond maxReplicas is rejected", 30):
+        error = cluster.refused(*job.where, "scale", "tj/grows", "--replicas=4")
+        expect("spec.elastic" in error or "maxReplicas" in error,
+               "an error that names spec.elastic or maxReplicas", error)
     with steps.step("the job is deleted", 60):
         job.delete()
 
@@ -33,7 +34,7 @@ def clean_up(cluster):
 
 
 def scale(job, size, step):
-    """The step that the job was at in the end."""
+    """Scales the job and returns a step that it has reached after that."""
     old = set(job.uids().values())
     job.kubectl("scale", "tj/grows", f"--replicas={size}")
     job.steps.until(f"{size} new pods", job.uids, lambda uids: len(uids) == size and not
@@ -41,7 +42,7 @@ def scale(job, size, step):
     first = job.await_training("grows-worker-0")
     started = job.said("grows-worker-0", "the generation has started")[-1]
     expect(started["world"] == size, f"a world of {size}", started)
-    expect(first["step"] > step, f"a step beyond {step}, which was reported", first)
+    expect(first["step"] > step, f"a first step after {step}, the last one seen before", first)
     expect(job.restarts() == (0, 0), "no restart charged", job.restarts())
     scaled = job.cluster.find("tj", "grows", *job.where, "--subresource=scale")
     expect(scaled["spec"]["replicas"] == size, f"a scale of {size}", scaled)

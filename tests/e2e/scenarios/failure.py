@@ -1,4 +1,4 @@
-"""What goes wrong around a job and in it, and what each costs."""
+"""Failures of a job and of its surroundings, and what each is charged."""
 import json
 import subprocess
 import time
@@ -47,15 +47,15 @@ def clean_up(cluster):
 
 
 def next_generation(job, pod, happened, lost):
-    """Waits for it, and says what it took. `pod` has been there all the time. The job saves nothing, so
-    only memory can have the steps that were done."""
+    """Causes a failure with `happened`, waits for the next generation and prints how long that took. `pod` must
+    survive. The job saves no checkpoints, so its steps can only come from the memory of that pod."""
     step, count = job.await_step_beyond(0), len(job.first_steps(pod))
     began = time.time()
     happened()
     record = job.await_training(pod, generations=count + 1)
     job.steps.note(f"{lost}: {seconds_of(record['time']) - began:.1f} s to the next step, "
                    f"{record['step']}")
-    expect(record["step"] > step, f"a step beyond {step}, which was reported", record)
+    expect(record["step"] > step, f"a first step after {step}, the last one seen before", record)
 
 
 def kill_a_rank(job):
@@ -70,7 +70,7 @@ def kill_a_rank(job):
 
 
 def delete_a_pod(job):
-    with job.steps.step("a pod is deleted: it alone is recreated", 120):
+    with job.steps.step("a pod is deleted: only that pod is recreated", 120):
         before = job.lives()
         next_generation(job, "hit-worker-1", lambda: job.kubectl(
             "delete", "pod", "hit-worker-0", "--wait=false"), "a deleted pod, the leader's")
@@ -82,10 +82,10 @@ def delete_a_pod(job):
 def kill_the_operator(cluster, job):
     def restarts():
         return cluster.operator_pod()["status"]["containerStatuses"][0]["restartCount"]
-    with job.steps.step("the operator is killed: it goes on where it was, and nothing is touched", 120):
+    with job.steps.step("the operator is killed: it resumes, and the job is not affected", 120):
         before, count = job.lives(), restarts()
         node = cluster.operator_pod()["spec"]["nodeName"]
-        # A process' name has 15 characters.
+        # The kernel cuts process names to 15 characters.
         cluster.call("docker", "exec", node, "pkill", "-KILL", "-x", "lockstep-operat")
         job.steps.until("a restart of the operator", restarts, lambda found: found == count + 1)
         cluster.kubectl("-n", SYSTEM, "wait", "--for=condition=Ready", "pod",
@@ -110,7 +110,7 @@ def drain_a_node(cluster, job):
 
 def out_of_memory(cluster):
     job = Job(cluster, NAMESPACE, "hungry")
-    with cluster.steps.step("out of memory: retried, then failed for it", 120):
+    with cluster.steps.step("out of memory: the job is retried, then fails with that reason", 120):
         job.apply(program_job("hungry", "exec tail /dev/zero", memory="16Mi",
                               runPolicy={"backoffLimit": 1}))
         job.await_condition("Failed", "True", "BackoffLimitExceeded")
@@ -125,11 +125,11 @@ def bad_image(cluster):
     spec = program_job("pulled", "exit 0")
     container = spec["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     good, container["image"] = container["image"], "nowhere.invalid/none:1"
-    with cluster.steps.step("an image that is nowhere is named", 90):
+    with cluster.steps.step("an image that does not exist is reported", 90):
         job.apply(spec)
         one = job.await_condition("Running", "False", "PodWaiting")
         expect("ImagePullBackOff" in one["message"], "ImagePullBackOff", one)
-    with cluster.steps.step("suspended, given another image and resumed, the job succeeds", 90):
+    with cluster.steps.step("the job succeeds after it is suspended, gets another image and is resumed", 90):
         container["image"] = good
         job.patch({"suspend": True})
         job.await_condition("Suspended", "True", "Suspended")
@@ -140,11 +140,11 @@ def bad_image(cluster):
 
 def quota(cluster):
     job = Job(cluster, NAMESPACE, "many")
-    with cluster.steps.step("a quota that is full is named", 60):
+    with cluster.steps.step("an exhausted quota is reported", 60):
         cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota",
                        "metadata": {"name": QUOTA, "namespace": NAMESPACE},
                        "spec": {"hard": {"pods": "1"}}})
-        job.steps.until("that the quota is in force", lambda: cluster.find(
+        job.steps.until("a quota in force", lambda: cluster.find(
             "resourcequota", QUOTA, *job.where).get("status", {}), lambda status: "used" in status)
         job.apply(program_job("many", "sleep 5", workers=3))
         one = job.await_condition("Running", "False", "CreateFailed")
@@ -159,7 +159,7 @@ def webhook_down(cluster):
     """All pods of the namespace must be approved by a webhook whose Service does not exist."""
     steps, job = cluster.steps, Job(cluster, NAMESPACE, "unheard")
     spec = program_job("unheard", "exit 0", workers=2)
-    with steps.step("a webhook that does not answer is named", 90):
+    with steps.step("a webhook that does not answer is reported", 90):
         cluster.apply({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": WEBHOOK},
@@ -172,7 +172,7 @@ def webhook_down(cluster):
                            "operations": ["CREATE"]}]}]})
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
                "spec": spec["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]}
-        steps.until("that the webhook is asked", lambda: is_admitted(job, pod), lambda found: not found)
+        steps.until("a webhook that is called", lambda: is_admitted(job, pod), lambda found: not found)
         job.apply(spec)
         one = job.await_condition("Running", "False", "CreateFailed")
         expect(WEBHOOK in one["message"], f"the webhook's name, {WEBHOOK}", one)
@@ -200,12 +200,12 @@ def bad_spec(cluster):
     steps, job = cluster.steps, Job(cluster, NAMESPACE, "wrong")
     good = training_job("wrong", steps=20)
     good["metadata"]["namespace"] = NAMESPACE
-    with steps.step("a wrong spec is refused with the field's name", 30):
+    with steps.step("an invalid spec is rejected with the field's name", 30):
         wrong = json.loads(json.dumps(good))
         wrong["spec"]["training"]["epochs"] = 2
-        said = cluster.refused("apply", "-f", "-", stdin=json.dumps(wrong))
-        expect("exactly one of epochs and steps" in said, "what is wrong", said)
-    with steps.step("what only the operator sees fails the job with the field's name", 60):
+        error = cluster.refused("apply", "-f", "-", stdin=json.dumps(wrong))
+        expect("exactly one of epochs and steps" in error, "an error about epochs and steps", error)
+    with steps.step("an error that only the operator finds fails the job with the field's name", 60):
         wrong = json.loads(json.dumps(good))
         wrong["spec"]["training"]["batchSize"]["global"] = 7
         pod = wrong["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
@@ -213,7 +213,7 @@ def bad_spec(cluster):
         job.apply(wrong)
         message = job.await_condition("Failed", "True", "InvalidSpec")["message"]
         expect("spec.training.batchSize.global" in message, "the field's name", message)
-    with steps.step("put right and applied again, it succeeds", 120):
+    with steps.step("the corrected job succeeds", 120):
         job.delete()
         job.apply(good)
         job.await_state("Succeeded")

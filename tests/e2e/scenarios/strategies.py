@@ -1,4 +1,4 @@
-"""Each strategy that the bundled trainer has, to its end; and those that it has not are refused by name."""
+"""The bundled trainer's strategies without parameter servers, to their end; those that it lacks are refused by name."""
 import json
 
 from job import Job, make_namespace, training_job
@@ -11,8 +11,7 @@ RUN = {
     "multi": (2, {"type": "MultiWorkerMirrored", "communication": "Ring"}, 2, "gloo"),
     "both": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2}, 4, "gloo"),
 }
-REFUSED = ({"type": "ParameterServer"}, {"type": "CentralStorage"},
-           {"type": "MultiWorkerMirrored", "communication": "NCCL"})
+REFUSED = ({"type": "CentralStorage"}, {"type": "MultiWorkerMirrored", "communication": "NCCL"})
 
 
 def run(cluster):
@@ -71,8 +70,6 @@ def refuse(cluster, strategy):
     what = strategy.get("communication", strategy["type"])
     with cluster.steps.step(f"{what} is refused by name", 30):
         manifest = training_job("refused", strategy=strategy)
-        if strategy["type"] == "ParameterServer":
-            manifest["spec"]["replicaSpecs"]["PS"] = {"replicas": 1}
         manifest["metadata"]["namespace"] = NAMESPACE
         said = cluster.refused("apply", "-f", "-", stdin=json.dumps(manifest))
         expect("not supported yet by the bundled trainer" in said and "spec.strategy" in said,

@@ -11,7 +11,8 @@
 namespace lockstep::cli {
 namespace {
 
-// Returns what a terminal gets, whose driver turns line feeds into "\r\n", up to `last`.
+// Prints the pieces to a terminal and returns what the terminal shows, up to `last`. The terminal's
+// driver turns each line feed into "\r\n".
 std::string Shown(const std::vector<std::string>& pieces, const std::string& last) {
   const testing::Terminal terminal;
   LogPrinter printer(terminal.out());
@@ -20,7 +21,7 @@ std::string Shown(const std::vector<std::string>& pieces, const std::string& las
   return terminal.ReadTo(last);
 }
 
-TEST(LogPrinterTest, ALogDoesNotCommandTheTerminal) {
+TEST(LogPrinterTest, ControlSequencesInALogAreReplaced) {
   EXPECT_EQ(Shown({"a\x1b]0;yours\x07 b\n", "\tstep \x1b[2J1\n"}, "1\r\n"),
             "a?]0;yours? b\r\n\tstep ?[2J1\r\n");
 }
@@ -38,7 +39,7 @@ TEST(LogPrinterTest, ALogMayEndWithinACharacter) {
   EXPECT_EQ(Shown({"a\n\xe2\x80"}, "\xe2\x80"), "a\r\n\xe2\x80");
 }
 
-TEST(LogPrinterTest, ARedrawnLineIsALineEachTime) {
+TEST(LogPrinterTest, EachRedrawOfALineIsPrintedAsALine) {
   EXPECT_EQ(Shown({"10 %\r20 %\r", "\nwith both\r\nend\n"}, "end\r\n"),
             "10 %\r\n20 %\r\nwith both\r\nend\r\n");
 }

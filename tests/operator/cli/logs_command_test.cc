@@ -69,12 +69,12 @@ TEST_F(LogsCommandTest, TheLeadingReplicasMainContainerUnlessToldOtherwise) {
   }
 }
 
-TEST_F(LogsCommandTest, WhatIsNotThereIsNamedBesideWhatIs) {
+TEST_F(LogsCommandTest, AnErrorNamesWhatIsMissingAndWhatExists) {
   EXPECT_THAT(Fault({.job = "no"}), HasSubstr("no"));
   EXPECT_EQ(Fault({.job = "j", .role = "teacher"}),
-            "--role: found \"teacher\", expected one of: chief 0-0, worker 0-1, ps 0-0");
+            "--role: found \"teacher\", expected chief, worker, ps or evaluator");
   EXPECT_EQ(Fault({.job = "j", .role = "worker", .index = 2}),
-            "job j has no worker-2; it has: chief 0-0, worker 0-1, ps 0-0");
+            "job j has no worker-2; it has: chief-0, worker-0 to worker-1, ps-0");
   EXPECT_THAT(Fault({.job = "j", .index = 1}),
               HasSubstr("pod j-worker-1 does not exist: the job is new"));
 }
@@ -111,9 +111,10 @@ TEST_F(LogsCommandTest, TheStatusNamesTheReplicasOfAJobWhoseSpecCannotBeUsed) {
   const auto found = FindLog(client_, "default", leading);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, (LogSource{{"default", "j-chief-0"}, "tensorflow"}));
-  EXPECT_EQ(Fault({.job = "j", .role = "ps"}), "job j has no ps-0; it has: chief 0-0, worker 0-1");
+  EXPECT_EQ(Fault({.job = "j", .role = "ps"}),
+            "job j has no ps-0; it has: chief-0, worker-0 to worker-1");
   EXPECT_THAT(Fault({.job = "j", .role = "worker", .index = 1}),
-              HasSubstr("pod j-worker-1 does not exist, and the job's spec cannot be used: "));
+              HasSubstr("pod j-worker-1 does not exist, and the job's spec is invalid: "));
 }
 
 TEST_F(LogsCommandTest, WhatAClusterSaysDoesNotCommandTheTerminal) {

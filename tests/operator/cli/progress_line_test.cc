@@ -19,6 +19,13 @@ TEST(ProgressLineTest, SaysWhatIsKnown) {
   EXPECT_EQ(ProgressLine(api::Progress()), "epoch 0.00  step 0");
 }
 
+TEST(ProgressLineTest, RegressionHasAnErrorAndNoAccuracy) {
+  api::Progress progress;
+  progress.loss = 0.5;
+  progress.mean_absolute_error = 0.6125;
+  EXPECT_EQ(ProgressLine(progress), "epoch 0.00  step 0  loss 0.5000  mean absolute error 0.6125");
+}
+
 TEST(ProgressLineTest, TimesAreReadable) {
   EXPECT_EQ(FormatSeconds(0.4), "0:00");
   EXPECT_EQ(FormatSeconds(59.6), "1:00");

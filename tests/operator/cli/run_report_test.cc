@@ -40,6 +40,25 @@ TEST(RunReportTest, WhatIsNotKnownIsNull) {
   EXPECT_TRUE(json["failure"].is_null());
 }
 
+TEST(RunReportTest, RegressionHasErrorsAndNoAccuracy) {
+  RunReport report = Report("Succeeded");
+  api::Progress& progress = report.status.progress.emplace();
+  progress.step = 7;
+  progress.loss = 0.5;
+  EXPECT_FALSE(ToJson(report).contains("mean_absolute_error"));
+  progress.mean_absolute_error = 0.25;
+  progress.test_mean_absolute_error = 0.125;
+  report.status.variants = {{.test_mean_absolute_error = 3}};
+  const auto json = ToJson(report);
+  EXPECT_TRUE(json["accuracy"].is_null());
+  EXPECT_EQ(json["mean_absolute_error"], 0.25);
+  EXPECT_EQ(json["test_mean_absolute_error"], 0.125);
+  EXPECT_EQ(json["variants"][0]["test_mean_absolute_error"], 3);
+  const std::string text = ToText(report);
+  EXPECT_THAT(text, HasSubstr("test           mean absolute error 0.125\n"));
+  EXPECT_THAT(text, HasSubstr("loss 0.5000, mean absolute error 0.25 after 7 steps"));
+}
+
 TEST(RunReportTest, TextNamesTheFailureAndTheFiles) {
   RunReport report = Report("Failed");
   report.logs = "w/logs";

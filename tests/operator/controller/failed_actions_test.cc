@@ -70,6 +70,19 @@ TEST_F(FailedActionsTest, ARefusalIsToldAtOnceAndOtherFailuresWhenTheyRepeat) {
   EXPECT_EQ(failed_.Fault(), (ActionFault{"UpdateFailed", "a webhook says no"}));
 }
 
+TEST_F(FailedActionsTest, AnActionIsFailingFromARefusalOrTheSecondFailureUntilItSucceeds) {
+  EXPECT_FALSE(failed_.IsFailing(DeleteJob{}));
+  Fails(DeleteJob{}, kRefused);
+  EXPECT_TRUE(failed_.IsFailing(DeleteJob{}));
+  EXPECT_FALSE(failed_.IsFailing(kOther));
+  Fails(DeleteJob{}, absl::OkStatus());
+  EXPECT_FALSE(failed_.IsFailing(DeleteJob{}));
+  Fails(DeleteJob{}, kDown);
+  EXPECT_FALSE(failed_.IsFailing(DeleteJob{}));
+  Fails(DeleteJob{}, kDown);
+  EXPECT_TRUE(failed_.IsFailing(DeleteJob{}));
+}
+
 TEST_F(FailedActionsTest, OneThatIsNotWantedAnyMoreIsForgottenWhenItIsDue) {
   Fails(kGuarded, kRefused);
   Left({});  // a plan that charges something has no actions

@@ -179,6 +179,37 @@ TEST(KueueWorldTest, AWaitingJobKeepsItsPlaceUnlessAnEditChangesWhatItAsksFor) {
   }));
 }
 
+std::map<std::string, std::string> PodUids(World& world) {
+  std::map<std::string, std::string> uids;
+  for (const kube::Object& pod : world.Pods()) uids[kube::Name(pod)] = kube::Uid(pod);
+  return uids;
+}
+
+// An autoscaler repeats its count every 15 seconds.
+TEST(KueueWorldTest, AJobThatGotFewerWorkersRunsOnWhenItsManifestIsAppliedAgain) {
+  World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
+              kKueue);
+  CreateFlavor(world, "gpu");
+  world.Settle();
+  SetWorkloadStatus(world, AdmittedStatus(2));
+  for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+  world.Settle();
+  const std::string workload = WorkloadUid(world);
+  const std::map<std::string, std::string> pods = PodUids(world);
+  const int attempt = world.Job()->status.attempt;
+  ASSERT_THAT(pods, SizeIs(2));
+  for (int i = 0; i < 3; ++i) {
+    world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+      job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4;
+    });
+    world.Settle();
+    EXPECT_EQ(PodUids(world), pods);
+    EXPECT_EQ(world.Job()->status.attempt, attempt);
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2);
+    EXPECT_EQ(WorkloadUid(world), workload);
+  }
+}
+
 TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
   World world(Queued().Build(), kKueue);
   CreateFlavor(world, "gpu");
@@ -212,7 +243,7 @@ TEST(KueueWorldTest, AFlavorThatCannotBeReadKeepsPodsFromBeingCreatedAndIsReport
   ASSERT_NE(running, nullptr);
   EXPECT_EQ(running->reason, "CreateFailed");
   EXPECT_THAT(running->message,
-              StartsWith("ResourceFlavor gpu, which Kueue has granted the worker pods: "));
+              StartsWith("ResourceFlavor gpu, which Kueue has granted to the worker pods: "));
   CreateFlavor(world, "gpu");
   world.Settle();
   ASSERT_THAT(world.Pods(), SizeIs(2));
@@ -308,6 +339,20 @@ TEST(KueueWorldTest, AWaitingJobWithoutItsLabelLeavesTheQueue) {
   EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
   EXPECT_TRUE(world.Job()->spec.suspend);
   SetSuspendOf(world, false);
+  EXPECT_THAT(world.Pods(), SizeIs(2));
+  EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
+}
+
+TEST(KueueWorldTest, AWaitingJobThatLosesItsLabelAndIsResumedInOneEditRuns) {
+  World world(Queued().Build(), kKueue);
+  world.Settle();
+  ASSERT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["metadata"]["labels"].clear();
+    job["spec"]["suspend"] = false;
+  });
+  world.Settle();
+  EXPECT_FALSE(world.Job()->spec.suspend);
   EXPECT_THAT(world.Pods(), SizeIs(2));
   EXPECT_THAT(world.client.Objects(kWorkloadKind), IsEmpty());
 }
@@ -414,6 +459,36 @@ TEST(KueueWorldTest, AnEvictedJobStopsThoughTheServerRefusesItsSuspension) {
   EXPECT_TRUE(world->Job()->spec.suspend);
 }
 
+// Its suspension is written when nothing is left of the admission.
+TEST(KueueWorldTest, AJobThatWasScaledDownStaysSmallThoughItsSuspensionIsRefusedAtFirst) {
+  for (const int granted : {4, 3}) {
+    World world(Queued(4).With([](api::TrainingJob& job) { job.spec.elastic = {1, 4}; }).Build(),
+                kKueue);
+    CreateFlavor(world, "gpu");
+    world.Settle();
+    SetWorkloadStatus(world, AdmittedStatus(granted));
+    const bool is_scaled = granted == 4;  // else Kueue has made it smaller
+    if (is_scaled) {
+      world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+        job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2;
+      });
+    }
+    world.Settle();
+    EXPECT_THAT(world.Pods(), SizeIs(is_scaled ? 2 : 3));
+    RefuseWrites(world, "update", "TrainingJob");
+    Evict(world);
+    ReconcileForAMinute(world);
+    EXPECT_THAT(world.Pods(), IsEmpty());
+    world.client.SetBefore({});
+    world.clock.Advance(std::chrono::minutes(1));
+    world.Settle();
+    EXPECT_TRUE(world.Job()->spec.suspend);
+    EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, is_scaled ? 2 : 4);
+    ASSERT_THAT(world.client.Objects(kWorkloadKind), SizeIs(1));
+    EXPECT_FALSE(WorkloadStatus(world).contains("admission")) << "others may have its quota";
+  }
+}
+
 // The job has another version then, for which the status was not made.
 TEST(KueueWorldTest, NoStatusIsWrittenBesideASuspensionThatIsTakenAfterAll) {
   const auto world = Running();
@@ -447,6 +522,46 @@ TEST(KueueWorldTest, AnEvictedJobWithoutItsLabelStaysStoppedThoughItCannotBeSusp
   ReconcileForAMinute(*world);
   EXPECT_THAT(world->Pods(), IsEmpty());
   ASSERT_THAT(world->client.Objects(kWorkloadKind), SizeIs(1));
+  EXPECT_FALSE(WorkloadStatus(*world).contains("admission"));
+}
+
+// As its queue does: each write of the job or its Workload brings the job back at once, a failed
+// reconcile later each time, else the time that the operator asks for.
+void ReconcileFor(World& world, Duration time) {
+  Duration backoff = std::chrono::milliseconds(5);
+  for (Duration passed{}; passed < time;) {
+    world.SyncAll();
+    const std::size_t writes = world.client.writes().size();
+    const auto result = world.Reconcile();
+    Duration wait = std::chrono::milliseconds(5);
+    if (!result.ok()) {
+      wait = backoff;
+      backoff = std::min<Duration>(backoff * 2, std::chrono::seconds(60));
+    } else if (world.client.writes().size() == writes) {
+      wait = std::max<Duration>(result->value_or(std::chrono::seconds(60)), wait);
+      backoff = std::chrono::milliseconds(5);
+    }
+    world.clock.Advance(wait);
+    passed += wait;
+  }
+}
+
+TEST(KueueWorldTest, ASuspensionAndAReleaseThatAreBothRefusedAreRepeatedAtGrowingIntervals) {
+  const auto world = Running();
+  world->client.SetBefore([](const testing::HookedClient::Call& call) {
+    const bool refused = (call.verb == "update" && call.kind == "TrainingJob") ||
+                         (call.verb == "update-status" && call.kind == "Workload");
+    return refused ? absl::PermissionDeniedError(call.verb + ": no") : absl::OkStatus();
+  });
+  Evict(*world);
+  ReconcileFor(*world, std::chrono::minutes(5));
+  EXPECT_THAT(world->Pods(), IsEmpty());
+  EXPECT_EQ(world->Job()->status.state, "Suspended");
+  EXPECT_LE(world->client.Count("update", "TrainingJob"), 25);
+  EXPECT_LE(world->client.Count("update-status", "Workload"), 25);
+  world->client.SetBefore({});
+  ReconcileFor(*world, std::chrono::minutes(1));
+  EXPECT_TRUE(world->Job()->spec.suspend);
   EXPECT_FALSE(WorkloadStatus(*world).contains("admission"));
 }
 

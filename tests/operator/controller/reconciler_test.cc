@@ -670,6 +670,31 @@ TEST(ReconcilerTest, AMemberOnASilentNodeThatItsGroupMissesIsReplacedElsewhere) 
   EXPECT_EQ(world.Job()->status.attempt, 0) << "the others keep what they have";
 }
 
+TEST(ReconcilerTest, AnEndedJobsPodsAreDeletedThoughTheJobCannotBe) {
+  for (const auto& answer :
+       {absl::FailedPreconditionError("denied"), absl::UnavailableError("webhook is down")}) {
+    World world(Job("j").Workers(2).ActiveDeadlineSeconds(60).TtlSecondsAfterFinished(0).Build());
+    world.Settle();
+    for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
+    world.Settle();
+    world.client.SetBefore([&answer](const HookedClient::Call& call) {
+      return call.verb == "delete" && call.kind == "TrainingJob" ? answer : absl::OkStatus();
+    });
+    world.clock.Advance(seconds(61));
+    for (int i = 0; i < 6; ++i) {
+      world.SyncAll();
+      (void)world.Reconcile();
+      world.clock.Advance(seconds(10));
+    }
+    EXPECT_EQ(world.Job()->status.state, "Failed");
+    EXPECT_THAT(world.Pods(), IsEmpty()) << answer;
+    world.client.SetBefore({});
+    world.SyncAll();
+    (void)world.Reconcile();
+    EXPECT_FALSE(world.Job().has_value());
+  }
+}
+
 // The kubelets, but not the operator, have lost the API server. Kubernetes evicts nobody then.
 TEST(ReconcilerTest, NoPodIsReplacedWhileMostNodesAreNotReady) {
   World world(Job("j").Workers(4).Training().Build(), {.parallel_calls = 1, .watch_nodes = true});

@@ -5,6 +5,7 @@
 #include "api/v1/quantity.h"
 #include "operator/local/cpu_shares.h"
 #include "operator/local/memory_client.h"
+#include "operator/local/process_kubelet.h"
 #include "operator/local/volumes.h"
 
 namespace lockstep::local {
@@ -98,6 +99,22 @@ TEST(CpuSharesTest, WithoutLimitsPodsShareEvenly) {
   CpuShares shares({0, 1, 2, 3}, 2);
   EXPECT_THAT(shares.Take("a", std::nullopt), ElementsAre(0, 1));
   EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(2, 3));
+}
+
+TEST(CpuSharesTest, WhoRunsOnAllCoresTakesNone) {
+  CpuShares shares({3, 4}, 2);
+  EXPECT_THAT(shares.All(), ElementsAre(3, 4));
+  EXPECT_THAT(shares.Take("a", std::nullopt), ElementsAre(3));
+  EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(4));
+}
+
+TEST(CpuSharesTest, OnlyParameterServersRunOnAllCores) {
+  const auto pod = [](const char* role) {
+    return Object{{"metadata", {{"labels", {{"training.lockstep.dev/role", role}}}}}};
+  };
+  EXPECT_TRUE(RunsOnAllCores(pod("ps")));
+  EXPECT_FALSE(RunsOnAllCores(pod("worker")));
+  EXPECT_FALSE(RunsOnAllCores({{"metadata", Object::object()}}));
 }
 
 TEST(QuantityTest, ReadsKubernetesQuantities) {

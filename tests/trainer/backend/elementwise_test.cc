@@ -55,7 +55,7 @@ TEST_P(ElementwiseTest, CrossEntropyOfSoftTargetsMatchesReference) {
   std::vector<float> targets(kRows * kClasses, 0.02f);
   for (std::size_t n = 0; n < kRows; ++n) targets[n * kClasses + n * 3 % kClasses] = 0.82f;
   const std::vector<float> weights(kRows, 1.0f);
-  const LossInputs inputs{.logits = logits, .one_hot = targets, .weights = weights};
+  const LossInputs inputs{.logits = logits, .targets = targets, .weights = weights};
   ExpectSame(RunLoss(*backend_, inputs, 1.0f / kRows), RunLoss(*oracle_, inputs, 1.0f / kRows));
 }
 
@@ -74,7 +74,7 @@ TEST_P(ElementwiseTest, SmoothedCrossEntropyMatchesReference) {
     const LossInputs of_labels{
         .logits = logits, .labels = labels, .weights = weights, .label_smoothing = smoothing};
     const LossInputs of_targets{
-        .logits = logits, .one_hot = targets, .weights = weights, .label_smoothing = smoothing};
+        .logits = logits, .targets = targets, .weights = weights, .label_smoothing = smoothing};
     for (const LossInputs& inputs : {of_labels, of_targets}) {
       ExpectSame(RunLoss(*backend_, inputs, 1.0f / kRows), RunLoss(*oracle_, inputs, 1.0f / kRows));
     }
@@ -100,6 +100,49 @@ TEST_P(ElementwiseTest, ADivergedLogitMakesTheLossNotANumber) {
   const LossOutputs run =
       RunLoss(*backend_, {.logits = logits, .labels = labels, .weights = weights}, 1);
   EXPECT_TRUE(std::isnan(run.totals.loss));
+}
+
+// Errors on both sides of Huber's delta, and one of 0; a weight of 0 makes a row padding.
+LossInputs NumberInputs() {
+  LossInputs inputs{.logits = RandomValues(kRows * kClasses, 4),
+                    .targets = RandomValues(kRows * kClasses, 5),
+                    .weights = std::vector<float>(kRows, 1.0f)};
+  for (float& value : inputs.logits) value *= 30;
+  for (float& value : inputs.targets) value = value > 0 ? 1.0f : 0.0f;
+  inputs.logits[7] = inputs.targets[7];
+  inputs.weights[2] = 0.5f;
+  inputs.weights[kRows - 1] = 0;
+  return inputs;
+}
+
+const std::vector<ElementwiseLossSpec> kElementwiseLosses = {
+    {.loss = ElementwiseLoss::kBinaryCrossEntropy},
+    {.loss = ElementwiseLoss::kBinaryCrossEntropy, .label_smoothing = 0.2},
+    {.loss = ElementwiseLoss::kSquaredError},
+    {.loss = ElementwiseLoss::kAbsoluteError},
+    {.loss = ElementwiseLoss::kHuber},
+    {.loss = ElementwiseLoss::kHuber, .delta = 3}};
+
+TEST_P(ElementwiseTest, LossesOfNumbersMatchReference) {
+  for (const ElementwiseLossSpec& spec : kElementwiseLosses) {
+    const LossOutputs found = RunElementwiseLoss(*backend_, spec, NumberInputs(), 0.25f),
+                      expected = RunElementwiseLoss(*oracle_, spec, NumberInputs(), 0.25f);
+    EXPECT_NEAR(found.totals.loss, expected.totals.loss, 1e-5 * expected.totals.loss);
+    EXPECT_NEAR(found.totals.correct, expected.totals.correct, 1e-5 * expected.totals.correct);
+    ExpectClose(found.dlogits, expected.dlogits, 1e-6f);
+  }
+}
+
+TEST_P(ElementwiseTest, ADivergedOutputMakesEveryLossOfNumbersNotANumber) {
+  LossInputs inputs = NumberInputs();
+  inputs.logits[1] = NAN;
+  inputs.logits[kRows * kClasses - 1] = NAN;  // padding, which is not read
+  for (const ElementwiseLossSpec& spec : kElementwiseLosses) {
+    const LossOutputs run = RunElementwiseLoss(*backend_, spec, inputs, 1);
+    EXPECT_TRUE(std::isnan(run.totals.loss)) << static_cast<int>(spec.loss);
+    EXPECT_TRUE(std::isnan(run.dlogits[1])) << static_cast<int>(spec.loss);
+    EXPECT_EQ(run.dlogits.back(), 0.0f);
+  }
 }
 
 // Twenty steps with changing gradients, scales and learning rates, one of which does not apply.

@@ -117,7 +117,7 @@ TEST_P(GoldenLossTest, OfLabels) {
 }
 
 TEST_P(GoldenLossTest, OfSoftTargets) {
-  Compare("with_soft", {.logits = {}, .one_hot = GoldenValues(golden_.at("soft")), .weights = {}});
+  Compare("with_soft", {.logits = {}, .targets = GoldenValues(golden_.at("soft")), .weights = {}});
 }
 
 // What Keras computed: tests/golden/generate_keras.py.
@@ -135,9 +135,35 @@ TEST_P(SmoothedGoldenLossTest, OfLabels) {
 
 TEST_P(SmoothedGoldenLossTest, OfSoftTargets) {
   Compare("with_soft", {.logits = {},
-                        .one_hot = GoldenValues(golden_.at("soft")),
+                        .targets = GoldenValues(golden_.at("soft")),
                         .weights = {},
                         .label_smoothing = golden_.at("smoothing")});
+}
+
+class GoldenElementwiseLossTest : public testing::TestWithParam<std::string> {
+ protected:
+  void Compare(const std::string& name, const ElementwiseLossSpec& spec) const {
+    const LossInputs inputs{.logits = GoldenValues(golden_.at("logits")),
+                            .targets = GoldenValues(golden_.at("targets")),
+                            .weights = golden_.at("weights").get<std::vector<float>>()};
+    const auto backend = MakeBackend({.name = GetParam()});
+    const LossOutputs found = RunElementwiseLoss(*backend, spec, inputs, golden_.at("scale"));
+    const json& expected = golden_.at(name);
+    EXPECT_NEAR(found.totals.loss, expected.at("loss"), 2e-5) << name;
+    EXPECT_NEAR(found.totals.correct, expected.at("correct"), 2e-6) << name;
+    ExpectClose(found.dlogits, GoldenValues(expected.at("dlogits")), name);
+  }
+
+  const json golden_ = GoldenFile("losses_of_numbers");
+};
+
+TEST_P(GoldenElementwiseLossTest, IsThatOfPyTorch) {
+  Compare("binary", {.loss = ElementwiseLoss::kBinaryCrossEntropy});
+  Compare("smoothed", {.loss = ElementwiseLoss::kBinaryCrossEntropy,
+                       .label_smoothing = golden_.at("smoothing")});
+  Compare("squared", {.loss = ElementwiseLoss::kSquaredError});
+  Compare("absolute", {.loss = ElementwiseLoss::kAbsoluteError});
+  Compare("huber", {.loss = ElementwiseLoss::kHuber, .delta = golden_.at("delta")});
 }
 
 std::vector<std::string> AllBackends() {
@@ -170,6 +196,8 @@ INSTANTIATE_TEST_SUITE_P(Activations, GoldenOpTest,
                                   std::get<1>(golden.param);
                          });
 INSTANTIATE_TEST_SUITE_P(Backends, GoldenLossTest, testing::ValuesIn(AllBackends()),
+                         [](const auto& backend) { return TestName(backend.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenElementwiseLossTest, testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return TestName(backend.param); });
 INSTANTIATE_TEST_SUITE_P(Backends, SmoothedGoldenLossTest, testing::ValuesIn(AllBackends()),
                          [](const auto& backend) { return TestName(backend.param); });

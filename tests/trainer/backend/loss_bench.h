@@ -8,11 +8,11 @@
 
 namespace lockstep::train {
 
-// `labels` or `one_hot`; the other is empty.
+// `labels` or `targets`; the other is empty.
 struct LossInputs {
   std::vector<float> logits;  // N,K
   std::vector<std::int32_t> labels = {};
-  std::vector<float> one_hot = {};
+  std::vector<float> targets = {};
   std::vector<float> weights;  // N
   double label_smoothing = 0;
 };
@@ -23,5 +23,9 @@ struct LossOutputs {
 };
 
 LossOutputs RunLoss(Backend& backend, const LossInputs& inputs, float scale);
+
+// Runs the elementwise loss of `spec`, whose rows and outputs are those of the inputs.
+LossOutputs RunElementwiseLoss(Backend& backend, ElementwiseLossSpec spec, const LossInputs& inputs,
+                               float scale);
 
 }  // namespace lockstep::train

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "tests/trainer/backend/device_array.h"
 #include "trainer/core/arena.h"
+#include "trainer/core/half.h"
 #include "trainer/core/rng.h"
 
 namespace lockstep::train {
@@ -21,8 +23,7 @@ class DeviceTensor {
   DeviceTensor(Backend& backend, TensorDesc desc) : backend_(backend), desc_(std::move(desc)) {
     arena_.Reserve(desc_.bytes());
     arena_.Allocate(backend_.memory());
-    const std::vector<float> unwritten(desc_.bytes() / sizeof(float),
-                                       std::numeric_limits<float>::quiet_NaN());
+    const std::vector<std::uint8_t> unwritten(desc_.bytes(), 0xff);  // NaN in every type
     backend_.Upload(unwritten.data(), data(), desc_.bytes());
   }
   DeviceTensor(Backend& backend, const TensorDesc& desc, const std::vector<float>& values)
@@ -42,18 +43,27 @@ class DeviceTensor {
   void ExpectZeroPadding(std::int64_t rows, const char* what) const {
     const std::vector<float> dense = Dense();
     const DeviceTensor clean(backend_, desc_, dense);
-    const std::size_t floats = desc_.bytes() / sizeof(float) * static_cast<std::size_t>(rows) /
-                               static_cast<std::size_t>(desc_.shape[0]);
+    const std::int64_t elements = desc_.elements() * rows / desc_.shape[0];
     const std::vector<float> found = InMemory(), expected = clean.InMemory();
-    for (std::size_t i = 0; i < floats; ++i) {
-      ASSERT_EQ(found[i], expected[i]) << what << ": float " << i << " in memory";
+    for (std::size_t i = 0; std::cmp_less(i, elements); ++i) {
+      ASSERT_EQ(found[i], expected[i]) << what << ": element " << i << " in memory";
     }
   }
 
  private:
-  // The floats in the order of the layout, with what it adds.
+  // The elements in the order of the layout, with what it adds.
   std::vector<float> InMemory() const {
-    return train::Download(backend_, {data(), desc_.bytes() / sizeof(float)});
+    std::vector<float> values(static_cast<std::size_t>(desc_.elements()));
+    if (desc_.dtype == DType::kFloat32) {
+      backend_.Download(data(), values.data(), desc_.bytes());
+      return values;
+    }
+    std::vector<std::uint16_t> halves(values.size());
+    backend_.Download(data(), halves.data(), desc_.bytes());
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      values[i] = desc_.dtype == DType::kBFloat16 ? FromBFloat16(halves[i]) : FromFloat16(halves[i]);
+    }
+    return values;
   }
 
   Backend& backend_;

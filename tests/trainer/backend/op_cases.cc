@@ -54,6 +54,24 @@ std::vector<OpCase> ActivationCases() {
 
 std::vector<OpCase> ConvCases() {
   return {
+      // As the first of a residual network, and one between its stages.
+      ConvCase("ConvFewChannelsWithZeros", {2, 3, 20, 17},
+               {.filters = 32,
+                .kernel_h = 7,
+                .kernel_w = 7,
+                .stride_h = 2,
+                .stride_w = 2,
+                .bias = false,
+                .zeros = {3, 3, 3, 3}}),
+      ConvCase("ConvWithZeros", {2, 20, 9, 8},
+               {.filters = 16,
+                .kernel_h = 3,
+                .kernel_w = 3,
+                .stride_h = 2,
+                .stride_w = 2,
+                .zeros = {1, 1, 1, 1}}),
+      ConvCase("ConvWithUnequalZeros", {2, 32, 9, 8},
+               {.filters = 16, .kernel_h = 3, .kernel_w = 3, .zeros = {2, 0, 1, 2}}),
       ConvCase("ConvSame5x5OneChannel", {4, 1, 14, 14},
                {.filters = 32, .kernel_h = 5, .kernel_w = 5, .padding = Padding::kSame}),
       ConvCase(
@@ -157,7 +175,7 @@ std::vector<OpCase> OtherCases() {
       {"AddReluOfThreeInTwoOrders",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape}, x}, .relu = true});
+         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape, .dtype = x.dtype}, x}, .relu = true});
        }},
       {"AddOfMatrices",
        {3, 37},
@@ -171,12 +189,24 @@ std::vector<OpCase> OtherCases() {
       {"ConcatenateInTwoOrders",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}}, x}});
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}, .dtype = x.dtype}, x}});
        }},
       {"ConcatenateMatrices",
        {3, 37},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 4}}}});
+         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 4}, .dtype = x.dtype}}});
+       }},
+      PoolCase("MaxPoolWithZeros", {2, 20, 9, 8},
+               {.window_h = 3,
+                .window_w = 3,
+                .stride_h = 2,
+                .stride_w = 2,
+                .relu = true,
+                .zeros = {1, 1, 2, 0}}),
+      {"ZeroPadding",
+       {3, 20, 5, 4},
+       [](Backend& backend, const TensorDesc& x) {
+         return backend.MakeOp(ZeroPadding2dSpec{.x = x, .edges = {1, 2, 3, 0}});
        }},
       {"Flatten",
        {3, 20, 5, 4},

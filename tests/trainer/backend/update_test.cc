@@ -75,6 +75,45 @@ TEST_P(UpdateTest, OnlyFiniteSumsOfAnOpenGateAreApplied) {
   }
 }
 
+TEST_P(UpdateTest, TheLossScaleFallsWithOverflowsAndRisesWithoutThem) {
+  const UpdateSettings settings{.adapts_loss_scale = true};
+  const auto run = [&](const LossScale& scale, std::vector<float> gradients, float loss = 1) {
+    return Run({.settings = settings,
+                .gradients = std::move(gradients),
+                .tail = {.loss = loss},
+                .gate = {.loss_scale = scale}});
+  };
+  const UpdateOutputs overflow = run({.value = 8, .updates = 5}, {kInfinity});
+  EXPECT_EQ(overflow.result.outcome, UpdateOutcome::kSkipped);
+  EXPECT_EQ(overflow.gate.loss_scale, LossScale{.value = 4});
+  EXPECT_EQ(overflow.result.loss_scale, overflow.gate.loss_scale);
+  EXPECT_EQ(overflow.gate.skipped_in_a_row, 1);
+  EXPECT_FALSE(overflow.gate.closed);
+
+  const UpdateOutputs at_one = run({.value = 1}, {kInfinity});
+  EXPECT_EQ(at_one.result.outcome, UpdateOutcome::kNotFinite) << "a smaller scale would not help";
+  const UpdateOutputs bad_loss = run({.value = 8}, {1}, kNaN);
+  EXPECT_EQ(bad_loss.result.outcome, UpdateOutcome::kNotFinite) << "nor here";
+
+  const UpdateOutputs applied = run({.value = 8, .updates = 5}, {3, 4});
+  EXPECT_EQ(applied.result.outcome, UpdateOutcome::kApplied);
+  EXPECT_EQ(applied.gate.loss_scale, (LossScale{.value = 8, .updates = 6}));
+  const UpdateOutputs grown = run({.value = 8, .updates = LossScale::kGrowthSteps - 1}, {1});
+  EXPECT_EQ(grown.gate.loss_scale, LossScale{.value = 16});
+  EXPECT_EQ(grown.update.gradient_scale, 0.125f) << "that of the step's own gradients";
+  const UpdateOutputs largest =
+      run({.value = LossScale::kLargest, .updates = LossScale::kGrowthSteps - 1}, {1});
+  EXPECT_EQ(largest.gate.loss_scale.value, LossScale::kLargest);
+}
+
+TEST_P(UpdateTest, TheNormAndTheUpdateAreThoseOfTheUnscaledGradient) {
+  const UpdateOutputs found = Run({.settings = {.clip_norm = 2.5, .adapts_loss_scale = true},
+                                   .gradients = {24, 0, -32},
+                                   .gate = {.loss_scale = {.value = 8}}});
+  EXPECT_EQ(found.result.gradient_norm, 5.0);
+  EXPECT_EQ(found.update.gradient_scale, 0.0625f);
+}
+
 TEST_P(UpdateTest, SettingsAndTotalsArePassedOn) {
   StepTail tail{.loss = 3, .correct = 2, .examples = 4, .stop_requests = 1};
   SetHash(tail, 0x0123456789abcdefu);

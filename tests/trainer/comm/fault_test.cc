@@ -161,7 +161,7 @@ TEST_P(FaultTest, KillingARankFailsTheOthersAtOnceAndTheyRegroup) {
         << "rank " << rank << ": " << report.failure.data();
     if (c.kind == "shm") {
       EXPECT_STREQ(report.failure.data(),
-                   fmt::format("collective: the process of rank {} is dead", c.victim).c_str());
+                   fmt::format("collective: the process of rank {} has died", c.victim).c_str());
     }
   }
 }

@@ -15,6 +15,7 @@
 namespace lockstep::train {
 namespace {
 
+// Limits the size of files that this process can write, until its destruction.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -44,7 +45,7 @@ TEST(GradientBufferTest, IsZeroedAndAligned) {
   EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](float x) { return x == 0; }));
 }
 
-TEST(GradientBufferTest, TheFirstGenerationNeedsNoNewMemoryTheSecondDoes) {
+TEST(GradientBufferTest, RenewMovesToNewMemoryFromTheSecondGenerationOn) {
   const auto buffer = GradientBuffer::Create(100);
   ASSERT_TRUE(buffer.ok()) << buffer.status();
   const float* const data = (*buffer)->data();
@@ -59,11 +60,11 @@ TEST(GradientBufferTest, TheFirstGenerationNeedsNoNewMemoryTheSecondDoes) {
   EXPECT_EQ(data[99], 7);
 }
 
-TEST(GradientBufferTest, MoreThanThereIsIsUnavailable) {
-  // If the check under test were missing, the kernel would hand out pages until it has to kill
-  // other processes of this machine. The file size limit stops that: posix_fallocate then fails at
-  // once.
-  ASSERT_LT(AvailableMemory(), std::numeric_limits<std::uint64_t>::max()) << "unsafe to go on";
+TEST(GradientBufferTest, CreateIsUnavailableIfMemoryIsShort) {
+  // If the check under test were missing, posix_fallocate would take pages until the kernel killed
+  // other processes of this machine. With the file size limit it fails at once.
+  ASSERT_LT(AvailableMemory(), std::numeric_limits<std::uint64_t>::max())
+      << "without the check, this test would exhaust the memory";
   const FileSizeLimit limit(64 << 20);
   for (const std::size_t floats :
        {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 62, std::size_t{1} << 50}) {

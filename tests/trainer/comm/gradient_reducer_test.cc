@@ -168,7 +168,7 @@ TEST_F(GradientReducerTest, OnlyTheWaitIsExposed) {
     communicator_.Hold(false);
   });
   ASSERT_TRUE(reducer_->Wait().ok());
-  EXPECT_GE(reducer_->ExposedSeconds(), 0.015);
+  EXPECT_GE(reducer_->ExposedSeconds().value(), 0.015);
 }
 
 TEST_F(GradientReducerTest, NothingIsAllocatedInAStep) {

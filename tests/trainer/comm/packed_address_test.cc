@@ -9,7 +9,8 @@
 namespace lockstep::train {
 namespace {
 
-// As Gloo writes it: an address and a number, and in between what was on its stack.
+// Returns an address in Gloo's format: `used` bytes of a sockaddr_storage, leftovers of Gloo's
+// stack (here `garbage`), and the number that Gloo appends.
 std::string AddressOf(sa_family_t family, std::size_t used, char garbage) {
   std::string address(136, garbage);
   for (std::size_t i = 0; i < used; ++i) address[i] = static_cast<char>(i + 1);
@@ -19,7 +20,7 @@ std::string AddressOf(sa_family_t family, std::size_t used, char garbage) {
   return address;
 }
 
-TEST(PackedAddressTest, KeepsWhatAFamilyNeedsAndGloosNumber) {
+TEST(PackedAddressTest, KeepsTheBytesOfTheFamilyAndGloosNumber) {
   for (const auto& [family, used] : {std::pair{AF_INET, 8U}, {AF_INET6, 28U}}) {
     const auto address = AddressOf(static_cast<sa_family_t>(family), used, 0);
     const std::string packed = PackAddress(address);
@@ -30,12 +31,12 @@ TEST(PackedAddressTest, KeepsWhatAFamilyNeedsAndGloosNumber) {
   }
 }
 
-TEST(PackedAddressTest, WhatIsOnGloosStackIsNotSent) {
+TEST(PackedAddressTest, DropsLeftoversOfGloosStack) {
   EXPECT_EQ(PackAddress(AddressOf(AF_INET, 8, 'c')), PackAddress(AddressOf(AF_INET, 8, 0)));
   EXPECT_EQ(PackAddress(AddressOf(AF_INET6, 28, 'c')), PackAddress(AddressOf(AF_INET6, 28, 0)));
 }
 
-TEST(PackedAddressTest, AnotherLengthIsRefused) {
+TEST(PackedAddressTest, RejectsOtherLengths) {
   const std::string packed = PackAddress(AddressOf(AF_INET, 8, 0));
   for (const std::string& bad : {std::string(), packed + "x", packed.substr(1)}) {
     EXPECT_EQ(UnpackAddress(bad, 136).status().code(), absl::StatusCode::kInvalidArgument);

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -46,6 +48,9 @@ class DeviceRank {
     }
   }
   std::vector<float> Gradients() const { return gradients_.Values(); }
+  void FailTransfers() {
+    transfer_->Call([] { throw std::runtime_error("the test broke the device"); });
+  }
   bool IsSummed() const { return is_summed_.Values()[0] != 0; }
 
  private:
@@ -68,6 +73,7 @@ TEST(StreamReducerTest, EachStepHasTheSumOfItsOwnGradients) {
       EXPECT_TRUE(rank.IsSummed());
     }
     EXPECT_TRUE(rank.reducer().status().ok());
+    EXPECT_EQ(rank.reducer().ExposedSeconds(), std::nullopt) << "0 would claim a perfect overlap";
   });
 }
 
@@ -98,6 +104,12 @@ TEST(StreamReducerTest, DestroyedInMidStepItAborts) {
   }
   std::vector<float> data(1);
   EXPECT_FALSE(group[0]->AllReduceSum(data).ok());
+}
+
+TEST(StreamReducerTest, DestroyedAfterItsDeviceHasFailedItDoesNotThrow) {
+  const auto group = MakeLocalGroup(2);
+  DeviceRank rank(*group[0]);
+  rank.FailTransfers();
 }
 
 TEST(StreamReducerTest, OneRankKeepsItsGradients) {

@@ -109,6 +109,24 @@ TEST(CsvTest, OpensTheFileOfEachSplit) {
   EXPECT_TRUE(absl::IsNotFound(OpenCsv(folder.path(), {}, Split::kTrain).status()));
 }
 
+TEST(CsvTest, LabelsMayBeNumbers) {
+  const TempDirectory folder;
+  WriteTextFile(folder.At("train.csv"), "a,label\n1,-2.5\n2,0\n");
+  const auto train = OpenCsv(folder.path(), {}, Split::kTrain, LabelKind::kNumbers);
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_EQ((*train)->size(), 2);
+  EXPECT_EQ((*train)->targets(), 1);
+  float number = 0;
+  (*train)->ReadTargets(0, {&number, 1});
+  EXPECT_EQ(number, -2.5f);
+  std::vector<std::uint8_t> bytes(4);
+  EXPECT_EQ(*(*train)->Read(1, bytes), 0);
+  WriteTextFile(folder.At("test.csv"), "a,label\n1,inf\n");
+  EXPECT_THAT(
+      std::string(OpenCsv(folder.path(), {}, Split::kTest, LabelKind::kNumbers).status().message()),
+      HasSubstr("column \"label\": found \"inf\", expected a finite number"));
+}
+
 // Its open would wait for a writer that never comes.
 TEST(CsvTest, APipeIsRefusedAtOnce) {
   const TempDirectory folder;

@@ -168,6 +168,14 @@ TEST(DecodeImageTest, ScansOfAJpegAreBounded) {
   EXPECT_THAT(Error(many + jpeg.substr(next)), HasSubstr("found 101 scans, expected at most 100"));
 }
 
+TEST(DecodeImageTest, CoefficientsOfAJpegAreBounded) {
+  std::string file = JpegFile(32, 32, 3, Gradient(32, 32, 3), true);
+  const std::size_t frame = file.find("\xFF\xC2");
+  ASSERT_NE(frame, std::string::npos);
+  file.replace(frame + 5, 4, "\x1F\x40\x1F\x40", 4);  // 8000x8000
+  EXPECT_THAT(Error(file), HasSubstr("its scans take more than 268435456 bytes of memory"));
+}
+
 TEST(DecodeImageTest, NoDamageCrashes) {
   const std::string files[] = {JpegFile(16, 16, 3, Gradient(16, 16, 3)),
                                JpegFile(16, 16, 4, Gradient(16, 16, 4)),

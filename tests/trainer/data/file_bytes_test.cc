@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(DataFileErrorTest, CodeSaysWhetherItMayPass) {
+TEST(DataFileErrorTest, CodeTellsTransientFromPermanentErrors) {
   for (const int error : {EACCES, EPERM}) {
     const absl::Status denied = DataFileError(error, "open", "a.csv");
     EXPECT_TRUE(absl::IsDataLoss(denied)) << denied;  // exit code 11: bad data

@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <fstream>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/support/temp_directory.h"
+#include "tests/trainer/data/idx_files.h"
 
 namespace lockstep::train {
 namespace {
@@ -29,12 +35,13 @@ class ByteDataset final : public Dataset {
 };
 
 std::vector<int> Part(std::int64_t size, double fraction, Split split, std::uint64_t seed) {
-  const auto part = DivideDataset(std::make_unique<ByteDataset>(size), fraction, split, seed);
-  EXPECT_TRUE(part.ok()) << part.status();
+  const auto parts = DivideDataset(std::make_shared<ByteDataset>(size), fraction, seed);
+  EXPECT_TRUE(parts.ok()) << parts.status();
+  const Dataset& part = split == Split::kTrain ? *parts->train : *parts->test;
   std::vector<int> samples;
-  for (std::int64_t i = 0; i < (*part)->size(); ++i) {
+  for (std::int64_t i = 0; i < part.size(); ++i) {
     std::uint8_t sample = 0;
-    const auto label = (*part)->Read(i, {&sample, 1});
+    const auto label = part.Read(i, {&sample, 1});
     EXPECT_EQ(*label, sample % 3);
     samples.push_back(sample);
   }
@@ -61,18 +68,38 @@ TEST(DivideDatasetTest, SeedDecidesWhichSamplesAreHeldOut) {
 TEST(DivideDatasetTest, NeitherPartIsEmpty) {
   EXPECT_EQ(Part(2, 0.001, Split::kTest, 1).size(), 1u);
   EXPECT_EQ(Part(2, 0.999, Split::kTrain, 1).size(), 1u);
-  EXPECT_TRUE(absl::IsDataLoss(
-      DivideDataset(std::make_unique<ByteDataset>(1), 0.5, Split::kTest, 1).status()));
+  EXPECT_TRUE(absl::IsDataLoss(DivideDataset(std::make_shared<ByteDataset>(1), 0.5, 1).status()));
 }
 
 TEST(DivideDatasetTest, TestFilesAreNotNeeded) {
   const TempDirectory folder;
   WriteTextFile(folder.At("train.csv"), "label,a\n0,1\n1,2\n0,3\n1,4\n");
   api::DatasetSpec spec{.format = api::DatasetFormat::kCsv, .path = folder.path()};
-  EXPECT_TRUE(absl::IsNotFound(OpenDataset(spec, Split::kTest, 1).status()));
+  EXPECT_TRUE(absl::IsNotFound(OpenDatasets(spec, true, 1).status()));
   spec.validation_fraction = 0.25;
-  EXPECT_EQ((*OpenDataset(spec, Split::kTest, 1))->size(), 1);
-  EXPECT_EQ((*OpenDataset(spec, Split::kTrain, 1))->size(), 3);
+  for (const bool with_test : {false, true}) {
+    const TrainAndTest opened = OpenDatasets(spec, with_test, 1).value();
+    EXPECT_EQ(opened.train->size(), 3);
+    EXPECT_EQ(opened.test == nullptr ? 0 : opened.test->size(), with_test ? 1 : 0);
+  }
+}
+
+// How often this process has mapped the file.
+int Mappings(const std::string& path) {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.ends_with(path) ? 1 : 0;
+  return count;
+}
+
+TEST(DivideDatasetTest, TheFilesAreOpenedOnce) {
+  const IdxFolder folder;
+  const api::DatasetSpec spec{
+      .format = api::DatasetFormat::kIdx, .path = folder.path(), .validation_fraction = 0.25};
+  const TrainAndTest opened = OpenDatasets(spec, true, 1).value();
+  EXPECT_EQ(opened.train->size(), 3);
+  EXPECT_EQ(opened.test->size(), 1);
+  EXPECT_EQ(Mappings(folder.path() + "/train-images-idx3-ubyte"), 1);
 }
 
 }  // namespace

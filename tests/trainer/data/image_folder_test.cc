@@ -93,8 +93,9 @@ TEST_F(ImageFolderTest, FolderOfClassesAloneIsDividedBySeed) {
   EXPECT_TRUE(absl::IsNotFound(Open(Split::kTest).status()));
   EXPECT_THAT(Error(Split::kTest), HasSubstr("validationFraction above 0"));
   spec_.validation_fraction = 0.3;
-  EXPECT_EQ((*OpenDataset(spec_, Split::kTrain, 1))->size(), 14);
-  EXPECT_EQ((*OpenDataset(spec_, Split::kTest, 1))->size(), 6);
+  const TrainAndTest opened = OpenDatasets(spec_, true, 1).value();
+  EXPECT_EQ(opened.train->size(), 14);
+  EXPECT_EQ(opened.test->size(), 6);
 }
 
 TEST_F(ImageFolderTest, FaultsNameTheFileOrFolder) {
@@ -133,16 +134,16 @@ TEST_F(ImageFolderTest, DamagedImageIsNamedWhenItIsRead) {
 TEST_F(ImageFolderTest, CacheDecodesOnce) {
   WriteCatsAndDogs();
   spec_.cache = false;
-  const auto uncached = OpenDataset(spec_, Split::kTrain, 1);
+  const auto uncached = OpenDatasets(spec_, false, 1);
   spec_.cache = true;
-  const auto cached = OpenDataset(spec_, Split::kTrain, 1);
+  const auto cached = OpenDatasets(spec_, false, 1);
   ASSERT_TRUE(cached.ok() && uncached.ok());
-  EXPECT_EQ(LabelAndPixel(**cached, 1), std::pair(1, 30));
-  EXPECT_EQ(LabelAndPixel(**uncached, 1), std::pair(1, 30));
+  EXPECT_EQ(LabelAndPixel(*cached->train, 1), std::pair(1, 30));
+  EXPECT_EQ(LabelAndPixel(*uncached->train, 1), std::pair(1, 30));
   Write("train/dog/a.PNG", Gray(99));
-  EXPECT_EQ(LabelAndPixel(**cached, 1), std::pair(1, 30));
-  EXPECT_EQ(LabelAndPixel(**cached, 2), std::pair(1, 40));
-  EXPECT_EQ(LabelAndPixel(**uncached, 1), std::pair(1, 99));
+  EXPECT_EQ(LabelAndPixel(*cached->train, 1), std::pair(1, 30));
+  EXPECT_EQ(LabelAndPixel(*cached->train, 2), std::pair(1, 40));
+  EXPECT_EQ(LabelAndPixel(*uncached->train, 1), std::pair(1, 99));
 }
 
 TEST_F(ImageFolderTest, CacheKeepsNoErrorAndNotTooMuch) {

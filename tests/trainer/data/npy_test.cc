@@ -24,6 +24,9 @@ class NpyTest : public testing::Test {
     WriteTextFile(folder_.At("x_train.npy"), x);
     WriteTextFile(folder_.At("y_train.npy"), y);
   }
+  absl::StatusOr<std::unique_ptr<Dataset>> OpenNumbers() {
+    return OpenNpy(folder_.path(), {}, Split::kTrain, true, LabelKind::kNumbers);
+  }
   absl::StatusOr<std::unique_ptr<Dataset>> Open(bool channels_last = false) {
     return OpenNpy(folder_.path(), {.channels_last = channels_last}, Split::kTrain, true);
   }
@@ -41,6 +44,34 @@ const char kGolden[] =
     "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }"
     "                                                          \n"
     "\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40";
+
+TEST_F(NpyTest, LabelsMayBeNumbers) {
+  const std::string samples = NpyFile<float>("<f4", "(2, 1)", {5, 6});
+  Write(samples, NpyFile<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 6.5f}));
+  auto dataset = OpenNumbers();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->targets(), 3);
+  std::vector<float> numbers(3);
+  (*dataset)->ReadTargets(1, numbers);
+  EXPECT_THAT(numbers, ElementsAre(4, 5, 6.5f));
+  Write(samples, NpyFile<std::int64_t>("<i8", "(2,)", {-7, 8}));
+  dataset = OpenNumbers();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->targets(), 1);
+  numbers.resize(1);
+  (*dataset)->ReadTargets(0, numbers);
+  EXPECT_THAT(numbers, ElementsAre(-7));
+}
+
+TEST_F(NpyTest, NumbersOfALabelAreFiniteAndThereIsALabelForEachSample) {
+  const std::string samples = NpyFile<float>("<f4", "(2, 1)", {5, 6});
+  Write(samples, NpyFile<float>("<f4", "(2, 2)", {1, 2, 3, NAN}));
+  EXPECT_THAT(std::string(OpenNumbers().status().message()),
+              HasSubstr("label of sample 1 at offset 140 is nan, expected finite numbers"));
+  Write(samples, NpyFile<float>("<f4", "(3, 1)", {1, 2, 3}));
+  EXPECT_THAT(std::string(OpenNumbers().status().message()),
+              HasSubstr("found an array of [3,1], expected [2] or [2,numbers]"));
+}
 
 TEST_F(NpyTest, FileOfNumPyIsReadAsFloats) {
   const std::string golden(kGolden, sizeof kGolden - 1);

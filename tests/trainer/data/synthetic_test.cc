@@ -86,16 +86,17 @@ TEST(SyntheticTest, FieldOutOfRangeIsNamed) {
   EXPECT_THAT(error(spec), testing::HasSubstr("trainExamples: found 0, expected at least 1"));
 }
 
-TEST(OpenDatasetTest, ChoosesByFormat) {
+TEST(OpenDatasetsTest, ChoosesByFormat) {
   api::DatasetSpec spec;
   spec.format = api::DatasetFormat::kSynthetic;
   spec.synthetic = SmallSpec();
-  const auto synthetic = OpenDataset(spec, Split::kTrain, 1);
+  const auto synthetic = OpenDatasets(spec, false, 1);
   ASSERT_TRUE(synthetic.ok());
-  EXPECT_EQ((*synthetic)->classes(), 4);
+  EXPECT_EQ(synthetic->train->classes(), 4);
+  EXPECT_EQ(synthetic->test, nullptr);
   spec.format = api::DatasetFormat::kIdx;
   spec.path = "/no/such/folder";
-  const absl::Status status = OpenDataset(spec, Split::kTrain, 1).status();
+  const absl::Status status = OpenDatasets(spec, false, 1).status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder"));
 }

@@ -25,6 +25,16 @@ std::map<std::string, std::string> ParametersOf(const std::string& name, std::in
   return shapes;
 }
 
+std::int64_t CountParameters(const std::string& name, std::int64_t classes) {
+  const auto backend = MakeBackend({.name = "reference"});
+  const auto model = Model::Build(*BundledModel(name, classes),
+                                  {.batch = 1, .input = {3, 32, 32}, .classes = classes}, *backend);
+  EXPECT_TRUE(model.ok()) << model.status();
+  std::int64_t count = 0;
+  for (const TensorSlot& slot : (*model)->parameter_slots()) count += slot.desc.shape.elements();
+  return count;
+}
+
 using Shapes = std::map<std::string, std::string>;
 
 TEST(BundledModelTest, MlpHas128HiddenUnits) {
@@ -63,10 +73,23 @@ TEST(BundledModelTest, EveryListedNameBuilds) {
 TEST(BundledModelTest, UnknownNameListsTheKnownOnes) {
   const auto layers = BundledModel("resnet", 10);
   EXPECT_EQ(std::string(layers.status().message()),
-            "model.name: found \"resnet\", expected one of mlp, simple-cnn, core-cnn");
+            "model.name: found \"resnet\", expected one of mlp, simple-cnn, core-cnn, resnet-18, "
+            "resnet-34, resnet-50, resnet-101, resnet-152, cifar-resnet-20");
 }
 
-// As each processor runs them: CTest repeats this without AVX-512 and without AVX.
+// Torchvision's numbers of parameters, for 1000 classes and images of three channels; for CIFAR
+// that of the paper's table 6, 0.27 million, with the projections of option B.
+TEST(BundledModelTest, ResidualNetworksHaveTheirPapersParameters) {
+  const std::map<std::string, std::int64_t> expected = {{"resnet-18", 11'689'512},
+                                                        {"resnet-34", 21'797'672},
+                                                        {"resnet-50", 25'557'032},
+                                                        {"resnet-101", 44'549'160},
+                                                        {"resnet-152", 60'192'808}};
+  for (const auto& [name, count] : expected) EXPECT_EQ(CountParameters(name, 1000), count) << name;
+  EXPECT_EQ(CountParameters("cifar-resnet-20", 10), 272'474);
+}
+
+// CTest repeats these tests with oneDNN limited to AVX2 and to SSE4.1, to cover older processors.
 class BundledModelOnTheCpuTest : public testing::TestWithParam<std::string> {
  protected:
   static constexpr std::int64_t kBatch = 8, kClasses = 10;

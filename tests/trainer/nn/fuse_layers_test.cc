@@ -35,6 +35,37 @@ TEST(FuseLayersTest, ReluBehindAConvolutionOrDenseLayerBecomesItsActivation) {
   EXPECT_TRUE(std::get<DenseSpec>(fused[2].spec).relu);
 }
 
+const nlohmann::json kZeros = LayerJson("ZeroPadding2D");
+const nlohmann::json kWidePool = LayerJson("MaxPooling2D", {{"poolSize", 3}, {"strides", 2}});
+
+TEST(FuseLayersTest, AConvolutionReadsZerosPastTheEdges) {
+  const std::vector<Layer> fused = Fused({kZeros, kConvRelu});
+  ASSERT_EQ(fused.size(), 1u);
+  EXPECT_EQ(std::get<Conv2dSpec>(fused[0].spec).zeros, (Edges{1, 1, 1, 1}));
+  EXPECT_EQ(fused[0].inputs, std::vector<int>{kSamples});
+  // Not if the zeros are as wide as the kernel, or if the convolution adds some itself.
+  EXPECT_EQ(Fused({LayerJson("ZeroPadding2D", {{"padding", 3}}), kConv}).size(), 2u);
+  EXPECT_EQ(
+      Fused({kZeros, LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 3}, {"padding", "same"}})})
+          .size(),
+      2u);
+}
+
+// Zeros count in a max pool; only behind a relu are they as good as no elements.
+TEST(FuseLayersTest, AMaxPoolReadsZerosPastTheEdgesOnlyWithRelu) {
+  const nlohmann::json norm = LayerJson("BatchNormalization");
+  for (const auto& layers :
+       {std::vector{kConvRelu, kZeros, kWidePool}, {kConv, kRelu, kZeros, kWidePool}}) {
+    const std::vector<Layer> fused = Fused(layers);
+    ASSERT_EQ(fused.size(), 2u);
+    EXPECT_FALSE(std::get<Conv2dSpec>(fused[0].spec).relu);
+    EXPECT_TRUE(std::get<Pool2dSpec>(fused[1].spec).relu);
+    EXPECT_EQ(std::get<Pool2dSpec>(fused[1].spec).zeros, (Edges{1, 1, 1, 1}));
+  }
+  EXPECT_EQ(Fused({norm, kRelu, kZeros, kWidePool}).size(), 2u);
+  EXPECT_EQ(Fused({norm, kZeros, kWidePool}).size(), 3u);
+}
+
 TEST(FuseLayersTest, AveragePoolTakesNoRelu) {
   const std::vector<Layer> fused = Fused({kConvRelu, LayerJson("AveragePooling2D"), kRelu});
   ASSERT_EQ(fused.size(), 3u);

@@ -27,7 +27,7 @@ TEST(InitialValuesTest, GlorotUniformFillsItsInterval) {
   EXPECT_NEAR(mean, 0, 4 * limit / std::sqrt(3 * 5000.0)) << "four standard errors";
 }
 
-TEST(InitialValuesTest, SeedAndPlaceDecide) {
+TEST(InitialValuesTest, ValuesDependOnSeedAndPlace) {
   EXPECT_EQ(InitialValues(kWeight, 1, 0), InitialValues(kWeight, 1, 0));
   EXPECT_NE(InitialValues(kWeight, 1, 0), InitialValues(kWeight, 2, 0));
   EXPECT_NE(InitialValues(kWeight, 1, 0), InitialValues(kWeight, 1, 2));

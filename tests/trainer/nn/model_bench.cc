@@ -52,7 +52,7 @@ LossTotals ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {
   loss_->Bind({.logits = model_->logits(),
                .dlogits = dlogits,
                .labels = labels.data(),
-               .one_hot = nullptr,
+               .targets = nullptr,
                .weights = weights.data(),
                .scale = scales.data(),
                .totals = totals.data()});

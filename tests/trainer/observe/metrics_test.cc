@@ -38,6 +38,29 @@ TEST(MetricsServerTest, APodWithAnIpv6AddressIsServedThere) {
   EXPECT_THAT(Request((*server)->port(), "GET", "/metrics", /*ipv6=*/true), HasSubstr("200 OK"));
 }
 
+TEST(MetricsServerTest, ServesAParameterServerOnceItIsKnown) {
+  const auto server = StartServer();
+  EXPECT_THAT(Scrape(*server), Not(HasSubstr("lockstep_trainer_server_")));
+  ServerMetrics metrics{
+      .server = 2, .updates = 7, .dropped = 1, .pushed_bytes = 80, .pulled_bytes = 90};
+  for (const std::int64_t staleness : {0, 3, 500}) metrics.staleness.Observe(staleness);
+  server->UpdateServer(metrics);
+  const std::string answer = Scrape(*server);
+  for (const char* line : {
+           "lockstep_trainer_server_updates_total{server=\"2\"} 7\n",
+           "lockstep_trainer_server_dropped_gradients_total{server=\"2\"} 1\n",
+           "lockstep_trainer_server_pushed_bytes_total{server=\"2\"} 80\n",
+           "lockstep_trainer_server_pulled_bytes_total{server=\"2\"} 90\n",
+           "lockstep_trainer_server_staleness_updates_bucket{server=\"2\",le=\"0\"} 1\n",
+           "lockstep_trainer_server_staleness_updates_bucket{server=\"2\",le=\"4\"} 2\n",
+           "lockstep_trainer_server_staleness_updates_bucket{server=\"2\",le=\"128\"} 2\n",
+           "lockstep_trainer_server_staleness_updates_bucket{server=\"2\",le=\"+Inf\"} 3\n",
+           "lockstep_trainer_server_staleness_updates_sum{server=\"2\"} 503\n",
+       }) {
+    EXPECT_THAT(answer, HasSubstr(line));
+  }
+}
+
 TEST(MetricsServerTest, ServesEveryReplicaUnderItsRank) {
   const auto server = StartServer();
   ReplicaMetrics metrics;
@@ -180,6 +203,7 @@ TEST(MetricsServerTest, TheDocumentListsWhatIsExported) {
   ReplicaMetrics metrics;
   server->ShowRefusals([] { return 0; });
   server->Update(0, metrics);
+  server->UpdateServer({});
   std::istringstream exported(Scrape(*server));
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
   EXPECT_EQ(Types(page, R"(^\| `(lockstep_trainer_[a-z_]+)` \| ([a-z]+) \|)"),

@@ -12,13 +12,13 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(PhaseClockTest, APhaseUnderWayCountsSoFar) {
+TEST(PhaseClockTest, TheCurrentPhaseIsIncluded) {
   lockstep::testing::FakeClock time;
   PhaseClock clock(time);
   time.Advance(seconds(2));
   EXPECT_EQ(clock.Read().Seconds(Phase::kIdle), 2);
   clock.Switch(Phase::kInput);
-  time.Advance(seconds(600));  // the data does not come
+  time.Advance(seconds(600));  // no data arrives
   EXPECT_EQ(clock.Read().Seconds(Phase::kInput), 600);
   EXPECT_EQ(clock.Read().Seconds(Phase::kIdle), 2);
   time.Advance(seconds(1));
@@ -60,8 +60,8 @@ TEST(PhaseClockTest, APhaseWithinAnotherIsNotCountedTwice) {
   EXPECT_EQ(clock.Read().Life(), 12);
 }
 
-// A counter that goes back would be taken for one that began again.
-TEST(PhaseClockTest, NoPhaseGoesBackWhileAnotherThreadSwitches) {
+// Prometheus takes a counter that decreases for one that was reset.
+TEST(PhaseClockTest, NoTimeDecreasesWhileAnotherThreadSwitches) {
   const SystemClock time;
   PhaseClock clock(time);
   std::atomic<bool> stop{false};

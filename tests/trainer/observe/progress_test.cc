@@ -32,7 +32,7 @@ class ProgressTest : public testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(ProgressTest, BeforeTheFirstStepNothingIsInvented) {
+TEST_F(ProgressTest, BeforeTheFirstStepThereAreNoResults) {
   const api::Progress progress = ProgressMeter(clock_, 100, 10).Get();
   EXPECT_EQ(progress.step, 0);
   EXPECT_EQ(progress.total_steps, 100);
@@ -42,7 +42,7 @@ TEST_F(ProgressTest, BeforeTheFirstStepNothingIsInvented) {
   EXPECT_EQ(progress.last_checkpoint_step, -1);
 }
 
-TEST_F(ProgressTest, SpeedTimeLeftAndMeans) {
+TEST_F(ProgressTest, ReportsSpeedRemainingTimeAndMeans) {
   ProgressMeter meter(clock_, 100, 10);
   Steps(meter, 5, milliseconds(500), {.examples = 64, .loss = 32, .correct = 48});
   const api::Progress progress = meter.Get();
@@ -58,13 +58,14 @@ TEST_F(ProgressTest, SpeedTimeLeftAndMeans) {
 TEST_F(ProgressTest, MeansStartOverWithEveryEpoch) {
   ProgressMeter meter(clock_, 100, 4);
   Steps(meter, 4, seconds(1), {.examples = 10, .loss = 20, .correct = 1});
-  EXPECT_DOUBLE_EQ(*meter.Get().loss, 2.0);  // the whole epoch's, until the next one begins
+  EXPECT_DOUBLE_EQ(*meter.Get().loss,
+                   2.0);  // the mean of the whole epoch, until the next one begins
   Steps(meter, 1, seconds(1), {.examples = 10, .loss = 5, .correct = 10});
   EXPECT_DOUBLE_EQ(*meter.Get().loss, 0.5);
   EXPECT_DOUBLE_EQ(*meter.Get().accuracy, 1.0);
 }
 
-TEST_F(ProgressTest, RecentSpeedForgetsTheSlowStart) {
+TEST_F(ProgressTest, RecentSpeedExcludesTheSlowStart) {
   ProgressMeter meter(clock_, 1000, 1000);
   Steps(meter, 100, seconds(1), {.examples = 10});
   Steps(meter, 200, milliseconds(100), {.examples = 10});
@@ -81,24 +82,25 @@ TEST_F(ProgressTest, TheFirstStepCountsOnlyWhileItIsTheOnlyOne) {
   EXPECT_DOUBLE_EQ(*meter.Get().estimated_remaining_seconds, 10);
 }
 
-TEST_F(ProgressTest, SlowStepsShowAsSoonAsTheyComeAfterManyFastOnes) {
+TEST_F(ProgressTest, SlowStepsAfterManyFastOnesLowerTheSpeedAtOnce) {
   ProgressMeter meter(clock_, 1000, 1000);
   Steps(meter, 200, milliseconds(10), {.examples = 10});
   Steps(meter, 5, seconds(2), {.examples = 10});
-  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 5) << "of the last ten seconds";
+  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 5) << "over the last ten seconds";
   Steps(meter, 4, seconds(20), {.examples = 10});
-  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 0.5) << "of four steps, if they take longer";
+  EXPECT_DOUBLE_EQ(meter.RecentExamplesPerSecond(), 0.5)
+      << "over four steps, which take longer than that";
   EXPECT_DOUBLE_EQ(*meter.Get().estimated_remaining_seconds, (1000 - 209) * 20.0);
 }
 
-TEST_F(ProgressTest, AShortPauseAmongManyFastStepsWeighsAsMuchAsItTook) {
+TEST_F(ProgressTest, AShortPauseCountsInProportionToItsLength) {
   ProgressMeter meter(clock_, 10000, 10000);
   Steps(meter, 2000, milliseconds(5), {.examples = 10});
   Steps(meter, 1, seconds(2), {.examples = 10});
   EXPECT_NEAR(meter.RecentExamplesPerSecond(), 1600, 50) << "2 of the last 10 seconds were lost";
 }
 
-TEST_F(ProgressTest, EvaluationDoesNotCountForSpeed) {
+TEST_F(ProgressTest, EvaluationDoesNotAffectTheSpeed) {
   ProgressMeter meter(clock_, 100, 10);
   Steps(meter, 5, seconds(1), {.examples = 10});
   clock_.Advance(seconds(5));
@@ -113,14 +115,14 @@ TEST_F(ProgressTest, EvaluationDoesNotCountForSpeed) {
   EXPECT_EQ(progress.last_checkpoint_step, 8);
 }
 
-TEST_F(ProgressTest, LossThatIsNotFiniteIsLeftOut) {
+TEST_F(ProgressTest, ANonFiniteLossIsOmitted) {
   ProgressMeter meter(clock_, 100, 10);
   Steps(meter, 1, seconds(1), {.examples = 10, .loss = std::nan(""), .correct = 3});
   EXPECT_FALSE(meter.Get().loss);
   EXPECT_DOUBLE_EQ(*meter.Get().accuracy, 0.3);
 }
 
-TEST_F(ProgressTest, ResumedEpochHasTheMeanOfAllOfIt) {
+TEST_F(ProgressTest, AResumedEpochHasTheMeanOfTheWholeEpoch) {
   ProgressMeter meter(clock_, 100, 10, 13);
   meter.Restore(15, {.examples = 50, .loss = 100, .correct = 0});
   Steps(meter, 5, seconds(1), {.examples = 10, .loss = 0, .correct = 10});

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using lockstep::testing::FakeClock;
 using lockstep::testing::TcpClient;
 
-// As gRPC writes it.
+// Returns the name of the socket's peer, as gRPC formats it.
 std::string PeerOf(const Descriptor& socket) {
   sockaddr_un name{};
   socklen_t length = sizeof name;
@@ -48,7 +48,7 @@ class ConnectionGateTest : public ::testing::Test {
   std::unique_ptr<TcpClient> Call(const char* from = "127.0.0.1") {
     return std::make_unique<TcpClient>(gate_->port(), TcpClient::Options{.from = from});
   }
-  // The server's end of the next connection, which blocks.
+  // Waits for the next connection and returns the server's end of it, as a blocking socket.
   Descriptor NextServed() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, 20s, [this] { return !served_.empty(); }));
@@ -79,7 +79,7 @@ class ConnectionGateTest : public ::testing::Test {
   std::unique_ptr<ConnectionGate> gate_;  // last: its thread uses the others
 };
 
-TEST_F(ConnectionGateTest, WhatEitherSideSaysReachesTheOtherToTheLastByte) {
+TEST_F(ConnectionGateTest, EverythingIsRelayedInBothDirections) {
   auto caller = Call();
   Descriptor server = NextServed();
   ASSERT_TRUE(caller->Send("question"));
@@ -94,7 +94,7 @@ TEST_F(ConnectionGateTest, WhatEitherSideSaysReachesTheOtherToTheLastByte) {
   EXPECT_EQ(caller->ReadAll(), answer);
 }
 
-TEST_F(ConnectionGateTest, ACallersEndIsTheServersAtOnce) {
+TEST_F(ConnectionGateTest, TheServerSeesTheEndOfStreamWhenTheCallerCloses) {
   auto caller = Call();
   const Descriptor server = NextServed();
   ASSERT_TRUE(caller->Send("last words"));
@@ -102,7 +102,7 @@ TEST_F(ConnectionGateTest, ACallersEndIsTheServersAtOnce) {
   EXPECT_EQ(ReadAll(server), "last words");
 }
 
-TEST_F(ConnectionGateTest, AGuestIsCutOffWhereAMemberMaySendWhatItLikes) {
+TEST_F(ConnectionGateTest, TheByteLimitAppliesToGuestsButNotToMembers) {
   const std::string much(8 << 20, 'x');
   for (const bool is_member : {true, false}) {
     auto caller = Call();
@@ -121,8 +121,8 @@ TEST_F(ConnectionGateTest, AGuestIsCutOffWhereAMemberMaySendWhatItLikes) {
   }
 }
 
-// Each costs gRPC a call, though it is over before the next one begins.
-TEST_F(ConnectionGateTest, AGuestThatOpensStreamAfterStreamIsCutOff) {
+// Each stream costs gRPC a call, although it is reset before the next one begins.
+TEST_F(ConnectionGateTest, AGuestThatOpensTooManyStreamsIsDisconnected) {
   const std::string headers = std::string("\0\0\0\1", 4) + std::string(5, '\1');
   const std::string reset = std::string("\0\0\4\3", 4) + std::string(9, '\1');
   for (const bool is_member : {true, false}) {
@@ -142,7 +142,7 @@ TEST_F(ConnectionGateTest, AGuestThatOpensStreamAfterStreamIsCutOff) {
   }
 }
 
-TEST_F(ConnectionGateTest, AGuestThatSendsFrameAfterFrameIsCutOff) {
+TEST_F(ConnectionGateTest, AGuestThatSendsTooManyFramesIsDisconnected) {
   auto caller = Call();
   const Descriptor server = NextServed();
   const std::string settings = std::string("\0\0\0\4", 4) + std::string(5, '\0');
@@ -152,15 +152,15 @@ TEST_F(ConnectionGateTest, AGuestThatSendsFrameAfterFrameIsCutOff) {
   EXPECT_EQ(caller->ReadAll(), "");
 }
 
-TEST_F(ConnectionGateTest, WhoComesAndGoesKeepsNoOtherAddressOut) {
+TEST_F(ConnectionGateTest, RepeatedConnectionsFromOneHostDoNotKeepOthersOut) {
   for (std::size_t i = 0; i < kPlaces + 20; ++i) {
     auto stranger = Call("127.0.1.1");
     if (i < kPlaces) {
       const Descriptor server = NextServed();
       stranger->Send(std::string(2 * ConnectionGate::kMostGuestBytes, 'x'));
     }
-    stranger->ReadAll();                      // until it is dismissed, or turned away
-    clock_.Advance(i < kPlaces ? 0ms : 5ms);  // the rest that the gate takes
+    stranger->ReadAll();                      // until the gate closes or rejects it
+    clock_.Advance(i < kPlaces ? 0ms : 5ms);  // the gate pauses after a rejection
   }
   {
     const std::lock_guard lock(mutex_);
@@ -170,15 +170,15 @@ TEST_F(ConnectionGateTest, WhoComesAndGoesKeepsNoOtherAddressOut) {
   EXPECT_GE(NextServed().fd(), 0);
 }
 
-TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
+TEST_F(ConnectionGateTest, TheNumberOfGuestsIsLimitedAndTheOldestGivesWayToAnotherHost) {
   std::deque<std::unique_ptr<TcpClient>> strangers;
   std::deque<Descriptor> servers;
   for (std::size_t i = 0; i < kPlaces; ++i) {
     strangers.push_back(Call("127.0.1.1"));
     servers.push_back(NextServed());
   }
-  EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");  // turned away
-  clock_.Advance(10ms);                         // after which the gate takes a rest
+  EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");  // rejected
+  clock_.Advance(10ms);                         // the gate pauses after a rejection
   auto member = Call("127.0.1.2");
   const Descriptor server = NextServed();
   EXPECT_EQ(strangers.front()->ReadAll(), "");  // the oldest
@@ -189,7 +189,7 @@ TEST_F(ConnectionGateTest, GuestsAreFewAndGiveWayToOtherAddresses) {
   EXPECT_EQ(member->ReadAll(), "welcome");
 }
 
-TEST_F(ConnectionGateTest, WhoProvesNothingIsClosedAfterTenSecondsAndMembersStay) {
+TEST_F(ConnectionGateTest, AConnectionWithoutProofIsClosedAfterTenSeconds) {
   auto stranger = Call(), member = Call();
   const Descriptor first = NextServed(), second = NextServed();
   gate_->Prove(PeerOf(second));
@@ -200,16 +200,17 @@ TEST_F(ConnectionGateTest, WhoProvesNothingIsClosedAfterTenSecondsAndMembersStay
   EXPECT_EQ(member->ReadAll(), "welcome");
 }
 
-// A server may be slower at closing connections than a stranger at opening them, and slower still
-// at freeing what they took.
-TEST_F(ConnectionGateTest, APlaceIsFreeOnceTheServerHasClosedItsEndButNotAtOnce) {
+// A server may close connections more slowly than a stranger opens them, and may free their memory
+// later still.
+TEST_F(ConnectionGateTest, APlaceIsNotFreeBeforeTheServerHasClosedItsEnd) {
   const auto member = Call("127.0.1.2");
   const Descriptor members_end = NextServed();
   gate_->Prove(PeerOf(members_end));
-  const auto expect_turned_away = [&] {
+  const auto expect_rejected = [&] {
     EXPECT_EQ(Call("127.0.1.1")->ReadAll(), "");
-    // The gate takes whoever else waits in the same turn, with the places as they were. What a
-    // member says is relayed in a later turn.
+    // After a rejection the same pass of the gate's loop goes on accepting callers, with the same
+    // free places. Bytes that a member sends now are relayed in a later pass, so their arrival
+    // shows that this pass is over.
     EXPECT_TRUE(member->Send("x"));
     char byte = 0;
     EXPECT_EQ(::recv(members_end.fd(), &byte, 1, 0), 1);
@@ -221,13 +222,13 @@ TEST_F(ConnectionGateTest, APlaceIsFreeOnceTheServerHasClosedItsEndButNotAtOnce)
     const auto stranger = Call("127.0.1.1");
     servers.push_back(NextServed());
     stranger->Send(std::string(2 * ConnectionGate::kMostGuestBytes, 'x'));
-    stranger->ReadAll();  // until it is dismissed
+    stranger->ReadAll();  // until the gate closes it
   }
-  expect_turned_away();
+  expect_rejected();
   clock_.Advance(500ms);
-  expect_turned_away();
+  expect_rejected();
   servers.clear();
-  clock_.Advance(5ms);  // the rest that the gate takes
+  clock_.Advance(5ms);  // the gate pauses after a rejection
   auto next = Call("127.0.1.1");
   EXPECT_GE(NextServed().fd(), 0);
 }

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr char kLayout[] = "layout";
+constexpr char kFingerprint[] = "trainSamples=8;";
 
 TEST(MembershipTest, TheFurthestIsTheLowestRankOfThoseWithTheMostSteps) {
   Membership membership;
@@ -89,8 +89,9 @@ struct Replica {
         [this](std::uint64_t, const std::string& reason) { ended.Now(reason); });
   }
   std::future<absl::StatusOr<Membership>> JoinLater(std::int64_t step = -1,
-                                                    const std::string& layout = kLayout) {
-    return std::async(std::launch::async, [=, this] { return rendezvous->Join(step, layout); });
+                                                    const std::string& fingerprint = kFingerprint) {
+    return std::async(std::launch::async,
+                      [=, this] { return rendezvous->Join(step, fingerprint); });
   }
 
   std::atomic<bool> stop{false};
@@ -326,7 +327,7 @@ TEST_F(RendezvousTest, APeerThatNeverComesIsNamedAtTheDeadline) {
   StartLeader();
   options_.timeout = Slowed(300ms);
   auto replica = NewReplica(1);
-  const auto membership = replica->rendezvous->Join(-1, kLayout);
+  const auto membership = replica->rendezvous->Join(-1, kFingerprint);
   EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(membership.status().message()),
               AllOf(HasSubstr(fmt::format("rendezvous at {}: not complete after ", address_)),
@@ -381,7 +382,7 @@ TEST_F(RendezvousTest, ALeaderWhosePodStaysIsNotWaitedForWithoutEnd) {
   JoinAll(replicas);
   leader_ = nullptr;
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(replicas[1]->rendezvous->Join(12, kLayout).status().code(),
+  EXPECT_EQ(replicas[1]->rendezvous->Join(12, kFingerprint).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_GE(std::chrono::steady_clock::now() - began,
             Slowed(700ms));  // its successor is waited for first
@@ -412,7 +413,7 @@ TEST_F(RendezvousTest, WithoutAnOperatorNobodyIsWaitedForBeyondTheDeadline) {
   JoinAll(replicas);
   replicas[1] = nullptr;
   ASSERT_TRUE(replicas[0]->ended.Wait());
-  EXPECT_EQ(replicas[0]->rendezvous->Join(12, kLayout).status().code(),
+  EXPECT_EQ(replicas[0]->rendezvous->Join(12, kFingerprint).status().code(),
             absl::StatusCode::kDeadlineExceeded);
 }
 
@@ -465,7 +466,8 @@ TEST_F(RendezvousTest, ALostPodThatComesBackDoesNotEvictItsSuccessor) {
   auto later = pod_of(3000);
   auto joins = later->JoinLater();
   ASSERT_TRUE(replicas[1]->ended.Wait());  // which does not end the job
-  EXPECT_EQ(replicas[1]->rendezvous->Join(5, kLayout).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(replicas[1]->rendezvous->Join(5, kFingerprint).status().code(),
+            absl::StatusCode::kAborted);
   later->stop = true;
   EXPECT_EQ(joins.get().status().code(), absl::StatusCode::kCancelled);
 }
@@ -514,7 +516,7 @@ TEST_F(TokenTest, WhoDoesNotLearnsNothingAndEvictsNobody) {
   JoinAll(replicas);
   for (const api::JobToken& token : {kOther, api::JobToken()}) {
     auto stranger = Holder(1, token);
-    const auto refused = stranger->rendezvous->Join(1'000'000, "some layout");
+    const auto refused = stranger->rendezvous->Join(1'000'000, "some fingerprint");
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(std::string(refused.status().message()), Not(HasSubstr(Member(0).ClusterHash())));
   }
@@ -721,7 +723,7 @@ TEST_F(RendezvousTest, ALeaderThatNeverComesIsNamedAtTheDeadline) {
   leader_ = nullptr;
   options_.timeout = Slowed(300ms);
   auto replica = NewReplica(1);
-  const auto membership = replica->rendezvous->Join(-1, kLayout);
+  const auto membership = replica->rendezvous->Join(-1, kFingerprint);
   EXPECT_EQ(membership.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(membership.status().message()),
               HasSubstr(fmt::format("rendezvous at {}", address_)));
@@ -735,7 +737,7 @@ TEST_F(RendezvousTest, AnotherClusterHashIsRefusedForGoodAndLearnsNothingOfTheLe
   stranger.training.seed = 99;
   Replica replica(stranger, clock_, options_);
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const auto membership = replica.rendezvous->Join(-1, kLayout);
+    const auto membership = replica.rendezvous->Join(-1, kFingerprint);
     EXPECT_EQ(membership.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(membership.status().message()), HasSubstr(stranger.ClusterHash()));
     EXPECT_THAT(std::string(membership.status().message()),
@@ -743,17 +745,18 @@ TEST_F(RendezvousTest, AnotherClusterHashIsRefusedForGoodAndLearnsNothingOfTheLe
   }
 }
 
-TEST_F(RendezvousTest, AnotherLayoutIsRefusedNamingTheCallersOwn) {
+TEST_F(RendezvousTest, AnotherFingerprintIsRefusedNamingBothSides) {
   StartLeader();
   auto first = NewReplica(0), second = NewReplica(1);
   auto waiting = first->JoinLater();
   // Refused once the first is in; until then it is itself the one that waits.
   options_.timeout = 20s;
-  auto refused = second->JoinLater(-1, "other layout");
+  auto refused = second->JoinLater(-1, "trainSamples=9;");
   const bool second_is_refused = refused.wait_for(2s) == std::future_status::ready;
   const auto answer = second_is_refused ? refused.get() : waiting.get();
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("layout\", which is not that of"));
+  EXPECT_THAT(std::string(answer.status().message()),
+              AllOf(HasSubstr("trainSamples=8"), HasSubstr("trainSamples=9")));
   first->stop = second->stop = true;
 }
 
@@ -782,7 +785,8 @@ TEST_F(RendezvousTest, FinishHoldsEveryoneUntilAllHaveFinishedAndDrainsTheLeader
   EXPECT_TRUE(leader_->WaitUntilDrained(5s));
   for (auto& replica : replicas) EXPECT_EQ(replica->ended.count(), 0);
   auto late = NewReplica(1);
-  EXPECT_EQ(late->rendezvous->Join(-1, kLayout).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(late->rendezvous->Join(-1, kFingerprint).status().code(),
+            absl::StatusCode::kAlreadyExists);
 }
 
 TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {

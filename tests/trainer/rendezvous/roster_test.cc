@@ -39,7 +39,7 @@ class RosterTest : public ::testing::Test {
     join.set_role("worker");
     join.set_index(worker);
     join.set_step(-1);
-    join.set_layout("L");
+    join.set_fingerprint("trainSamples=8;classes=2;");
     join.set_incarnation("first of worker " + std::to_string(worker));
     return join;
   }
@@ -285,10 +285,11 @@ TEST_F(RosterTest, StrangersAreRefusedAndDisturbNobodyAndOnlyTheLeaderLearnsWhy)
   EXPECT_THAT(reason, HasSubstr("worker 2 is not one of the members"));
   EXPECT_THAT(log, HasSubstr("of the 2 members"));
   join = JoinOf(1);
-  join.set_layout("M");
+  join.set_fingerprint("trainSamples=7;classes=2;");
   std::tie(reason, log) = refusal(13, join);
-  EXPECT_THAT(reason, HasSubstr("the parameter layout \"M\", which is not that of worker 0"));
-  EXPECT_THAT(log, HasSubstr("expected \"L\" as worker 0"));
+  EXPECT_EQ(reason, "worker 1 has trainSamples=7, expected trainSamples=8 as worker 0 has it");
+  EXPECT_EQ(log,
+            "refused: worker 1 with trainSamples=7, expected trainSamples=8 as worker 0 has it");
   join = JoinOf(1);
   join.set_last_generation(std::numeric_limits<std::uint64_t>::max());
   EXPECT_THAT(refusal(14, join).first, HasSubstr("claims to have been in generation 1844674407"));

@@ -73,7 +73,7 @@ TEST_P(ShortGenerationTest, WhoHasNotNoticedItAsksForTheNext) {
   options.stop_requested = [] { return false; };
   const std::unique_ptr<Rendezvous> member = MakeRendezvousClient(identity, clock, options);
   for (std::uint64_t generation = 0; generation < kLasting;) {
-    const absl::StatusOr<Membership> membership = member->Join(1, "layout");
+    const absl::StatusOr<Membership> membership = member->Join(1, "fingerprint");
     ASSERT_TRUE(membership.ok()) << "after generation " << generation << ": "
                                  << membership.status();
     ASSERT_GT(membership->generation, generation);

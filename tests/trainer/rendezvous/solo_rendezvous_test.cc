@@ -9,7 +9,7 @@ TEST(SoloRendezvousTest, EachJoinIsAGenerationOfOne) {
   const auto rendezvous =
       MakeSoloRendezvous({.role = "worker", .index = 3, .local_rank = 1}, [] { return false; });
   for (const std::uint64_t generation : {1, 2}) {
-    const Membership membership = rendezvous->Join(7, "layout").value();
+    const Membership membership = rendezvous->Join(7, "fingerprint").value();
     EXPECT_EQ(membership.generation, generation);
     EXPECT_EQ(membership.rank, 0);
     ASSERT_EQ(membership.world(), 1);
@@ -26,7 +26,7 @@ TEST(SoloRendezvousTest, AStopCancelsJoin) {
   EXPECT_FALSE(rendezvous->StopRequested());
   stop = true;
   EXPECT_TRUE(rendezvous->StopRequested());
-  EXPECT_TRUE(absl::IsCancelled(rendezvous->Join(-1, "layout").status()));
+  EXPECT_TRUE(absl::IsCancelled(rendezvous->Join(-1, "fingerprint").status()));
 }
 
 TEST(SoloRendezvousTest, NobodyAnswersInItsStore) {

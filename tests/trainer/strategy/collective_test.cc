@@ -190,6 +190,7 @@ TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedOfDevicesDoesNotEndEveryGe
   std::array<int, 2> ended_in{};
   SpawnThreads(2, [&](int rank) {
     DeviceRank self(100ms);
+    EXPECT_EQ(self.strategy().ExposedSeconds(), 0.0);
     for (std::size_t generation = 1; generation <= 4; ++generation) {
       absl::Status step =
           self.strategy().Connect(TwoRanks(generation, rank), stores.at(generation - 1));
@@ -198,6 +199,7 @@ TEST(CollectiveStrategyTest, ALastingDifferenceInSpeedOfDevicesDoesNotEndEveryGe
       if (step.ok() && ended_in.at(static_cast<std::size_t>(rank)) == 0) {
         ended_in.at(static_cast<std::size_t>(rank)) = static_cast<int>(generation);
       }
+      EXPECT_EQ(self.strategy().ExposedSeconds(), std::nullopt);
       generation_over.arrive_and_wait();
     }
   });

@@ -30,6 +30,7 @@ TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
         EXPECT_EQ(place.saves, index == 0 && local == 0);
         EXPECT_EQ(place.variant, std::nullopt);
         EXPECT_EQ(place.training, identity.training);
+        EXPECT_EQ(place.data_seed, identity.training.seed);
       }
     }
   }
@@ -37,6 +38,7 @@ TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
 
 TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
   Identity identity = Process(api::StrategyType::kIndependent, 1, 1);
+  identity.training.seed = 3;
   identity.training.variants = api::Json::array({api::Json::object(),
                                                  api::Json::object(),
                                                  api::Json::object(),
@@ -46,9 +48,17 @@ TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
   EXPECT_TRUE(place.saves);
   EXPECT_EQ(place.variant, 3);
   EXPECT_EQ(place.training.seed, 9);
+  EXPECT_EQ(place.data_seed, 3);
   EXPECT_EQ(place.training.checkpoint.directory, "/checkpoints/last");
   EXPECT_FALSE(identity.IsLeader());
   EXPECT_FALSE(Process(api::StrategyType::kIndependent, 0, 0).IsLeader()) << "no group to lead";
+}
+
+TEST(MakeStrategyTest, ProcessesThatDifferInTheirSeedHaveTheSameData) {
+  const Place first = PlaceOf(Process(api::StrategyType::kIndependent, 0, 0)).value();
+  const Place last = PlaceOf(Process(api::StrategyType::kIndependent, 1, 1)).value();
+  EXPECT_NE(first.training.seed, last.training.seed);
+  EXPECT_EQ(first.data_seed, last.data_seed);
 }
 
 TEST(MakeStrategyTest, AProcessWithoutAVariantOrWithAnUnknownStrategyIsRefused) {

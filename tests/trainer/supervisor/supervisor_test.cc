@@ -212,6 +212,17 @@ TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
   EXPECT_EQ(pod.Next("restart"), "0");
 }
 
+TEST(SupervisorTest, AParameterServersMetricsReachTheMetricsServer) {
+  const nlohmann::json config{
+      {"cluster", {{"worker", {"127.0.0.1:1"}}, {"ps", {"127.0.0.2:1", "127.0.0.3:1"}}}},
+      {"task", {{"type", "ps"}, {"index", 1}}}};
+  Pod pod(Settings{{api::kEnvTfConfig, config.dump()},
+                   {api::kEnvStrategy, R"({"type":"ParameterServer"})"},
+                   {"TEST_REPLICA", "server"}});
+  EXPECT_EQ(pod.Next("server"), "1: 5 updates");
+  EXPECT_EQ(pod.Wait(), 0);
+}
+
 // Or nobody could tell by its metrics that it starts again and again.
 TEST(SupervisorTest, AReplicaThatDiesBeforeItCanSayAnythingIsShownUnderItsRank) {
   Pod pod(Settings{{api::kEnvTfConfig, TfConfig(1, {"127.0.0.1:1", "127.0.0.1:2"})},

@@ -77,6 +77,12 @@ int RunReplica() {
     MetricsPipeWriter(&ProcessEnv).Write(std::to_string(7 + identity->local_rank));
     return 0;
   }
+  if (mode == "server") {
+    MetricsPipeWriter metrics(&ProcessEnv);
+    metrics.Write("neither a replica's line nor a server's");
+    metrics.Write(EncodeServerMetrics({.server = 1, .updates = 5}));
+    return 0;
+  }
   if (mode == "first goes on, second crashes") {
     if (identity->local_rank == 1) raise(SIGKILL);
     MetricsPipeWriter metrics(&ProcessEnv);
@@ -114,6 +120,9 @@ class TellingMetrics final : public MetricsServer {
       Tell(fmt::format("shown {}: rank {} of {}", local_rank, metrics.rank, metrics.world));
     }
   }
+  void UpdateServer(const ServerMetrics& metrics) override {
+    Tell(fmt::format("server {}: {} updates", metrics.server, metrics.updates));
+  }
   void CountReplicaRestart(int local_rank) override { Tell(fmt::format("restart {}", local_rank)); }
   void ShowRefusals(std::function<std::int64_t()> refusals) override {
     Tell(fmt::format("refusals {}", refusals()));
@@ -138,6 +147,7 @@ int RunPod() {
     metrics.step = std::stoll(line);
     return metrics;
   };
+  options.decode_server_metrics = DecodeServerMetrics;
   options.termination_message_path = Setting("TEST_MESSAGE", "");
   const SystemClock clock;
   const auto code = RunSupervisor(*identity, clock, options);

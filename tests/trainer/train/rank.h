@@ -50,8 +50,8 @@ class Hooked final : public Rendezvous {
  public:
   Hooked(std::unique_ptr<Rendezvous> inner, std::function<void(int)> at_step)
       : inner_(std::move(inner)), at_step_(std::move(at_step)) {}
-  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& layout) override {
-    return inner_->Join(step, layout);
+  absl::StatusOr<Membership> Join(std::int64_t step, const std::string& fingerprint) override {
+    return inner_->Join(step, fingerprint);
   }
   void WithholdAddress() override { withholds_address = true; }
   void OnGenerationEnd(EndCallback callback) override {
@@ -113,7 +113,7 @@ class FaultyStrategy final : public Strategy {
   }
   absl::Status SumStatus() const override { return inner_->SumStatus(); }
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
-  double ExposedSeconds() const override { return inner_->ExposedSeconds(); }
+  std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
   std::string CommunicatorName() const override { return inner_->CommunicatorName(); }
   void Abort(std::uint64_t generation) override { inner_->Abort(generation); }
 
@@ -167,8 +167,7 @@ struct Rank {
   // Generation after generation; false if `die_with_generation` and the first one was cut short.
   bool Train(bool die_with_generation = false) {
     for (;;) {
-      const auto membership =
-          rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
+      const auto membership = rendezvous.Join(loop.state.step, session->Fingerprint());
       if (!membership.ok()) ADD_FAILURE() << membership.status();
       const LoopOutcome outcome = loop.Run(*membership);
       if (outcome.end == LoopEnd::kDone && rendezvous.Finish().ok()) return true;
@@ -176,7 +175,7 @@ struct Rank {
     }
   }
   LoopOutcome RunOnce() {
-    const auto membership = rendezvous.Join(loop.state.step, session->model().LayoutFingerprint());
+    const auto membership = rendezvous.Join(loop.state.step, session->Fingerprint());
     if (!membership.ok()) ADD_FAILURE() << membership.status();
     return loop.Run(*membership);
   }

@@ -22,7 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// 70 samples in steps of 16: four full ones and one of 6, of which each of two ranks has half.
+// 70 samples in steps of 16: four full steps and one of 6 samples. Each of the two ranks has half
+// of every step.
 api::TrainingSpec SmallTraining() {
   api::TrainingSpec training;
   training.model.layers =
@@ -38,12 +39,12 @@ api::TrainingSpec SmallTraining() {
 // A reporter of one of two ranks, and the supervisor's end of its pipe.
 class ReporterTest : public ::testing::Test {
  protected:
-  explicit ReporterTest(int rank = 0) {
+  explicit ReporterTest(int rank = 0, const api::TrainingSpec& training = SmallTraining()) {
     Pipe pipe = *MakePipe();
     reader_ = std::make_unique<MetricsPipeReader>(std::move(pipe.read));
     write_end_ = std::move(pipe.write);
     const std::string fd = std::to_string(write_end_.fd());
-    session_ = *Session::Create({.training = SmallTraining(), .world = 2, .backend = "reference"});
+    session_ = *Session::Create({.training = training, .world = 2, .backend = "reference"});
     strategy_ = MakeCollectiveStrategy(session_->buffer(), {.bind_address = "127.0.0.1"});
     rendezvous_ = hub_.Client(rank);
     const auto env = [fd](const std::string& name) {
@@ -100,7 +101,7 @@ TEST_F(ReporterTest, ARankCountsItsOwnShareOfTheSamples) {
 TEST_F(ReporterTest, TheLeadingRankTimesItsSteps) {
   for (int i = 0; i < 3; ++i) Step(milliseconds(20));
   clock_.Advance(std::chrono::seconds(30));
-  reporter_->Evaluated(state_);  // which is no part of the next step
+  reporter_->Evaluated(state_);  // the 30 s are not part of the next step's time
   Step(milliseconds(200));
   const DurationHistogram histogram = LastLine().step_seconds;
   EXPECT_EQ(histogram.counts[4], 3);  // up to 25 ms
@@ -108,12 +109,12 @@ TEST_F(ReporterTest, TheLeadingRankTimesItsSteps) {
   EXPECT_NEAR(histogram.sum, 0.26, 1e-9);
 }
 
-TEST_F(SecondRankReporterTest, NoOtherRankTimesSteps) {
+TEST_F(SecondRankReporterTest, OtherRanksDoNotTimeSteps) {
   Step(milliseconds(20));
   EXPECT_EQ(LastLine().step_seconds.sum, 0);
 }
 
-// A process that dies soon has made progress all the same.
+// So a process that dies soon afterwards still counts as having made progress.
 TEST_F(ReporterTest, TheFirstStepOfAGenerationIsSentAtOnce) {
   reader_->Lines();
   Step(milliseconds(10));
@@ -124,7 +125,7 @@ TEST_F(ReporterTest, TheFirstStepOfAGenerationIsSentAtOnce) {
   EXPECT_TRUE(reader_->Lines().empty());
 }
 
-TEST_F(ReporterTest, GoodputIsTheTimeOfStepsAndNotThatOfCheckpoints) {
+TEST_F(ReporterTest, GoodputCountsTheTimeOfStepsButNotOfCheckpoints) {
   for (int i = 0; i < 5; ++i) {
     sender_->phases().Switch(Phase::kForward);
     clock_.Advance(milliseconds(300));
@@ -146,7 +147,7 @@ TEST_F(ReporterTest, GoodputIsTheTimeOfStepsAndNotThatOfCheckpoints) {
   EXPECT_THAT(message, ::testing::HasSubstr("\"goodput\":0.3")) << message;
 }
 
-// Such a process does not know its rank: the others may be done.
+// A process without a generation does not know its rank, and the job may have ended without it.
 TEST_F(ReporterTest, WithoutAGenerationThereIsNoMessage) {
   const TempDirectory folder;
   const std::string path = folder.At("message");
@@ -157,13 +158,13 @@ TEST_F(ReporterTest, WithoutAGenerationThereIsNoMessage) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(ReporterTest, AStepIsReportedHoweverSoonItFollows) {
+TEST_F(ReporterTest, StepsInQuickSuccessionAreAllReported) {
   for (int i = 0; i < 5; ++i) Step(milliseconds(0));
   EXPECT_EQ(LastLine().step, 5);
   EXPECT_EQ(LastLine().steps_total, 5);
 }
 
-TEST_F(ReporterTest, WhatIsKnownOfTheRunIsReportedBeforeAStepIsDone) {
+TEST_F(ReporterTest, TheRunsStateIsReportedBeforeTheFirstStep) {
   EXPECT_EQ(LastLine().generations, 1);
   EXPECT_EQ(LastLine().world, 2);
   EXPECT_EQ(LastLine().total_steps, 20);
@@ -177,13 +178,13 @@ TEST_F(ReporterTest, WhatIsKnownOfTheRunIsReportedBeforeAStepIsDone) {
   EXPECT_EQ(line.steps_total, 0);
 }
 
-TEST_F(ReporterTest, AnEvaluationIsSeenToGoOn) {
+TEST_F(ReporterTest, EvaluatedBatchesAreCounted) {
   for (int i = 0; i < 3; ++i) reporter_->BatchEvaluated();
   EXPECT_EQ(LastLine().evaluation_batches, 3);
 }
 
-// Of a run that was over when its last replica was lost nobody evaluates again.
-TEST_F(ReporterTest, AnEvaluationThatWasRestoredIsReported) {
+// If the last replica is lost after the final evaluation, its replacement does not evaluate again.
+TEST_F(ReporterTest, ARestoredEvaluationIsReported) {
   const TempDirectory folder;
   const std::string path = folder.path() + "/message";
   Reporter restored(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
@@ -201,12 +202,48 @@ TEST_F(ReporterTest, AnEvaluationThatWasRestoredIsReported) {
   EXPECT_THAT(message, ::testing::HasSubstr("\"testAccuracy\":0.9")) << message;
 }
 
-TEST_F(ReporterTest, TheGradientsNormIsThatOfTheLatestStep) {
+api::TrainingSpec SmallRegression() {
+  api::TrainingSpec training = SmallTraining();
+  training.model.layers =
+      api::Json::array({{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 1}}});
+  training.loss.type = api::LossType::kMeanSquaredError;
+  return training;
+}
+
+class RegressionReporterTest : public ReporterTest {
+ protected:
+  RegressionReporterTest() : ReporterTest(0, SmallRegression()) {}
+};
+
+TEST_F(RegressionReporterTest, TheErrorIsReportedAndNoAccuracy) {
+  const TempDirectory folder;
+  const std::string path = folder.At("message");
+  Reporter last(*session_, *rendezvous_, *sender_, clock_, [&path](const std::string& name) {
+    return name == api::kEnvTerminationMessagePath ? std::optional(path) : std::nullopt;
+  });
+  state_.step = 20;
+  state_.sums = {.examples = 10, .loss = 5, .correct = 4};
+  state_.evaluated_step = 20;
+  state_.test_accuracy = 0.75;
+  last.GenerationStarted({.generation = 1, .rank = 0, .members = {{}, {}}}, *strategy_, state_);
+  const ReplicaMetrics line = LastLine();
+  EXPECT_EQ(line.mean_absolute_error, 0.4);
+  EXPECT_EQ(line.test_mean_absolute_error, 0.75);
+  EXPECT_TRUE(std::isnan(line.accuracy) && std::isnan(line.test_accuracy));
+  last.LeaveMessage();
+  std::ifstream file(path);
+  const std::string message{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(message, ::testing::HasSubstr("\"meanAbsoluteError\":0.4")) << message;
+  EXPECT_THAT(message, ::testing::HasSubstr("\"testMeanAbsoluteError\":0.75")) << message;
+  EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr("ccuracy"))) << message;
+}
+
+TEST_F(ReporterTest, TheGradientNormOfTheLatestStepIsReported) {
   Step(milliseconds(10));
   EXPECT_EQ(LastLine().gradient_norm, 0.5);
 }
 
-TEST_F(ReporterTest, CheckpointsAreReportedWithTheirTimeSizeAndFailures) {
+TEST_F(ReporterTest, CheckpointsAreReportedWithDurationSizeAndFailures) {
   AsyncSaver::Outcome outcome{.status = absl::ResourceExhaustedError("disk full"),
                               .last_saved_step = 3,
                               .last_saved_folder = "step-3",
@@ -243,7 +280,7 @@ TEST_F(ReporterTest, ACheckpointOfAnEarlierProcessKeepsItsAge) {
   EXPECT_EQ(LastLine().last_checkpoint_time, 1.6e9 - 60);
 }
 
-TEST_F(ReporterTest, HowOftenTheJobMeansToSaveIsReported) {
+TEST_F(ReporterTest, TheCheckpointIntervalIsReported) {
   EXPECT_EQ(LastLine().checkpoint_interval, 0);  // nowhere to save
   api::TrainingSpec training = SmallTraining();
   training.checkpoint = {.directory = "/checkpoints", .every_steps = 3};
@@ -253,7 +290,7 @@ TEST_F(ReporterTest, HowOftenTheJobMeansToSaveIsReported) {
   EXPECT_EQ(LastLine().checkpoint_interval, 3);
 }
 
-TEST_F(ReporterTest, AllReduceBytesAreThoseOfTheStepsOfAGroup) {
+TEST_F(ReporterTest, AllReduceBytesCountTheGradientsOfEachStep) {
   Step(milliseconds(10));
   const std::int64_t bytes = LastLine().all_reduce_bytes;
   EXPECT_EQ(bytes, static_cast<std::int64_t>(session_->buffer().size() * sizeof(float)));

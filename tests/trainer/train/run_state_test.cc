@@ -50,10 +50,25 @@ TEST(RunStateTest, ASkippedStepUsesItsSamplesAndAddsNothingToTheMean) {
   EXPECT_EQ(state.skipped_in_a_row, 0);
 }
 
+TEST(RunStateTest, TheLossScaleIsKept) {
+  RunState state{.step = 0};
+  StepTotals totals = Step(0, 4);
+  totals.loss_scale = {.value = 64, .updates = 7};
+  ApplyStep(totals, kPlan, state);
+  EXPECT_EQ(state.loss_scale, totals.loss_scale);
+  EXPECT_EQ(RunStateFromJson(RunStateToJson(state)).value(), state);
+  nlohmann::json json = RunStateToJson(state);
+  json["lossScale"] = 0;
+  EXPECT_EQ(RunStateFromJson(json).status().message(),
+            "the manifest's run state: lossScale is 0, expected a number from 1 to 16777216");
+}
+
 TEST(RunStateTest, ACheckpointFromBeforeStepsWereSkippedIsRead) {
   nlohmann::json json = RunStateToJson({.step = 3});
   json.erase("skippedSteps");
   json.erase("skippedInARow");
+  json.erase("lossScale");
+  json.erase("lossScaleUpdates");
   EXPECT_EQ(RunStateFromJson(json).value(), RunState{.step = 3});
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/train/train_loop.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,12 +22,15 @@
 
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/backend/backends_under_test.h"
+#include "tests/trainer/data/image_files.h"
 #include "tests/trainer/train/rank.h"
 #include "tests/trainer/train/run_step.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
+
+using At = StrategyFaults::At;
 
 struct Outcome {
   std::vector<float> parameters;
@@ -170,7 +176,6 @@ TEST_P(OnDevicesTest, ANaNLossEndsTheRunOnEveryRank) {
 }
 
 TEST(TrainLoopTest, TheAddressIsWithheldOnceAGroupHasFailedForWantOfTrust) {
-  using At = StrategyFaults::At;
   LocalRendezvousHub hub(1);
   Rank rank(SmallTraining(), 1, hub, 0);
   rank.faults.before = [](At at) {
@@ -185,7 +190,7 @@ TEST(TrainLoopTest, TheAddressIsWithheldOnceAGroupHasFailedForWantOfTrust) {
 
 TEST_P(OnDevicesTest, AStopRequestStopsAllRanksAtTheSameStep) {
   LocalRendezvousHub hub(2);
-  std::vector<std::int64_t> steps(2);
+  std::vector<std::int64_t> steps(2), begun(2);
   std::vector<std::thread> threads;
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
@@ -193,6 +198,10 @@ TEST_P(OnDevicesTest, AStopRequestStopsAllRanksAtTheSameStep) {
         if (index == 1 && step == 5) hub.RequestStop();
       };
       Rank rank(SmallTraining(), 2, hub, index, stop, GetParam());
+      rank.faults.before = [&, index](At at) {
+        begun[static_cast<std::size_t>(index)] += at == At::kStep ? 1 : 0;
+        return absl::OkStatus();
+      };
       const auto membership = rank.rendezvous.Join(-1, "");
       const LoopOutcome outcome = rank.loop.Run(*membership);
       EXPECT_EQ(outcome.end, LoopEnd::kStopped) << outcome.reason;
@@ -202,6 +211,106 @@ TEST_P(OnDevicesTest, AStopRequestStopsAllRanksAtTheSameStep) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(steps[0], steps[1]);
   EXPECT_GE(steps[0], 5);
+  EXPECT_EQ(steps, begun);
+}
+
+TEST_P(OnDevicesTest, AStopRequestSavesTheLastStepThatWasBegun) {
+  const TempDirectory folder;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), folder.path(), 2,
+                                            {.job_uid = "uid", .pod_started = 1});
+  LocalRendezvousHub hub(1);
+  Rank rank(SmallTraining(), 1, hub, 0, nullptr, GetParam(), store.get());
+  std::int64_t begun = 0;
+  rank.faults.before = [&](At at) {
+    if (at == At::kStep && ++begun == 7) rank.rendezvous.asked_to_stop = true;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(rank.RunOnce().end, LoopEnd::kStopped);
+  // The eighth step carries the request; a device with a queue has the ninth by then.
+  EXPECT_EQ(begun, rank.session->backend().IsHost() ? 8 : 9);
+  EXPECT_EQ(rank.loop.state.step, begun);
+  const auto saved = store->LoadLatest(ModelHash(*rank.session));
+  ASSERT_TRUE(saved.ok() && *saved) << saved.status();
+  EXPECT_EQ((*saved)->step, begun);
+}
+
+// Epochs of five steps, a checkpoint every three, and a last step that is neither's end.
+TEST_P(OnDevicesTest, AStepIsBegunBeforeTheLastHasEndedUnlessTheStateIsDue) {
+  api::TrainingSpec training = SmallTraining();
+  training.epochs = std::nullopt;
+  training.steps = 14;
+  training.checkpoint.every_steps = 3;
+  LocalRendezvousHub hub(1);
+  Rank rank(training, 1, hub, 0, nullptr, GetParam());
+  std::vector<std::int64_t> ahead;  // at each step's begin: how many before it have not ended
+  rank.faults.before = [&](At at) {
+    if (at == At::kStep) ahead.push_back(std::ssize(ahead) - rank.loop.state.step);
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(rank.RunOnce().end, LoopEnd::kDone);
+  std::vector<std::int64_t> expected(14);
+  for (const std::size_t step : {1u, 2u, 4u, 7u, 8u, 11u, 13u}) {
+    expected[step] = rank.session->backend().IsHost() ? 0 : 1;
+  }
+  EXPECT_EQ(ahead, expected);
+}
+
+// Two bad batches, the generation's end, and a third.
+TEST_P(OnDevicesTest, StepsSkippedBeforeARegroupCountAfterIt) {
+  api::TrainingSpec training = SmallTraining();
+  training.max_skipped_steps = 2;
+  LocalRendezvousHub hub(1);
+  Rank rank(training, 1, hub, 0, nullptr, GetParam());
+  int begun = 0;
+  rank.faults.before = [&](At at) {
+    if (at != At::kStep) return absl::OkStatus();
+    if (begun++ == 4) return absl::UnavailableError("a peer is gone");
+    constexpr float kBad = std::numeric_limits<float>::infinity();
+    const std::span<float> gradients = rank.session->model().gradients();
+    if (begun > 2) rank.session->backend().Upload(&kBad, gradients.data(), sizeof(kBad));
+    return absl::OkStatus();
+  };
+  const LoopOutcome first = rank.RunOnce();
+  EXPECT_EQ(first.end, LoopEnd::kGenerationOver) << first.reason;
+  EXPECT_EQ(rank.loop.state.skipped_in_a_row, 2);
+  const LoopOutcome second = rank.RunOnce();
+  EXPECT_EQ(second.end, LoopEnd::kDiverged) << second.reason;
+  EXPECT_EQ(rank.loop.state.step, 4);
+}
+
+// A device with a queue still works on the step before.
+TEST_P(OnDevicesTest, ASampleThatCannotBeReadLeavesTheStateOfTheStepBefore) {
+  const TempDirectory folder;
+  for (int i = 0; i < 16; ++i) {
+    const std::string path =
+        folder.At(fmt::format("train/{}/{}.png", i < 8 ? "cat" : "dog", i % 8));
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    const std::string image = PngFile({8, 8, 8, 0}, std::string(64, static_cast<char>(i)));
+    WriteTextFile(path, i == 9 ? image.substr(0, 50) : image);
+  }
+  api::TrainingSpec training = SmallTraining();
+  training.dataset = {.format = api::DatasetFormat::kImageFolder, .path = folder.path()};
+  api::Json layers = *training.model.layers;
+  layers.back()["units"] = 2;
+  training.model.layers = std::move(layers);
+  training.dataset.image_size = {8, 8};
+  training.dataset.image_channels = 1;
+  training.dataset.shuffle = false;
+  training.evaluation.enabled = false;
+  training.batch_size.global = 4;
+  LocalRendezvousHub hub(1), hub_of_two_steps(1);
+  Rank rank(training, 1, hub, 0, nullptr, GetParam());
+  const LoopOutcome outcome = rank.RunOnce();
+  EXPECT_EQ(outcome.end, LoopEnd::kFailed) << outcome.reason;
+  EXPECT_EQ(outcome.reason.code(), absl::StatusCode::kDataLoss) << outcome.reason;
+  EXPECT_EQ(rank.loop.state.step, 2);
+
+  training.epochs = std::nullopt;
+  training.steps = 2;
+  Rank expected(training, 1, hub_of_two_steps, 0);
+  EXPECT_EQ(expected.RunOnce().end, LoopEnd::kDone);
+  EXPECT_EQ(rank.Parameters(), expected.Parameters());
+  EXPECT_EQ(rank.loop.state, expected.loop.state);
 }
 
 // The first rank's step is queued, and waits for a rank that takes none.
@@ -364,8 +473,8 @@ TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
       LocalRendezvousHub hub(1);
       Rank killed(training, 1, hub, 0, nullptr, GetParam(), store.get());
       std::int64_t begun = 0;
-      killed.faults.before = [&](StrategyFaults::At at) {
-        const bool now = at == StrategyFaults::At::kStep && begun++ == killed_at;
+      killed.faults.before = [&](At at) {
+        const bool now = at == At::kStep && begun++ == killed_at;
         return now ? absl::UnavailableError("killed") : absl::OkStatus();
       };
       EXPECT_EQ(killed.RunOnce().end, LoopEnd::kGenerationOver);
@@ -374,8 +483,8 @@ TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
     LocalRendezvousHub hub(1);
     Rank resumed(training, 1, hub, 0, nullptr, GetParam(), store.get());
     std::int64_t first_step = -1;
-    resumed.faults.before = [&](StrategyFaults::At at) {
-      if (at == StrategyFaults::At::kStep && first_step < 0) first_step = resumed.loop.state.step;
+    resumed.faults.before = [&](At at) {
+      if (at == At::kStep && first_step < 0) first_step = resumed.loop.state.step;
       return absl::OkStatus();
     };
     EXPECT_TRUE(resumed.Train());
@@ -437,7 +546,6 @@ class SlowStore final : public CheckpointStore {
 // Of connecting 1 s each time, of a broadcast 10, of a sum of the evaluation 100, of gradients
 // 1000.
 TEST(TrainLoopTest, TimeIsBookedForWhatTheReplicaWaitsFor) {
-  using At = StrategyFaults::At;
   LocalRendezvousHub hub(1);
   Rank* self = nullptr;
   SlowStore store(self);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -49,7 +50,7 @@ class ScriptedStrategy final : public Strategy {
     return absl::OkStatus();
   }
   void StepEnded(const absl::Status& summed) override { ended.push_back(summed); }
-  double ExposedSeconds() const override { return 0; }
+  std::optional<double> ExposedSeconds() const override { return 0; }
   std::string CommunicatorName() const override { return "scripted"; }
   void Abort(std::uint64_t) override {}
 

@@ -58,7 +58,7 @@ class AsyncLossOp final : public LossOp {
     const Memory real{.logits = device_.memory.Real(memory.logits),
                       .dlogits = device_.memory.Real(memory.dlogits),
                       .labels = device_.memory.Real(memory.labels),
-                      .one_hot = device_.memory.Real(memory.one_hot),
+                      .targets = device_.memory.Real(memory.targets),
                       .weights = device_.memory.Real(memory.weights),
                       .scale = device_.memory.Real(memory.scale),
                       .totals = device_.memory.Real(memory.totals)};

@@ -23,8 +23,14 @@ class AsyncReferenceBackend final : public Backend {
   std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
     return MakeAsync(device_, host_->MakeOp(spec));
   }
+  std::unique_ptr<Op> MakeCast(const TensorDesc& x, DType to) override {
+    return MakeAsync(device_, host_->MakeCast(x, to));
+  }
   std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return MakeAsync(device_, host_->MakeSoftmaxCrossEntropy(spec));
+  }
+  std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
+    return MakeAsync(device_, host_->MakeElementwiseLoss(spec));
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return MakeAsync(device_, host_->MakeOptimizer(rule));
@@ -56,13 +62,19 @@ class AsyncReferenceBackend final : public Backend {
       host_->ConvertInput(data.data(), y, static_cast<std::int64_t>(data.size()), scale);
     });
   }
-  void Accumulate(const float* x, float* y, std::int64_t size) override {
-    queue_.Enqueue([this, x = Real(x), y = Real(y), size] { host_->Accumulate(x, y, size); });
+  using Backend::Accumulate;
+  void Accumulate(const void* x, void* y, std::int64_t size, DType type) override {
+    queue_.Enqueue(
+        [this, x = Real(x), y = Real(y), size, type] { host_->Accumulate(x, y, size, type); });
   }
   void Scale(const float* x, float* y, std::int64_t size, float factor) override {
     queue_.Enqueue(
         [this, x = Real(x), y = Real(y), size, factor] { host_->Scale(x, y, size, factor); });
   }
+  void Multiply(float& value, const float& factor) override {
+    queue_.Enqueue([value = Real(&value), factor = Real(&factor)] { *value *= *factor; });
+  }
+  bool Computes(DType type) const override { return host_->Computes(type); }
   void WriteTail(const LossTotals& totals, StepTail& tail) override {
     queue_.Enqueue(
         [this, totals = Real(&totals), tail = Real(&tail)] { host_->WriteTail(*totals, *tail); });

@@ -1,4 +1,5 @@
-// Memory with two addresses: one that everybody has and nobody can use, and one for the device.
+// Memory that is mapped at two addresses: the one that Allocate returns, where every access faults,
+// and the real one, which only the device's ops use.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class DeviceMemory final : public MemorySource {
   };
   const void* Translate(const void* memory) const;
 
-  std::map<const std::byte*, Block> blocks_;  // by the address without access
+  std::map<const std::byte*, Block> blocks_;  // by the address that Allocate returned
 };
 
 }  // namespace lockstep::train::async_reference

@@ -2,9 +2,8 @@
 // reference/adam.cc.
 #include <cmath>
 
+#include "trainer/backend/cpu/bound_optimizer.h"
 #include "trainer/backend/cpu/ops.h"
-#include "trainer/backend/cpu/parallel.h"
-#include "trainer/backend/segments.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -19,46 +18,30 @@ double Power(double base, std::int64_t exponent) {
   return result;
 }
 
-class Adam final : public OptimizerOp {
- public:
-  Adam(const Device& device, const AdamSpec& spec) : device_(device), spec_(spec) {}
-  int Slots() const override { return 2; }
-  void Bind(const OptimizerMemory& memory) override {
-    CheckOptimizerMemory("adam", memory, Slots());
-    memory_ = memory;
-  }
+struct Adam {
+  static constexpr const char* kName = "adam";
+  AdamSpec spec;
 
-  void Step() override {
-    const OptimizerStep& step = *memory_.step;
-    if (!step.applies) return;
-    const double rate = step.learning_rate * std::sqrt(1 - Power(spec_.beta2, step.step)) /
-                        (1 - Power(spec_.beta1, step.step));
-    const AdamFactors factors{.rate = static_cast<float>(rate),
-                              .beta1 = spec_.beta1,
-                              .beta2 = spec_.beta2,
-                              .epsilon = spec_.epsilon,
-                              .decay = step.learning_rate * spec_.weight_decay,
-                              .scale = step.gradient_scale};
-    ParallelForFloats(device_.threads, memory_.size, [&](std::int64_t first, std::int64_t last) {
-      ForEachSegment(memory_, first, last, [&](std::int64_t begin, std::int64_t end, bool decays) {
-        AdamFactors own = factors;
-        if (!decays) own.decay = 0;
-        device_.kernels.adam(own, memory_.gradients + begin, memory_.values + begin,
-                             memory_.slots[0] + begin, memory_.slots[1] + begin, end - begin);
-      });
-    });
+  int Slots() const { return 2; }
+  AdamFactors FactorsOf(const OptimizerStep& step) const {
+    const double rate = step.learning_rate * std::sqrt(1 - Power(spec.beta2, step.step)) /
+                        (1 - Power(spec.beta1, step.step));
+    return {.rate = static_cast<float>(rate),
+            .beta1 = spec.beta1,
+            .beta2 = spec.beta2,
+            .epsilon = spec.epsilon,
+            .decay = step.learning_rate * spec.weight_decay,
+            .scale = step.gradient_scale};
   }
-
- private:
-  const Device& device_;
-  AdamSpec spec_;
-  OptimizerMemory memory_;
+  static void Run(const Kernels& kernels, const AdamFactors& factors, const UpdateRange& x) {
+    kernels.adam(factors, x.gradients, x.values, x.slots[0], x.slots[1], x.size);
+  }
 };
 
 }  // namespace
 
 std::unique_ptr<OptimizerOp> MakeOptimizer(const Device& device, const AdamSpec& spec) {
-  return std::make_unique<Adam>(device, spec);
+  return std::make_unique<BoundOptimizer<Adam>>(device, Adam{spec});
 }
 
 }  // namespace lockstep::train::cpu

@@ -14,6 +14,22 @@ void ConvertInput(const Device& device, const std::uint8_t* x, float* y, std::in
   });
 }
 
+void Cast(const Device& device, const CastOperands& operands) {
+  const bool widens = operands.to == DType::kFloat32;
+  const bool is_bfloat16 = (widens ? operands.from : operands.to) == DType::kBFloat16;
+  ParallelForFloats(device.threads, operands.size, [&](std::int64_t begin, std::int64_t end) {
+    if (widens) {
+      const auto cast = is_bfloat16 ? device.kernels.from_bfloat16 : device.kernels.from_float16;
+      cast(static_cast<const std::uint16_t*>(operands.x) + begin,
+           static_cast<float*>(operands.y) + begin, end - begin);
+    } else {
+      const auto cast = is_bfloat16 ? device.kernels.to_bfloat16 : device.kernels.to_float16;
+      cast(static_cast<const float*>(operands.x) + begin,
+           static_cast<std::uint16_t*>(operands.y) + begin, end - begin);
+    }
+  });
+}
+
 void Accumulate(const Device& device, const float* x, float* y, std::int64_t size) {
   ParallelForFloats(device.threads, size, [&](std::int64_t begin, std::int64_t end) {
     device.kernels.add(x + begin, y + begin, y + begin, end - begin, /*relu=*/false);

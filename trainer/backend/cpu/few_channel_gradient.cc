@@ -29,8 +29,7 @@ FewChannelGradient::FewChannelGradient(const Device& device, const Conv2dSpec& s
                                        const ImageView& y)
     : kernels_(device.kernels), threads_(device.threads), rows_(y.rows) {
   const Shape& x = spec.x.shape;
-  const WindowAxis rows = PlaceWindow(x[2], spec.kernel_h, spec.stride_h, spec.padding);
-  const WindowAxis columns = PlaceWindow(x[3], spec.kernel_w, spec.stride_w, spec.padding);
+  const auto [rows, columns] = WindowsOf(spec);
   const std::int64_t lanes = kernels_.lanes;
   in_h_ = x[2];
   in_w_ = x[3];

@@ -22,6 +22,7 @@ class FewChannelGradient {
   // True if there is a kernel for x and y in these orders.
   static bool Supports(const Device& device, const ImageView& x, const ImageView& y);
 
+  // Returns the name of the implementation, for OpChoice.
   static std::string Name(const Device& device);
 
   // Requires: Supports() is true for a row-major x and `y`. Reads only the shape of spec.x.

@@ -24,13 +24,33 @@ memory::dims RowMajorStrides(const memory::dims& dims) {
   return strides;
 }
 
-memory::desc ChannelsLast(const memory::dims& dims) {
-  return {dims, memory::data_type::f32, memory::format_tag::nhwc};
+constexpr auto kFloat = memory::data_type::f32;
+
+memory::desc ChannelsLast(const memory::dims& dims, memory::data_type type = kFloat) {
+  return {dims, type, memory::format_tag::nhwc};
 }
 
-memory::desc BlockedByChannels(const memory::dims& dims, std::int64_t inner) {
+memory::desc BlockedByChannels(const memory::dims& dims, std::int64_t inner,
+                               memory::data_type type = kFloat) {
   using Tag = memory::format_tag;
-  return {dims, memory::data_type::f32, inner == 16 ? Tag::nChw16c : Tag::nChw8c};
+  return {dims, type, inner == 16 ? Tag::nChw16c : Tag::nChw8c};
+}
+
+memory::data_type TypeOf(const TensorDesc& tensor) {
+  switch (tensor.dtype) {
+    case DType::kFloat32:
+      return memory::data_type::f32;
+    case DType::kBFloat16:
+      return memory::data_type::bf16;
+    case DType::kFloat16:
+      return memory::data_type::f16;
+    case DType::kInt32:
+    case DType::kUInt8:
+      break;
+  }
+  LOCKSTEP_CHECK(false, "cpu: tensor of shape {} is {}, expected floats", tensor.shape.ToString(),
+                 DTypeName(tensor.dtype));
+  return memory::data_type::undef;
 }
 
 }  // namespace
@@ -45,13 +65,16 @@ memory::desc DenseMemoryDesc(const Shape& shape) {
 }
 
 memory::desc MemoryDescOf(const TensorDesc& tensor) {
-  LOCKSTEP_CHECK(tensor.dtype == DType::kFloat32, "cpu: tensor of shape {} is {}, expected float32",
-                 tensor.shape.ToString(), DTypeName(tensor.dtype));
-  if (tensor.dense()) return DenseMemoryDesc(tensor.shape);
+  const memory::data_type type = TypeOf(tensor);
+  const memory::dims& dims = tensor.shape.dims();
+  if (tensor.dense()) return {dims, type, RowMajorStrides(dims)};
   const auto* layout = dynamic_cast<const DnnlLayout*>(tensor.layout.get());
   LOCKSTEP_CHECK(layout != nullptr, "cpu: tensor of shape {} has another back end's layout",
                  tensor.shape.ToString());
-  return layout->desc();
+  if (type == kFloat) return layout->desc();
+  if (layout->desc() == ChannelsLast(dims)) return ChannelsLast(dims, type);
+  return BlockedByChannels(dims, ViewOf({.shape = tensor.shape, .layout = tensor.layout}).inner,
+                           type);
 }
 
 TensorDesc TensorOf(const Shape& shape, const memory::desc& desc) {

@@ -19,8 +19,8 @@ class SoftmaxCrossEntropy final : public LossOp {
         exponentials_(static_cast<std::size_t>(spec.classes)) {}
 
   void Bind(const Memory& memory) override {
-    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
-                   "softmax_cross_entropy: expected exactly one of labels and one_hot");
+    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.targets == nullptr),
+                   "softmax_cross_entropy: expected exactly one of labels and targets");
     LOCKSTEP_CHECK(
         memory.totals != nullptr && (memory.dlogits == nullptr || memory.scale != nullptr),
         "softmax_cross_entropy: expected totals, and a scale of the gradient");
@@ -73,7 +73,7 @@ class SoftmaxCrossEntropy final : public LossOp {
     if (memory_.labels != nullptr) return log_sum - logits[memory_.labels[n]];
     double loss = 0;
     for (std::int64_t k = 0; k < classes_; ++k) {
-      const double target = memory_.one_hot[n * classes_ + k];
+      const double target = memory_.targets[n * classes_ + k];
       if (target != 0) loss += target * (log_sum - logits[k]);
     }
     return loss;
@@ -84,7 +84,7 @@ class SoftmaxCrossEntropy final : public LossOp {
     const auto keep = static_cast<float>(1 - smoothing_);
     const auto uniform = static_cast<float>(smoothing_ / static_cast<double>(classes_));
     for (std::int64_t k = 0; k < classes_; ++k) {
-      const float one_hot = memory_.one_hot == nullptr ? 0 : memory_.one_hot[n * classes_ + k];
+      const float one_hot = memory_.targets == nullptr ? 0 : memory_.targets[n * classes_ + k];
       const float target = keep * one_hot + uniform;
       dlogits[k] = factor * (exponentials_[static_cast<std::size_t>(k)] * inverse_sum - target);
     }
@@ -93,7 +93,7 @@ class SoftmaxCrossEntropy final : public LossOp {
 
   std::int64_t Label(std::int64_t n) const {
     if (memory_.labels != nullptr) return memory_.labels[n];
-    const float* row = memory_.one_hot + n * classes_;
+    const float* row = memory_.targets + n * classes_;
     return std::max_element(row, row + classes_) - row;
   }
 

@@ -54,8 +54,12 @@ WinogradShape ShapeOf(const Conv2dSpec& spec, const ImageView& x, const ImageVie
   return {.x = ImageOf(x),
           .y = ImageOf(y),
           .taps = spec.kernel_h,
-          .pad_h = PlaceWindow(x.height, spec.kernel_h, 1, spec.padding).pad_begin,
-          .pad_w = PlaceWindow(x.width, spec.kernel_w, 1, spec.padding).pad_begin,
+          .pad_h = PlaceWindow(x.height, spec.kernel_h, 1, spec.padding, spec.zeros.top,
+                               spec.zeros.bottom)
+                       .pad_begin,
+          .pad_w = PlaceWindow(x.width, spec.kernel_w, 1, spec.padding, spec.zeros.left,
+                               spec.zeros.right)
+                       .pad_begin,
           .rows = rows,
           .bias = nullptr,
           .relu = false};

@@ -2,11 +2,28 @@
 
 #include "base/check.h"
 #include "trainer/backend/reference/ops.h"
+#include "trainer/core/half.h"
 
 namespace lockstep::train::reference {
 
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) {
   for (std::int64_t i = 0; i < size; ++i) y[i] = scale * static_cast<float>(x[i]);
+}
+
+void Cast(const CastOperands& operands) {
+  const bool widens = operands.to == DType::kFloat32;
+  const bool is_bfloat16 = (widens ? operands.from : operands.to) == DType::kBFloat16;
+  const auto *halves = static_cast<const std::uint16_t*>(operands.x);
+  const auto *floats = static_cast<const float*>(operands.x);
+  for (std::int64_t i = 0; i < operands.size; ++i) {
+    if (widens) {
+      static_cast<float*>(operands.y)[i] =
+          is_bfloat16 ? FromBFloat16(halves[i]) : FromFloat16(halves[i]);
+    } else {
+      static_cast<std::uint16_t*>(operands.y)[i] =
+          is_bfloat16 ? ToBFloat16(floats[i]) : ToFloat16(floats[i]);
+    }
+  }
 }
 
 void Accumulate(const float* x, float* y, std::int64_t size) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/low_precision_op.h"
 
 namespace lockstep::train::reference {
 
@@ -17,6 +18,8 @@ std::unique_ptr<Op> MakeOp(const DropoutSpec& spec);
 std::unique_ptr<Op> MakeOp(const FlattenSpec& spec);
 std::unique_ptr<Op> MakeOp(const GlobalAveragePool2dSpec& spec);
 std::unique_ptr<Op> MakeOp(const Pool2dSpec& spec);
+std::unique_ptr<Op> MakeOp(const ZeroPadding2dSpec& spec);
+std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec);
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const SgdSpec& spec);
 std::unique_ptr<OptimizerOp> MakeOptimizer(const AdamSpec& spec);
@@ -25,6 +28,7 @@ std::unique_ptr<OptimizerOp> MakeOptimizer(const AdagradSpec& spec);
 void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Accumulate(const float* x, float* y, std::int64_t size);
 void Scale(const float* x, float* y, std::int64_t size, float factor);
+void Cast(const CastOperands& operands);
 void CopyDense(const TensorDesc& desc, const void* source, void* target);
 
 }  // namespace lockstep::train::reference

@@ -10,11 +10,11 @@ namespace {
 class ReferenceBackend final : public HostBackend {
  public:
   std::string Name() const override { return "reference"; }
-  std::unique_ptr<Op> MakeOp(const OpSpec& spec) override {
-    return std::visit([](const auto& op) { return reference::MakeOp(op); }, spec);
-  }
-  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
+    std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return reference::MakeSoftmaxCrossEntropy(spec);
+  }
+  std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
+    return reference::MakeElementwiseLoss(spec);
   }
   std::unique_ptr<OptimizerOp> MakeOptimizer(const OptimizerRule& rule) override {
     return std::visit([](const auto& spec) { return reference::MakeOptimizer(spec); }, rule);
@@ -22,20 +22,24 @@ class ReferenceBackend final : public HostBackend {
   void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scale) override {
     reference::ConvertInput(x, y, size, scale);
   }
-  void Accumulate(const float* x, float* y, std::int64_t size) override {
-    reference::Accumulate(x, y, size);
-  }
   void Scale(const float* x, float* y, std::int64_t size, float factor) override {
     reference::Scale(x, y, size, factor);
   }
-  void ToDense(const TensorDesc& from, const void* source, float* target) override {
-    reference::CopyDense(from, source, target);
-  }
-  void FromDense(const float* source, const TensorDesc& to, void* target) override {
-    reference::CopyDense(to, source, target);
-  }
 
  protected:
+  std::unique_ptr<Op> FloatOp(const OpSpec& spec) override {
+    return std::visit([](const auto& op) { return reference::MakeOp(op); }, spec);
+  }
+  void AccumulateFloats(const float* x, float* y, std::int64_t size) override {
+    reference::Accumulate(x, y, size);
+  }
+  void FloatsToDense(const TensorDesc& from, const void* source, float* target) override {
+    reference::CopyDense(from, source, target);
+  }
+  void FloatsFromDense(const float* source, const TensorDesc& to, void* target) override {
+    reference::CopyDense(to, source, target);
+  }
+  void Cast(const CastOperands& operands) override { reference::Cast(operands); }
   double SquaredNormOf(const float* values, std::int64_t size) override {
     return SquaredNorm({values, static_cast<std::size_t>(size)});
   }

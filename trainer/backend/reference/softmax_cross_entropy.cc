@@ -15,8 +15,8 @@ class SoftmaxCrossEntropy final : public LossOp {
       : rows_(spec.rows), classes_(spec.classes), smoothing_(spec.label_smoothing) {}
 
   void Bind(const Memory& memory) override {
-    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.one_hot == nullptr),
-                   "softmax_cross_entropy: expected exactly one of labels and one_hot");
+    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.targets == nullptr),
+                   "softmax_cross_entropy: expected exactly one of labels and targets");
     LOCKSTEP_CHECK(
         memory.totals != nullptr && (memory.dlogits == nullptr || memory.scale != nullptr),
         "softmax_cross_entropy: expected totals, and a scale of the gradient");
@@ -62,13 +62,13 @@ class SoftmaxCrossEntropy final : public LossOp {
   }
 
   double OneHot(std::int64_t n, std::int64_t k) const {
-    if (memory_.one_hot != nullptr) return memory_.one_hot[n * classes_ + k];
+    if (memory_.targets != nullptr) return memory_.targets[n * classes_ + k];
     return memory_.labels[n] == k ? 1 : 0;
   }
 
   std::int64_t Label(std::int64_t n) const {
     if (memory_.labels != nullptr) return memory_.labels[n];
-    const float* row = memory_.one_hot + n * classes_;
+    const float* row = memory_.targets + n * classes_;
     return std::max_element(row, row + classes_) - row;
   }
 

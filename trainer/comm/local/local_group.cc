@@ -83,7 +83,7 @@ class LocalGroup {
     }
     const auto done = [&] { return completed_ >= target || !broken_.ok(); };
     if (!changed_.wait_for(lock, timeout_, done))
-      broken_ = absl::UnavailableError("collective: a peer did not come in time");
+      broken_ = absl::UnavailableError("collective: a peer did not arrive in time");
     changed_.notify_all();
     return completed_ >= target ? absl::OkStatus() : broken_;
   }
@@ -141,7 +141,7 @@ class LocalCommunicator final : public Communicator {
 
   void Abort() override {
     aborted_.store(true);
-    group_->Break(absl::UnavailableError(fmt::format("collective: rank {} has aborted it", rank_)));
+    group_->Break(absl::UnavailableError(fmt::format("collective: rank {} aborted it", rank_)));
   }
 
  private:

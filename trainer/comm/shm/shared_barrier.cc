@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::uint32_t kBroken = 1;
 constexpr std::uint32_t kOneBarrier = 2;
-// How often waiting ranks check for dead peers.
+// The interval at which a waiting rank checks that its peers are alive.
 constexpr Duration kLivenessPeriod = std::chrono::milliseconds(100);
-// About the cost of a sleep and a wake-up.
+// Spinning this often takes about as long as going to sleep and waking up.
 constexpr int kSpins = 200;
 
 // No FUTEX_PRIVATE_FLAG: the waiters are other processes.
@@ -80,14 +80,15 @@ SharedBarrier::SharedBarrier(BarrierMemory& memory, Options options)
 }
 
 absl::Status SharedBarrier::Announce(const CollectiveId& id) {
-  // Must be first: in a broken group no call waits, so this rank could run ahead by more than one
-  // turn and overwrite a slot that a peer, woken late from the last good barrier, still reads.
+  // Must be first: in a broken group no call waits, so this rank could run ahead by several
+  // collectives and overwrite a slot that a peer still reads, if that peer woke up late from the
+  // last barrier that was completed.
   LOCKSTEP_RETURN_IF_ERROR(Health());
-  const std::size_t turn = collectives_++ % 2;
-  memory_.ranks[static_cast<std::size_t>(options_.rank)].announced[turn] = id;
+  const std::size_t slot = collectives_++ % 2;
+  memory_.ranks[static_cast<std::size_t>(options_.rank)].announced[slot] = id;
   LOCKSTEP_RETURN_IF_ERROR(Arrive());
   for (int rank = 0; rank < options_.size; ++rank) {
-    const CollectiveId& other = memory_.ranks[static_cast<std::size_t>(rank)].announced[turn];
+    const CollectiveId& other = memory_.ranks[static_cast<std::size_t>(rank)].announced[slot];
     if (other == id) continue;
     Break(Reason::kMismatch, rank);
     return absl::FailedPreconditionError(
@@ -118,15 +119,15 @@ absl::Status SharedBarrier::Wait() {
     Relax();
   }
   const SteadyTime start = std::chrono::steady_clock::now();
-  SteadyTime next_look = start + kLivenessPeriod;
+  SteadyTime next_check = start + kLivenessPeriod;
   for (;;) {
     const std::uint32_t word = memory_.word.load(std::memory_order_acquire);
     if (Reached(word)) return absl::OkStatus();  // even if broken since: its data is complete
     if ((word & kBroken) != 0) return Health();
     const SteadyTime now = std::chrono::steady_clock::now();
-    if (now >= next_look) {
-      LookForTheDead();
-      next_look = now + kLivenessPeriod;
+    if (now >= next_check) {
+      BreakIfAPeerDied();
+      next_check = now + kLivenessPeriod;
     }
     if (now - start >= options_.timeout) {
       // If the barrier completes just now, the next iteration still returns OK.
@@ -134,7 +135,7 @@ absl::Status SharedBarrier::Wait() {
       continue;
     }
     // Completion and Break both change the word, so FutexWait cannot miss either.
-    FutexWait(memory_.word, word, std::min<Duration>(next_look - now, kLivenessPeriod));
+    FutexWait(memory_.word, word, std::min<Duration>(next_check - now, kLivenessPeriod));
   }
 }
 
@@ -142,9 +143,10 @@ bool SharedBarrier::Reached(std::uint32_t word) const {
   return static_cast<std::int32_t>((word & ~kBroken) - barriers_ * kOneBarrier) >= 0;
 }
 
-void SharedBarrier::LookForTheDead() {
-  // Checks ranks that seem to have arrived, too: one may die between setting `arrived` and being
-  // counted. No rank exits normally while a barrier is incomplete, so none is blamed wrongly.
+void SharedBarrier::BreakIfAPeerDied() {
+  // Also checks ranks whose `arrived` is set: a rank may die after setting it and before it is
+  // added to `arrivals`. No rank exits normally while a barrier is incomplete, so none is blamed
+  // wrongly.
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank != options_.rank && !options_.alive(rank)) Break(Reason::kDied, rank);
   }
@@ -155,7 +157,7 @@ int SharedBarrier::FirstMissing() const {
     const auto& peer = memory_.ranks[static_cast<std::size_t>(rank)];
     if (peer.arrived.load(std::memory_order_acquire) != barriers_) return rank;
   }
-  return options_.rank;  // all have arrived meanwhile
+  return options_.rank;  // all have arrived by now
 }
 
 void SharedBarrier::Break(Reason reason, int culprit) {
@@ -180,19 +182,19 @@ absl::Status SharedBarrier::Health() const {
     case Reason::kNone:
       break;
     case Reason::kAborted:
-      return absl::UnavailableError(fmt::format("collective: rank {} has aborted it", rank));
+      return absl::UnavailableError(fmt::format("collective: rank {} aborted it", rank));
     case Reason::kLeft:
       return absl::UnavailableError(fmt::format("collective: rank {} has left the group", rank));
     case Reason::kDied:
       return absl::UnavailableError(
-          fmt::format("collective: the process of rank {} is dead", rank));
+          fmt::format("collective: the process of rank {} has died", rank));
     case Reason::kTimedOut:
       return absl::UnavailableError(fmt::format(
-          "collective: rank {} did not come within {} ms", rank,
+          "collective: rank {} did not arrive within {} ms", rank,
           std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count()));
     case Reason::kMismatch:
       return absl::FailedPreconditionError(
-          fmt::format("collective: rank {} called another collective than the others", rank));
+          fmt::format("collective: rank {} called a different collective from the others", rank));
   }
   return absl::UnavailableError("collective: the group is broken");
 }

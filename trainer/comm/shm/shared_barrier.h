@@ -69,7 +69,7 @@ class SharedBarrier {
  private:
   bool Reached(std::uint32_t word) const;
   absl::Status Wait();
-  void LookForTheDead();
+  void BreakIfAPeerDied();
   int FirstMissing() const;
 
   BarrierMemory& memory_;

@@ -1,6 +1,6 @@
 // Collectives between processes of one host that have mapped each other's gradient buffers. A sum
-// moves every byte once: between two barriers, each rank sums its share of all buffers and writes
-// the result to all of them.
+// needs no intermediate copy: between two barriers, each rank sums its share of the elements over
+// all buffers and writes the result to all of them.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,24 @@
 
 namespace lockstep::train {
 
-// The size of a bounce area, through which data outside the gradient buffers is copied. Each rank
-// has one, in two halves.
+// The size of a rank's bounce area: shared memory through which data outside the gradient buffers
+// is copied. A broadcast uses its two halves in turn.
 inline constexpr std::size_t kBounceBytes = 512 * 1024;
 
 // The group's memory as mapped by this rank.
 struct ShmView {
   int rank = 0, size = 1;
   BarrierMemory* barrier = nullptr;
-  std::vector<std::byte*> bounces;  // by rank
-  std::vector<float*> gradients;    // by rank; [rank] is this process's GradientBuffer
-  std::size_t floats = 0;           // of each gradient buffer
-  std::function<bool(int rank)> alive;
-  std::shared_ptr<const void> owner;  // keeps alive the mappings and what `alive` uses
+  std::vector<std::byte*> bounces;      // by rank
+  std::vector<float*> gradients;        // by rank; [rank] is this process's GradientBuffer
+  std::size_t floats = 0;               // the size of each gradient buffer
+  std::function<bool(int rank)> alive;  // called while waiting, on the waiting thread
+  std::shared_ptr<const void> owner;    // keeps alive the mappings and what `alive` uses
 };
 
+// See Communicator for errors and thread-safety. A collective fails with Unavailable if it waits
+// for a peer for longer than `timeout`; a stop request on `cancel` has the effect of Abort.
+// Destroying a rank's communicator makes the peers' collectives fail.
 class ShmCommunicator final : public Communicator {
  public:
   ShmCommunicator(ShmView view, Duration timeout, std::stop_token cancel);

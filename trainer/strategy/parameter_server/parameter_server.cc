@@ -113,7 +113,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     reply.mutable_challenge()->set_nonce(nonce);
     if (!stream.Write(reply) || !stream.Read(&request)) return Status::CANCELLED;
     const proto::Introduction& who = request.introduction();
-    if (ProofOfIntroduction(options_.token, nonce, who) != who.proof()) {
+    if (!AcceptsIntroduction(options_.token, nonce, who)) {
       LogWarning("refused a caller that does not know the job's token");
       return {StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"};
     }
@@ -206,6 +206,13 @@ std::string ProofOfIntroduction(const api::JobToken& token, const std::string& n
                                 proto::Introduction who) {
   who.clear_proof();
   return token.Prove(api::kProofOfIntroduction, nonce, who.SerializeAsString());
+}
+
+bool AcceptsIntroduction(const api::JobToken& token, const std::string& nonce,
+                         proto::Introduction who) {
+  const std::string proof = std::move(*who.mutable_proof());
+  who.clear_proof();
+  return token.Accepts(api::kProofOfIntroduction, nonce, who.SerializeAsString(), proof);
 }
 
 }  // namespace lockstep::train

@@ -20,7 +20,8 @@
 //     notices tells server 0; the leading process loads all servers from its newest checkpoint
 //     under a new fence, and whatever still carries the old one is refused.
 //   - Processes of one host share memory: the worker's gradient buffer is mapped by the server, and
-//     the server writes pulled values into memory of the worker. Then gRPC carries no floats.
+//     the server's values by the worker, who copies them (shared_content.h). If an update comes in
+//     between, the server copies them to memory of the worker. Then gRPC carries no floats.
 //
 // Callers prove that they know the job's token before the server reads anything else from them. The
 // job's NetworkPolicy keeps strangers from connecting at all; unlike the rendezvous, this server
@@ -79,5 +80,8 @@ std::string ServerGroupHash(const Identity& identity);
 // The content of the proof in an introduction, which is `who` without its proof.
 std::string ProofOfIntroduction(const api::JobToken& token, const std::string& nonce,
                                 proto::Introduction who);
+// Whether the proof in `who` is that, compared in constant time. Without a token, any is.
+bool AcceptsIntroduction(const api::JobToken& token, const std::string& nonce,
+                         proto::Introduction who);
 
 }  // namespace lockstep::train

@@ -21,6 +21,10 @@ std::unique_ptr<Arena> Allocate(std::int64_t floats) {
   return arena;
 }
 
+std::int64_t BytesOf(std::int64_t floats) {
+  return floats * static_cast<std::int64_t>(sizeof(float));
+}
+
 // The segments of [begin, end), relative to `begin`.
 std::vector<OptimizerSegment> PartOf(const std::vector<OptimizerSegment>& segments,
                                      std::int64_t begin, std::int64_t end) {
@@ -99,7 +103,7 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
   fence_ = 0;  // nothing is valid until all of it is
   layout_ = std::move(layout);
   LOCKSTEP_RETURN_IF_ERROR(MakeOps());
-  memory_ = Allocate(floats);
+  memory_ = SharedContent::Create(floats);
   std::ranges::copy(content, values());
   version_ = step;
   applied_ = AppliedSet(step);
@@ -138,18 +142,32 @@ absl::Status Shard::CheckFence(std::uint64_t fence) const {
 absl::StatusOr<Shard::Outcome> Shard::Push(const Gradient& gradient) {
   const std::unique_lock lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(gradient.fence));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Outcome outcome, Take(gradient));
+  if (!gradient.skip) counts_.pushed_bytes += BytesOf(layout_.values() + layout_.states);
+  if (outcome.dropped) {
+    ++counts_.dropped;
+  } else {
+    counts_.staleness.Observe(outcome.staleness);
+  }
+  return outcome;
+}
+
+absl::StatusOr<Shard::Outcome> Shard::Take(const Gradient& gradient) {
   if (layout_.parts > 0) return Sum(gradient);
   if (!applied_.Add(gradient.step)) return Outcome{.dropped = true};
   const std::int64_t staleness = version_ - gradient.version;
   if (!gradient.skip) {
-    Update(gradient.ranges, gradient.scale);
-    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
+    memory_->Update([&] {
+      Update(gradient.ranges, gradient.scale);
+      for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += gradient.states[i];
+    });
   }
   ++version_;
   return Outcome{.staleness = staleness};
 }
 
 void Shard::Update(const std::vector<const float*>& gradients, float scale) {
+  ++counts_.updates;
   const double rate =
       LearningRateAt(training_.learning_rate_schedule, training_.optimizer.learning_rate, version_,
                      layout_.total_steps);
@@ -176,28 +194,67 @@ void Shard::Update(const std::vector<const float*>& gradients, float scale) {
 }
 
 void Shard::BeginSum() {
+  sum_is_empty_ = true;
   next_part_ = 0;
+  has_part_1_ = false;
   early_.clear();
-  if (layout_.parts == 0) return;
-  std::fill_n(sum_->At<float>(0), layout_.values() + layout_.states, 0.0f);
 }
 
-void Shard::AddPart(const std::vector<const float*>& ranges, const float* states) {
-  float* sum = sum_->At<float>(0);
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::int64_t size = layout_.ranges[i].size();
-    backend_.Accumulate(ranges[i], sum, size);
-    sum += size;
-  }
-  for (std::int64_t i = 0; i < layout_.states; ++i) sum[i] += states[i];
-  ++next_part_;
+bool Shard::IsTurnOf(int part) const {
+  return part == next_part_ || (part == 1 && next_part_ == 0);
 }
 
-void Shard::AddPart(std::span<const float> gradient) {
-  if (!gradient.empty()) {
-    backend_.Accumulate(gradient.data(), sum_->At<float>(0), std::ssize(gradient));
+bool Shard::HasPart(int part) const {
+  return part < next_part_ || (part == 1 && has_part_1_) || early_.contains(part);
+}
+
+// Requires: it is the part's turn.
+void Shard::AddPart(const Gradient& gradient) {
+  if (!gradient.skip) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
+      AddToSum(gradient.ranges[i], at, layout_.ranges[i].size());
+      at += layout_.ranges[i].size();
+    }
+    AddToSum(gradient.states, at, layout_.states);
+    sum_is_empty_ = false;
   }
+  if (gradient.part != next_part_) {
+    has_part_1_ = true;
+  } else {
+    next_part_ += next_part_ == 0 && has_part_1_ ? 2 : 1;
+  }
+}
+
+void Shard::AddToSum(const float* from, std::int64_t at, std::int64_t size) {
+  float* const sum = sum_->At<float>(0) + at;
+  if (sum_is_empty_) {
+    backend_.Scale(from, sum, size, 1.0f);  // a copy, on all threads
+  } else {
+    backend_.Accumulate(from, sum, size);
+  }
+}
+
+void Shard::KeepPart(const Gradient& gradient) {
+  std::vector<float>& kept = early_[gradient.part];
+  if (gradient.skip) return;
+  if (!spare_.empty()) {
+    kept = std::move(spare_.back());
+    spare_.pop_back();
+    kept.clear();
+  }
+  for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
+    kept.insert(kept.end(), gradient.ranges[i], gradient.ranges[i] + layout_.ranges[i].size());
+  }
+  kept.insert(kept.end(), gradient.states, gradient.states + layout_.states);
+}
+
+void Shard::AddKept(std::vector<float>& gradient) {
   ++next_part_;
+  if (gradient.empty()) return;
+  AddToSum(gradient.data(), 0, std::ssize(gradient));
+  sum_is_empty_ = false;
+  spare_.push_back(std::move(gradient));
 }
 
 absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
@@ -207,20 +264,14 @@ absl::StatusOr<Shard::Outcome> Shard::Sum(const Gradient& gradient) {
         fmt::format("found part {} of step {} while {} updates of {} parts are made", gradient.part,
                     gradient.step, version_, layout_.parts));
   }
-  if (gradient.part < next_part_ || early_.contains(gradient.part)) return Outcome{.dropped = true};
-  if (gradient.part == next_part_ && !gradient.skip) {
-    AddPart(gradient.ranges, gradient.states);
+  if (HasPart(gradient.part)) return Outcome{.dropped = true};
+  if (IsTurnOf(gradient.part)) {
+    AddPart(gradient);
   } else {
-    std::vector<float>& kept = early_[gradient.part];
-    if (!gradient.skip) {
-      for (std::size_t i = 0; i < layout_.ranges.size(); ++i) {
-        kept.insert(kept.end(), gradient.ranges[i], gradient.ranges[i] + layout_.ranges[i].size());
-      }
-      kept.insert(kept.end(), gradient.states, gradient.states + layout_.states);
-    }
+    KeepPart(gradient);
   }
   for (auto at = early_.find(next_part_); at != early_.end(); at = early_.find(next_part_)) {
-    AddPart(at->second);
+    AddKept(at->second);
     early_.erase(at);
   }
   return Outcome{.staleness = version_ - gradient.version};
@@ -235,14 +286,17 @@ absl::Status Shard::Commit(const Request& request) {
                     version_, next_part_, layout_.parts, request.version));
   }
   if (!request.skip) {
+    if (sum_is_empty_) std::fill_n(sum_->At<float>(0), layout_.values() + layout_.states, 0.0f);
     std::vector<const float*> gradients;
     const float* at = sum_->At<float>(0);
     for (const FlatRange& range : layout_.ranges) {
       gradients.push_back(at);
       at += range.size();
     }
-    Update(gradients, request.scale);
-    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
+    memory_->Update([&] {
+      Update(gradients, request.scale);
+      for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
+    });
   }
   ++version_;
   BeginSum();
@@ -257,9 +311,30 @@ absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& r
   }
   const std::shared_lock lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
-  const std::int64_t floats = layout_.values() * (1 + slots_) + layout_.states;
+  const std::int64_t slots = request.slots ? layout_.values() * slots_ : 0;
+  const std::int64_t floats = layout_.values() + layout_.states + slots;
+  pulled_bytes_ += BytesOf(floats);
   read({values(), static_cast<std::size_t>(floats)});
   return version_;
+}
+
+absl::StatusOr<Shard::Place> Shard::Locate(const Request& request) {
+  const std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckFence(request.fence));
+  LOCKSTEP_RETURN_IF_ERROR(Commit(request));
+  Place place{.version = version_,
+              .memory = memory_->locator(),
+              .floats = layout_.values() * (1 + slots_) + layout_.states,
+              .sequence = memory_->sequence()};
+  if (!place.memory.empty()) pulled_bytes_ += BytesOf(layout_.values() + layout_.states);
+  return place;
+}
+
+ShardCounts Shard::counts() const {
+  const std::shared_lock lock(mutex_);
+  ShardCounts counts = counts_;
+  counts.pulled_bytes = pulled_bytes_;
+  return counts;
 }
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 // steps they contain.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,8 +18,10 @@
 #include "api/v1/training_job.h"
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
+#include "trainer/core/count_histogram.h"
 #include "trainer/strategy/parameter_server/applied_set.h"
 #include "trainer/strategy/parameter_server/plan_shards.h"
+#include "trainer/strategy/parameter_server/shared_content.h"
 
 namespace lockstep::train {
 
@@ -32,6 +35,16 @@ struct ShardLayout {
   std::int64_t total_steps = 0;  // for the learning rate's schedule
   std::int64_t parameters = 0;   // floats of the whole model
   std::int64_t values() const { return FloatsOf(ranges); }
+};
+
+// What a shard has done since its process started.
+struct ShardCounts {
+  std::int64_t updates = 0;       // that changed the values
+  std::int64_t dropped = 0;       // gradients that came again or too late
+  std::int64_t pushed_bytes = 0;  // of gradients, through shared memory or not
+  std::int64_t pulled_bytes = 0;  // likewise, of what was pulled
+  // For each gradient that was taken: the updates between the pull of its values and its arrival.
+  CountHistogram staleness;
 };
 
 // Thread-safe. A fence (see parameter_server.proto) guards every call: FailedPrecondition says that
@@ -81,22 +94,39 @@ class Shard {
     std::int64_t version = 0;
     float scale = 1;
     bool skip = false;
+    bool slots = false;  // `read` gets the optimizer's slots, too
   };
   using Reader = std::function<void(std::span<const float> content)>;  // laid out as for Load
   // Calls `read` while no update is made, and returns the number of updates up to then.
   absl::StatusOr<std::int64_t> Pull(const Request& request, const Reader& read);
+
+  struct Place {               // of the content, for processes of this host: see SharedContent
+    std::int64_t version = 0;  // the number of updates up to now
+    std::string memory;        // SharedContent::locator, of `floats`; empty: they are not shared
+    std::int64_t floats = 0;
+    std::uint64_t sequence = 0;
+  };
+  // As Pull, but the caller reads the memory.
+  absl::StatusOr<Place> Locate(const Request& request);
+
+  ShardCounts counts() const;
 
  private:
   Shard(const api::TrainingSpec& training, Backend& backend, int slots)
       : training_(training), backend_(backend), slots_(slots) {}
   absl::Status CheckFence(std::uint64_t fence) const;
   absl::Status MakeOps();
-  float* values() { return memory_->At<float>(0); }
+  absl::StatusOr<Outcome> Take(const Gradient& gradient);
+  float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);
   absl::StatusOr<Outcome> Sum(const Gradient& gradient);
-  void AddPart(const std::vector<const float*>& ranges, const float* states);
-  void AddPart(std::span<const float> gradient);
+  bool IsTurnOf(int part) const;
+  bool HasPart(int part) const;
+  void AddPart(const Gradient& gradient);
+  void AddToSum(const float* from, std::int64_t at, std::int64_t size);
+  void KeepPart(const Gradient& gradient);
+  void AddKept(std::vector<float>& gradient);
   absl::Status Commit(const Request& request);
   void BeginSum();
 
@@ -106,15 +136,20 @@ class Shard {
   mutable std::shared_mutex mutex_;  // guards the rest
   std::uint64_t fence_ = 0;
   ShardLayout layout_;
-  std::unique_ptr<Arena> memory_;                  // [values | states | slots]
+  std::unique_ptr<SharedContent> memory_;          // [values | states | slots]
   std::vector<std::unique_ptr<OptimizerOp>> ops_;  // for each range
-  std::int64_t version_ = 0;                       // updates made
+  std::int64_t version_ = 0;                       // updates made, skipped ones included
+  ShardCounts counts_;                             // without pulled_bytes
+  std::atomic<std::int64_t> pulled_bytes_ = 0;     // pulls hold the mutex together
   AppliedSet applied_;                             // Async
-  // Sync: the sum of the first `next_part_` parts of step `version_`, and the parts that came
-  // before their turn (a skipped one is empty).
+  // Sync: the sum of the first `next_part_` parts of step `version_`, and those that came before
+  // their turn (a skipped one is empty). Parts 0 and 1 have the same sum in either order.
   std::unique_ptr<Arena> sum_;
+  bool sum_is_empty_ = true;  // its floats are those of an earlier step
   int next_part_ = 0;
+  bool has_part_1_ = false;  // while next_part_ is 0
   std::map<int, std::vector<float>> early_;
+  std::vector<std::vector<float>> spare_;  // for `early_`: new memory would be slow
 };
 
 }  // namespace lockstep::train

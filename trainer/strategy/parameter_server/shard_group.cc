@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "trainer/rendezvous/idle_poll.h"
+#include "trainer/strategy/parameter_server/shared_content.h"
 
 namespace lockstep::train {
 namespace {
@@ -66,6 +67,14 @@ class ShardGroup::Link {
     if (!reply.has_fenced()) return reply;
     return absl::FailedPreconditionError(fmt::format("{}: {}", server_, reply.fenced().reason()));
   }
+  // The server's memory, mapped when it is another than before; null if that is impossible.
+  const SharedContent* Map(const proto::Pulled& pulled) {
+    if (pulled.memory() == mapped_name_) return content_.get();
+    mapped_name_ = pulled.memory();
+    auto attached = SharedContent::Attach(mapped_name_, pulled.memory_floats());
+    content_ = attached.ok() ? *std::move(attached) : nullptr;
+    return content_.get();
+  }
   bool is_shared() const { return is_shared_; }
   bool is_broken() const { return is_broken_; }
 
@@ -79,6 +88,8 @@ class ShardGroup::Link {
   grpc::ClientContext context_;
   std::unique_ptr<proto::ParameterServer::Stub> stub_;
   std::unique_ptr<grpc::ClientReaderWriter<proto::ShardRequest, proto::ShardReply>> stream_;
+  std::string mapped_name_;  // of `content_`, or of what cannot be mapped
+  std::unique_ptr<SharedContent> content_;
   bool is_shared_ = false, is_broken_ = false;
 };
 
@@ -229,6 +240,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
   is_stopping_ = false;
   for (std::size_t server = 0; server < links_.size(); ++server) {
     pull.set_shared(!all && links_[server]->is_shared());
+    pull.set_direct(pull.shared());
     absl::Status written = links_[server]->Write(message);
     if (!written.ok() && failed.ok()) failed = std::move(written);
   }
@@ -238,6 +250,14 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
         Link& link = *links_[server];
         if (link.is_broken()) return failed;
         LOCKSTEP_ASSIGN_OR_RETURN(proto::ShardReply reply, link.Read());
+        if (!reply.pulled().memory().empty()) {
+          versions[server] = reply.pulled().version();
+          if (TakeDirect(server, reply.pulled(), values)) return absl::OkStatus();
+          pull.set_shared(true);
+          pull.set_direct(false);  // the server copies while it makes no update
+          LOCKSTEP_RETURN_IF_ERROR(link.Write(message));
+          LOCKSTEP_ASSIGN_OR_RETURN(reply, link.Read());
+        }
         versions[server] = reply.pulled().version();
         is_stopping_ = is_stopping_ || reply.pulled().stopping();
         if (!all && link.is_shared()) {
@@ -256,6 +276,23 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
       links_.size());
   if (!answered.ok()) return answered;
   return versions;
+}
+
+// Copies what is in the server's memory. False: it was updated meanwhile, or cannot be mapped.
+bool ShardGroup::TakeDirect(std::size_t server, const proto::Pulled& pulled,
+                            const FlatValues& values) {
+  const SharedContent* const content = links_[server]->Map(pulled);
+  const auto ranges = RangesOf(server, values);
+  std::size_t floats = 0;
+  for (const auto& range : ranges) floats += range.size();
+  if (content == nullptr || std::cmp_greater(floats, pulled.memory_floats())) return false;
+  return content->Read(pulled.sequence(), [&] {
+    const float* from = content->data();
+    for (const std::span<float> to : ranges) {
+      std::copy_n(from, to.size(), to.data());
+      from += to.size();
+    }
+  });
 }
 
 // Copies what the server has written into the shared memory.

@@ -99,6 +99,7 @@ class ShardGroup {
   absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;
+  bool TakeDirect(std::size_t server, const proto::Pulled& pulled, const FlatValues& values);
   void TakeShared(std::size_t server, const FlatValues& values) const;
   bool IsFirst(std::size_t server) const { return server == 0; }
 

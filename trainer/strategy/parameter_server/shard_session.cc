@@ -176,25 +176,37 @@ void ShardSession::WriteShared(std::span<const float> content, const ShardLayout
   std::copy_n(from, layout.states, to + layout.parameters);
 }
 
+bool ShardSession::ReplyPlace(const Shard::Place& place) {
+  proto::ShardReply reply;
+  proto::Pulled& pulled = *reply.mutable_pulled();
+  pulled.set_version(place.version);
+  pulled.set_memory(place.memory);
+  pulled.set_memory_floats(place.floats);
+  pulled.set_sequence(place.sequence);
+  return Reply(reply);
+}
+
 bool ShardSession::Pull(const proto::Pull& pull) {
   const ShardLayout layout = shard_.layout();
   if (pull.shared() && !IsMapped(layout)) return false;
   const bool is_stopping = is_stopping_();
+  const Shard::Request request{.fence = pull.fence(),
+                               .version = pull.version(),
+                               .scale = pull.scale(),
+                               .skip = pull.skip(),
+                               .slots = pull.slots()};
+  if (pull.direct()) {
+    const auto place = shard_.Locate(request);
+    if (!place.ok()) return ReplyFenced(place.status());
+    if (!place->memory.empty()) return ReplyPlace(*place);
+  }
   std::vector<proto::Data> messages;
-  const auto version = shard_.Pull(
-      {.fence = pull.fence(),
-       .version = pull.version(),
-       .scale = pull.scale(),
-       .skip = pull.skip()},
-      [&](std::span<const float> content) {
-        if (pull.shared()) return WriteShared(content, layout);
-        if (!pull.slots()) {
-          content = content.first(static_cast<std::size_t>(layout.values() + layout.states));
-        }
-        for (DataSource source({content}); !source.done();) {
-          source.Fill(messages.emplace_back());
-        }
-      });
+  const auto version = shard_.Pull(request, [&](std::span<const float> content) {
+    if (pull.shared()) return WriteShared(content, layout);
+    for (DataSource source({content}); !source.done();) {
+      source.Fill(messages.emplace_back());
+    }
+  });
   if (!version.ok()) return ReplyFenced(version.status());
   proto::ShardReply reply;
   reply.mutable_pulled()->set_version(*version);

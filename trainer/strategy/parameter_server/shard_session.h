@@ -37,6 +37,7 @@ class ShardSession {
   bool Load(const proto::Load& load);
   bool Receive(std::int64_t floats);
   bool Reply(const proto::ShardReply& reply) { return stream_.Write(reply); }
+  bool ReplyPlace(const Shard::Place& place);
   bool ReplyFenced(const absl::Status& status);
   Shard::Gradient GradientOf(const proto::Push& push, const ShardLayout& layout) const;
   bool IsMapped(const ShardLayout& layout) const;

@@ -8,6 +8,7 @@
 
 #include "base/hmac.h"
 #include "base/log.h"
+#include "trainer/rendezvous/fingerprint.h"
 
 namespace lockstep::train {
 namespace {
@@ -49,10 +50,11 @@ proto::StepRecord RecordOf(std::int64_t step, const BatchTotals& totals) {
 
 absl::StatusOr<TaskCoordinator::Session> TaskCoordinator::Enter(const proto::Introduction& who) {
   const std::lock_guard lock(mutex_);
-  if (layout_.empty()) layout_ = who.layout();
-  if (who.layout() != layout_) {
+  if (fingerprint_.empty()) fingerprint_ = who.fingerprint();
+  if (const auto difference = FirstDifference(who.fingerprint(), fingerprint_)) {
     return absl::FailedPreconditionError(
-        fmt::format("{} {} has another model than the others", who.role(), who.index()));
+        fmt::format("{} {} has {}, expected {} as the process that came first has it", who.role(),
+                    who.index(), difference->own, difference->other));
   }
   const Place place(who.role(), who.index(), who.local_rank());
   const Incarnation incarnation{who.pod_started(), who.process_number()};

@@ -84,7 +84,7 @@ class TaskCoordinator {
   Session last_session_ = 0, owner_ = 0;  // owner_ is 0 while the owner is not connected
   std::map<Place, Process> processes_;
   std::map<Session, Place> places_;
-  std::string layout_;
+  std::string fingerprint_;  // of all processes
   Stage stage_ = Stage::kEmpty;
   std::uint64_t fence_ = 0;
   std::optional<LeaseBook> book_;  // while running

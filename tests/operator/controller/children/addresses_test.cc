@@ -18,7 +18,7 @@ TEST(AddressesTest, DnsNamesAreThoseOfTheHeadlessService) {
             "mnist-ps-0.mnist.ml.svc.cluster.local");
 }
 
-TEST(AddressesTest, ANamedPortOfTheMainContainerOverrides2222) {
+TEST(AddressesTest, AClusterPortOfTheMainContainerOverrides2222) {
   struct Case {
     const char* name;
     api::Json ports;
@@ -41,7 +41,7 @@ TEST(AddressesTest, ANamedPortOfTheMainContainerOverrides2222) {
   }
 }
 
-TEST(AddressesTest, ASidecarsPortIsNotTheCluster) {
+TEST(AddressesTest, ASidecarsPortIsIgnored) {
   const api::Json pod_template = {
       {"spec",
        {{"containers",

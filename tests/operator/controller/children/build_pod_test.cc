@@ -311,5 +311,39 @@ TEST(RenderTest, ShowsTheServiceThenEveryPodChiefFirst) {
                                             "Pod/j-worker-1", "Pod/j-evaluator-0"));
 }
 
+// Elsewhere nobody tells the operator sooner that the replica is lost.
+TEST(BuildPodTest, APodToleratesASilentNodeForLongOnlyIfItsGroupReportsLosses) {
+  struct Case {
+    const char* name;
+    testing::JobBuilder job;
+    bool watch_nodes, poll_progress, tolerates_for_long;
+  };
+  const auto trains = Job("j").Workers(2).Training();
+  auto servers = trains, independent = trains;
+  servers.ParameterServers(1).Strategy(api::StrategyType::kParameterServer);
+  independent.Strategy(api::StrategyType::kIndependent);
+  const Case cases[] = {
+      {"a group", trains, true, true, true},
+      {"its nodes are not watched", trains, false, true, false},
+      {"it is not asked", trains, true, false, false},
+      {"parameter servers", servers, true, true, false},
+      {"processes by themselves", independent, true, true, false},
+      {"another image", Job("j").Workers(2), true, true, false},
+  };
+  for (const Case& c : cases) {
+    const api::TrainingJob job = c.job.BuildWithDefaults();
+    const Settings settings{.watch_nodes = c.watch_nodes, .poll_progress = c.poll_progress};
+    for (const auto& [role, spec] : job.spec.replica_specs) {
+      const kube::Object pod = PodSpecOf(job, settings, role);
+      ASSERT_EQ(!pod.contains("tolerations"), c.tolerates_for_long) << c.name;
+      if (c.tolerates_for_long) continue;
+      ASSERT_EQ(pod.at("tolerations").size(), 2U) << c.name;
+      for (const kube::Object& toleration : pod.at("tolerations")) {
+        EXPECT_EQ(toleration.at("tolerationSeconds"), 30) << c.name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::controller

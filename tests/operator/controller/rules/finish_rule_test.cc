@@ -56,6 +56,22 @@ TEST(FinishRuleTest, SuccessFollowsThePolicy) {
   }
 }
 
+// A worker that is replaced when the run ends finds no group, and never succeeds.
+TEST(FinishRuleTest, TheLeadingReplicasSuccessIsThatOfItsTrainingGroup) {
+  const auto all = Job("j").Workers(2).Training().SuccessPolicy(SuccessPolicy::kAllWorkers);
+  Seen seen(all);
+  seen.Service().Worker(0, kReady).Worker(1, Exited(0));
+  EXPECT_NE(seen.Plan().status.state, "Succeeded");
+  for (const bool with_servers : {false, true}) {
+    auto job = all;
+    if (with_servers) job.ParameterServers(1).Strategy(api::StrategyType::kParameterServer);
+    Seen ended(job);
+    ended.Service().Worker(0, Exited(0)).Worker(1, kPending);
+    if (with_servers) ended.Pod(Role::kParameterServer, 0, Exited(0));
+    EXPECT_EQ(ended.Plan().status.state, "Succeeded") << with_servers;
+  }
+}
+
 PodState Trained(std::vector<api::VariantResult> results) {
   return [results = std::move(results)](ObservedPod& pod) {
     Exited(0)(pod);
@@ -165,6 +181,15 @@ TEST(FinishRuleTest, TheJobGoesWhenItsTimeToLiveHasPassed) {
   EXPECT_EQ(seen.Plan().requeue_after, seconds(40));
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
   EXPECT_THAT(seen.Later(seconds(40)).Plan().actions, ElementsAre(DeleteJob{}));
+}
+
+TEST(FinishRuleTest, PodsAreCleanedUpBesideADeleteOfTheJobThatFails) {
+  Seen seen(Job("j").Workers(2).TtlSecondsAfterFinished(0));
+  seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteJob{})) << "which deletes its pods";
+  seen.With([](Observed& observed) { observed.is_delete_failing = true; });
+  EXPECT_THAT(seen.Plan().actions,
+              ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}, DeleteJob{}));
 }
 
 TEST(FinishRuleTest, ATimeToLiveThatNoTimeHoldsDeletesNothing) {

@@ -116,7 +116,10 @@ TEST(KueueRuleTest, AnEvictedJobGivesItsQuotaBackOnlyWhenItsPodsAreGone) {
 TEST(KueueRuleTest, AJobThatHasOutgrownItsGrantAsksAgain) {
   const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; };
   Seen seen = WithKueue(Queued(4).With(elastic));
-  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  seen.With([](Observed& observed) {
+    observed.workload = Admitted(observed.job, 2);
+    observed.workload->counts[Role::kWorker] = 3;
+  });
   EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{true, {}}));
   Seen edited = WithKueue(Queued(4).Suspended());
   edited.Write().With([](Observed& observed) {
@@ -124,6 +127,32 @@ TEST(KueueRuleTest, AJobThatHasOutgrownItsGrantAsksAgain) {
     observed.workload->counts[Role::kWorker] = 3;
   });
   EXPECT_THAT(edited.Plan().actions, ElementsAre(DeleteWorkload{}));
+}
+
+TEST(KueueRuleTest, AJobRunsOnIfItOnlyRepeatsTheCountThatItAskedFor) {
+  const auto elastic = [](api::TrainingJob& job) { job.spec.elastic = api::ElasticSpec{1, 8}; };
+  Seen seen = WithKueue(Queued(4).With(elastic));
+  seen.With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(SetSuspend{false, {{Role::kWorker, 2}}}));
+  EXPECT_THAT(seen.With([](Observed& observed) {
+                    api::Json other = testing::Template("other");
+                    observed.job.spec.replica_specs[Role::kWorker].tmpl = other;
+                  })
+                  .Plan()
+                  .actions,
+              ElementsAre(SetSuspend{true, {}}))
+      << "other pods were not granted";
+}
+
+// The job has changed since its Workload was made, in what the Workload does not show.
+TEST(KueueRuleTest, AJobDoesNotStartOnLessThanItNeedsAndAsksAgain) {
+  for (const bool is_elastic : {false, true}) {
+    Seen seen = WithKueue(Queued(4).Suspended().With([is_elastic](api::TrainingJob& job) {
+      if (is_elastic) job.spec.elastic = api::ElasticSpec{3, 8};
+    }));
+    seen.Write().With([](Observed& observed) { observed.workload = Admitted(observed.job, 2); });
+    EXPECT_THAT(seen.Plan().actions, ElementsAre(DeleteWorkload{})) << is_elastic;
+  }
 }
 
 TEST(KueueRuleTest, AGrantIsForThePodsThatWereAskedFor) {

@@ -59,8 +59,8 @@ TEST(RescaleRuleTest, AGangStartsAgainInItsNewSizeFreeOfCharge) {
     EXPECT_EQ(FindCondition(plan.status, kRestarting)->reason, "Rescaled");
     ASSERT_EQ(plan.events.size(), 1U);
     EXPECT_EQ(plan.events[0].message,
-              "the job's size was changed from worker=2 to worker=3; all replicas start again, at "
-              "the cost of no retry");
+              "the job's size has changed from worker=2 to worker=3; all replicas restart, which "
+              "does not count against backoffLimit");
     EXPECT_THAT(seen.Write().Plan().actions,
                 UnorderedElementsAre(DeletePod{"j-worker-0", "j-worker-0-uid"},
                                      DeletePod{"j-worker-1", "j-worker-1-uid"}));

@@ -30,7 +30,7 @@ TEST(ObjectJsonTest, ReadsNumbersAsTheLibraryDoes) {
   }
 }
 
-TEST(ObjectJsonTest, RefusesNumbersThatAreNone) {
+TEST(ObjectJsonTest, RejectsInvalidNumbers) {
   for (const char* text : {"[1e400]", "[-1e400]", "[01]", "[1.]", "[.5]", "[-]", "[1-2]", "[0x10]",
                            "[00000000000000000000001]", "[1000000000000000000000x]", "[+1]",
                            "[10000000000000000000-1]", "[NaN]", "[-Infinity]"}) {
@@ -39,7 +39,7 @@ TEST(ObjectJsonTest, RefusesNumbersThatAreNone) {
   EXPECT_FALSE(ParseObject("[1" + std::string(400, '0') + "]").ok());
 }
 
-TEST(ObjectJsonTest, RefusesWhatIsNeitherObjectNorList) {
+TEST(ObjectJsonTest, RejectsWhatIsNeitherObjectNorList) {
   for (const char* text : {"7", "null", "\"x\"", "true"}) {
     EXPECT_THAT(ParseObject(text).status().ToString(), HasSubstr("neither an object nor a list"));
   }
@@ -58,7 +58,7 @@ TEST(ObjectJsonTest, ReadsTextAsTheLibraryDoes) {
 }
 
 // Covers each form that RFC 3629 forbids, next to valid characters.
-TEST(ObjectJsonTest, AByteThatIsNoUtf8ReadsAsAQuestionMark) {
+TEST(ObjectJsonTest, InvalidUtf8BytesAreReadAsQuestionMarks) {
   for (const char* forbidden :
        {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe2\x82", "\xe0\x9f\xbf", "\xed\xa0\x80",
         "\xf0\x9f\x98", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"}) {
@@ -73,8 +73,9 @@ TEST(ObjectJsonTest, AByteThatIsNoUtf8ReadsAsAQuestionMark) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseObject("[\"\xff").status()));
 }
 
-// A server returns the field names that a client gave as managed, whatever their bytes.
-TEST(ObjectJsonTest, ManagedFieldsThatAreNoUtf8CostOthersInTheListNothing) {
+// A server returns the field names in managedFields as a client sent them, even if they are not
+// UTF-8.
+TEST(ObjectJsonTest, InvalidUtf8InManagedFieldsDoesNotAffectTheList) {
   const auto list = ParseObject(
       "{\"items\":[{\"metadata\":{\"managedFields\":[{\"fieldsV1\":{\"f:\xff\":{}}}],"
       "\"name\":\"a\"}},{\"metadata\":{\"name\":\"é\"}}]}",
@@ -84,11 +85,11 @@ TEST(ObjectJsonTest, ManagedFieldsThatAreNoUtf8CostOthersInTheListNothing) {
             Object::parse(R"({"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"é"}}]})"));
 }
 
-TEST(ObjectJsonTest, OfTwoMembersOfOneNameTheLastCounts) {
+TEST(ObjectJsonTest, TheLastOfTwoMembersOfTheSameNameCounts) {
   EXPECT_EQ(*ParseObject(R"({"a":{"x":1},"a":[2]})"), Object::parse(R"({"a":[2]})"));
 }
 
-TEST(ObjectJsonTest, LeavesManagedFieldsOfMetadataOut) {
+TEST(ObjectJsonTest, DropsTheManagedFieldsOfMetadata) {
   const auto object =
       ParseObject(R"({"metadata":{"managedFields":[{"a":[1,{"b":2}]},"x"],"name":"n"},"items":[)"
                   R"({"metadata":{"name":"i","managedFields":7}}],"spec":{"managedFields":[1]}})");
@@ -97,7 +98,7 @@ TEST(ObjectJsonTest, LeavesManagedFieldsOfMetadataOut) {
                                        "spec":{"managedFields":[1]}})"));
 }
 
-TEST(ObjectJsonTest, LeavesManagedFieldsOutAsAnApiServerSpellsThem) {
+TEST(ObjectJsonTest, DropsManagedFieldsAsAnApiServerWritesThem) {
   const std::string fields =
       R"("managedFields":[{"manager":"m","fieldsV1":{"f:a":{"k:{\"n\":\"]\\\"}":[[],"\\"]}}}])";
   const auto list =
@@ -113,12 +114,12 @@ TEST(ObjectJsonTest, LeavesManagedFieldsOutAsAnApiServerSpellsThem) {
   }
 }
 
-TEST(ObjectJsonTest, KeepsAMapOfTheUsersCalledSo) {
+TEST(ObjectJsonTest, KeepsManagedFieldsOutsideMetadata) {
   const std::string text = R"({"metadata":{"name":"n"},"data":{"managedFields":"mine"}})";
   EXPECT_EQ(*ParseObject(text), Object::parse(text));
 }
 
-TEST(ObjectJsonTest, KeepsWhatIsNamedOfAnObjectOrOfEachEntry) {
+TEST(ObjectJsonTest, TheMaskAppliesToAnObjectOrToEachEntryOfAList) {
   const FieldMask keep = {"metadata.name", "metadata.labels", "spec.containers.name",
                           "spec.containers.status", "spec.nodeName"};
   const std::string object =
@@ -141,14 +142,14 @@ TEST(ObjectJsonTest, KeepsWhatIsNamedOfAnObjectOrOfEachEntry) {
   EXPECT_EQ(list->at("spec"), Object({{"x", Object::object()}}));
 }
 
-TEST(ObjectJsonTest, WhatIsNamedBelowAValueThatHasNoMembersKeepsTheValue) {
+TEST(ObjectJsonTest, AMaskPathThatContinuesBelowAScalarKeepsTheScalar) {
   const FieldMask keep = {"spec.containers.name", "status.phase"};
   const std::string text = R"({"spec":{"containers":[1,"x",["y",{"name":"n","z":1}]]},"status":3})";
   EXPECT_EQ(*ParseObject(text, "", &keep),
             Object::parse(R"({"spec":{"containers":[1,"x",["y",{"name":"n"}]]},"status":3})"));
 }
 
-TEST(ObjectJsonTest, RefusesWhatIsNoJson) {
+TEST(ObjectJsonTest, RejectsInvalidJson) {
   for (const char* text :
        {"",           " ",           "{",         "[",          "{\"a\":}",
         "[1,]",       "[1 2]",       "{\"a\" 1}", "{\"a\":1,}", "{a:1}",
@@ -160,7 +161,7 @@ TEST(ObjectJsonTest, RefusesWhatIsNoJson) {
   }
 }
 
-TEST(ObjectJsonTest, WhatIsNestedTooDeepCostsNothingBesideIt) {
+TEST(ObjectJsonTest, OnlyTheValueThatIsNestedTooDeepIsReplaced) {
   const auto deep = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');
   };
@@ -179,13 +180,13 @@ TEST(ObjectJsonTest, WhatIsNestedTooDeepCostsNothingBesideIt) {
     EXPECT_EQ(object->at("b"), Object::parse(R"({"c":[1]})"));
     EXPECT_EQ(object->at("d"), 2);
   }
-  // Dropped values are not descended into.
+  // The parser does not descend into values that it drops.
   const std::string skipped = R"({"metadata":{"managedFields":)" + deep(100'000) + "}}";
   EXPECT_EQ(*ParseObject(skipped), Object::parse(R"({"metadata":{}})"));
 }
 
-// Two bytes of JSON can take 64 of memory.
-TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
+// Two bytes of JSON can become 64 bytes of memory.
+TEST(ObjectJsonTest, OnlyTheMemberWithTooManyValuesIsReplaced) {
   const auto values = [](int count) { return Object(std::vector<int>(count, 7)); };
   const auto with = [](const Object& spec) {
     return Object{{"metadata", {{"name", "x"}}}, {"spec", spec}, {"status", {{"a", {1, 2}}}}};
@@ -209,7 +210,7 @@ TEST(ObjectJsonTest, WhatHasTooManyValuesCostsTheMemberOfOneObject) {
 }
 
 // An object with too many labels must still be identifiable.
-TEST(ObjectJsonTest, TooManyLabelsCostNothingElseOfTheMetadata) {
+TEST(ObjectJsonTest, OnlyTheMemberOfMetadataWithTooManyValuesIsReplaced) {
   Object labels = Object::object();
   for (int i = 0; i < 9'999; ++i) labels[std::to_string(i)] = "";
   const Object most = {{"metadata", {{"annotations", labels}, {"labels", labels}}}};
@@ -228,7 +229,7 @@ TEST(ObjectJsonTest, TooManyLabelsCostNothingElseOfTheMetadata) {
     EXPECT_EQ(*ParseObject(event.dump(), "object", kept),
               Object({{"object", with(kTooMany)}, {"type", "MODIFIED"}}));
   }
-  // Metadata further down are part of the spec.
+  // Metadata within the spec has the spec's limit.
   const Object inner = {{"spec", {{"metadata", {{"labels", labels}}}}}};
   EXPECT_EQ(*ParseObject(inner.dump()), inner);
 }

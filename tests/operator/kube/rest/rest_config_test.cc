@@ -119,11 +119,11 @@ TEST(KubeconfigTest, ErrorsNameTheEntry) {
   EXPECT_THAT(error(kTwoContexts, "three"), HasSubstr("no context \"three\""));
   EXPECT_THAT(error("clusters: 7"), HasSubstr("clusters: expected a list"));
   EXPECT_THAT(error("current-context: a\ncontexts: [{name: a, context: {cluster: b}}]"),
-              HasSubstr("names cluster \"b\", there is none"));
+              HasSubstr("names cluster \"b\", which does not exist"));
   const std::string with_user =
       "current-context: a\nclusters: [{name: c, cluster: {server: 'https://s'}}]\n"
       "contexts: [{name: a, context: {cluster: c, user: u}}]\n";
-  EXPECT_THAT(error(with_user), HasSubstr("names user \"u\", there is none"));
+  EXPECT_THAT(error(with_user), HasSubstr("names user \"u\", which does not exist"));
   EXPECT_THAT(error(with_user + "users: [{name: u, user: {username: x, password: y}}]"),
               HasSubstr("user \"u\": username: the API server takes no passwords"));
   EXPECT_THAT(error(with_user + "users: [{name: u, user: {client-key-data: '*'}}]"),

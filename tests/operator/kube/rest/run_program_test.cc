@@ -29,9 +29,9 @@ TEST(RunProgramTest, AMissingProgramIsNotFound) {
 }
 
 TEST(RunProgramTest, AFailureNamesItsExit) {
-  EXPECT_THAT(Shell("exit 3").status().ToString(), HasSubstr("sh: it ended with exit code 3"));
+  EXPECT_THAT(Shell("exit 3").status().ToString(), HasSubstr("sh: ended with exit code 3"));
   EXPECT_THAT(Shell("kill -9 $$").status().ToString(),
-              HasSubstr("sh: it ended with signal 9 (Killed)"));
+              HasSubstr("sh: ended with signal 9 (Killed)"));
 }
 
 TEST(RunProgramTest, ItInheritsNoConnection) {

@@ -77,7 +77,7 @@ TEST(LayoutTest, OrdersHaveTheNamesThatPeopleKnow) {
 
 class ForeignLayout final : public Layout {
  public:
-  std::size_t Bytes() const override { return 4; }
+  std::int64_t Elements() const override { return 1; }
   std::string Fingerprint() const override { return "foreign"; }
 };
 

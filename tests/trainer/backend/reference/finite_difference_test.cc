@@ -164,6 +164,34 @@ TEST_P(FiniteDifferenceLossTest, CrossEntropyGradientIsTheSlopeOfTheLoss) {
   }
 }
 
+TEST(FiniteDifferenceElementwiseLossTest, GradientIsTheSlopeOfTheLoss) {
+  constexpr std::size_t kRows = 4, kOutputs = 3;
+  const auto backend = MakeBackend({.name = "reference"});
+  LossInputs inputs{.logits = RandomValues(kRows * kOutputs, 1),
+                    .targets = RandomValues(kRows * kOutputs, 2),
+                    .weights = {1, 0.5f, 0, 2}};
+  const auto total = [&](const ElementwiseLossSpec& spec) {
+    return RunElementwiseLoss(*backend, spec, inputs, 0.5f).totals.loss;
+  };
+  for (const ElementwiseLossSpec& spec : std::vector<ElementwiseLossSpec>{
+           {.loss = ElementwiseLoss::kBinaryCrossEntropy, .label_smoothing = 0.3},
+           {.loss = ElementwiseLoss::kSquaredError},
+           {.loss = ElementwiseLoss::kAbsoluteError},
+           {.loss = ElementwiseLoss::kHuber, .delta = 0.5}}) {
+    const std::vector<float> dlogits = RunElementwiseLoss(*backend, spec, inputs, 0.5f).dlogits;
+    for (std::size_t i = 0; i < dlogits.size(); ++i) {
+      const float kept = inputs.logits[i], delta = 1.0f / 4096;
+      inputs.logits[i] = kept + delta;
+      const double above = total(spec);
+      inputs.logits[i] = kept - delta;
+      const double below = total(spec);
+      inputs.logits[i] = kept;
+      EXPECT_NEAR(0.5 * (above - below) / (2.0 * delta), dlogits[i], 1e-4)
+          << static_cast<int>(spec.loss) << " " << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(LabelSmoothing, FiniteDifferenceLossTest, testing::Values(0.0, 0.1, 0.6),
                          [](const auto& smoothing) {
                            return std::to_string(static_cast<int>(100 * smoothing.param));

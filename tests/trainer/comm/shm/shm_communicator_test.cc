@@ -1,5 +1,5 @@
-// The shared-memory algorithms with threads on one mapping, where ThreadSanitizer sees every
-// access.
+// Tests the shared-memory algorithms with threads on one mapping, so that ThreadSanitizer sees
+// every access.
 #include "trainer/comm/shm/shm_communicator.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(ShmCommunicatorTest, MixedCollectivesOverSharedPagesHaveNoRaces) {
   }
 }
 
-TEST(ShmCommunicatorTest, ADeadPeerIsNamedToAllWhoWait) {
+TEST(ShmCommunicatorTest, EveryWaitingRankLearnsWhichPeerDied) {
   ShmThreads threads(3);
   const auto alive = [](int rank) { return rank != 1; };
   auto first = threads.Make(0, std::chrono::seconds(20), alive);
@@ -84,18 +84,18 @@ TEST(ShmCommunicatorTest, ADeadPeerIsNamedToAllWhoWait) {
   SpawnThreads(2, [&](int thread) {
     const auto status = (thread == 0 ? first : last)->Barrier();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(std::string(status.message()), "collective: the process of rank 1 is dead");
+    EXPECT_EQ(std::string(status.message()), "collective: the process of rank 1 has died");
   });
 }
 
-// Between saying that it has arrived and being counted.
-TEST(ShmCommunicatorTest, ARankThatDiesOnItsWayIntoABarrierIsSeenAtOnce) {
+// The rank has set `arrived`, but is not counted in `arrivals`.
+TEST(ShmCommunicatorTest, ARankThatDiesWhileItArrivesIsDetectedBeforeTheTimeout) {
   ShmThreads threads(2);
   threads.barrier().ranks[1].arrived = 1;
   const auto start = std::chrono::steady_clock::now();
   const auto status =
       threads.Make(0, std::chrono::seconds(60), [](int rank) { return rank != 1; })->Barrier();
-  EXPECT_EQ(std::string(status.message()), "collective: the process of rank 1 is dead");
+  EXPECT_EQ(std::string(status.message()), "collective: the process of rank 1 has died");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
@@ -103,7 +103,7 @@ TEST(ShmCommunicatorTest, ALatePeerIsNamed) {
   ShmThreads threads(2);
   const auto status = threads.Make(0, std::chrono::milliseconds(50))->Barrier();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(std::string(status.message()), "collective: rank 1 did not come within 50 ms");
+  EXPECT_EQ(std::string(status.message()), "collective: rank 1 did not arrive within 50 ms");
 }
 
 TEST(ShmCommunicatorTest, DifferentCollectivesAreNamedOnBothSides) {
@@ -117,7 +117,7 @@ TEST(ShmCommunicatorTest, DifferentCollectivesAreNamedOnBothSides) {
   });
 }
 
-TEST(ShmCommunicatorTest, CallsOnABrokenGroupLeaveTheLastAnnouncementsToLatePeers) {
+TEST(ShmCommunicatorTest, CallsOnABrokenGroupKeepTheLastAnnouncements) {
   ShmThreads threads(2);
   auto first = threads.Make(0), second = threads.Make(1);
   SpawnThreads(2, [&](int rank) { ASSERT_TRUE((rank == 0 ? first : second)->Barrier().ok()); });
@@ -141,7 +141,7 @@ TEST(ShmCommunicatorTest, AStopTokenAborts) {
 
 TEST(ShmCommunicatorTest, CountersMayWrapAround) {
   ShmThreads threads(2);
-  // As after 2^31 - 2 barriers: `word` counts modulo 2^31, `arrivals` modulo 2^32.
+  // The state after 2^31 - 2 barriers: `word` counts modulo 2^31, `arrivals` modulo 2^32.
   constexpr std::uint32_t kDone = 0x7ffffffe;
   threads.barrier().word = kDone << 1;
   threads.barrier().arrivals = kDone * 2;

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "trainer/backend/reference/reference.h"
+#include "trainer/comm/gradient_buffer.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
 #include "trainer/strategy/parameter_server/task_link.h"
@@ -30,19 +35,34 @@ class LoopbackTest : public ::testing::Test {
     training.optimizer = {.name = "SGD", .learning_rate = 1};
     for (int i = 0; i < 2; ++i) {
       shards_.push_back(*Shard::Create(training, *backend_));
-      ParameterServerOptions options{
-          .index = i, .address = "127.0.0.1:0", .job = "job", .token = api::JobToken(kSecret)};
-      auto server = ParameterServer::Start(std::move(options), *shards_.back(), clock_);
-      ASSERT_TRUE(server.ok()) << server.status();
-      servers_.push_back(*std::move(server));
+      servers_.push_back(Start(i, "127.0.0.1:0"));
       addresses_.push_back(fmt::format("127.0.0.1:{}", servers_.back()->port()));
     }
+  }
+  std::unique_ptr<ParameterServer> Start(int index, const std::string& address) {
+    ParameterServerOptions options{.index = index,
+                                   .address = address,
+                                   .job = "job",
+                                   .token = api::JobToken(kSecret),
+                                   .tasks = {},
+                                   .stop_requested = [this] { return is_stopping_.load(); }};
+    auto server = ParameterServer::Start(std::move(options),
+                                         *shards_[static_cast<std::size_t>(index)], clock_);
+    LOCKSTEP_CHECK(server.ok(), "server {}: {}", index, std::string(server.status().message()));
+    return *std::move(server);
+  }
+  // Connects and loads 10 for each parameter and 5 for the statistic.
+  static void Load(ShardGroup& group) {
+    ASSERT_TRUE(group.Connect().ok());
+    Floats parameters(kParameters, 10), states(1, 5);
+    const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+    ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
   }
   static Caller Worker0(const std::string& secret = kSecret, const std::string& job = "job") {
     Caller caller{.who = {}, .token = api::JobToken(secret)};
     caller.who.set_job(job);
     caller.who.set_role("worker");
-    caller.who.set_layout("layout");
+    caller.who.set_fingerprint("fingerprint");
     return caller;
   }
   ShardGroup Group(const Caller& caller) const {
@@ -54,6 +74,7 @@ class LoopbackTest : public ::testing::Test {
   }
 
   const SystemClock clock_;
+  std::atomic<bool> is_stopping_ = false;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
@@ -83,6 +104,131 @@ TEST_F(LoopbackTest, AGradientUpdatesTheValuesOfAllServersOnce) {
   EXPECT_TRUE(absl::IsFailedPrecondition(fenced.status())) << fenced.status();
   EXPECT_TRUE(group.Pull({.fence = 7}, values, /*all=*/false).ok()) << "the streams go on";
   EXPECT_THAT(parameters, Each(7));
+}
+
+// The spans of the push have other floats than the buffer: those would be sent if memory were not
+// shared.
+TEST_F(LoopbackTest, AProcessOfTheSameHostSharesItsMemory) {
+  const auto buffer = GradientBuffer::Create(kParameters + 1);
+  ASSERT_TRUE(buffer.ok() && (*buffer)->segment() != nullptr) << "no shared memory here";
+  ShardGroup group({.servers = addresses_,
+                    .caller = Worker0(),
+                    .plan = {{{0, 32}}, {{32, 64}}},
+                    .parameters = kParameters,
+                    .states = 1,
+                    .gradients = (*buffer)->name(),
+                    .gradient_floats = kParameters + 1});
+  Load(group);
+  EXPECT_TRUE(group.IsShared());
+  const std::span<float> floats((*buffer)->data(), kParameters + 1);
+  for (std::size_t i = 0; i < kParameters; ++i) floats[i] = static_cast<float>(i);
+  floats[kParameters] = 2;
+  const Floats others(kParameters, 1000), other_states(1, 1000);
+  ASSERT_TRUE(group
+                  .Push({.fence = 7,
+                         .versions = {0, 0},
+                         .gradients = others,
+                         .states = other_states,
+                         .in_buffer = true})
+                  .ok());
+  Floats parameters(kParameters), states(1);
+  ASSERT_TRUE(
+      group.Pull({.fence = 7}, {.parameters = parameters, .states = states, .slots = {}}, false)
+          .ok());
+  for (std::size_t i = 0; i < kParameters; ++i) EXPECT_EQ(parameters[i], 10 - static_cast<int>(i));
+  EXPECT_THAT(states, ElementsAre(7));
+}
+
+// While an update is under way, no copy of the memory counts: the server copies instead.
+TEST_F(LoopbackTest, ACopyThatAnUpdateMayHaveCutInTwoIsMadeByTheServer) {
+  const auto buffer = GradientBuffer::Create(kParameters);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  ShardGroup group({.servers = {addresses_[0]},
+                    .caller = Worker0(),
+                    .plan = {{{0, kParameters}}},
+                    .parameters = kParameters,
+                    .states = 0,
+                    .gradients = (*buffer)->name(),
+                    .gradient_floats = kParameters});
+  ASSERT_TRUE(group.Connect().ok());
+  Floats parameters(kParameters, 10);
+  const FlatValues values{.parameters = parameters, .states = {}, .slots = {}};
+  ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 1, .values = values}).ok());
+  const auto place = shards_[0]->Locate({.fence = 7});
+  ASSERT_TRUE(place.ok()) << place.status();
+  const auto content = SharedContent::Attach(place->memory, place->floats);
+  ASSERT_TRUE(content.ok()) << content.status();
+  const auto pulls = [&] {
+    const std::int64_t before = shards_[0]->counts().pulled_bytes;
+    std::ranges::fill(parameters, 0.0f);
+    EXPECT_TRUE(group.Pull({.fence = 7}, values, /*all=*/false).ok());
+    EXPECT_THAT(parameters, Each(10));
+    return (shards_[0]->counts().pulled_bytes - before) / (4 * kParameters);
+  };
+  EXPECT_EQ(pulls(), 1);
+  (*content)->Update([&] { EXPECT_EQ(pulls(), 2) << "the second by the server"; });
+  EXPECT_EQ(pulls(), 1);
+}
+
+// Server 0 has taken the push, server 1 has not: repeated, it counts once on both.
+TEST_F(LoopbackTest, APushThatALostConnectionCutShortIsRepeated) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  servers_[1].reset();
+  const Floats gradients(kParameters, 3), change(1, 1.0f);
+  const ShardGroup::Gradient gradient{
+      .fence = 7, .versions = {0, 0}, .gradients = gradients, .states = change};
+  const absl::Status broken = group.Push(gradient).status();
+  EXPECT_TRUE(absl::IsUnavailable(broken)) << broken;
+  EXPECT_THAT(std::string(broken.message()), ::testing::HasSubstr("ps 1 at " + addresses_[1]));
+  servers_[1] = Start(1, addresses_[1]);
+  ASSERT_TRUE(group.Connect().ok());
+  const auto pushed = group.Push(gradient);
+  ASSERT_TRUE(pushed.ok()) << pushed.status();
+  EXPECT_FALSE(pushed->dropped) << "server 1 had not taken it";
+  EXPECT_EQ(shards_[0]->counts().dropped, 1);
+  Floats parameters(kParameters), states(1);
+  ASSERT_TRUE(
+      group.Pull({.fence = 7}, {.parameters = parameters, .states = states, .slots = {}}, false)
+          .ok());
+  EXPECT_THAT(parameters, Each(7));
+  EXPECT_THAT(states, ElementsAre(6));
+}
+
+TEST_F(LoopbackTest, AServerEndsWhenTheRunIsOver) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  ASSERT_TRUE(group.Finish().ok());
+  group.Disconnect();
+  for (const auto& server : servers_) {
+    EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kFinished);
+  }
+}
+
+TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  const Floats gradients(kParameters, 3), change(1, 1.0f);
+  const auto push = [&](std::int64_t step) {
+    return group.Push(
+        {.fence = 7, .step = step, .versions = {0, 0}, .gradients = gradients, .states = change});
+  };
+  EXPECT_FALSE(push(0)->stopping);
+  is_stopping_ = true;
+  EXPECT_TRUE(push(1)->stopping);
+  Floats parameters(kParameters), states(1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(group.Saved().ok());
+  for (const auto& server : servers_) {  // the connections are open
+    EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
+  }
+  EXPECT_THAT(parameters, Each(4));
+}
+
+TEST_F(LoopbackTest, AServerThatIsToStopEndsIfNobodyIsConnected) {
+  is_stopping_ = true;
+  EXPECT_EQ(servers_[0]->WaitForEnd(), ParameterServer::End::kStopped);
 }
 
 TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefused) {

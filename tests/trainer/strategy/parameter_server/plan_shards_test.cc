@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"BySizeOneServerHoldsAll", {{0, 20}, {32, 40}}, 1, kBySize, {{{0, 40}}}},
         Case{"BySizeATensorIsCut", {{0, 64}}, 2, kBySize, {{{0, 32}}, {{32, 64}}}},
-        Case{"BySizePartsAreEqualToACacheLine",
+        Case{"BySizePartsAreEqualToWithinACacheLine",
              {{0, 100}},
              3,
              kBySize,
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RoundRobinNothingToHold", {}, 2, kRoundRobin, {{}, {}}}),
     [](const auto& test) { return test.param.name; });
 
-TEST(PlanShardsPropertyTest, EveryFloatIsOnOneServerWhateverTheirNumber) {
+TEST(PlanShardsPropertyTest, EveryFloatIsOnExactlyOneServer) {
   const std::vector<FlatRange> tensors = {{0, 150}, {160, 161}, {176, 7000}, {7008, 7040}};
   for (const auto placement : {kBySize, kRoundRobin}) {
     for (int shards = 1; shards <= 40; ++shards) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -114,6 +115,32 @@ TEST_F(ShardTest, SyncARepeatedPartIsAcknowledgedAndNotSummed) {
   EXPECT_THAT(*Pull({.version = 11}), ElementsAre(5, 15, 25, 35, 53));
 }
 
+// In the order of parts, 1 is lost beside 2^24 and then 2^24 is taken away: any order in which part
+// 2 or 3 comes sooner gives another sum.
+TEST_F(ShardTest, SyncTheSumDoesNotDependOnTheOrderOfArrival) {
+  constexpr float kLarge = 1 << 24;
+  const Floats gradients{kLarge, 1, -kLarge, 1};
+  std::vector<int> order{0, 1, 2, 3};
+  do {
+    Load(4);
+    for (const int part : order)
+      ASSERT_TRUE(Push(10, gradients[static_cast<std::size_t>(part)], {.part = part}).ok());
+    EXPECT_THAT(*Pull({.version = 11}), ElementsAre(9, 19, 29, 39, 54))
+        << ::testing::PrintToString(order);
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST_F(ShardTest, SyncNothingOfAStepRemainsInTheNext) {
+  Load(2);
+  std::int64_t step = 10;
+  for (const bool reversed : {false, true, false}) {
+    ASSERT_TRUE(Push(step, 1, {.part = reversed ? 1 : 0}).ok());
+    ASSERT_TRUE(Push(step, 2, {.part = reversed ? 0 : 1}).ok());
+    ASSERT_TRUE(Pull({.version = ++step}).ok());
+  }
+  EXPECT_THAT(*Pull({.version = 13}), ElementsAre(1, 11, 21, 31, 56));
+}
+
 TEST_F(ShardTest, SyncASkippedStepChangesNothing) {
   Load(2);
   ASSERT_TRUE(Push(10, 1, {.part = 0}).ok());
@@ -168,6 +195,75 @@ TEST_F(ShardTest, AShardStaysAsItIsAfterALoadOfAnotherSize) {
   EXPECT_TRUE(absl::IsInvalidArgument(shard_->Load(8, layout_, 10, Floats{1, 2, 3, 4})));
   EXPECT_TRUE(absl::IsFailedPrecondition(Push(10, 1, {.fence = 8}).status()));
   EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
+}
+
+// The content after two updates continues on another shard as it does on this one: the optimizer's
+// slots and the number of updates, which Adam's correction of its bias depends on, are in it.
+TEST_F(ShardTest, AdamsSlotsMoveWithTheContent) {
+  api::TrainingSpec training;
+  training.optimizer = {.name = "Adam", .learning_rate = 1};
+  const auto push = [&](Shard& shard, std::int64_t step, float value) {
+    const Floats gradient{value, -value}, states{0};
+    ASSERT_TRUE(shard
+                    .Push({.fence = kFence,
+                           .step = step,
+                           .ranges = {gradient.data(), gradient.data()},
+                           .states = states.data()})
+                    .ok());
+  };
+  const auto content = [](Shard& shard) {
+    Floats all;
+    EXPECT_TRUE(shard
+                    .Pull({.fence = kFence, .slots = true},
+                          [&](auto read) { all.assign(read.begin(), read.end()); })
+                    .ok());
+    return all;
+  };
+  const auto first = *Shard::Create(training, *backend_);
+  const auto second = *Shard::Create(training, *backend_);
+  Floats begin(5 + 2 * 4);
+  begin[0] = 10;
+  ASSERT_TRUE(first->Load(kFence, layout_, 0, begin).ok());
+  EXPECT_EQ(first->ContentFloats(), std::ssize(begin));
+  push(*first, 0, 3);
+  push(*first, 1, -1);
+  const Floats moved = content(*first);
+  EXPECT_NE(Floats(moved.begin() + 5, moved.end()), Floats(8)) << "the slots";
+  ASSERT_TRUE(second->Load(kFence, layout_, 2, moved).ok());
+  push(*first, 2, 2);
+  push(*second, 2, 2);
+  EXPECT_EQ(content(*second), content(*first));
+  EXPECT_NE(content(*second), moved);
+}
+
+TEST_F(ShardTest, CountsWhatItDoes) {
+  Load(0);
+  ASSERT_TRUE(Push(10, 1, {.version = 10}).ok());
+  ASSERT_TRUE(Push(11, 1, {.version = 10}).ok());
+  ASSERT_TRUE(Push(12, 1, {.version = 9}).ok());
+  ASSERT_TRUE(Push(12, 1, {.version = 10}).ok()) << "once more";
+  ASSERT_TRUE(Push(13, 0, {.version = 13, .skip = true}).ok());
+  ASSERT_TRUE(Pull({}).ok());
+  const ShardCounts counts = shard_->counts();
+  EXPECT_EQ(counts.updates, 3);
+  EXPECT_EQ(counts.dropped, 1);
+  EXPECT_EQ(counts.pushed_bytes, 4 * 5 * 4) << "four gradients of five floats";
+  EXPECT_EQ(counts.pulled_bytes, 5 * 4);
+  EXPECT_THAT(counts.staleness.counts, ElementsAre(2, 1, 0, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(counts.staleness.sum, 4);
+}
+
+TEST_F(ShardTest, SyncCountsOneUpdateOfAllParts) {
+  Load(2);
+  ASSERT_TRUE(Push(10, 1, {.part = 0}).ok());
+  ASSERT_TRUE(Push(10, 1, {.part = 1}).ok());
+  ASSERT_TRUE(Pull({.version = 11}).ok());
+  ASSERT_TRUE(Pull({.version = 11}).ok());
+  EXPECT_TRUE(Push(10, 1, {.part = 1})->dropped) << "too late";
+  const ShardCounts counts = shard_->counts();
+  EXPECT_EQ(counts.updates, 1);
+  EXPECT_EQ(counts.dropped, 1);
+  EXPECT_EQ(counts.staleness.counts[0], 2);
 }
 
 TEST_F(ShardTest, AnUnknownOptimizerIsNamed) {

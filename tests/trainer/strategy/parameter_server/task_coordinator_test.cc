@@ -18,7 +18,7 @@ proto::Introduction Worker(int index, std::int64_t process_number = 1) {
   who.set_role("worker");
   who.set_index(index);
   who.set_process_number(process_number);
-  who.set_layout("layout");
+  who.set_fingerprint("trainSamples=8;classes=2;");
   return who;
 }
 
@@ -138,11 +138,14 @@ TEST_F(TaskCoordinatorTest, NobodyWaitsForAProcessThatReportsAfterItsPlaceIsTake
   }
 }
 
-TEST_F(TaskCoordinatorTest, AProcessWithAnotherModelIsRefused) {
+TEST_F(TaskCoordinatorTest, AProcessWithOtherDataOrAnotherModelIsRefused) {
   Enter(0);
   proto::Introduction other = Worker(1);
-  other.set_layout("another");
-  EXPECT_TRUE(absl::IsFailedPrecondition(tasks_.Enter(other).status()));
+  other.set_fingerprint("trainSamples=8;classes=3;");
+  const absl::Status refused = tasks_.Enter(other).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_EQ(refused.message(),
+            "worker 1 has classes=3, expected classes=2 as the process that came first has it");
 }
 
 TEST_F(TaskCoordinatorTest, ALostServerEndsTheFenceAndTheLeadingProcessLoadsAgain) {

@@ -1,4 +1,5 @@
 #include "trainer/backend/cpu/kernels/local.h"
+#include "trainer/core/half.h"
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
@@ -17,6 +18,44 @@ void Add(const float* a, const float* b, float* y, std::int64_t size, bool relu)
   } else {
 #pragma omp simd
     for (std::int64_t i = 0; i < size; ++i) y[i] = a[i] + b[i];
+  }
+}
+
+void CastToBFloat16(const float* __restrict x, std::uint16_t* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = ToBFloat16(x[i]);
+}
+
+void CastFromBFloat16(const std::uint16_t* __restrict x, float* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = FromBFloat16(x[i]);
+}
+
+void CastToFloat16(const float* __restrict x, std::uint16_t* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = ToFloat16(x[i]);
+}
+
+void CastFromFloat16(const std::uint16_t* __restrict x, float* __restrict y, std::int64_t size) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] = FromFloat16(x[i]);
+}
+
+void HalfRelu(std::uint16_t* y, std::int64_t size, std::uint16_t infinity) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto magnitude = static_cast<std::uint16_t>(y[i] & 0x7fff);
+    const bool is_negative = y[i] > 0x8000 && magnitude <= infinity;  // and not NaN
+    y[i] = is_negative ? std::uint16_t{0} : y[i];
+  }
+}
+
+void HalfMaskByRelu(const std::uint16_t* __restrict y, std::uint16_t* __restrict dy,
+                    std::int64_t size, std::uint16_t infinity) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const bool is_positive = y[i] > 0 && y[i] <= infinity;
+    dy[i] = is_positive ? dy[i] : std::uint16_t{0};
   }
 }
 

@@ -112,6 +112,15 @@ struct Kernels {
   void (*mask_by_relu)(const float* y, float* dy, std::int64_t size);
   // y = a + b, or max(a + b, 0); keeps NaN. y may be a or b.
   void (*add)(const float* a, const float* b, float* y, std::int64_t size, bool relu);
+  // y = x in another type; see trainer/core/half.h.
+  void (*to_bfloat16)(const float* x, std::uint16_t* y, std::int64_t size);
+  void (*from_bfloat16)(const std::uint16_t* x, float* y, std::int64_t size);
+  void (*to_float16)(const float* x, std::uint16_t* y, std::int64_t size);
+  void (*from_float16)(const std::uint16_t* x, float* y, std::int64_t size);
+  // The relus above for a 16-bit floating-point type, whose infinity has these bits. In place.
+  void (*half_relu)(std::uint16_t* y, std::int64_t size, std::uint16_t infinity);
+  void (*half_mask_by_relu)(const std::uint16_t* y, std::uint16_t* dy, std::int64_t size,
+                            std::uint16_t infinity);
   // y = scale * x
   void (*scale_bytes)(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 

@@ -1,4 +1,5 @@
-// Vectors of kLanes elements by GCC's vector extension. One lane is a plain float.
+// Vector types of kLanes elements, made with GCC's vector extension. With one lane they are
+// scalars.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct Lanes {
 };
 
 #if LOCKSTEP_LANES == 8
-// Takes the low byte of each of eight ints by a shuffle; the compiler would move bytes one by one.
+// Takes the low byte of each of eight ints with one shuffle: for the generic conversion the
+// compiler moves the bytes one by one.
 template <>
 template <>
 [[gnu::always_inline]] inline Lanes<8>::Packed<std::uint8_t>::Type
@@ -45,6 +47,7 @@ struct Lanes<1> {
   }
 };
 
+// Load and Store accept unaligned addresses.
 template <typename Vector>
 [[gnu::always_inline]] inline Vector Load(const void* from) {
   Vector vector;

@@ -11,6 +11,13 @@ void ActivateBackward(Activation activation, const float* x, const float* dy, fl
                       std::int64_t size);
 void MaskByRelu(const float* y, float* dy, std::int64_t size);
 void Add(const float* a, const float* b, float* y, std::int64_t size, bool relu);
+void CastToBFloat16(const float* x, std::uint16_t* y, std::int64_t size);
+void CastFromBFloat16(const std::uint16_t* x, float* y, std::int64_t size);
+void CastToFloat16(const float* x, std::uint16_t* y, std::int64_t size);
+void CastFromFloat16(const std::uint16_t* x, float* y, std::int64_t size);
+void HalfRelu(std::uint16_t* y, std::int64_t size, std::uint16_t infinity);
+void HalfMaskByRelu(const std::uint16_t* y, std::uint16_t* dy, std::int64_t size,
+                    std::uint16_t infinity);
 void ScaleBytes(const std::uint8_t* x, float* y, std::int64_t size, float scale);
 void Multiply(const Product& product, float* scratch);
 void FewChannelGradient(const FewChannelShape& shape, const float* x, const float* dy, float* sum,

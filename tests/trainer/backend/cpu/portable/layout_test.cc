@@ -10,7 +10,7 @@ namespace {
 
 class ForeignLayout final : public Layout {
  public:
-  std::size_t Bytes() const override { return 4; }
+  std::int64_t Elements() const override { return 1; }
   std::string Fingerprint() const override { return "foreign"; }
 };
 

@@ -1,0 +1,70 @@
+#include "trainer/train/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/train/rank.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string FingerprintOf(const api::TrainingSpec& training) {
+  return (*Session::Create({.training = training, .backend = "reference"}))->Fingerprint();
+}
+
+TEST(SessionTest, TheFingerprintTellsWhichDataThisRankSees) {
+  api::TrainingSpec training = SmallTraining();
+  EXPECT_THAT(FingerprintOf(training),
+              StartsWith("trainSamples=70;testSamples=33;sample=uint8 "
+                         "[1,8,8];classes=3;labelNumbers=0;conv2d/weight["));
+  training.dataset.synthetic->train_examples = 69;
+  training.evaluation.enabled = false;
+  EXPECT_THAT(FingerprintOf(training),
+              StartsWith("trainSamples=69;testSamples=0;sample=uint8 [1,8,8];classes=3;"));
+}
+
+std::vector<std::uint8_t> FirstTestSample(const Session& session) {
+  std::vector<std::uint8_t> sample(session.test_data()->sample_bytes());
+  EXPECT_TRUE(session.test_data()->Read(0, sample).ok());
+  return sample;
+}
+
+TEST(SessionTest, TheDataDoNotDependOnTheSeedIfTheyHaveTheirOwn) {
+  const auto session_of = [](std::int64_t seed, std::optional<std::int64_t> data_seed) {
+    SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+    options.training.seed = seed;
+    options.data_seed = data_seed;
+    return *Session::Create(options);
+  };
+  const auto first = session_of(3, 3), other = session_of(4, 3);
+  EXPECT_EQ(FirstTestSample(*first), FirstTestSample(*other));
+  EXPECT_NE(FirstTestSample(*first), FirstTestSample(*session_of(4, std::nullopt)));
+}
+
+TEST(SessionTest, ACheckpointOfOtherDataIsRefusedAndAnOldOneHasOneSeed) {
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  options.training.seed = 4;
+  options.data_seed = 3;
+  const auto session = *Session::Create(options);
+  Snapshot snapshot = MakeSnapshot(*session, {.step = 1}, Time());
+  RunState state;
+  EXPECT_TRUE(RestoreSnapshot(snapshot, *session, state).ok());
+  options.data_seed = std::nullopt;
+  const auto other = *Session::Create(options);
+  EXPECT_THAT(std::string(RestoreSnapshot(snapshot, *other, state).message()),
+              HasSubstr("was saved with dataSeed = 3, this job has 4"));
+  snapshot.state["settings"].erase("dataSeed");
+  EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,50 @@
+// A shard's floats, in memory that processes of the same host can map: then a pull is one copy,
+// which the process that pulls makes.
+//
+// An update must not be seen by halves. A counter says whether one is under way (it is odd then),
+// and a reader that finds another counter after its copy than before has to discard the copy: a
+// sequence lock (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/comm/shm/shared_segment.h"
+#include "trainer/core/arena.h"
+
+namespace lockstep::train {
+
+// Updates exclude each other and the writer's own reads by other means; Read is thread-safe.
+class SharedContent {
+ public:
+  // Zeroed floats, shared if the host has the memory for it, else private.
+  static std::unique_ptr<SharedContent> Create(std::int64_t floats);
+  // Maps another process's. Errors as of SharedSegment::Attach.
+  static absl::StatusOr<std::unique_ptr<SharedContent>> Attach(const std::string& locator,
+                                                               std::int64_t floats);
+
+  float* data() const { return data_; }  // aligned to kArenaAlignment
+  std::string locator() const;           // for Attach; empty: private
+
+  // Changes the floats, by the process that has created them.
+  void Update(const std::function<void()>& change);
+  std::uint64_t sequence() const;  // the counter
+  // Calls `copy`, which reads the floats. Returns false if an update was under way when the counter
+  // was `sequence`, or has begun since: what was read may be of two versions.
+  bool Read(std::uint64_t sequence, const std::function<void()>& copy) const;
+
+ private:
+  SharedContent() = default;
+  void Use(std::byte* memory);
+
+  std::unique_ptr<SharedSegment> segment_;
+  Arena private_;  // without a segment
+  std::atomic<std::uint64_t>* sequence_ = nullptr;
+  float* data_ = nullptr;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,92 @@
+#include "trainer/train/loss_kind.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "api/v1/enum_names.h"
+#include "base/check.h"
+
+namespace lockstep::train {
+
+bool ReadsTargets(api::LossType type) {
+  return type != api::LossType::kSparseCategoricalCrossentropy;
+}
+
+LabelKind LabelKindOf(api::LossType type, api::DatasetFormat format) {
+  if (type == api::LossType::kBinaryCrossentropy && format != api::DatasetFormat::kCsv &&
+      format != api::DatasetFormat::kNpy) {
+    return LabelKind::kClasses;
+  }
+  return ReadsTargets(type) ? LabelKind::kNumbers : LabelKind::kClasses;
+}
+
+std::optional<ElementwiseLoss> ElementwiseLossOf(api::LossType type) {
+  switch (type) {
+    case api::LossType::kSparseCategoricalCrossentropy:
+    case api::LossType::kCategoricalCrossentropy:
+      return std::nullopt;
+    case api::LossType::kBinaryCrossentropy:
+      return ElementwiseLoss::kBinaryCrossEntropy;
+    case api::LossType::kMeanSquaredError:
+      return ElementwiseLoss::kSquaredError;
+    case api::LossType::kMeanAbsoluteError:
+      return ElementwiseLoss::kAbsoluteError;
+    case api::LossType::kHuber:
+      return ElementwiseLoss::kHuber;
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckLabels(api::LossType type, const Dataset& data) {
+  if (type != api::LossType::kBinaryCrossentropy) return absl::OkStatus();
+  std::vector<float> numbers(static_cast<std::size_t>(data.targets()));
+  for (std::int64_t i = 0; !numbers.empty() && i < data.size(); ++i) {
+    data.ReadTargets(i, numbers);
+    for (const float number : numbers) {
+      if (number >= 0 && number <= 1) continue;
+      return absl::DataLossError(fmt::format(
+          "sample {}: found {} in its label, expected 0 to 1 for BinaryCrossentropy", i, number));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::int64_t> CountOutputs(api::LossType type, const Dataset& data) {
+  const std::int64_t targets = data.targets(), classes = data.classes();
+  const auto fault = [&](const std::string& found, const char* expected) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.training.loss.type: found {} with {}, "
+                    "expected {}",
+                    api::NameOf(type), found, expected));
+  };
+  switch (type) {
+    case api::LossType::kSparseCategoricalCrossentropy:
+      return classes;
+    case api::LossType::kCategoricalCrossentropy:
+      if (targets >= 2) return targets;
+      return fault(fmt::format("labels of {} numbers", targets), "one for each class, at least 2");
+    case api::LossType::kBinaryCrossentropy:
+      if (targets > 0) return targets;
+      if (classes <= 2) return 1;
+      return fault(fmt::format("labels of {} classes", classes), "2 classes, 0 and 1");
+    case api::LossType::kMeanSquaredError:
+    case api::LossType::kMeanAbsoluteError:
+    case api::LossType::kHuber:
+      if (targets > 0) return targets;
+      return fault("labels that are classes", "numbers, as in formats csv, npy and synthetic");
+  }
+  LOCKSTEP_CHECK(false, "unknown loss {}", static_cast<int>(type));
+  return 0;
+}
+
+ModelOutputs OutputsOf(const api::LossSpec& loss) {
+  OutputKind kind = OutputKind::kNumbers;
+  if (api::IsCrossentropy(loss.type)) {
+    kind = ElementwiseLossOf(loss.type) ? OutputKind::kBinaryLogits : OutputKind::kClassLogits;
+  }
+  return {.kind = kind, .from_logits = loss.from_logits};
+}
+
+}  // namespace lockstep::train
