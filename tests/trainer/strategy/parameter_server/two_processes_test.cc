@@ -44,7 +44,7 @@ Caller Worker1() {
   caller.who.set_job("job");
   caller.who.set_role("worker");
   caller.who.set_index(1);
-  caller.who.set_layout("layout");
+  caller.who.set_fingerprint("layout");
   return caller;
 }
 
