@@ -1,6 +1,7 @@
 #include "trainer/rendezvous/grpc_options.h"
 
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
 #include <mutex>
@@ -50,9 +51,12 @@ void SetServerOptions(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 }
 
-void RouteGrpcLog() {
+void StartGrpc() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(&LogFromGrpc); });
+  std::call_once(once, [] {
+    gpr_set_log_function(&LogFromGrpc);
+    grpc_init();  // never undone
+  });
 }
 
 }  // namespace lockstep::train

@@ -98,7 +98,7 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
         if (phase_ != Phase::kMember || broken_) return GenerationStore::Target{};
         return GenerationStore::Target{stream_, membership_.generation, challenge_};
       }) {
-  RouteGrpcLog();
+  StartGrpc();
   join_.set_cluster_hash(identity.ClusterHash());
   join_.set_job(identity.job);
   join_.set_role(std::string(api::RoleName(identity.role)));

@@ -157,7 +157,7 @@ bool IsLoopback(const std::string& host) {
 
 absl::StatusOr<std::unique_ptr<RendezvousService>> RendezvousService::Start(
     RosterConfig config, const std::string& address, const Clock& clock) {
-  RouteGrpcLog();
+  StartGrpc();
   auto service = std::make_unique<GrpcRendezvousService>(std::move(config), clock);
   if (const absl::Status listening = service->Listen(address); !listening.ok()) return listening;
   return service;

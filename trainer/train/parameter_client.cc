@@ -65,6 +65,8 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
   options.shares_memory = identity.strategy.communication != api::Communication::kRing;
   options.successors_come = identity.operated;
   options.stop_requested = &StopSignalled;
+  const std::string leader = identity.LeaderAddress();
+  options.leader_host = leader.substr(0, leader.rfind(':'));
   return options;
 }
 
@@ -74,7 +76,9 @@ ParameterClient::ParameterClient(ParameterClientOptions options, Session& sessio
       session_(session),
       clock_(clock),
       shards_(ShardOptions(options_, session)),
-      tasks_(options_.servers.front(), WithFingerprint(options_.caller, session)) {
+      tasks_(options_.servers.front(), WithFingerprint(options_.caller, session)),
+      addresses_(options_.has_address),
+      leader_address_(options_.has_address) {
   for (const std::string& server : options_.servers) {
     hosts_.insert(server.substr(0, server.rfind(':')));
   }
@@ -103,7 +107,11 @@ absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
 absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call) {
   for (;;) {
     absl::Status status = call();
-    if (!absl::IsUnavailable(status)) {
+    // A name or an address may lead to a pod of another run while the right one is being replaced.
+    const bool is_another = absl::IsPermissionDenied(status);
+    if (is_another && !options_.successors_come)
+      status = absl::InvalidArgumentError(status.message());
+    if (!absl::IsUnavailable(status) && !absl::IsPermissionDenied(status)) {
       if (outage_began_) addresses_.Watch({});
       outage_began_.reset();
       return status;
@@ -177,11 +185,18 @@ absl::Status ParameterClient::Load(std::uint64_t fence, int parts, std::int64_t 
   });
 }
 
+void ParameterClient::ReleaseServers() {
+  const absl::Status told = shards_.Saved();
+  if (told.ok()) return;
+  LogInfo("a parameter server did not hear that its values are saved",
+          {{"reason", std::string(told.message())}});
+}
+
 void ParameterClient::Finish(const proto::Next& next) {
   absl::Status told = tasks_.Connect();
   if (told.ok()) told = tasks_.Next(next).status();
-  if (told.ok()) told = shards_.Connect();
-  if (told.ok()) told = shards_.Finish();
+  told.Update(shards_.Connect());
+  told.Update(shards_.Finish());
   if (told.ok()) return;
   LogWarning("a parameter server did not hear that the run is over",
              {{"reason", std::string(told.message())}});
@@ -193,7 +208,10 @@ absl::Status ParameterClient::NoteWait(const std::string& reason, const std::str
     wait_began_ = now;
     next_log_ = now + kLogEvery;
   }
-  if (missing.empty()) wait_began_ = now;
+  const bool may_come = !missing.empty() && options_.successors_come;
+  leader_address_.Watch(may_come ? std::set{options_.leader_host} : std::set<std::string>{});
+  const bool is_yet_to_come = !leader_address_.WithoutAddress().empty();
+  if (missing.empty() || is_yet_to_come) wait_began_ = now;
   if (now >= next_log_) {
     next_log_ = now + kLogEvery;
     LogInfo(fmt::format("waiting for {}", reason));

@@ -23,11 +23,13 @@ struct ParameterClientOptions {
   Caller caller;                     // without its layout
   api::ParameterPlacement placement = api::ParameterPlacement::kBySize;
   bool shares_memory = true;  // with servers of this host
-  // How long a server may be unreachable, not counting the time while it has no address and
-  // `successors_come` (an operator creates its pod).
+  // How long a server may be unreachable, or the leading process away, not counting the time while
+  // it has no address and `successors_come` (an operator creates its pod).
   Duration longest_outage = std::chrono::minutes(5);
-  bool successors_come = false;
+  bool successors_come = false;  // also: an address may lead to a server of another run meanwhile
   std::function<bool()> stop_requested = [] { return false; };
+  std::string leader_host;  // of the leading process's pod
+  AddressWatch::Lookup has_address = &HasAddress;
 };
 
 ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
@@ -50,11 +52,16 @@ class ParameterClient {
   absl::StatusOr<ShardGroup::PushResult> Push(ShardGroup::Gradient gradient);
   // Loads the session's parameters, states and slots onto all servers.
   absl::Status Load(std::uint64_t fence, int parts, std::int64_t step);
+  // Whether a server said at the last Pull that it was asked to stop.
+  bool IsServerStopping() const { return shards_.IsStopping(); }
+  // Lets such a server end: what was pulled last is saved, or cannot be. A server that does not
+  // hear it stays until it is killed.
+  void ReleaseServers();
   // Says to all servers that the run is over, as far as they can be reached now.
   void Finish(const proto::Next& next);
 
-  // A wait for another process. DeadlineExceeded names `missing` if that has been the same for
-  // longest_outage; empty: nothing is missing. Logs `reason` now and then.
+  // A wait for another process. DeadlineExceeded names `missing`, the leading process, if it has
+  // been so for longest_outage; empty: nothing is missing. Logs `reason` now and then.
   absl::Status NoteWait(const std::string& reason, const std::string& missing);
   bool IsShared() const { return shards_.IsShared(); }
 
@@ -68,7 +75,7 @@ class ParameterClient {
   const Clock& clock_;
   ShardGroup shards_;
   TaskLink tasks_;
-  AddressWatch addresses_;
+  AddressWatch addresses_, leader_address_;
   std::set<std::string> hosts_;
   std::optional<SteadyTime> outage_began_, wait_began_;
   SteadyTime next_log_;

@@ -64,7 +64,8 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     if (!state.ok()) return FailedFor(state.status());
     loop_.state = *state;
     fence_ = reply.fence();
-    reports_until_ = true;
+    // Server 0 knows where the next pause is: if this process's predecessor has died in one, it is
+    // that one again, with what is due there.
     loop_.reporter.GenerationStarted({.generation = 1, .members = {{}}}, "grpc", loop_.state);
   }
   if (fence_ == 0 || reply.fence() != fence_) {
@@ -147,7 +148,9 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
                  loop_.state.step);
   if (Ended ended = Pull()) return ended->end == LoopEnd::kGenerationOver ? std::nullopt : ended;
   if (loop_.rendezvous.StopRequested()) {
-    return loop_.SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
+    LoopOutcome stopped = loop_.SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
+    if (stopped.end == LoopEnd::kStopped) client_.ReleaseServers();
+    return stopped;
   }
   if (Ended ended = Evaluate()) return ended;
   if (step == loop_.session.total_steps()) return End();
@@ -156,9 +159,10 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   return std::nullopt;
 }
 
-// A pause that was not planned is one for the sake of a server that was asked to stop: its part of
-// the values is about to be lost.
+// A server that was asked to stop is about to lose its part of the values, and waits for the save.
+// A pause that was not planned was for the sake of one.
 ParameterOwner::Ended ParameterOwner::SaveAtPause() {
+  if (client_.IsServerStopping()) return SaveForServer();
   const std::int64_t every = loop_.session.training().checkpoint.every_steps;
   const StepPlan& plan = loop_.session.plan();
   const bool is_planned =
@@ -167,6 +171,19 @@ ParameterOwner::Ended ParameterOwner::SaveAtPause() {
   if (loop_.saver == nullptr) return std::nullopt;
   if (Ended diverged = loop_.CheckParameters()) return diverged;
   loop_.saver->Save(MakeSnapshot(loop_.session, loop_.state, loop_.clock.Now()));
+  return std::nullopt;
+}
+
+ParameterOwner::Ended ParameterOwner::SaveForServer() {
+  if (loop_.saver != nullptr) {
+    const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
+    if (Ended diverged = loop_.CheckParameters()) return diverged;
+    loop_.saver->Save(MakeSnapshot(loop_.session, loop_.state, loop_.clock.Now()));
+    const absl::Status saved = loop_.saver->Wait();
+    if (Ended ended = loop_.LookAtSaver()) return ended;
+    if (!saved.ok()) return std::nullopt;  // the server stays, and makes another pause
+  }
+  client_.ReleaseServers();
   return std::nullopt;
 }
 

@@ -45,6 +45,7 @@ class ParameterOwner {
   Ended Pull();
   Ended Evaluate();
   Ended SaveAtPause();
+  Ended SaveForServer();
   LoopOutcome End();
   std::int64_t NextPause() const;
 

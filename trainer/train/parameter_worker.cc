@@ -1,6 +1,7 @@
 #include "trainer/train/parameter_worker.h"
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,7 +40,10 @@ ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop
     : options_(std::move(options)),
       loop_(loop),
       client_(options_.client, loop.session, loop.clock),
-      gradient_(loop.session, loop.phases) {
+      gradient_(loop.session, loop.phases),
+      generation_ended_(std::make_shared<std::atomic<bool>>(false)) {
+  loop.rendezvous.OnGenerationEnd(
+      [ended = generation_ended_](std::uint64_t, const std::string&) { *ended = true; });
   if (options_.owns) {
     owner_.emplace(loop, client_, options_.sync ? loop.session.plan().world : 0);
   }
@@ -57,6 +61,9 @@ LoopOutcome ParameterWorker::Run() {
       ReportLastTask();
       return Stopped();
     }
+    if (!StopRequested() && generation_ended_->exchange(false)) {
+      if (Ended ended = JoinAgain()) return *std::move(ended);
+    }
     next_.set_wants_task(true);
     if (owner_) owner_->Report(next_);
     absl::StatusOr<proto::TaskReply> reply = [&] {
@@ -70,6 +77,15 @@ LoopOutcome ParameterWorker::Run() {
     }
     if (Ended ended = Follow(*reply)) return *std::move(ended);
   }
+}
+
+ParameterWorker::Ended ParameterWorker::JoinAgain() {
+  const PhaseTimer timer(loop_.phases, Phase::kRendezvous);
+  const absl::Status joined =
+      loop_.rendezvous.Join(loop_.state.step, loop_.session.Fingerprint()).status();
+  // AlreadyExists: the run is over, which server 0 says, too. Cancelled: the caller saves first.
+  const bool goes_on = joined.ok() || absl::IsAlreadyExists(joined) || absl::IsCancelled(joined);
+  return goes_on ? std::nullopt : Ended(FailedFor(joined));
 }
 
 ParameterWorker::Ended ParameterWorker::Follow(const proto::TaskReply& reply) {
@@ -208,13 +224,14 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
 int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   const bool owns = identity.IsLeader() && identity.local_rank == 0;
   const std::string fingerprint = loop.session.Fingerprint();
-  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint);
-      !membership.ok()) {
+  auto worker = std::make_unique<ParameterWorker>(OptionsFor(identity, owns), loop);
+  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint); !membership.ok()) {
     if (absl::IsAlreadyExists(membership.status())) return api::kExitDone;
     if (absl::IsCancelled(membership.status())) return api::kExitPreempted;
     return FailWith(membership.status());
   }
-  LoopOutcome outcome = ParameterWorker(OptionsFor(identity, owns), loop).Run();
+  LoopOutcome outcome = worker->Run();
+  worker.reset();  // hangs up: the servers wait for that
   if (owns) loop.reporter.Flush(loop.state);
   if (outcome.end == LoopEnd::kDone) {
     const absl::Status finished = FinishRendezvous(loop.rendezvous, fingerprint);

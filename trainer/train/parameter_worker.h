@@ -1,6 +1,8 @@
 // A training process under the strategy ParameterServer: task after task, until the run is over.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 
 #include "trainer/identity/identity.h"
@@ -21,15 +23,19 @@ struct ParameterWorkerOptions {
 class ParameterWorker {
  public:
   // Requires: `loop` outlives this. Its session's world is the number of parts of a step's batch.
+  // Takes over the rendezvous' OnGenerationEnd.
   ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop);
 
   // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved.
   // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved.
+  // Requires: the process is a member of the rendezvous' current generation. Joins the next one
+  // whenever a generation ends: the leading pod's supervisor hears of progress by the rendezvous.
   LoopOutcome Run();
 
  private:
   using Ended = std::optional<LoopOutcome>;
 
+  Ended JoinAgain();
   Ended Follow(const proto::TaskReply& reply);
   Ended Wait(const proto::Wait& wait);
   Ended Load(std::uint64_t fence);
@@ -48,6 +54,8 @@ class ParameterWorker {
   std::uint64_t fence_ = 0;  // of the task at hand
   proto::Next next_;         // the next report
   int failed_loads_ = 0;     // in a row
+  // Set by the rendezvous' thread, which may outlive this.
+  const std::shared_ptr<std::atomic<bool>> generation_ended_;
 };
 
 // Runs the process to its end and returns its exit code. Logs the reason.

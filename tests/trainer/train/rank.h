@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,7 +59,10 @@ class Hooked final : public Rendezvous {
   }
   KeyValueStore& store() override { return inner_->store(); }
   void Report(const api::Progress& progress) override { inner_->Report(progress); }
-  void SetActivity(api::Activity activity) override { inner_->SetActivity(activity); }
+  void SetActivity(api::Activity activity) override {
+    ++activities[activity];
+    inner_->SetActivity(activity);
+  }
   bool StopRequested() const override {
     if (at_step_) at_step_(calls_++);
     return asked_to_stop || inner_->StopRequested();
@@ -66,7 +70,8 @@ class Hooked final : public Rendezvous {
   absl::Status Finish() override { return inner_->Finish(); }
 
   bool withholds_address = false;
-  bool asked_to_stop = false;  // this rank's pod, and no other
+  bool asked_to_stop = false;               // this rank's pod, and no other
+  std::map<api::Activity, int> activities;  // how often each was set
 
  private:
   const std::unique_ptr<Rendezvous> inner_;

@@ -38,9 +38,9 @@ inline std::unique_ptr<proto::ParameterServer::Stub> StubFor(const std::string& 
       grpc::InsecureChannelCredentials(), options));
 }
 
-// Ends a stream and returns why it has ended: InvalidArgument is the server's refusal of this
-// caller; anything else may pass: Unavailable. `is_open`: the server has not ended
-// it, but has broken the protocol.
+// Ends a stream and returns why it has ended: PermissionDenied if the server at this address
+// refuses this caller, as a server of another run or with another index does; else Unavailable.
+// `is_open`: the server has not ended it, but has broken the protocol.
 template <typename Reply, typename Stream>
 absl::Status EndOfStream(Stream& stream, grpc::ClientContext& context, bool is_open,
                          const std::string& server) {
@@ -54,7 +54,7 @@ absl::Status EndOfStream(Stream& stream, grpc::ClientContext& context, bool is_o
   switch (status.error_code()) {
     case grpc::StatusCode::PERMISSION_DENIED:
     case grpc::StatusCode::FAILED_PRECONDITION:
-      return absl::InvalidArgumentError(text);
+      return absl::PermissionDeniedError(text);
     default:
       return absl::UnavailableError(text);
   }

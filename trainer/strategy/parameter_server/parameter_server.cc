@@ -63,7 +63,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   End WaitForEnd() override {
     std::unique_lock lock(mutex_);
-    while (!events_.finished && !(IsStopping() && (events_.saved || streams_ == 0))) {
+    while (!events_.finished && !events_.released && !(IsStopping() && streams_ == 0)) {
       changed_.wait_for(lock, kPoll);
     }
     const End end = events_.finished ? End::kFinished : End::kStopped;
@@ -94,6 +94,17 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     return is_stopping_;
   }
 
+  bool IsReleased() {
+    const std::lock_guard lock(mutex_);
+    return events_.released;
+  }
+
+  void NoteFinished() {
+    const std::lock_guard lock(mutex_);
+    events_.finished = true;
+    changed_.notify_all();
+  }
+
   // Challenges the caller and checks its introduction.
   template <typename Stream, typename Reply, typename Request>
   Status Meet(Stream& stream, Request& request) {
@@ -121,11 +132,15 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     const Status met = Meet<ShardStream, proto::ShardReply>(*stream, request);
     if (!met.ok()) return met;
     const Open open(*this);
+    if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
     ShardSession session(shard_, *stream, request.introduction(), [this] { return IsStopping(); });
-    while (session.Serve()) {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
       const std::lock_guard lock(mutex_);
       events_.finished = events_.finished || session.events().finished;
-      events_.saved = events_.saved || (is_stopping_ && session.events().saved);
+      events_.released = events_.released || session.events().released;
+      goes_on =
+          goes_on && !events_.released;  // no load by a caller that should reach the successor
       changed_.notify_all();
     }
     return Status::OK;
@@ -150,7 +165,9 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     reply.mutable_welcome();
     bool alive = stream->Write(reply);
     while (alive && stream->Read(&request)) {
-      alive = request.has_next() && stream->Write(tasks_.Next(*session, request.next()));
+      reply = tasks_.Next(*session, request.next());
+      if (reply.has_finished()) NoteFinished();
+      alive = request.has_next() && stream->Write(reply);
     }
     tasks_.Leave(*session);
     return Status::OK;
@@ -172,7 +189,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     ParameterServerOptions options, Shard& shard, const Clock& clock) {
-  RouteGrpcLog();
+  StartGrpc();
   auto server = std::make_unique<GrpcParameterServer>(std::move(options), shard, clock);
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
   return server;

@@ -67,8 +67,9 @@ class ParameterServer {
     kFinished,  // the leading process has said that the run is over
     kStopped,   // asked to stop, and no caller needs this server any longer
   };
-  // Blocks until the server may exit. One that is asked to stop says so to those that push, so that
-  // the leading process saves; it ends once that has pulled everything, or all callers are gone.
+  // Blocks until the server may exit. One that is asked to stop says so to those that push or pull,
+  // so that the leading process pulls everything and saves; it ends once that has said that it has
+  // saved, or all callers are gone.
   virtual End WaitForEnd() = 0;
 };
 

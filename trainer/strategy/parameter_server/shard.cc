@@ -37,40 +37,72 @@ std::vector<OptimizerSegment> PartOf(const std::vector<OptimizerSegment>& segmen
   return part;
 }
 
+// Whether the ranges are ascending, disjoint and inside of [0, end).
+bool AreInOrder(const ShardRanges& ranges, std::int64_t end) {
+  std::int64_t from = 0;
+  for (const FlatRange& range : ranges) {
+    if (range.begin < from || range.end < range.begin || range.end > end) return false;
+    from = range.end;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const api::TrainingSpec& training,
                                                      Backend& backend) {
   LOCKSTEP_CHECK(backend.IsHost(), "parameter server: {} is no host back end", backend.Name());
-  LOCKSTEP_RETURN_IF_ERROR(MakeOptimizerRule(training.optimizer, backend).status());
-  return std::unique_ptr<Shard>(new Shard(training, backend));
+  LOCKSTEP_ASSIGN_OR_RETURN(const OptimizerRuleOp rule,
+                            MakeOptimizerRule(training.optimizer, backend));
+  return std::unique_ptr<Shard>(
+      new Shard(training, backend, static_cast<int>(rule.slot_names.size())));
 }
 
 absl::Status Shard::MakeOps() {
   ops_.clear();
-  slots_ = 0;
   for (std::size_t i = 0; i < std::max<std::size_t>(layout_.ranges.size(), 1); ++i) {
     LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule,
                               MakeOptimizerRule(training_.optimizer, backend_));
-    slots_ = static_cast<int>(rule.slot_names.size());
     ops_.push_back(std::move(rule.op));
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::int64_t> Shard::FloatsToLoad(const ShardLayout& layout) const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;  // far from overflow with any slots
+  ShardRanges segments;
+  for (const OptimizerSegment& segment : layout.segments) {
+    segments.push_back({segment.begin, segment.end});
+  }
+  const auto is_count = [](std::int64_t count) { return count >= 0 && count < kMost; };
+  if (!is_count(layout.parameters) || !is_count(layout.states) || layout.parts < 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "parameter server: found {} parameters, {} statistics and {} parts, expected numbers from "
+        "0 on",
+        layout.parameters, layout.states, layout.parts));
+  }
+  if (!AreInOrder(layout.ranges, layout.parameters) || !AreInOrder(segments, layout.values())) {
+    return absl::InvalidArgumentError(
+        fmt::format("parameter server: expected ranges that ascend within {} parameters, and "
+                    "segments that ascend within the ranges",
+                    layout.parameters));
+  }
+  return layout.values() * (1 + slots_) + layout.states;
+}
+
 absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
                          std::span<const float> content) {
-  const std::unique_lock lock(mutex_);
-  fence_ = 0;  // nothing is valid until all of it is
-  layout_ = std::move(layout);
-  LOCKSTEP_RETURN_IF_ERROR(MakeOps());
-  const std::int64_t floats = layout_.values() * (1 + slots_) + layout_.states;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t floats, FloatsToLoad(layout));
   if (std::ssize(content) != floats) {
     return absl::InvalidArgumentError(
         fmt::format("parameter server: found {} floats to load, expected {}: {} values with {} "
                     "slots and {} statistics",
-                    content.size(), floats, layout_.values(), slots_, layout_.states));
+                    content.size(), floats, layout.values(), slots_, layout.states));
   }
+  const std::unique_lock lock(mutex_);
+  fence_ = 0;  // nothing is valid until all of it is
+  layout_ = std::move(layout);
+  LOCKSTEP_RETURN_IF_ERROR(MakeOps());
   memory_ = SharedContent::Create(floats);
   std::ranges::copy(content, values());
   version_ = step;
@@ -79,6 +111,11 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
   BeginSum();
   fence_ = fence;
   return absl::OkStatus();
+}
+
+void Shard::Clear() {
+  const std::unique_lock lock(mutex_);
+  fence_ = 0;
 }
 
 std::uint64_t Shard::fence() const {

@@ -55,10 +55,15 @@ class Shard {
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const api::TrainingSpec& training,
                                                        Backend& backend);
 
+  // The number of floats that Load takes with this layout. InvalidArgument: the layout's ranges or
+  // segments are not ascending, disjoint and inside of what they divide, or a number is negative.
+  absl::StatusOr<std::int64_t> FloatsToLoad(const ShardLayout& layout) const;
   // Replaces everything. `content` is [values | states | slot 0 | slot 1 | …], after `step`
-  // updates. InvalidArgument: it has another size.
+  // updates. InvalidArgument: as of FloatsToLoad, or it has another size; nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
                     std::span<const float> content);
+  // Forgets what was loaded.
+  void Clear();
   std::uint64_t fence() const;  // 0: nothing was loaded
   ShardLayout layout() const;
   std::int64_t ContentFloats() const;  // of all that Load takes
@@ -107,8 +112,8 @@ class Shard {
   ShardCounts counts() const;
 
  private:
-  Shard(const api::TrainingSpec& training, Backend& backend)
-      : training_(training), backend_(backend) {}
+  Shard(const api::TrainingSpec& training, Backend& backend, int slots)
+      : training_(training), backend_(backend), slots_(slots) {}
   absl::Status CheckFence(std::uint64_t fence) const;
   absl::Status MakeOps();
   absl::StatusOr<Outcome> Take(const Gradient& gradient);
@@ -127,10 +132,10 @@ class Shard {
 
   const api::TrainingSpec training_;
   Backend& backend_;
+  const int slots_;
   mutable std::shared_mutex mutex_;  // guards the rest
   std::uint64_t fence_ = 0;
   ShardLayout layout_;
-  int slots_ = 0;
   std::unique_ptr<SharedContent> memory_;          // [values | states | slots]
   std::vector<std::unique_ptr<OptimizerOp>> ops_;  // for each range
   std::int64_t version_ = 0;                       // updates made, skipped ones included

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/rendezvous/idle_poll.h"
 #include "trainer/strategy/parameter_server/shared_content.h"
 
 namespace lockstep::train {
@@ -26,6 +27,18 @@ void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRange
       load.add_segment_decays(segment.decays);
     }
   }
+}
+
+// Calls take(server) for every server, whatever becomes of the others: so no answer stays unread.
+template <typename Take>
+absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
+  absl::Status first;
+  for (std::size_t server = 0; server < servers; ++server) {
+    absl::Status status = take(server);
+    // A broken connection says less than a refusal.
+    if (!status.ok() && (first.ok() || absl::IsUnavailable(first))) first = std::move(status);
+  }
+  return first;
 }
 
 }  // namespace
@@ -81,8 +94,8 @@ class ShardGroup::Link {
 };
 
 ShardGroup::ShardGroup(ShardGroupOptions options)
-    : options_(std::move(options)), links_(options_.servers.size()) {
-  RouteGrpcLog();
+    : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
+  StartGrpc();
   if (options_.gradients.empty()) return;
   const auto bytes =
       static_cast<std::size_t>(options_.parameters + options_.states) * sizeof(float);
@@ -114,12 +127,13 @@ absl::Status ShardGroup::ConnectTo(int server) {
 }
 
 absl::Status ShardGroup::Connect() {
-  for (std::size_t server = 0; server < links_.size(); ++server) {
-    if (links_[server] != nullptr && !links_[server]->is_broken()) continue;
-    links_[server].reset();
-    LOCKSTEP_RETURN_IF_ERROR(ConnectTo(static_cast<int>(server)));
-  }
-  return absl::OkStatus();
+  return ForEachAnswer(
+      [&](std::size_t server) -> absl::Status {
+        if (links_[server] != nullptr && !links_[server]->is_broken()) return absl::OkStatus();
+        links_[server].reset();
+        return ConnectTo(static_cast<int>(server));
+      },
+      links_.size());
 }
 
 void ShardGroup::Disconnect() {
@@ -129,18 +143,6 @@ void ShardGroup::Disconnect() {
 bool ShardGroup::IsShared() const {
   return std::ranges::all_of(links_,
                              [](const auto& link) { return link != nullptr && link->is_shared(); });
-}
-
-// Reads an answer from every server, so that a failure of one leaves no answer of another unread.
-template <typename Take>
-absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
-  absl::Status first;
-  for (std::size_t server = 0; server < servers; ++server) {
-    absl::Status status = take(server);
-    // A broken connection says less than a refusal.
-    if (!status.ok() && (first.ok() || absl::IsUnavailable(first))) first = std::move(status);
-  }
-  return first;
 }
 
 // The parts of `values` that a server holds, in its order.
@@ -235,6 +237,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
   pull.set_scale(request.scale);
   pull.set_skip(request.skip);
   absl::Status failed;
+  is_stopping_ = false;
   for (std::size_t server = 0; server < links_.size(); ++server) {
     pull.set_shared(!all && links_[server]->is_shared());
     pull.set_direct(pull.shared());
@@ -256,6 +259,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
           LOCKSTEP_ASSIGN_OR_RETURN(reply, link.Read());
         }
         versions[server] = reply.pulled().version();
+        is_stopping_ = is_stopping_ || reply.pulled().stopping();
         if (!all && link.is_shared()) {
           TakeShared(server, values);
           return absl::OkStatus();
@@ -329,7 +333,11 @@ absl::Status ShardGroup::Load(const Content& content) {
   if (!sent.ok() && failed.ok()) failed = std::move(sent);
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
-        return links_[server]->is_broken() ? failed : links_[server]->Read().status();
+        if (links_[server]->is_broken()) return failed;
+        LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
+        if (reply.loaded().refusal().empty()) return absl::OkStatus();
+        return absl::InvalidArgumentError(
+            fmt::format("ps {}: {}", server, reply.loaded().refusal()));
       },
       links_.size());
 }
@@ -337,6 +345,16 @@ absl::Status ShardGroup::Load(const Content& content) {
 absl::Status ShardGroup::Finish() {
   proto::ShardRequest request;
   request.mutable_finish();
+  return Tell(request);
+}
+
+absl::Status ShardGroup::Saved() {
+  proto::ShardRequest request;
+  request.mutable_saved();
+  return Tell(request);
+}
+
+absl::Status ShardGroup::Tell(const proto::ShardRequest& request) {
   return ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
         if (links_[server] == nullptr || links_[server]->is_broken()) return absl::OkStatus();

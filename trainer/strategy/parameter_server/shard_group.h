@@ -37,13 +37,14 @@ struct ShardGroupOptions {
 // Not thread-safe. Errors of all calls:
 //   Unavailable: a connection is broken; names the server. Connect() again and repeat the call.
 //   FailedPrecondition: a server has another fence, or not the state that the call needs.
-//   InvalidArgument: a server refuses this process for good.
+//   PermissionDenied: the server at an address refuses this process.
+//   InvalidArgument: a server refuses what this process loads.
 class ShardGroup {
  public:
   explicit ShardGroup(ShardGroupOptions options);
   ~ShardGroup();
 
-  // Connects to the servers that this group is not connected to.
+  // Connects to the servers that this group is not connected to, as far as they can be reached.
   absl::Status Connect();
   void Disconnect();
   // Whether all servers have mapped this process's memory, so that no float is sent.
@@ -84,12 +85,18 @@ class ShardGroup {
     FlatValues values;
   };
   absl::Status Load(const Content& content);
-  // Says that the run is over.
+  // Whether a server said at the last Pull that it was asked to stop.
+  bool IsStopping() const { return is_stopping_; }
+  // Says that what was pulled last with the slots is saved, to all servers that this group is
+  // connected to. Those that were asked to stop end.
+  absl::Status Saved();
+  // Says that the run is over, to all servers that this group is connected to.
   absl::Status Finish();
 
  private:
   class Link;
   absl::Status ConnectTo(int server);
+  absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;
   bool TakeDirect(std::size_t server, const proto::Pulled& pulled, const FlatValues& values);
@@ -97,8 +104,10 @@ class ShardGroup {
   bool IsFirst(std::size_t server) const { return server == 0; }
 
   ShardGroupOptions options_;
-  std::unique_ptr<SharedSegment> values_;  // that servers of this host write pulled values to
+  const std::shared_ptr<const void> poll_;  // while this process computes
+  std::unique_ptr<SharedSegment> values_;   // that servers of this host write pulled values to
   std::vector<std::unique_ptr<Link>> links_;
+  bool is_stopping_ = false;
 };
 
 }  // namespace lockstep::train

@@ -1,5 +1,7 @@
 #include "trainer/strategy/parameter_server/shard_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -69,8 +71,8 @@ bool ShardSession::Serve() {
     return Reply(reply);
   }
   proto::ShardRequest request;
-  if (!stream_.Read(&request)) return false;
   events_ = {};
+  if (!stream_.Read(&request)) return false;
   switch (request.request_case()) {
     case proto::ShardRequest::kPush:
       return Push(request.push());
@@ -78,6 +80,13 @@ bool ShardSession::Serve() {
       return Pull(request.pull());
     case proto::ShardRequest::kLoad:
       return Load(request.load());
+    case proto::ShardRequest::kSaved: {
+      events_.released = has_pulled_all_;
+      if (has_pulled_all_) shard_.Clear();
+      proto::ShardReply reply;
+      reply.mutable_loaded();
+      return Reply(reply);
+    }
     case proto::ShardRequest::kFinish: {
       events_.finished = true;
       proto::ShardReply reply;
@@ -180,6 +189,7 @@ bool ShardSession::ReplyPlace(const Shard::Place& place) {
 bool ShardSession::Pull(const proto::Pull& pull) {
   const ShardLayout layout = shard_.layout();
   if (pull.shared() && !IsMapped(layout)) return false;
+  const bool is_stopping = is_stopping_();
   const Shard::Request request{.fence = pull.fence(),
                                .version = pull.version(),
                                .scale = pull.scale(),
@@ -200,33 +210,44 @@ bool ShardSession::Pull(const proto::Pull& pull) {
   if (!version.ok()) return ReplyFenced(version.status());
   proto::ShardReply reply;
   reply.mutable_pulled()->set_version(*version);
+  reply.mutable_pulled()->set_stopping(is_stopping);
   if (!Reply(reply)) return false;
   for (proto::Data& message : messages) {
     *reply.mutable_data() = std::move(message);
     if (!Reply(reply)) return false;
   }
-  events_.saved = pull.slots();
+  if (pull.slots()) has_pulled_all_ = is_stopping;
   return true;
 }
 
+// Keeps no more than the layout has room for, and reads the rest to be able to answer.
 bool ShardSession::Load(const proto::Load& load) {
+  ShardLayout layout = LayoutOf(load);
+  const absl::StatusOr<std::int64_t> room = shard_.FloatsToLoad(layout);
   std::vector<float> content;
+  std::int64_t found = 0;
   proto::ShardRequest request;
   do {
     if (!stream_.Read(&request) || !request.has_data()) return false;
     const std::string& bytes = request.data().floats();
     if (bytes.size() % sizeof(float) != 0) return false;
+    found += static_cast<std::int64_t>(bytes.size() / sizeof(float));
+    if (found > room.value_or(0)) continue;
     const std::size_t before = content.size();
     content.resize(before + bytes.size() / sizeof(float));
     std::memcpy(content.data() + before, bytes.data(), bytes.size());
   } while (!request.data().last());
-  const absl::Status loaded = shard_.Load(load.fence(), LayoutOf(load), load.step(), content);
+  absl::Status loaded = room.status();
+  if (loaded.ok() && found > *room) {
+    loaded = absl::InvalidArgumentError(
+        fmt::format("parameter server: found {} floats to load, expected {}", found, *room));
+  }
+  if (loaded.ok()) loaded = shard_.Load(load.fence(), std::move(layout), load.step(), content);
   if (!loaded.ok()) {
     LogError("the values cannot be loaded", {{"reason", std::string(loaded.message())}});
-    return false;
   }
   proto::ShardReply reply;
-  reply.mutable_loaded();
+  reply.mutable_loaded()->set_refusal(std::string(loaded.message()));
   return Reply(reply);
 }
 

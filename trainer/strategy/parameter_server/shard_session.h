@@ -20,7 +20,8 @@ class ShardSession {
  public:
   struct Events {
     bool finished = false;  // the caller has said that the run is over
-    bool saved = false;     // the caller has pulled everything, slots included
+    // This server was asked to stop, the caller has pulled everything since, and needs it no more.
+    bool released = false;
   };
 
   // Maps the caller's memory if it offers any on this host.
@@ -46,6 +47,7 @@ class ShardSession {
   ShardStream& stream_;
   const std::function<bool()> is_stopping_;
   bool is_welcome_ = false;
+  bool has_pulled_all_ = false;                        // since this server was asked to stop
   std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither
   std::vector<float> received_;
   Events events_;

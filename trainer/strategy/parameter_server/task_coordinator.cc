@@ -13,6 +13,9 @@
 namespace lockstep::train {
 namespace {
 
+// In one reply, whose size gRPC bounds.
+constexpr std::int64_t kMostRecords = 1000;
+
 std::uint64_t NewFence() {
   std::uint64_t fence = 0;
   while (fence == 0) {
@@ -195,22 +198,30 @@ bool TaskCoordinator::AnswerOwner(const proto::Next& next, proto::TaskReply& rep
     *reply.mutable_wait() = WhatIsAwaited();
     return true;
   }
+  if (RecordsFor(next) > kMostRecords) {  // it has to have them all before it pauses
+    *reply.mutable_wait() = WhatIsAwaited();
+    return true;
+  }
   if (!book_->IsPaused()) return false;
   reply.mutable_paused()->set_step(book_->complete());
   return true;
 }
 
+// The number of records that the owner, which has said `next`, has yet to get.
+std::int64_t TaskCoordinator::RecordsFor(const proto::Next& next) const {
+  const std::int64_t first = next.fence() == fence_ ? next.owner().step() : run_state_step_;
+  return std::clamp<std::int64_t>(book_->complete() - first, 0, std::ssize(records_));
+}
+
 void TaskCoordinator::AddRecords(const proto::Next& next, proto::TaskReply& reply) const {
   if (stage_ != Stage::kRunning) return;
-  std::int64_t first = next.owner().step();
   if (next.fence() != fence_) {
     reply.set_run_state(run_state_);
     reply.set_run_state_step(run_state_step_);
-    first = run_state_step_;
   }
-  for (const proto::StepRecord& record : records_) {
-    if (record.step() >= first) *reply.add_records() = record;
-  }
+  const std::int64_t left = RecordsFor(next);
+  auto record = records_.end() - left;
+  for (std::int64_t i = 0; i < std::min(left, kMostRecords); ++i) *reply.add_records() = *record++;
 }
 
 std::string TaskCoordinator::OwnerName() const {

@@ -71,6 +71,7 @@ class TaskCoordinator {
   void EndFence(const std::string& reason);
   bool Answer(Session session, const proto::Next& next, proto::TaskReply& reply);
   bool AnswerOwner(const proto::Next& next, proto::TaskReply& reply);
+  std::int64_t RecordsFor(const proto::Next& next) const;
   void AddRecords(const proto::Next& next, proto::TaskReply& reply) const;
   std::string OwnerName() const;
   proto::Wait WhatIsAwaited() const;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "trainer/rendezvous/idle_poll.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -23,8 +25,8 @@ struct TaskLink::Stream {
 };
 
 TaskLink::TaskLink(std::string address, Caller caller)
-    : address_(std::move(address)), caller_(std::move(caller)) {
-  RouteGrpcLog();
+    : address_(std::move(address)), caller_(std::move(caller)), poll_(KeepPolling()) {
+  StartGrpc();
 }
 
 TaskLink::~TaskLink() = default;

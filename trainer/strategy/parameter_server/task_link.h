@@ -17,8 +17,8 @@ class TaskLink {
   ~TaskLink();
 
   // Connects unless it is connected. Unavailable: the connection is broken or cannot be made.
-  // Aborted: a later process has this one's place. InvalidArgument: the server
-  // refuses this process for good.
+  // Aborted: a later process has this one's place. InvalidArgument: the run refuses this process
+  // for good. PermissionDenied: the server at this address refuses it.
   absl::Status Connect();
   // Sends a report and returns the answer. Errors as of Connect, which has to be called before the
   // report is repeated.
@@ -30,6 +30,7 @@ class TaskLink {
 
   const std::string address_;
   const Caller caller_;
+  const std::shared_ptr<const void> poll_;  // while this process computes
   std::unique_ptr<Stream> stream_;
 };
 

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Floats = std::vector<float>;
 
 constexpr char kSecret[] = "a secret of the job";
@@ -204,7 +205,7 @@ TEST_F(LoopbackTest, AServerEndsWhenTheRunIsOver) {
   }
 }
 
-TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsPulled) {
+TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
   ShardGroup group = Group(Worker0());
   Load(group);
   const Floats gradients(kParameters, 3), change(1, 1.0f);
@@ -218,6 +219,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsPulled) {
   Floats parameters(kParameters), states(1);
   const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
   ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(group.Saved().ok());
   for (const auto& server : servers_) {  // the connections are open
     EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
   }
@@ -229,11 +231,56 @@ TEST_F(LoopbackTest, AServerThatIsToStopEndsIfNobodyIsConnected) {
   EXPECT_EQ(servers_[0]->WaitForEnd(), ParameterServer::End::kStopped);
 }
 
-TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefusedForGood) {
+TEST_F(LoopbackTest, ACallerWithoutTheTokenOrOfAnotherJobIsRefused) {
   for (const Caller& caller : {Worker0("another secret of a job"), Worker0(kSecret, "another")}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(Group(caller).Connect()));
-    EXPECT_TRUE(absl::IsInvalidArgument(TaskLink(addresses_[0], caller).Connect()));
+    EXPECT_TRUE(absl::IsPermissionDenied(Group(caller).Connect()));
+    EXPECT_TRUE(absl::IsPermissionDenied(TaskLink(addresses_[0], caller).Connect()));
   }
+}
+
+TEST_F(LoopbackTest, ALoadThatIsRefusedIsAnsweredWithTheReason) {
+  Floats parameters(kParameters, 10), states(1, 5);
+  const FlatValues values{.parameters = parameters, .states = states};
+  ShardGroupOptions options{.servers = addresses_,
+                            .caller = Worker0(),
+                            .plan = {{{32, 64}, {0, 32}}, {}},
+                            .parameters = kParameters,
+                            .states = 1};
+  ShardGroup disordered(options);
+  ASSERT_TRUE(disordered.Connect().ok());
+  const absl::Status refused = disordered.Load({.fence = 7, .total_steps = 9, .values = values});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ascend"));
+  options.plan = {{{0, 64}}, {}};
+  ShardGroup group(options);
+  ASSERT_TRUE(group.Connect().ok());
+  Floats slot(kParameters, 1);  // which SGD without momentum does not have
+  const FlatValues more{.parameters = parameters, .states = states, .slots = {slot}};
+  const absl::Status too_much = group.Load({.fence = 7, .total_steps = 9, .values = more});
+  EXPECT_THAT(std::string(too_much.message()), HasSubstr("found 129 floats to load, expected 65"));
+  EXPECT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
+}
+
+TEST_F(LoopbackTest, AServerThatIsReachedHearsOfTheEndThoughAnotherIsNot) {
+  servers_[0].reset();
+  ShardGroup group = Group(Worker0());
+  EXPECT_TRUE(absl::IsUnavailable(group.Connect()));
+  EXPECT_TRUE(group.Finish().ok());
+  group.Disconnect();
+  EXPECT_EQ(servers_[1]->WaitForEnd(), ParameterServer::End::kFinished);
+}
+
+TEST_F(LoopbackTest, ServerZeroEndsWhenTheLeadingProcessTellsTheCoordinator) {
+  {
+    TaskLink link(addresses_[0], Worker0());
+    ASSERT_TRUE(link.Connect().ok());
+    proto::Next next;
+    next.mutable_owner()->set_finished(true);
+    const auto reply = link.Next(next);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_TRUE(reply->has_finished());
+  }
+  EXPECT_EQ(servers_[0]->WaitForEnd(), ParameterServer::End::kFinished);
 }
 
 TEST_F(LoopbackTest, TheLeadingProcessIsToldToLoad) {

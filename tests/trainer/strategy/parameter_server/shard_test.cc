@@ -190,13 +190,11 @@ TEST_F(ShardTest, ANewLoadReplacesEverything) {
   EXPECT_THAT(*Pull({.fence = 8}), ElementsAre(0, 1, 2, 3, 6));
 }
 
-TEST_F(ShardTest, AShardIsEmptyAfterALoadOfAnotherSize) {
+TEST_F(ShardTest, AShardStaysAsItIsAfterALoadOfAnotherSize) {
   Load(0);
   EXPECT_TRUE(absl::IsInvalidArgument(shard_->Load(8, layout_, 10, Floats{1, 2, 3, 4})));
-  EXPECT_EQ(shard_->fence(), 0u);
-  for (const std::uint64_t fence : {kFence, std::uint64_t{8}}) {
-    EXPECT_TRUE(absl::IsFailedPrecondition(Push(10, 1, {.fence = fence}).status()));
-  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(Push(10, 1, {.fence = 8}).status()));
+  EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
 }
 
 // The content after two updates continues on another shard as it does on this one: the optimizer's
@@ -274,6 +272,34 @@ TEST_F(ShardTest, AnUnknownOptimizerIsNamed) {
   const auto shard = Shard::Create(training, *backend_);
   EXPECT_TRUE(absl::IsInvalidArgument(shard.status()));
   EXPECT_THAT(std::string(shard.status().message()), ::testing::HasSubstr("Lion"));
+}
+
+TEST_F(ShardTest, ALayoutThatDoesNotFitItselfIsRefused) {
+  Load(0);
+  const auto refuses = [this](const ShardLayout& layout) {
+    return absl::IsInvalidArgument(shard_->FloatsToLoad(layout).status()) &&
+           absl::IsInvalidArgument(shard_->Load(8, layout, 0, Floats(5)));
+  };
+  for (const ShardRanges& ranges :
+       {ShardRanges{{6, 8}, {0, 2}}, ShardRanges{{0, 2}, {1, 3}}, ShardRanges{{0, 2}, {7, 9}},
+        ShardRanges{{-2, 2}}, ShardRanges{{2, 0}, {2, 8}}}) {
+    ShardLayout layout = layout_;
+    layout.ranges = ranges;
+    EXPECT_TRUE(refuses(layout)) << ranges.front().begin << " to " << ranges.back().end;
+  }
+  ShardLayout layout = layout_;
+  layout.segments = {{.begin = 0, .end = 3, .decays = true}, {.begin = 2, .end = 4}};
+  EXPECT_TRUE(refuses(layout));
+  layout.segments = {{.begin = 0, .end = 5, .decays = true}};
+  EXPECT_TRUE(refuses(layout));
+  layout = layout_;
+  layout.states = -1;
+  EXPECT_TRUE(refuses(layout));
+  layout = layout_;
+  layout.parts = -1;
+  EXPECT_TRUE(refuses(layout));
+  EXPECT_EQ(shard_->fence(), kFence) << "the values that it has stay";
+  EXPECT_EQ(*shard_->FloatsToLoad(layout_), 5);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
 #include "tests/support/fake_clock.h"
@@ -205,6 +206,44 @@ TEST_F(TaskCoordinatorTest, TheLeadingProcessesSuccessorGetsTheRunsStateAndTheSt
   EXPECT_EQ(reply.fence(), fence) << "the values need not be loaded again";
   ASSERT_EQ(reply.records_size(), 1);
   EXPECT_EQ(reply.records(0).step(), 0);
+}
+
+TEST_F(TaskCoordinatorTest, ASuccessorGetsManyRecordsInSmallRepliesAndPausesWhenItHasAll) {
+  constexpr std::int64_t kSteps = 30000;
+  const Session owner = Enter(0), other = Enter(1);
+  const std::uint64_t fence = Load(owner, /*until=*/kSteps);
+  tasks_.Leave(owner);
+  proto::Next report;
+  report.set_fence(fence);
+  report.set_wants_task(true);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    ASSERT_EQ(StepOf(tasks_.Next(other, report)), step);
+    report.clear_done();
+    proto::TaskDone& done = *report.add_done();
+    done.set_step(step);
+    done.set_loss(1.5);
+    done.set_correct(3);
+    done.set_examples(64);
+    done.set_hash(~std::uint64_t{0});
+    done.set_gradient_norm(0.5);
+  }
+  tasks_.Next(other, report);
+  const Session successor = Enter(0, 2);
+  proto::Next next;
+  next.mutable_owner();
+  std::int64_t known = 0;
+  for (int replies = 0; replies < 100; ++replies) {
+    const proto::TaskReply reply = tasks_.Next(successor, next);
+    EXPECT_LT(reply.ByteSizeLong(), 1u << 20);
+    for (const proto::StepRecord& record : reply.records()) ASSERT_EQ(record.step(), known++);
+    if (reply.has_paused()) {
+      EXPECT_EQ(reply.paused().step(), kSteps);
+      break;
+    }
+    next.set_fence(reply.fence());
+    next.mutable_owner()->set_step(known);
+  }
+  EXPECT_EQ(known, kSteps);
 }
 
 TEST_F(TaskCoordinatorTest, WhenTheRunIsOverAllAreTold) {

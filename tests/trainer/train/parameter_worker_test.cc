@@ -1,0 +1,131 @@
+// The leading process of a run with one parameter server, which is in the test's process.
+#include "trainer/train/parameter_worker.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tests/support/temp_directory.h"
+#include "tests/trainer/train/rank.h"
+#include "trainer/backend/reference/reference.h"
+#include "trainer/checkpoint/store.h"
+#include "trainer/strategy/parameter_server/parameter_server.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr char kSecret[] = "a secret of the job";
+
+class ParameterWorkerTest : public ::testing::Test {
+ protected:
+  // Starts the server, or its successor at the same address.
+  void StartServer() {
+    server_.reset();
+    shard_ = *Shard::Create(training_, *backend_);
+    ParameterServerOptions options{.index = 0,
+                                   .address = address_,
+                                   .job = "job",
+                                   .token = api::JobToken(kSecret),
+                                   .tasks = {.leases = {.max_staleness = 16}},
+                                   .stop_requested = [this] { return server_stops_.load(); }};
+    auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    address_ = fmt::format("127.0.0.1:{}", server_->port());
+  }
+  std::unique_ptr<Rank> MakeRank(std::function<void(int)> at_step = nullptr,
+                                 CheckpointStore* store = nullptr) {
+    return std::make_unique<Rank>(training_, 1, hub_, 0, std::move(at_step), "reference", store);
+  }
+  LoopOutcome Run(Rank& rank) {
+    ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true};
+    Caller& caller = options.client.caller;
+    caller.token = api::JobToken(kSecret);
+    caller.who.set_job("job");
+    caller.who.set_role("worker");
+    caller.who.set_process_number(++processes_);
+    ParameterWorker worker(std::move(options), rank.loop);
+    EXPECT_TRUE(rank.rendezvous.Join(-1, "layout").ok());
+    return worker.Run();
+  }
+
+  api::TrainingSpec training_ = SmallTraining();  // 20 steps, 4 epochs
+  const SystemClock clock_;
+  const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  LocalRendezvousHub hub_{1};
+  std::atomic<bool> server_stops_ = false;
+  std::string address_ = "127.0.0.1:0";
+  int processes_ = 0;
+  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<ParameterServer> server_;
+};
+
+TEST_F(ParameterWorkerTest, JoinsTheNextGenerationWhenOneEnds) {
+  StartServer();
+  const auto rank = MakeRank([this](int call) {
+    if (call == 3) hub_.EndGeneration("a silence of five seconds");
+  });
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(hub_.generation(), 2u);
+  EXPECT_TRUE(rank->rendezvous.Finish().ok());
+}
+
+TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
+  StartServer();
+  Rank* first = nullptr;
+  const auto rank = MakeRank([&first](int) {
+    const bool evaluates = first->rendezvous.activities[api::Activity::kEvaluation] > 0;
+    if (evaluates) first->rendezvous.asked_to_stop = true;
+  });
+  first = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kStopped);
+  EXPECT_EQ(rank->loop.state.step, 5);
+  ASSERT_EQ(rank->loop.state.evaluated_step, -1);
+  const auto successor = MakeRank();
+  EXPECT_EQ(Run(*successor).end, LoopEnd::kDone);
+  EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
+}
+
+// Each step is an epoch and so a planned pause, at which no checkpoint is due.
+TEST_F(ParameterWorkerTest, SavesWhatAServerThatIsAskedToStopHasBeforeItEnds) {
+  training_.dataset.synthetic->train_examples = 16;
+  training_.epochs = 40;
+  training_.checkpoint.every_steps = 0;
+  StartServer();
+  const TempDirectory checkpoints;
+  const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
+  Rank* leading = nullptr;
+  std::int64_t furthest = -1;
+  bool asked = false;
+  std::jthread successor;
+  const auto rank = MakeRank(
+      [&](int) {
+        const std::int64_t step = leading->loop.state.step;
+        EXPECT_GE(step, furthest) << "steps are lost";
+        furthest = std::max(furthest, step);
+        if (step != 20 || std::exchange(asked, true)) return;
+        server_stops_ = true;
+        successor = std::jthread([this] {
+          EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kStopped);
+          server_stops_ = false;
+          StartServer();
+        });
+      },
+      store.get());
+  leading = rank.get();
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+  EXPECT_EQ(rank->loop.state.step, 40);
+  EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::train
