@@ -59,7 +59,8 @@ class LowPrecisionOp final : public Op {
   std::vector<OpChoice> Choices() const override {
     std::vector<OpChoice> choices = op_->Choices();
     for (OpChoice& choice : choices) {
-      choice.implementation += std::string(" in float32, cast from ") + std::string(DTypeName(type_));
+      choice.implementation +=
+          std::string(" in float32, cast from ") + std::string(DTypeName(type_));
     }
     return choices;
   }
@@ -74,7 +75,8 @@ class LowPrecisionOp final : public Op {
       if (memory.dx[i] != nullptr) floats_.dx[i] = At(dx_at_[i]);
     }
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (IsRounded(parameters_[i])) floats_.parameters[i] = reinterpret_cast<float*>(At(parameters_at_[i]));
+      if (IsRounded(parameters_[i]))
+        floats_.parameters[i] = reinterpret_cast<float*>(At(parameters_at_[i]));
     }
     floats_.scratch = At(scratch_at_);
     op_->Bind(floats_);
@@ -189,8 +191,10 @@ DType TypeOf(const OpSpec& spec) {
         const std::vector<TensorDesc*> inputs = InputsOf(op.x);
         const DType type = inputs.empty() ? DType::kFloat32 : inputs.front()->dtype;
         for (const TensorDesc* x : inputs) {
-          LOCKSTEP_CHECK(x->dtype == type && IsFloat(type), "op: inputs of {} and {}, expected "
-                         "floats of one type", DTypeName(type), DTypeName(x->dtype));
+          LOCKSTEP_CHECK(x->dtype == type && IsFloat(type),
+                         "op: inputs of {} and {}, expected "
+                         "floats of one type",
+                         DTypeName(type), DTypeName(x->dtype));
         }
         return type;
       },

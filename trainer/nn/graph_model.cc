@@ -228,11 +228,10 @@ void GraphModel::PlanBuffers() {
       const int input = ops_[i].inputs[k];
       placed.x.push_back(input == kSamples ? samples_
                                            : op_buffers_[static_cast<std::size_t>(input)].y);
-      placed.dx.push_back(
-          {.written = offset(planned.dx[k].written),
-           .sum = offset(planned.dx[k].sum),
-           .elements = ops_[i].op->inputs()[k].elements(),
-           .type = ops_[i].op->inputs()[k].dtype});
+      placed.dx.push_back({.written = offset(planned.dx[k].written),
+                           .sum = offset(planned.dx[k].sum),
+                           .elements = ops_[i].op->inputs()[k].elements(),
+                           .type = ops_[i].op->inputs()[k].dtype});
     }
     op_buffers_.push_back(std::move(placed));
   }

@@ -63,8 +63,8 @@ class GraphModel final : public Model {
   // Where an op's dx goes. The gradient of a tensor that several ops read is the sum of theirs: the
   // first to run writes it, each later one writes to `written`, which is added to `sum`.
   struct InputGradient {
-    std::size_t written = 0;  // offset, or kNotWanted
-    std::size_t sum = 0;      // offset, or kNotWanted: nothing is added
+    std::size_t written = 0;    // offset, or kNotWanted
+    std::size_t sum = 0;        // offset, or kNotWanted: nothing is added
     std::int64_t elements = 0;  // of both
     DType type = DType::kFloat32;
   };

@@ -225,7 +225,8 @@ int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   const bool owns = identity.IsLeader() && identity.local_rank == 0;
   const std::string fingerprint = loop.session.Fingerprint();
   auto worker = std::make_unique<ParameterWorker>(OptionsFor(identity, owns), loop);
-  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint); !membership.ok()) {
+  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint);
+      !membership.ok()) {
     if (absl::IsAlreadyExists(membership.status())) return api::kExitDone;
     if (absl::IsCancelled(membership.status())) return api::kExitPreempted;
     return FailWith(membership.status());

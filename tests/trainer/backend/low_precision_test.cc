@@ -89,8 +89,8 @@ TEST_P(LowPrecisionOpsTest, MatchesFloat32OfTheSameNumbers) {
 TEST(LowPrecisionTest, AMatrixIsRoundedAndAVectorIsNot) {
   for (const std::string& name : BackendNames()) {
     const auto backend = MakeBackend({.name = name});
-    const auto op = backend->MakeOp(
-        DenseSpec{.x = {.shape = {1, 1}, .dtype = DType::kFloat16}, .units = 1});
+    const auto op =
+        backend->MakeOp(DenseSpec{.x = {.shape = {1, 1}, .dtype = DType::kFloat16}, .units = 1});
     const float bias = 0x1p-13f, weight = 1 + 0x1p-12f;
     const OpOutputs found =
         RunOp(*backend, *op, {.x = {0x1p-13f}, .dy = {1}, .parameters = {{weight}, {bias}}},

@@ -61,7 +61,8 @@ class DeviceTensor {
     std::vector<std::uint16_t> halves(values.size());
     backend_.Download(data(), halves.data(), desc_.bytes());
     for (std::size_t i = 0; i < halves.size(); ++i) {
-      values[i] = desc_.dtype == DType::kBFloat16 ? FromBFloat16(halves[i]) : FromFloat16(halves[i]);
+      values[i] =
+          desc_.dtype == DType::kBFloat16 ? FromBFloat16(halves[i]) : FromFloat16(halves[i]);
     }
     return values;
   }

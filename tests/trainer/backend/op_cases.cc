@@ -175,7 +175,8 @@ std::vector<OpCase> OtherCases() {
       {"AddReluOfThreeInTwoOrders",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(AddSpec{.x = {x, {.shape = x.shape, .dtype = x.dtype}, x}, .relu = true});
+         return backend.MakeOp(
+             AddSpec{.x = {x, {.shape = x.shape, .dtype = x.dtype}, x}, .relu = true});
        }},
       {"AddOfMatrices",
        {3, 37},
@@ -189,7 +190,8 @@ std::vector<OpCase> OtherCases() {
       {"ConcatenateInTwoOrders",
        {3, 20, 5, 4},
        [](Backend& backend, const TensorDesc& x) {
-         return backend.MakeOp(ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}, .dtype = x.dtype}, x}});
+         return backend.MakeOp(
+             ConcatenateSpec{.x = {x, {.shape = {3, 7, 5, 4}, .dtype = x.dtype}, x}});
        }},
       {"ConcatenateMatrices",
        {3, 37},

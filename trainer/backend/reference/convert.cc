@@ -13,8 +13,8 @@ void ConvertInput(const std::uint8_t* x, float* y, std::int64_t size, float scal
 void Cast(const CastOperands& operands) {
   const bool widens = operands.to == DType::kFloat32;
   const bool is_bfloat16 = (widens ? operands.from : operands.to) == DType::kBFloat16;
-  const auto *halves = static_cast<const std::uint16_t*>(operands.x);
-  const auto *floats = static_cast<const float*>(operands.x);
+  const auto* halves = static_cast<const std::uint16_t*>(operands.x);
+  const auto* floats = static_cast<const float*>(operands.x);
   for (std::int64_t i = 0; i < operands.size; ++i) {
     if (widens) {
       static_cast<float*>(operands.y)[i] =

@@ -10,7 +10,7 @@ namespace {
 class ReferenceBackend final : public HostBackend {
  public:
   std::string Name() const override { return "reference"; }
-    std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
+  std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) override {
     return reference::MakeSoftmaxCrossEntropy(spec);
   }
   std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) override {
