@@ -78,7 +78,7 @@ TEST(MetricsLineTest, FaultsAreNamed) {
   EXPECT_THAT(ErrorOf(With("[0,", "[")), HasSubstr("metrics.checkpointDurations: found [0,0,0"));
   EXPECT_THAT(ErrorOf(With("[0,", "[-1,")), HasSubstr("expected a list of numbers in range"));
   EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":-1")), HasSubstr("metrics.rank: found -1"));
-  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 39 fields"));
+  EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 41 fields"));
 }
 
 TEST(MetricsLineTest, NoDamageCrashes) {
