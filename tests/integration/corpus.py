@@ -61,6 +61,10 @@ GOOD = {
     "synchronous parameter servers with training": changed(
         training_job(replicas={"Worker": {}, "PS": {}}),
         strategy={"type": "ParameterServer", "parameterServer": {"mode": "Sync", "placement": "RoundRobin"}}),
+    "BFloat16": training_job(precision="BFloat16"),
+    "Float16": training_job(precision="Float16"),
+    "BFloat16 with parameter servers": training_job(
+        replicas={"Worker": {}, "PS": {}}, precision="BFloat16"),
     "every role": job(strategy={"type": "ParameterServer"}, replicaSpecs={
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
@@ -299,6 +303,8 @@ STRATEGIES = [
         "spec.strategy.parameterServer"),
     Bad("elastic ParameterServer with training",
         changed(training_job(replicas={"Worker": {}, "PS": {}}), elastic={"maxReplicas": 4}), "spec.elastic"),
+    Bad("Float16 with parameter servers",
+        training_job(replicas={"Worker": {}, "PS": {}}, precision="Float16"), "spec.training.precision"),
     Bad("clipping with synchronous parameter servers",
         changed(training_job(replicas={"Worker": {}, "PS": {}}, optimizer={"name": "Adam", "globalClipNorm": 1}),
                 strategy={"type": "ParameterServer", "parameterServer": {"mode": "Sync"}}),

@@ -484,6 +484,10 @@ TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
   EXPECT_EQ(Faults(with({.backup_workers = 1})),
             "spec.strategy.parameterServer: backupWorkers are not supported yet by the bundled "
             "trainer; expected 0");
+  const auto float16 = [](TrainingJob& job) { job.spec.training->precision = Precision::kFloat16; };
+  EXPECT_EQ(Faults(with({}).With(float16)),
+            "spec.training.precision: Float16 is not supported yet with strategy ParameterServer, "
+            "whose servers do not scale the loss; expected Float32 or BFloat16");
   const auto elastic = [](TrainingJob& job) {
     job.spec.elastic = ElasticSpec{.min_replicas = 1, .max_replicas = 4};
     job.spec.training->checkpoint.directory = "/checkpoints";
