@@ -23,6 +23,7 @@ struct TotalField {
 
 constexpr std::array kTotals = {
     TotalField{"server", &ServerMetrics::server},
+    TotalField{"step", &ServerMetrics::step},
     TotalField{"updates", &ServerMetrics::updates},
     TotalField{"dropped", &ServerMetrics::dropped},
     TotalField{"pushedBytes", &ServerMetrics::pushed_bytes},

@@ -58,7 +58,7 @@ class Supervisor {
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
   void ReadMetrics(Replica& replica);
-  void ShowServer(const std::string& line);
+  void ShowServer(const Replica& replica, const std::string& line);
   absl::Status StartDue();
   void Stop(Duration grace);
   void SignalAll(int signal);
@@ -236,7 +236,7 @@ void Supervisor::ReadMetrics(Replica& replica) {
   for (const std::string& line : replica.metrics->Lines()) {
     if (!options_.decode_metrics) continue;  // still read, or poll() would return at once
     if (identity_.role == api::Role::kParameterServer) {
-      ShowServer(line);
+      ShowServer(replica, line);
       continue;
     }
     const auto metrics = options_.decode_metrics(line);
@@ -252,13 +252,14 @@ void Supervisor::ReadMetrics(Replica& replica) {
 }
 
 // The counters of a process that is started again begin at 0, as Prometheus allows.
-void Supervisor::ShowServer(const std::string& line) {
+void Supervisor::ShowServer(const Replica& replica, const std::string& line) {
   const auto metrics = options_.decode_server_metrics(line);
   if (!metrics.ok()) {
     LogWarning(fmt::format("the parameter server's {}", std::string(metrics.status().message())));
-  } else if (metrics_) {
-    metrics_->UpdateServer(*metrics);
+    return;
   }
+  BudgetOf(replica).Progress(metrics->step);
+  if (metrics_) metrics_->UpdateServer(*metrics);
 }
 
 absl::Status Supervisor::StartDue() {

@@ -37,6 +37,7 @@ ParameterServerOptions OptionsFor(const Identity& identity) {
 
 ServerMetrics MetricsOf(int index, const ShardCounts& counts) {
   return {.server = index,
+          .step = counts.version,
           .updates = counts.updates,
           .dropped = counts.dropped,
           .pushed_bytes = counts.pushed_bytes,

@@ -20,6 +20,7 @@ TEST(CountHistogramTest, ABoundBelongsToItsBucket) {
 
 TEST(ServerMetricsTest, ALineIsDecodedAsItWasEncoded) {
   ServerMetrics metrics{.server = 3,
+                        .step = 9,
                         .updates = 1,
                         .dropped = 2,
                         .pushed_bytes = std::numeric_limits<std::int64_t>::max(),

@@ -212,15 +212,24 @@ TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
   EXPECT_EQ(pod.Next("restart"), "0");
 }
 
-TEST(SupervisorTest, AParameterServersMetricsReachTheMetricsServer) {
+Settings ParameterServerPod(const std::string& mode) {
   const nlohmann::json config{
       {"cluster", {{"worker", {"127.0.0.1:1"}}, {"ps", {"127.0.0.2:1", "127.0.0.3:1"}}}},
       {"task", {{"type", "ps"}, {"index", 1}}}};
-  Pod pod(Settings{{api::kEnvTfConfig, config.dump()},
-                   {api::kEnvStrategy, R"({"type":"ParameterServer"})"},
-                   {"TEST_REPLICA", "server"}});
+  return {{api::kEnvTfConfig, config.dump()},
+          {api::kEnvStrategy, R"({"type":"ParameterServer"})"},
+          {"TEST_REPLICA", mode}};
+}
+
+TEST(SupervisorTest, AParameterServersMetricsReachTheMetricsServer) {
+  Pod pod(ParameterServerPod("server"));
   EXPECT_EQ(pod.Next("server"), "1: 5 updates");
   EXPECT_EQ(pod.Wait(), 0);
+}
+
+TEST(SupervisorTest, AStepOfAParameterServerMakesItsBudgetWholeAgain) {
+  Pod pod(ParameterServerPod("server that crashes"));
+  for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
 }
 
 // Or nobody could tell by its metrics that it starts again and again.

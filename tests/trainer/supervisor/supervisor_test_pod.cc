@@ -83,6 +83,11 @@ int RunReplica() {
     metrics.Write(EncodeServerMetrics({.server = 1, .updates = 5}));
     return 0;
   }
+  if (mode == "server that crashes") {  // a step, then a crash
+    const std::int64_t step = std::chrono::steady_clock::now().time_since_epoch().count();
+    MetricsPipeWriter(&ProcessEnv).Write(EncodeServerMetrics({.server = 1, .step = step}));
+    raise(SIGKILL);
+  }
   if (mode == "first goes on, second crashes") {
     if (identity->local_rank == 1) raise(SIGKILL);
     MetricsPipeWriter metrics(&ProcessEnv);

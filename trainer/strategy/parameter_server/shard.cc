@@ -333,6 +333,7 @@ absl::StatusOr<Shard::Place> Shard::Locate(const Request& request) {
 ShardCounts Shard::counts() const {
   const std::shared_lock lock(mutex_);
   ShardCounts counts = counts_;
+  counts.version = version_;
   counts.pulled_bytes = pulled_bytes_;
   return counts;
 }

@@ -39,6 +39,7 @@ struct ShardLayout {
 
 // What a shard has done since its process started.
 struct ShardCounts {
+  std::int64_t version = 0;       // of the values: the steps of the run up to them
   std::int64_t updates = 0;       // that changed the values
   std::int64_t dropped = 0;       // gradients that came again or too late
   std::int64_t pushed_bytes = 0;  // of gradients, through shared memory or not
@@ -139,7 +140,7 @@ class Shard {
   std::unique_ptr<SharedContent> memory_;          // [values | states | slots]
   std::vector<std::unique_ptr<OptimizerOp>> ops_;  // for each range
   std::int64_t version_ = 0;                       // updates made, skipped ones included
-  ShardCounts counts_;                             // without pulled_bytes
+  ShardCounts counts_;                             // without version, pulled_bytes
   std::atomic<std::int64_t> pulled_bytes_ = 0;     // pulls hold the mutex together
   AppliedSet applied_;                             // Async
   // Sync: the sum of the first `next_part_` parts of step `version_`, and those that came before
