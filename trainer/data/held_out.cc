@@ -47,8 +47,8 @@ class PartOfDataset final : public Dataset {
 
 }  // namespace
 
-absl::StatusOr<TrainAndTest> DivideDataset(std::shared_ptr<const Dataset> whole, double fraction,
-                                           std::uint64_t seed) {
+absl::StatusOr<TrainAndTest> DivideDataset(const std::shared_ptr<const Dataset>& whole,
+                                           double fraction, std::uint64_t seed) {
   const std::int64_t size = whole->size();
   if (size < 2) {
     return absl::DataLossError(

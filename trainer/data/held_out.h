@@ -13,7 +13,7 @@ namespace lockstep::train {
 // one) are the test set, drawn by `seed`, and the others the training set. The parts are disjoint
 // and together are `whole`: a pure function of (seed, whole->size(), fraction).
 // Requires: 0 < fraction < 1. DataLoss: `whole` has fewer than two samples.
-absl::StatusOr<TrainAndTest> DivideDataset(std::shared_ptr<const Dataset> whole, double fraction,
-                                           std::uint64_t seed);
+absl::StatusOr<TrainAndTest> DivideDataset(const std::shared_ptr<const Dataset>& whole,
+                                           double fraction, std::uint64_t seed);
 
 }  // namespace lockstep::train
