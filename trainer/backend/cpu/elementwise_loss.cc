@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/loss_checks.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -18,9 +18,7 @@ class Elementwise final : public LossOp {
   explicit Elementwise(const ElementwiseLossSpec& spec) : spec_(spec) {}
 
   void Bind(const Memory& memory) override {
-    LOCKSTEP_CHECK(memory.targets != nullptr && memory.totals != nullptr &&
-                       (memory.dlogits == nullptr || memory.scale != nullptr),
-                   "elementwise_loss: expected targets, totals, and a scale of the gradient");
+    CheckElementwiseMemory(memory);
     memory_ = memory;
   }
 
@@ -101,11 +99,7 @@ class Elementwise final : public LossOp {
 
 std::unique_ptr<LossOp> MakeElementwiseLoss(const Device& /*device*/,
                                             const ElementwiseLossSpec& spec) {
-  LOCKSTEP_CHECK(spec.rows > 0 && spec.outputs > 0 && spec.delta > 0,
-                 "elementwise_loss: {} rows of {} outputs, a delta of {}", spec.rows, spec.outputs,
-                 spec.delta);
-  LOCKSTEP_CHECK(spec.label_smoothing >= 0 && spec.label_smoothing < 1,
-                 "elementwise_loss: a label smoothing of {}", spec.label_smoothing);
+  CheckLoss(spec);
   return std::make_unique<Elementwise>(spec);
 }
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "base/check.h"
 #include "trainer/backend/cpu/ops.h"
+#include "trainer/backend/loss_checks.h"
 
 namespace lockstep::train::cpu {
 namespace {
@@ -19,11 +19,7 @@ class SoftmaxCrossEntropy final : public LossOp {
         exponentials_(static_cast<std::size_t>(spec.classes)) {}
 
   void Bind(const Memory& memory) override {
-    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.targets == nullptr),
-                   "softmax_cross_entropy: expected exactly one of labels and targets");
-    LOCKSTEP_CHECK(
-        memory.totals != nullptr && (memory.dlogits == nullptr || memory.scale != nullptr),
-        "softmax_cross_entropy: expected totals, and a scale of the gradient");
+    CheckSoftmaxMemory(memory);
     memory_ = memory;
   }
 
@@ -107,10 +103,7 @@ class SoftmaxCrossEntropy final : public LossOp {
 
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const Device& /*device*/,
                                                 const SoftmaxCrossEntropySpec& spec) {
-  LOCKSTEP_CHECK(spec.rows > 0 && spec.classes > 0, "softmax_cross_entropy: {} rows of {} classes",
-                 spec.rows, spec.classes);
-  LOCKSTEP_CHECK(spec.label_smoothing >= 0 && spec.label_smoothing < 1,
-                 "softmax_cross_entropy: a label smoothing of {}", spec.label_smoothing);
+  CheckLoss(spec);
   return std::make_unique<SoftmaxCrossEntropy>(spec);
 }
 

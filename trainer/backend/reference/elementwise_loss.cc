@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "trainer/backend/loss_checks.h"
 #include "trainer/backend/reference/ops.h"
 
 namespace lockstep::train::reference {
@@ -38,9 +38,7 @@ class Elementwise final : public LossOp {
   explicit Elementwise(const ElementwiseLossSpec& spec) : spec_(spec) {}
 
   void Bind(const Memory& memory) override {
-    LOCKSTEP_CHECK(memory.targets != nullptr && memory.totals != nullptr &&
-                       (memory.dlogits == nullptr || memory.scale != nullptr),
-                   "elementwise_loss: expected targets, totals, and a scale of the gradient");
+    CheckElementwiseMemory(memory);
     memory_ = memory;
   }
 
@@ -90,11 +88,7 @@ class Elementwise final : public LossOp {
 }  // namespace
 
 std::unique_ptr<LossOp> MakeElementwiseLoss(const ElementwiseLossSpec& spec) {
-  LOCKSTEP_CHECK(spec.rows > 0 && spec.outputs > 0 && spec.delta > 0,
-                 "elementwise_loss: {} rows of {} outputs, a delta of {}", spec.rows, spec.outputs,
-                 spec.delta);
-  LOCKSTEP_CHECK(spec.label_smoothing >= 0 && spec.label_smoothing < 1,
-                 "elementwise_loss: a label smoothing of {}", spec.label_smoothing);
+  CheckLoss(spec);
   return std::make_unique<Elementwise>(spec);
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "trainer/backend/loss_checks.h"
 #include "trainer/backend/reference/ops.h"
 
 namespace lockstep::train::reference {
@@ -15,11 +15,7 @@ class SoftmaxCrossEntropy final : public LossOp {
       : rows_(spec.rows), classes_(spec.classes), smoothing_(spec.label_smoothing) {}
 
   void Bind(const Memory& memory) override {
-    LOCKSTEP_CHECK((memory.labels == nullptr) != (memory.targets == nullptr),
-                   "softmax_cross_entropy: expected exactly one of labels and targets");
-    LOCKSTEP_CHECK(
-        memory.totals != nullptr && (memory.dlogits == nullptr || memory.scale != nullptr),
-        "softmax_cross_entropy: expected totals, and a scale of the gradient");
+    CheckSoftmaxMemory(memory);
     memory_ = memory;
   }
 
@@ -80,10 +76,7 @@ class SoftmaxCrossEntropy final : public LossOp {
 }  // namespace
 
 std::unique_ptr<LossOp> MakeSoftmaxCrossEntropy(const SoftmaxCrossEntropySpec& spec) {
-  LOCKSTEP_CHECK(spec.rows > 0 && spec.classes > 0, "softmax_cross_entropy: {} rows of {} classes",
-                 spec.rows, spec.classes);
-  LOCKSTEP_CHECK(spec.label_smoothing >= 0 && spec.label_smoothing < 1,
-                 "softmax_cross_entropy: a label smoothing of {}", spec.label_smoothing);
+  CheckLoss(spec);
   return std::make_unique<SoftmaxCrossEntropy>(spec);
 }
 
