@@ -1,11 +1,12 @@
 #include "trainer/backend/low_precision_op.h"
 
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "trainer/core/arena.h"
+#include "trainer/backend/scratch_plan.h"
 
 namespace lockstep::train {
 namespace {
@@ -15,13 +16,17 @@ bool IsFloat(DType type) {
 }
 
 // The inputs of any spec, of which there are one or several.
-std::vector<TensorDesc*> InputsOf(TensorDesc& x) {
-  return {&x};
+std::span<TensorDesc> InputsOf(TensorDesc& x) {
+  return {&x, 1};
 }
-std::vector<TensorDesc*> InputsOf(std::vector<TensorDesc>& all) {
-  std::vector<TensorDesc*> inputs;
-  for (TensorDesc& x : all) inputs.push_back(&x);
-  return inputs;
+std::span<const TensorDesc> InputsOf(const TensorDesc& x) {
+  return {&x, 1};
+}
+std::span<TensorDesc> InputsOf(std::vector<TensorDesc>& x) {
+  return x;
+}
+std::span<const TensorDesc> InputsOf(const std::vector<TensorDesc>& x) {
+  return x;
 }
 
 TensorDesc As(TensorDesc desc, DType type) {
@@ -42,11 +47,12 @@ class LowPrecisionOp final : public Op {
     dy_at_ = ReserveFloats(output_);
     for (const ParameterDesc& parameter : op_->Parameters()) {
       parameters_.push_back(parameter.desc);
-      parameters_at_.push_back(IsRounded(parameter.desc)
-                                   ? Reserve(parameter.desc.bytes() + RoundedBytes(parameter.desc))
-                                   : 0);
+      parameters_at_.push_back(
+          IsRounded(parameter.desc)
+              ? scratch_.Reserve(parameter.desc.bytes() + RoundedBytes(parameter.desc))
+              : 0);
     }
-    scratch_at_ = Reserve(op_->ScratchBytes());
+    scratch_at_ = scratch_.Reserve(op_->ScratchBytes());
   }
 
   const std::vector<TensorDesc>& inputs() const override { return inputs_; }
@@ -54,7 +60,7 @@ class LowPrecisionOp final : public Op {
   std::vector<ParameterDesc> Parameters() const override { return op_->Parameters(); }
   std::vector<ParameterDesc> States() const override { return op_->States(); }
   std::size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
-  std::size_t ScratchBytes() const override { return bytes_; }
+  std::size_t ScratchBytes() const override { return scratch_.bytes(); }
   bool BackwardInPlace() const override { return op_->BackwardInPlace(); }
   std::vector<OpChoice> Choices() const override {
     std::vector<OpChoice> choices = op_->Choices();
@@ -105,13 +111,8 @@ class LowPrecisionOp final : public Op {
     return static_cast<std::size_t>(parameter.elements()) * SizeOf(type_);
   }
 
-  std::size_t Reserve(std::size_t bytes) {
-    const std::size_t offset = bytes_;
-    bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    return offset;
-  }
   std::size_t ReserveFloats(const TensorDesc& tensor) {
-    return Reserve(static_cast<std::size_t>(tensor.elements()) * sizeof(float));
+    return scratch_.Reserve(static_cast<std::size_t>(tensor.elements()) * sizeof(float));
   }
   std::byte* At(std::size_t offset) const {
     return static_cast<std::byte*>(memory_.scratch) + offset;
@@ -144,10 +145,11 @@ class LowPrecisionOp final : public Op {
   std::vector<TensorDesc> inputs_;
   TensorDesc output_;
   std::vector<TensorDesc> parameters_;
+  ScratchPlan scratch_;
   // Offsets in scratch memory. A parameter that is rounded has its floats there, then its rounded
   // values.
   std::vector<std::size_t> x_at_, dx_at_, parameters_at_;
-  std::size_t y_at_ = 0, dy_at_ = 0, scratch_at_ = 0, bytes_ = 0;
+  std::size_t y_at_ = 0, dy_at_ = 0, scratch_at_ = 0;
   OpMemory memory_, floats_;
 };
 
@@ -185,26 +187,24 @@ class CastOp final : public Op {
 }  // namespace
 
 DType TypeOf(const OpSpec& spec) {
-  OpSpec copy = spec;
   return std::visit(
-      [](auto& op) {
-        const std::vector<TensorDesc*> inputs = InputsOf(op.x);
-        const DType type = inputs.empty() ? DType::kFloat32 : inputs.front()->dtype;
-        for (const TensorDesc* x : inputs) {
-          LOCKSTEP_CHECK(x->dtype == type && IsFloat(type),
-                         "op: inputs of {} and {}, expected "
-                         "floats of one type",
-                         DTypeName(type), DTypeName(x->dtype));
+      [](const auto& op) {
+        const std::span<const TensorDesc> inputs = InputsOf(op.x);
+        const DType type = inputs.empty() ? DType::kFloat32 : inputs.front().dtype;
+        for (const TensorDesc& x : inputs) {
+          LOCKSTEP_CHECK(x.dtype == type && IsFloat(type),
+                         "op: inputs of {} and {}, expected floats of one type", DTypeName(type),
+                         DTypeName(x.dtype));
         }
         return type;
       },
-      copy);
+      spec);
 }
 
 OpSpec WithType(OpSpec spec, DType type) {
   std::visit(
       [type](auto& op) {
-        for (TensorDesc* x : InputsOf(op.x)) x->dtype = type;
+        for (TensorDesc& x : InputsOf(op.x)) x.dtype = type;
       },
       spec);
   return spec;

@@ -10,6 +10,7 @@
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/parallel.h"
+#include "trainer/backend/scratch_plan.h"
 
 namespace lockstep::train::cpu {
 
@@ -63,20 +64,6 @@ class BoundOp : public Op {
   std::vector<TensorDesc> inputs_;
   TensorDesc output_;
   OpMemory memory_;
-};
-
-// Plans a block of memory: its offsets are aligned to kArenaAlignment.
-class ScratchPlan {
- public:
-  std::size_t Reserve(std::size_t bytes) {
-    const std::size_t offset = bytes_;
-    bytes_ += (bytes + 63) / 64 * 64;
-    return offset;
-  }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  std::size_t bytes_ = 0;
 };
 
 }  // namespace lockstep::train::cpu
