@@ -20,11 +20,10 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-constexpr auto kFloat = memory::data_type::f32;
+using Conv2dBackward = dnnl::convolution_backward_data::primitive_desc;
+using DenseBackward = dnnl::inner_product_backward_data::primitive_desc;
 
-memory::data_type TypeOf(DType type) {
-  return type == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f16;
-}
+constexpr auto kFloat = memory::data_type::f32;
 
 // One pass: what convolutions and inner products have in common.
 struct Pass {
@@ -52,8 +51,22 @@ struct Passes {
   Orders orders;
 };
 
-// Returns nullopt if a pass has no implementation but plain loops.
-std::optional<Passes> WithoutPlainLoops(Passes passes) {
+// Returns nullopt if a pass has no implementation but plain loops. `data` may be null.
+std::optional<Passes> PassesOf(const auto& forward, const auto& weights, const auto* data) {
+  Passes passes{
+      .forward = Pass(forward),
+      .weights = Pass(weights),
+      .data = std::nullopt,
+      .orders = {.x = forward.src_desc(),
+                 .y = forward.dst_desc(),
+                 .bias = forward.bias_desc(),
+                 .weight_row_major = DenseMemoryDesc(Shape(forward.weights_desc().get_dims())),
+                 .weight_forward = forward.weights_desc(),
+                 .weight_gradient = weights.diff_weights_desc()}};
+  if (data != nullptr) {
+    passes.data.emplace(*data);
+    passes.orders.weight_backward = data->weights_desc();
+  }
   if (IsReference(passes.forward.name) || IsReference(passes.weights.name) ||
       (passes.data && IsReference(passes.data->name))) {
     return std::nullopt;
@@ -62,7 +75,7 @@ std::optional<Passes> WithoutPlainLoops(Passes passes) {
 }
 
 std::optional<Passes> Describe(const Device& device, const Conv2dSpec& spec) {
-  const auto type = TypeOf(spec.x.dtype);
+  const auto type = MemoryDescOf(spec.x).get_data_type();
   const ConvolutionExtents e = ExtentsOf(spec);
   const dnnl::engine& engine = device.onednn->engine;
   const auto direct = dnnl::algorithm::convolution_direct;
@@ -75,26 +88,15 @@ std::optional<Passes> Describe(const Device& device, const Conv2dSpec& spec) {
                                                           e.pad_begin, e.pad_end, attributes);
   const dnnl::convolution_backward_weights::primitive_desc weights(
       engine, direct, x, gradient, bias, y, e.strides, e.pad_begin, e.pad_end, forward, attributes);
-  Passes passes{.forward = Pass(forward),
-                .weights = Pass(weights),
-                .data = std::nullopt,
-                .orders = {.x = x,
-                           .y = y,
-                           .bias = bias,
-                           .weight_row_major = DenseMemoryDesc(Shape(e.weight)),
-                           .weight_forward = forward.weights_desc(),
-                           .weight_gradient = weights.diff_weights_desc()}};
-  if (spec.input_gradient) {
-    const dnnl::convolution_backward_data::primitive_desc data(
-        engine, direct, x, weight, y, e.strides, e.pad_begin, e.pad_end, forward, attributes);
-    passes.data.emplace(data);
-    passes.orders.weight_backward = data.weights_desc();
-  }
-  return WithoutPlainLoops(std::move(passes));
+  if (!spec.input_gradient)
+    return PassesOf(forward, weights, static_cast<const Conv2dBackward*>(nullptr));
+  const Conv2dBackward data(engine, direct, x, weight, y, e.strides, e.pad_begin, e.pad_end,
+                            forward, attributes);
+  return PassesOf(forward, weights, &data);
 }
 
 std::optional<Passes> Describe(const Device& device, const DenseSpec& spec) {
-  const auto type = TypeOf(spec.x.dtype);
+  const auto type = MemoryDescOf(spec.x).get_data_type();
   const std::int64_t rows = spec.x.shape[0], features = spec.x.shape.elements() / rows;
   const dnnl::engine& engine = device.onednn->engine;
   const auto attributes = UserScratchpad();
@@ -106,32 +108,19 @@ std::optional<Passes> Describe(const Device& device, const DenseSpec& spec) {
       engine, dnnl::prop_kind::forward_training, x, weight, bias, y, attributes);
   const dnnl::inner_product_backward_weights::primitive_desc weights(engine, x, gradient, bias, y,
                                                                      forward, attributes);
-  Passes passes{.forward = Pass(forward),
-                .weights = Pass(weights),
-                .data = std::nullopt,
-                .orders = {.x = x,
-                           .y = y,
-                           .bias = bias,
-                           .weight_row_major = DenseMemoryDesc({spec.units, features}),
-                           .weight_forward = forward.weights_desc(),
-                           .weight_gradient = weights.diff_weights_desc()}};
-  if (spec.input_gradient) {
-    const dnnl::inner_product_backward_data::primitive_desc data(engine, x, weight, y, forward,
-                                                                 attributes);
-    passes.data.emplace(data);
-    passes.orders.weight_backward = data.weights_desc();
-  }
-  return WithoutPlainLoops(std::move(passes));
+  if (!spec.input_gradient)
+    return PassesOf(forward, weights, static_cast<const DenseBackward*>(nullptr));
+  const DenseBackward data(engine, x, weight, y, forward, attributes);
+  return PassesOf(forward, weights, &data);
 }
 
-TensorDesc OutputOf(const Conv2dSpec& spec) {
-  const ConvolutionExtents e = ExtentsOf(spec);
-  TensorDesc y = TensorOf(Shape(e.y), memory::desc(e.y, kFloat, Tag::nhwc));
-  y.dtype = spec.x.dtype;
+// The op's output: an image in channels-last order, or a matrix.
+TensorDesc OutputOf(const Orders& orders, DType type) {
+  const memory::dims dims = orders.y.get_dims();
+  TensorDesc y{.shape = Shape(dims)};
+  if (dims.size() == 4) y = TensorOf(y.shape, memory::desc(dims, kFloat, Tag::nhwc));
+  y.dtype = type;
   return y;
-}
-TensorDesc OutputOf(const DenseSpec& spec) {
-  return {.shape = {spec.x.shape[0], spec.units}, .dtype = spec.x.dtype};
 }
 
 // The order that a dense layer's weight expects is that of C,H,W.
@@ -148,7 +137,7 @@ template <typename Spec>
 class HalfProduct final : public BoundOp {
  public:
   HalfProduct(const Device& device, const Spec& spec, const Passes& passes)
-      : BoundOp(device, spec.x, OutputOf(spec)),
+      : BoundOp(device, spec.x, OutputOf(passes.orders, spec.x.dtype)),
         spec_(spec),
         p_(passes),
         forward_(device, p_.forward.primitive),
