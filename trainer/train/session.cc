@@ -235,7 +235,9 @@ void Session::OpenGate(std::int64_t skipped_in_a_row, const LossScale& loss_scal
 void Session::BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own) {
   const StepInput input{.loss_scale = loss_scale, .settings = settings, .totals = {}};
   backend_->Upload(&input, device_.input, sizeof(input));
-  backend_->Multiply(device_.input->loss_scale, device_.gate->loss_scale.value);
+  if (adapts_loss_scale()) {
+    backend_->Multiply(device_.input->loss_scale, device_.gate->loss_scale.value);
+  }
   backend_->Upload(&own, tail(), sizeof(own));
   backend_->Copy(model_->states().data(), device_.saved_states, model_->states().size_bytes());
   if (parts_ > 1) backend_->Zero(device_.kept_gradients, model_->gradients().size_bytes());
