@@ -64,23 +64,15 @@ TEST_P(PrecisionTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   overflow_once(whole);
   EXPECT_TRUE(whole.Train());
   const TempDirectory folder;
-  const auto open = [&](std::int64_t started) {
-    return *CheckpointStore::Open(RealFileSystem(), folder.path(), 2,
-                                  {.job_uid = "uid", .pod_started = started});
-  };
   {
-    const auto store = open(1);
+    const auto store = OpenStore(folder, 1);
     LocalRendezvousHub hub(1);
     Rank killed(training, 1, hub, 0, nullptr, device_, store.get());
     overflow_once(killed);
-    std::int64_t begun = 0;
-    killed.faults.after = [&](StrategyFaults::At at) {
-      const bool now = at == StrategyFaults::At::kStep && begun++ == 7;
-      return now ? absl::UnavailableError("killed") : absl::OkStatus();
-    };
+    killed.faults.after = DiesInStep(7);
     EXPECT_EQ(killed.RunOnce().end, LoopEnd::kGenerationOver);
   }
-  const auto store = open(2);
+  const auto store = OpenStore(folder, 2);
   LocalRendezvousHub hub(1);
   Rank resumed(training, 1, hub, 0, nullptr, device_, store.get());
   EXPECT_TRUE(resumed.Train());

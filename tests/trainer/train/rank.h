@@ -217,4 +217,20 @@ struct Rank {
   TrainLoop loop;
 };
 
+// Opens the job's checkpoints in `folder` as the pod that started at `started` does. Of several
+// pods, the one that started last owns them.
+inline std::unique_ptr<CheckpointStore> OpenStore(const TempDirectory& folder,
+                                                  std::int64_t started) {
+  return *CheckpointStore::Open(RealFileSystem(), folder.path(), 2,
+                                {.job_uid = "uid", .pod_started = started});
+}
+
+// For StrategyFaults: cuts the rank short at the sum of the given step, counted from 0.
+inline std::function<absl::Status(StrategyFaults::At)> DiesInStep(std::int64_t step) {
+  return [step, begun = std::int64_t{0}](StrategyFaults::At at) mutable {
+    const bool now = at == StrategyFaults::At::kStep && begun++ == step;
+    return now ? absl::UnavailableError("killed") : absl::OkStatus();
+  };
+}
+
 }  // namespace lockstep::train

@@ -464,22 +464,14 @@ TEST_P(OnDevicesTest, KilledAndResumedEqualsUninterruptedBitForBit) {
   for (const std::int64_t killed_at : {2, 7, 12, 19}) {
     SCOPED_TRACE(killed_at);
     const TempDirectory folder;
-    const auto open = [&](std::int64_t started) {
-      return *CheckpointStore::Open(RealFileSystem(), folder.path(), 2,
-                                    {.job_uid = "uid", .pod_started = started});
-    };
     {
-      const auto store = open(1);
+      const auto store = OpenStore(folder, 1);
       LocalRendezvousHub hub(1);
       Rank killed(training, 1, hub, 0, nullptr, GetParam(), store.get());
-      std::int64_t begun = 0;
-      killed.faults.before = [&](At at) {
-        const bool now = at == At::kStep && begun++ == killed_at;
-        return now ? absl::UnavailableError("killed") : absl::OkStatus();
-      };
+      killed.faults.before = DiesInStep(killed_at);
       EXPECT_EQ(killed.RunOnce().end, LoopEnd::kGenerationOver);
     }
-    const auto store = open(2);
+    const auto store = OpenStore(folder, 2);
     LocalRendezvousHub hub(1);
     Rank resumed(training, 1, hub, 0, nullptr, GetParam(), store.get());
     std::int64_t first_step = -1;
