@@ -86,8 +86,8 @@ class ParameterServerTest(unittest.TestCase):
                          {"type": "ParameterServer", "parameterServer": {"placement": "RoundRobin"}}):
             with self.subTest(strategy=strategy):
                 name = re.sub(r"\W+", "-", json.dumps(strategy))
-                # Six epochs: in Async, how stale gradients are depends on when processes run, and two
-                # epochs leave too little time to make up for the stale ones of the beginning.
+                # In Async, how stale gradients are depends on when processes run. Two epochs are too
+                # few to recover from very stale gradients at the start.
                 run = self.start(job(self.folder, servers=2, workers=3, strategy=strategy, epochs=6), name)
                 self.assertGreater(self.expect_done(run, 384)[0]["test_accuracy"], 0.9)
 

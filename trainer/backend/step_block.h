@@ -87,8 +87,8 @@ struct UpdateGate {
 
 enum class UpdateOutcome : std::int32_t {
   kApplied,
-  kSkipped,    // the loss or a gradient is not finite, and the step may be skipped; or the loss is
-               // finite and the loss's scale can become smaller
+  kSkipped,    // the loss or a gradient is not finite and the step may be skipped, or a gradient
+               // is not finite and a smaller loss scale may help
   kNotFinite,  // likewise, but it may not be skipped; closes the gate
   kNotSummed,  // the sum over ranks has failed; closes the gate
   kClosed,     // an earlier step has closed the gate

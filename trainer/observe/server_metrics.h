@@ -12,7 +12,7 @@ namespace lockstep::train {
 // Totals since the process started, but for `server`, its index.
 struct ServerMetrics {
   std::int64_t server = 0;
-  std::int64_t step = 0;  // that the values are at; a restarted process goes on from a saved one
+  std::int64_t step = 0;  // of training, that the values have reached
   std::int64_t updates = 0, dropped = 0, pushed_bytes = 0, pulled_bytes = 0;
   CountHistogram staleness;
   bool operator==(const ServerMetrics&) const = default;

@@ -12,8 +12,8 @@ grpc::ChannelArguments ChannelOptions();
 void SetServerOptions(grpc::ServerBuilder& builder);
 
 // Starts gRPC for the rest of the process's life, and routes its log lines to our log, at debug
-// level. Idempotent. Without this, gRPC ends with its last object, and waits up to 10 s for a
-// thread of its own that polls.
+// level. Idempotent. Otherwise gRPC shuts down when its last object is destroyed, and that
+// can wait up to 10 s for its own polling thread.
 void StartGrpc();
 
 }  // namespace lockstep::train

@@ -112,11 +112,11 @@ std::optional<SetSuspend> NeededSuspension(const Observed& observed) {
 }
 
 // The job that cannot be suspended has stopped by its status. It gives its quota back, and may go
-// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again, nor is
-// that of a job that was scaled: once released it would no longer tell the new count from what a
-// smaller grant had left. That of a job without a queue stays, since without it the job would no
-// longer be managed. Repeats the suspension too, since a failure is forgotten when its action is
-// due and not planned.
+// on if Kueue admits it again. A Workload that the job has outgrown is never suitable again. Nor is
+// that of a scaled job: once it is released, nothing tells a count that a user chose from one that
+// a smaller grant left. The Workload of a job without a queue stays, since without it the job would
+// no longer be managed. The plan repeats the suspension, because FailedActions forgets an action
+// that is due and not planned, and then tries it without back-off.
 std::optional<Plan> PlanWhileStopped(const Observed& observed, SetSuspend suspension) {
   const auto& workload = observed.workload;
   if (!IsTrue(observed.job.status, kSuspended) || !observed.pods.empty()) return std::nullopt;

@@ -12,16 +12,17 @@
 //   - Async: a shard updates its values with each gradient as it arrives. Sync: a shard sums the
 //     parts of a step, in order; once server 0 knows that all parts have arrived everywhere, the
 //     next pull makes the update. So a step is either made on all servers or repeated on all.
-//   - The leading process alone reads and writes checkpoints, in the ordinary format: at a step
-//   that
-//     it names, server 0 gives out no more tasks, and when the rest is done it pulls everything. So
-//     a checkpoint is one version of everything, and restores with any number of servers.
+//   - Only the leading process reads and writes checkpoints, in the ordinary format. It names a
+//     step at which server 0 stops giving out tasks; when the tasks before it are done, it pulls
+//     everything. So a checkpoint is one version of everything, and restores with any number of
+//     servers.
 //   - A fence identifies one life of the values. If a server loses its part, the first worker that
 //     notices tells server 0; the leading process loads all servers from its newest checkpoint
 //     under a new fence, and whatever still carries the old one is refused.
-//   - Processes of one host share memory: the worker's gradient buffer is mapped by the server, and
-//     the server's values by the worker, who copies them (shared_content.h). If an update comes in
-//     between, the server copies them to memory of the worker. Then gRPC carries no floats.
+//   - Processes of one host share memory, so that gRPC carries no floats: the server maps the
+//     worker's gradient buffer, and the worker maps the server's values and copies them
+//     (shared_content.h). If an update interrupts the copy, the server copies the values to memory
+//     of the worker instead.
 //
 // Callers prove that they know the job's token before the server reads anything else from them. The
 // job's NetworkPolicy keeps strangers from connecting at all; unlike the rendezvous, this server
@@ -67,9 +68,9 @@ class ParameterServer {
     kFinished,  // the leading process has said that the run is over
     kStopped,   // asked to stop, and no caller needs this server any longer
   };
-  // Blocks until the server may exit. One that is asked to stop says so to those that push or pull,
-  // so that the leading process pulls everything and saves; it ends once that has said that it has
-  // saved, or all callers are gone.
+  // Blocks until the server may exit. A server that is asked to stop tells those that push or pull;
+  // the leading process then pulls everything and saves. The server ends when the leading process
+  // has reported the save, or when all callers are gone.
   virtual End WaitForEnd() = 0;
 };
 

@@ -150,7 +150,7 @@ class Shard {
   int next_part_ = 0;
   bool has_part_1_ = false;  // while next_part_ is 0
   std::map<int, std::vector<float>> early_;
-  std::vector<std::vector<float>> spare_;  // for `early_`: new memory would be slow
+  std::vector<std::vector<float>> spare_;  // reused by `early_`: to allocate is slow
 };
 
 }  // namespace lockstep::train

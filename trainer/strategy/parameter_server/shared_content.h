@@ -1,9 +1,9 @@
 // A shard's floats, in memory that processes of the same host can map: then a pull is one copy,
 // which the process that pulls makes.
 //
-// An update must not be seen by halves. A counter says whether one is under way (it is odd then),
-// and a reader that finds another counter after its copy than before has to discard the copy: a
-// sequence lock (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
+// A reader must not see half of an update. A counter is odd while an update is under way, and a
+// reader discards its copy if the counter has changed since before the copy: a sequence lock
+// (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
 #pragma once
 
 #include <atomic>
