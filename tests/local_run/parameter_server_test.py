@@ -1,7 +1,9 @@
 """strategy ParameterServer: its example, its two modes, and processes of each kind that die."""
 import json
+import os
 import pathlib
 import re
+import signal
 import struct
 import tempfile
 import unittest
@@ -117,6 +119,29 @@ class ParameterServerTest(unittest.TestCase):
                     kill9(victim)
                     _, logs = self.expect_done(run, 2560)
                     self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
+
+    def test_a_worker_may_die_often_as_long_as_it_makes_progress(self):
+        run = self.start(job(self.folder, epochs=1000))
+        for death in range(1, 12):  # a budget is 10 restarts
+            run.wait_for(lambda: self.batches_of(run, 1) == death, f"first batch of life {death}", 20)
+            kill9(next(pid for pid in self.victims(run, "worker")
+                       if environment(pid)["LOCKSTEP_INDEX"] == "1"))
+        run.wait_for(lambda: self.batches_of(run, 1) == 12, "first batch of life 12", 20)
+
+    @staticmethod
+    def batches_of(run, worker):
+        logs = "".join(path.read_text() for path in run.work_dir.glob(f"logs/*worker-{worker}/*.log"))
+        return logs.count('"message":"first batch of the generation"')
+
+    def test_a_worker_that_is_away_at_the_end_does_not_hold_up_the_run(self):
+        run = self.start(job(self.folder, epochs=10))
+        run.wait_for_checkpoint()
+        away = next(pid for pid in self.victims(run, "worker")
+                    if environment(pid)["LOCKSTEP_INDEX"] == "1")
+        os.kill(away, signal.SIGSTOP)
+        run.wait_for(lambda: "the run is over" in run.logs(), "the server's end")
+        os.kill(away, signal.SIGCONT)
+        self.expect_done(run, 640)
 
     def test_a_run_goes_on_with_another_number_of_servers(self):
         first = self.start(job(self.folder, servers=1, epochs=1))

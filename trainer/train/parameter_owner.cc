@@ -96,7 +96,7 @@ ParameterOwner::Ended ParameterOwner::Record(const proto::StepRecord& record) {
                            "spec.training.optimizer.learningRate",
                            state.step))};
   }
-  loop_.reporter.StepDone(totals, state);
+  loop_.reporter.StepRecorded(totals, state);
   if (loop_.session.plan().StepInEpoch(state.step) == 0) loop_.reporter.EpochDone(state);
   return std::nullopt;
 }

@@ -70,8 +70,9 @@ LoopOutcome ParameterWorker::Run() {
       const PhaseTimer timer(loop_.phases, Phase::kCommunication);
       return client_.Next(next_);
     }();
-    next_ = {};
+    const proto::Next told = std::exchange(next_, {});
     if (!reply.ok()) return *NoteFailure(reply.status());
+    CountBatches(told, reply->fence());
     if (owner_) {
       if (Ended ended = owner_->Hear(*reply)) return *std::move(ended);
     }
@@ -79,10 +80,23 @@ LoopOutcome ParameterWorker::Run() {
   }
 }
 
+// Server 0 has heard of the batches, unless the values were lost meanwhile.
+void ParameterWorker::CountBatches(const proto::Next& told, std::uint64_t fence) {
+  if (told.fence() != fence) return;
+  for (const proto::TaskDone& done : told.done()) {
+    loop_.reporter.BatchCounted(done.step(), static_cast<std::int64_t>(done.examples()));
+  }
+}
+
+absl::Status ParameterWorker::Join() {
+  const auto membership = loop_.rendezvous.Join(loop_.state.step, loop_.session.Fingerprint());
+  if (membership.ok() && !owner_) loop_.reporter.Joined(*membership);
+  return membership.status();
+}
+
 ParameterWorker::Ended ParameterWorker::JoinAgain() {
   const PhaseTimer timer(loop_.phases, Phase::kRendezvous);
-  const absl::Status joined =
-      loop_.rendezvous.Join(loop_.state.step, loop_.session.Fingerprint()).status();
+  const absl::Status joined = Join();
   // AlreadyExists: the run is over, which server 0 says, too. Cancelled: the caller saves first.
   const bool goes_on = joined.ok() || absl::IsAlreadyExists(joined) || absl::IsCancelled(joined);
   return goes_on ? std::nullopt : Ended(FailedFor(joined));
@@ -180,7 +194,11 @@ void ParameterWorker::ReportLastTask() {
   if (next_.done().empty()) return;
   next_.set_wants_task(false);
   const auto heard = client_.Next(next_);
-  if (!heard.ok()) LogInfo("left", {{"reason", std::string(heard.status().message())}});
+  if (heard.ok()) {
+    CountBatches(next_, heard->fence());
+  } else {
+    LogInfo("left", {{"reason", std::string(heard.status().message())}});
+  }
 }
 
 namespace {
@@ -225,11 +243,10 @@ int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   const bool owns = identity.IsLeader() && identity.local_rank == 0;
   const std::string fingerprint = loop.session.Fingerprint();
   auto worker = std::make_unique<ParameterWorker>(OptionsFor(identity, owns), loop);
-  if (const auto membership = loop.rendezvous.Join(loop.state.step, fingerprint);
-      !membership.ok()) {
-    if (absl::IsAlreadyExists(membership.status())) return api::kExitDone;
-    if (absl::IsCancelled(membership.status())) return api::kExitPreempted;
-    return FailWith(membership.status());
+  if (const absl::Status joined = worker->Join(); !joined.ok()) {
+    if (absl::IsAlreadyExists(joined)) return api::kExitDone;
+    if (absl::IsCancelled(joined)) return api::kExitPreempted;
+    return FailWith(joined);
   }
   LoopOutcome outcome = worker->Run();
   worker.reset();  // hangs up: the servers wait for that

@@ -26,6 +26,8 @@ class ParameterWorker {
   // Takes over the rendezvous' OnGenerationEnd.
   ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop);
 
+  // Joins the rendezvous' next generation. Returns Rendezvous::Join's status.
+  absl::Status Join();
   // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved.
   // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved.
   // Requires: the process is a member of the rendezvous' current generation. Joins the next one
@@ -35,6 +37,7 @@ class ParameterWorker {
  private:
   using Ended = std::optional<LoopOutcome>;
 
+  void CountBatches(const proto::Next& told, std::uint64_t fence);
   Ended JoinAgain();
   Ended Follow(const proto::TaskReply& reply);
   Ended Wait(const proto::Wait& wait);

@@ -70,6 +70,14 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   PublishState(state);
 }
 
+void Reporter::Joined(const Membership& membership) {
+  rank_ = metrics_.rank;
+  metrics_.generations += 1;
+  generation_ = membership.generation;
+  first_step_of_generation_ = true;
+  Publish();
+}
+
 void Reporter::OpenSummaries() {
   const std::string& directory = session_.training().summaries.directory;
   if (directory.empty()) return;
@@ -82,10 +90,19 @@ void Reporter::OpenSummaries() {
 }
 
 void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
+  CountStep(state.step - 1);
+  StepRecorded(totals, state);
+}
+
+void Reporter::StepRecorded(const StepTotals& totals, const RunState& state) {
+  const SteadyTime now = clock_.SteadyNow();
+  if (IsRankZero()) {
+    metrics_.step_seconds.Observe(std::chrono::duration<double>(now - step_began_).count());
+  }
+  step_began_ = now;
   meter_.AddStep({.examples = totals.skipped ? 0 : static_cast<std::int64_t>(totals.examples),
                   .loss = totals.loss,
                   .correct = totals.correct});
-  CountStep(state.step - 1);
   metrics_.gradient_norm = totals.gradient_norm;
   if (totals.skipped) StepSkipped(state);
   const bool is_first = std::exchange(first_step_of_generation_, false);
@@ -93,7 +110,6 @@ void Reporter::StepDone(const StepTotals& totals, const RunState& state) {
     LogInfo("first step of the generation", {{"generation", generation_}, {"step", state.step}});
   }
   if (summaries_ != nullptr && IsRankZero() && !totals.skipped) WriteSummaries(totals, state);
-  const SteadyTime now = clock_.SteadyNow();
   if (now >= next_progress_) {
     next_progress_ = now + kProgressPeriod;
     SendProgress();
@@ -128,11 +144,16 @@ void Reporter::CountStep(std::int64_t step) {
     metrics_.all_reduce_bytes +=
         static_cast<std::int64_t>(session_.buffer().size() * sizeof(float));
   }
-  const SteadyTime now = clock_.SteadyNow();
-  if (IsRankZero()) {
-    metrics_.step_seconds.Observe(std::chrono::duration<double>(now - step_began_).count());
-  }
-  step_began_ = now;
+}
+
+void Reporter::BatchCounted(std::int64_t step, std::int64_t examples) {
+  metrics_.steps_total += 1;
+  metrics_.examples_total += examples;
+  if (!IsRankZero()) metrics_.step = step + 1;  // the leading process knows the run's
+  Publish();
+  if (!std::exchange(first_step_of_generation_, false)) return;
+  LogInfo("first batch of the generation", {{"generation", generation_}, {"step", step}});
+  sender_.SendNow();  // as in StepRecorded
 }
 
 void Reporter::WriteSummaries(const StepTotals& totals, const RunState& state) {

@@ -35,6 +35,14 @@ class Reporter {
                          const RunState& state);
   // Called after every step, applied or skipped. Cheap: reports at bounded rates.
   void StepDone(const StepTotals& totals, const RunState& state);
+  // As StepDone, for a step that other processes may have computed: under the strategy
+  // ParameterServer, where each process counts its own batches by BatchCounted.
+  void StepRecorded(const StepTotals& totals, const RunState& state);
+  // Called instead of GenerationStarted by a process that trains in a run whose state it does not
+  // know. Its rank remains its place in the job: it is the only member of its rendezvous.
+  void Joined(const Membership& membership);
+  // Called when a batch of this process, with `examples` samples, has become part of step `step`.
+  void BatchCounted(std::int64_t step, std::int64_t examples);
   void BatchEvaluated();
   // Called when the run is done. Logs a checksum of the parameters and the optimizer's state, which
   // must be equal on all ranks.

@@ -54,7 +54,7 @@ class ParameterWorkerTest : public ::testing::Test {
     caller.who.set_role("worker");
     caller.who.set_process_number(++processes_);
     ParameterWorker worker(std::move(options), rank.loop);
-    EXPECT_TRUE(rank.rendezvous.Join(-1, "layout").ok());
+    EXPECT_TRUE(worker.Join().ok());
     return worker.Run();
   }
 

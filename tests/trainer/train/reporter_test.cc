@@ -178,6 +178,32 @@ TEST_F(ReporterTest, TheRunsStateIsReportedBeforeTheFirstStep) {
   EXPECT_EQ(line.steps_total, 0);
 }
 
+// So the supervisor of a process that dies again and again sees that each life made progress.
+TEST_F(SecondRankReporterTest, ABatchOfAProcessThatDoesNotKnowTheRunsStateIsProgress) {
+  reporter_->Joined({.generation = 5, .rank = 0, .members = {{}}});
+  reader_->Lines();
+  reporter_->BatchCounted(/*step=*/11, /*examples=*/16);
+  const auto lines = reader_->Lines();
+  ASSERT_FALSE(lines.empty()) << "the first is sent at once";
+  EXPECT_EQ(DecodeMetrics(lines.back())->step, 12);
+  reporter_->BatchCounted(14, 6);
+  const ReplicaMetrics line = LastLine();
+  EXPECT_EQ(line.step, 15);
+  EXPECT_EQ(line.steps_total, 2);
+  EXPECT_EQ(line.examples_total, 22);
+  EXPECT_EQ(line.generations, 2);
+}
+
+TEST_F(ReporterTest, AStepOfOtherProcessesIsNotItsOwn) {
+  ApplyStep({.loss = 1, .examples = 16}, session_->plan(), state_);
+  reporter_->StepRecorded({.loss = 1, .examples = 16}, state_);
+  reporter_->BatchCounted(0, 5);
+  const ReplicaMetrics line = LastLine();
+  EXPECT_EQ(line.step, 1);
+  EXPECT_EQ(line.steps_total, 1);
+  EXPECT_EQ(line.examples_total, 5);
+}
+
 TEST_F(ReporterTest, EvaluatedBatchesAreCounted) {
   for (int i = 0; i < 3; ++i) reporter_->BatchEvaluated();
   EXPECT_EQ(LastLine().evaluation_batches, 3);
