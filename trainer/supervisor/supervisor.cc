@@ -142,6 +142,9 @@ absl::Status Supervisor::StartReplica(Replica& replica) {
   spec.env[kEnvPodStarted] = fmt::format("{}", started_.time_since_epoch().count());
   spec.env[kEnvProcessNumber] = fmt::format("{}", ++replica.starts);
   spec.env[kEnvMetricsFd] = fmt::format("{}", metrics.write.fd());
+  // The threads of a server's team would spin for milliseconds after each update, on cores that
+  // workers of the same machine need.
+  if (identity_.role == api::Role::kParameterServer) spec.env.emplace("OMP_WAIT_POLICY", "PASSIVE");
   // The results of processes that train alone are written by LeaveResults.
   if (identity_.IsIndependent()) spec.env[api::kEnvTerminationMessagePath] = "";
   if (rendezvous_) {

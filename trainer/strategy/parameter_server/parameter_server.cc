@@ -33,13 +33,18 @@ void Configure(const std::string& address, int* port, grpc::ServerBuilder& build
   builder.SetMaxSendMessageSize(kLargestDataMessage);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Callers open one stream per connection.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
 }
 
 class GrpcParameterServer final : public ParameterServer, private proto::ParameterServer::Service {
  public:
   GrpcParameterServer(ParameterServerOptions options, Shard& shard, const Clock& clock)
-      : options_(std::move(options)), shard_(shard), tasks_(options_.tasks, clock) {}
+      : options_(std::move(options)),
+        shard_(shard),
+        tasks_(options_.tasks, clock),
+        introductions_(options_.introductions) {}
 
   ~GrpcParameterServer() override {
     tasks_.Stop();
@@ -107,14 +112,16 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   // Challenges the caller and checks its introduction.
   template <typename Stream, typename Reply, typename Request>
-  Status Meet(Stream& stream, Request& request) {
+  Status Meet(grpc::ServerContext& context, Stream& stream, Request& request) {
+    const Introductions::Pending pending(introductions_, context);
+    if (!pending.may_begin()) return {StatusCode::RESOURCE_EXHAUSTED, "too many callers at once"};
     Reply reply;
     const std::string nonce = RandomBytes(32);
     reply.mutable_challenge()->set_nonce(nonce);
     if (!stream.Write(reply) || !stream.Read(&request)) return Status::CANCELLED;
     const proto::Introduction& who = request.introduction();
     if (!AcceptsIntroduction(options_.token, nonce, who)) {
-      LogWarning("refused a caller that does not know the job's token");
+      introductions_.CountRefusal();
       return {StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"};
     }
     if (who.job() != options_.job) {
@@ -127,13 +134,19 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
                         who.server())};
   }
 
-  Status Exchange(grpc::ServerContext*, ShardStream* stream) override {
+  // Whether the caller is the leading process, or was.
+  bool Leads(const proto::Introduction& who) const {
+    return who.role() == options_.tasks.owner_role && who.index() == 0 && who.local_rank() == 0;
+  }
+
+  Status Exchange(grpc::ServerContext* context, ShardStream* stream) override {
     proto::ShardRequest request;
-    const Status met = Meet<ShardStream, proto::ShardReply>(*stream, request);
+    const Status met = Meet<ShardStream, proto::ShardReply>(*context, *stream, request);
     if (!met.ok()) return met;
     const Open open(*this);
     if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
-    ShardSession session(shard_, *stream, request.introduction(), [this] { return IsStopping(); });
+    ShardSession session(shard_, *stream, request.introduction(), Leads(request.introduction()),
+                         [this] { return IsStopping(); });
     for (bool goes_on = true; goes_on;) {
       goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
       const std::lock_guard lock(mutex_);
@@ -147,11 +160,11 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   }
 
   Status Coordinate(
-      grpc::ServerContext*,
+      grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* stream) override {
     proto::WorkerRequest request;
     const Status met =
-        Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(*stream, request);
+        Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(*context, *stream, request);
     if (!met.ok()) return met;
     const Open open(*this);
     proto::TaskReply reply;
@@ -176,6 +189,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   const ParameterServerOptions options_;
   Shard& shard_;
   TaskCoordinator tasks_;
+  Introductions introductions_;
   int port_ = 0;
   std::atomic<bool> is_stopping_ = false;
   std::mutex mutex_;  // guards the next two

@@ -24,9 +24,10 @@
 //     (shared_content.h). If an update interrupts the copy, the server copies the values to memory
 //     of the worker instead.
 //
-// Callers prove that they know the job's token before the server reads anything else from them. The
-// job's NetworkPolicy keeps strangers from connecting at all; unlike the rendezvous, this server
-// has no gate that bounds what a stranger's connection may cost (its relay would copy every float).
+// Callers prove that they know the job's token before the server reads anything else from them, and
+// introductions.h bounds what they cost before. The job's NetworkPolicy keeps strangers from
+// connecting at all; unlike the rendezvous, this server has no gate that bounds the number of their
+// connections (its relay would copy every float).
 #pragma once
 
 #include <functional>
@@ -37,6 +38,7 @@
 #include "api/v1/job_token.h"
 #include "base/clock.h"
 #include "trainer/identity/identity.h"
+#include "trainer/strategy/parameter_server/introductions.h"
 #include "trainer/strategy/parameter_server/shard.h"
 #include "trainer/strategy/parameter_server/task_coordinator.h"
 
@@ -48,6 +50,7 @@ struct ParameterServerOptions {
   std::string job;      // ServerGroupHash
   api::JobToken token;
   TaskCoordinatorOptions tasks;  // used by server 0
+  IntroductionLimits introductions;
   std::function<bool()> stop_requested = [] { return false; };
   // After the end of the run, how long to wait for callers to learn of it and hang up.
   Duration drain = std::chrono::seconds(5);

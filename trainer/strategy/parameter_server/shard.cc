@@ -91,7 +91,7 @@ absl::StatusOr<std::int64_t> Shard::FloatsToLoad(const ShardLayout& layout) cons
 }
 
 absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
-                         std::span<const float> content) {
+                         std::span<const float> content, const Incarnation& leader) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t floats, FloatsToLoad(layout));
   if (std::ssize(content) != floats) {
     return absl::InvalidArgumentError(
@@ -100,17 +100,33 @@ absl::Status Shard::Load(std::uint64_t fence, ShardLayout layout, std::int64_t s
                     content.size(), floats, layout.values(), slots_, layout.states));
   }
   const std::unique_lock lock(mutex_);
+  if (leader < leader_) return absl::AbortedError("a later process leads the run");
   fence_ = 0;  // nothing is valid until all of it is
+  LOCKSTEP_RETURN_IF_ERROR(Replace(std::move(layout), step, content));
+  fence_ = fence;
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Replace(ShardLayout layout, std::int64_t step, std::span<const float> content) {
   layout_ = std::move(layout);
   LOCKSTEP_RETURN_IF_ERROR(MakeOps());
-  memory_ = SharedContent::Create(floats);
+  memory_ = SharedContent::Create(std::ssize(content));
   std::ranges::copy(content, values());
   version_ = step;
   applied_ = AppliedSet(step);
   if (layout_.parts > 0) sum_ = Allocate(layout_.values() + layout_.states);
   BeginSum();
-  fence_ = fence;
   return absl::OkStatus();
+}
+
+void Shard::LeaderCame(const Incarnation& leader) {
+  const std::unique_lock lock(mutex_);
+  leader_ = std::max(leader_, leader);
+}
+
+bool Shard::IsSuperseded(const Incarnation& leader) const {
+  const std::shared_lock lock(mutex_);
+  return leader < leader_;
 }
 
 void Shard::Clear() {
@@ -142,7 +158,9 @@ absl::Status Shard::CheckFence(std::uint64_t fence) const {
 absl::StatusOr<Shard::Outcome> Shard::Push(const Gradient& gradient) {
   const std::unique_lock lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(CheckFence(gradient.fence));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Outcome outcome, Take(gradient));
+  absl::StatusOr<Outcome> taken;
+  updates_.Run([&] { taken = Take(gradient); });
+  LOCKSTEP_ASSIGN_OR_RETURN(const Outcome outcome, taken);
   if (!gradient.skip) counts_.pushed_bytes += BytesOf(layout_.values() + layout_.states);
   if (outcome.dropped) {
     ++counts_.dropped;
@@ -285,22 +303,24 @@ absl::Status Shard::Commit(const Request& request) {
                     "are expected",
                     version_, next_part_, layout_.parts, request.version));
   }
-  if (!request.skip) {
-    if (sum_is_empty_) std::fill_n(sum_->At<float>(0), layout_.values() + layout_.states, 0.0f);
-    std::vector<const float*> gradients;
-    const float* at = sum_->At<float>(0);
-    for (const FlatRange& range : layout_.ranges) {
-      gradients.push_back(at);
-      at += range.size();
-    }
-    memory_->Update([&] {
-      Update(gradients, request.scale);
-      for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
-    });
-  }
+  if (!request.skip) updates_.Run([&] { ApplySum(request.scale); });
   ++version_;
   BeginSum();
   return absl::OkStatus();
+}
+
+void Shard::ApplySum(float scale) {
+  if (sum_is_empty_) std::fill_n(sum_->At<float>(0), layout_.values() + layout_.states, 0.0f);
+  std::vector<const float*> gradients;
+  const float* at = sum_->At<float>(0);
+  for (const FlatRange& range : layout_.ranges) {
+    gradients.push_back(at);
+    at += range.size();
+  }
+  memory_->Update([&] {
+    Update(gradients, scale);
+    for (std::int64_t i = 0; i < layout_.states; ++i) states()[i] += at[i];
+  });
 }
 
 absl::StatusOr<std::int64_t> Shard::Pull(const Request& request, const Reader& read) {

@@ -19,9 +19,11 @@
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
 #include "trainer/core/count_histogram.h"
+#include "trainer/identity/identity.h"
 #include "trainer/strategy/parameter_server/applied_set.h"
 #include "trainer/strategy/parameter_server/plan_shards.h"
 #include "trainer/strategy/parameter_server/shared_content.h"
+#include "trainer/strategy/parameter_server/update_thread.h"
 
 namespace lockstep::train {
 
@@ -48,8 +50,9 @@ struct ShardCounts {
   CountHistogram staleness;
 };
 
-// Thread-safe. A fence (see parameter_server.proto) guards every call: FailedPrecondition says that
-// the shard has another, or not the state that the call needs, so that it has to be loaded anew.
+// Thread-safe. Updates are made by one thread, whoever calls. A fence (see parameter_server.proto)
+// guards every call: FailedPrecondition says that the shard has another, or not the state that the
+// call needs, so that it has to be loaded anew.
 class Shard {
  public:
   // InvalidArgument names the optimizer's field. Requires: `backend` outlives the shard.
@@ -60,9 +63,13 @@ class Shard {
   // segments are not ascending, disjoint and inside of what they divide, or a number is negative.
   absl::StatusOr<std::int64_t> FloatsToLoad(const ShardLayout& layout) const;
   // Replaces everything. `content` is [values | states | slot 0 | slot 1 | …], after `step`
-  // updates. InvalidArgument: as of FloatsToLoad, or it has another size; nothing is replaced.
+  // updates. InvalidArgument: as of FloatsToLoad, or it has another size. Aborted: `leader` is
+  // superseded. On failure nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
-                    std::span<const float> content);
+                    std::span<const float> content, const Incarnation& leader = {});
+  // A leading process is here. It supersedes those before it: what they had sent may arrive later.
+  void LeaderCame(const Incarnation& leader);
+  bool IsSuperseded(const Incarnation& leader) const;
   // Forgets what was loaded.
   void Clear();
   std::uint64_t fence() const;  // 0: nothing was loaded
@@ -118,6 +125,7 @@ class Shard {
   absl::Status CheckFence(std::uint64_t fence) const;
   absl::Status MakeOps();
   absl::StatusOr<Outcome> Take(const Gradient& gradient);
+  absl::Status Replace(ShardLayout layout, std::int64_t step, std::span<const float> content);
   float* values() { return memory_->data(); }
   float* states() { return values() + layout_.values(); }
   void Update(const std::vector<const float*>& gradients, float scale);
@@ -129,12 +137,15 @@ class Shard {
   void KeepPart(const Gradient& gradient);
   void AddKept(std::vector<float>& gradient);
   absl::Status Commit(const Request& request);
+  void ApplySum(float scale);
   void BeginSum();
 
   const api::TrainingSpec training_;
   Backend& backend_;
   const int slots_;
+  UpdateThread updates_;             // makes all updates and sums
   mutable std::shared_mutex mutex_;  // guards the rest
+  Incarnation leader_;               // the newest
   std::uint64_t fence_ = 0;
   ShardLayout layout_;
   std::unique_ptr<SharedContent> memory_;          // [values | states | slots]

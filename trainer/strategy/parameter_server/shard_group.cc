@@ -41,6 +41,12 @@ absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
   return first;
 }
 
+absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
+  if (loaded.refusal().empty()) return absl::OkStatus();
+  const std::string text = fmt::format("ps {}: {}", server, loaded.refusal());
+  return loaded.superseded() ? absl::AbortedError(text) : absl::InvalidArgumentError(text);
+}
+
 }  // namespace
 
 class ShardGroup::Link {
@@ -335,9 +341,7 @@ absl::Status ShardGroup::Load(const Content& content) {
       [&](std::size_t server) -> absl::Status {
         if (links_[server]->is_broken()) return failed;
         LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
-        if (reply.loaded().refusal().empty()) return absl::OkStatus();
-        return absl::InvalidArgumentError(
-            fmt::format("ps {}: {}", server, reply.loaded().refusal()));
+        return StatusOf(reply.loaded(), server);
       },
       links_.size());
 }
@@ -359,7 +363,8 @@ absl::Status ShardGroup::Tell(const proto::ShardRequest& request) {
       [&](std::size_t server) -> absl::Status {
         if (links_[server] == nullptr || links_[server]->is_broken()) return absl::OkStatus();
         LOCKSTEP_RETURN_IF_ERROR(links_[server]->Write(request));
-        return links_[server]->Read().status();
+        LOCKSTEP_ASSIGN_OR_RETURN(const proto::ShardReply reply, links_[server]->Read());
+        return StatusOf(reply.loaded(), server);
       },
       links_.size());
 }

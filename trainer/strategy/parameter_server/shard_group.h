@@ -39,6 +39,7 @@ struct ShardGroupOptions {
 //   FailedPrecondition: a server has another fence, or not the state that the call needs.
 //   PermissionDenied: the server at an address refuses this process.
 //   InvalidArgument: a server refuses what this process loads.
+//   Aborted: a later process leads the run.
 class ShardGroup {
  public:
   explicit ShardGroup(ShardGroupOptions options);

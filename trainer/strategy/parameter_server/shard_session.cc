@@ -13,6 +13,8 @@
 namespace lockstep::train {
 namespace {
 
+constexpr char kNotLeading[] = "the caller does not lead the run, or no longer";
+
 std::unique_ptr<SharedSegment> Map(const std::string& locator, std::int64_t floats) {
   if (locator.empty() || floats <= 0) return nullptr;
   const auto parsed = SharedSegment::Locator::Parse(locator);
@@ -56,8 +58,13 @@ ShardLayout LayoutOf(const proto::Load& load) {
 }  // namespace
 
 ShardSession::ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who,
-                           std::function<bool()> is_stopping)
-    : shard_(shard), stream_(stream), is_stopping_(std::move(is_stopping)) {
+                           bool leads, std::function<bool()> is_stopping)
+    : shard_(shard),
+      stream_(stream),
+      leads_(leads),
+      leader_{who.pod_started(), who.process_number()},
+      is_stopping_(std::move(is_stopping)) {
+  if (leads_) shard_.LeaderCame(leader_);
   gradients_ = Map(who.gradients(), who.gradient_floats());
   if (gradients_ != nullptr) values_ = Map(who.values(), who.value_floats());
   if (values_ == nullptr) gradients_ = nullptr;
@@ -80,22 +87,33 @@ bool ShardSession::Serve() {
       return Pull(request.pull());
     case proto::ShardRequest::kLoad:
       return Load(request.load());
-    case proto::ShardRequest::kSaved: {
-      events_.released = has_pulled_all_;
-      if (has_pulled_all_) shard_.Clear();
-      proto::ShardReply reply;
-      reply.mutable_loaded();
-      return Reply(reply);
-    }
-    case proto::ShardRequest::kFinish: {
-      events_.finished = true;
-      proto::ShardReply reply;
-      reply.mutable_loaded();
-      return Reply(reply);
-    }
+    case proto::ShardRequest::kSaved:
+      return Saved();
+    case proto::ShardRequest::kFinish:
+      return Finish();
     default:
       return false;
   }
+}
+
+bool ShardSession::Saved() {
+  if (IsSuperseded()) return ReplyLoaded(absl::AbortedError(kNotLeading));
+  events_.released = has_pulled_all_;
+  if (has_pulled_all_) shard_.Clear();
+  return ReplyLoaded(absl::OkStatus());
+}
+
+bool ShardSession::Finish() {
+  if (IsSuperseded()) return ReplyLoaded(absl::AbortedError(kNotLeading));
+  events_.finished = true;
+  return ReplyLoaded(absl::OkStatus());
+}
+
+bool ShardSession::ReplyLoaded(const absl::Status& status) {
+  proto::ShardReply reply;
+  reply.mutable_loaded()->set_refusal(std::string(status.message()));
+  reply.mutable_loaded()->set_superseded(absl::IsAborted(status));
+  return Reply(reply);
 }
 
 // Reads a sequence of Data into received_.
@@ -237,18 +255,18 @@ bool ShardSession::Load(const proto::Load& load) {
     content.resize(before + bytes.size() / sizeof(float));
     std::memcpy(content.data() + before, bytes.data(), bytes.size());
   } while (!request.data().last());
-  absl::Status loaded = room.status();
+  absl::Status loaded = IsSuperseded() ? absl::AbortedError(kNotLeading) : room.status();
   if (loaded.ok() && found > *room) {
     loaded = absl::InvalidArgumentError(
         fmt::format("parameter server: found {} floats to load, expected {}", found, *room));
   }
-  if (loaded.ok()) loaded = shard_.Load(load.fence(), std::move(layout), load.step(), content);
+  if (loaded.ok()) {
+    loaded = shard_.Load(load.fence(), std::move(layout), load.step(), content, leader_);
+  }
   if (!loaded.ok()) {
     LogError("the values cannot be loaded", {{"reason", std::string(loaded.message())}});
   }
-  proto::ShardReply reply;
-  reply.mutable_loaded()->set_refusal(std::string(loaded.message()));
-  return Reply(reply);
+  return ReplyLoaded(loaded);
 }
 
 }  // namespace lockstep::train

@@ -24,8 +24,9 @@ class ShardSession {
     bool released = false;
   };
 
-  // Maps the caller's memory if it offers any on this host.
-  ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who,
+  // Maps the caller's memory if it offers any on this host. `leads`: the caller is the leading
+  // process, and may load the shard and end the run until a later one has come.
+  ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who, bool leads,
                std::function<bool()> is_stopping);
   // Serves one request. Returns false when the stream has ended or the caller breaks the protocol.
   bool Serve();
@@ -35,9 +36,13 @@ class ShardSession {
   bool Push(const proto::Push& push);
   bool Pull(const proto::Pull& pull);
   bool Load(const proto::Load& load);
+  bool Saved();
+  bool Finish();
+  bool IsSuperseded() const { return !leads_ || shard_.IsSuperseded(leader_); }
   bool Receive(std::int64_t floats);
   bool Reply(const proto::ShardReply& reply) { return stream_.Write(reply); }
   bool ReplyPlace(const Shard::Place& place);
+  bool ReplyLoaded(const absl::Status& status);
   bool ReplyFenced(const absl::Status& status);
   Shard::Gradient GradientOf(const proto::Push& push, const ShardLayout& layout) const;
   bool IsMapped(const ShardLayout& layout) const;
@@ -45,6 +50,8 @@ class ShardSession {
 
   Shard& shard_;
   ShardStream& stream_;
+  const bool leads_;
+  const Incarnation leader_;  // the caller's, if it leads
   const std::function<bool()> is_stopping_;
   bool is_welcome_ = false;
   bool has_pulled_all_ = false;                        // since this server was asked to stop

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@ class LoopbackTest : public ::testing::Test {
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
                                    .tasks = {},
+                                   .introductions = introductions_,
                                    .stop_requested = [this] { return is_stopping_.load(); }};
     auto server = ParameterServer::Start(std::move(options),
                                          *shards_[static_cast<std::size_t>(index)], clock_);
@@ -74,6 +76,7 @@ class LoopbackTest : public ::testing::Test {
   }
 
   const SystemClock clock_;
+  IntroductionLimits introductions_;
   std::atomic<bool> is_stopping_ = false;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   std::vector<std::unique_ptr<Shard>> shards_;
@@ -281,6 +284,63 @@ TEST_F(LoopbackTest, ServerZeroEndsWhenTheLeadingProcessTellsTheCoordinator) {
     EXPECT_TRUE(reply->has_finished());
   }
   EXPECT_EQ(servers_[0]->WaitForEnd(), ParameterServer::End::kFinished);
+}
+
+TEST_F(LoopbackTest, ALeadingProcessHasNoSayOnceALaterOneHasCome) {
+  const auto of_process = [](int process) {
+    Caller one = Worker0();
+    one.who.set_process_number(process);
+    return one;
+  };
+  ShardGroup first = Group(of_process(1)), second = Group(of_process(2));
+  Load(first);
+  is_stopping_ = true;
+  Floats parameters(kParameters, 1), states(1, 1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  ASSERT_TRUE(first.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(second.Connect().ok());
+  const absl::Status load = first.Load({.fence = 8, .total_steps = 9, .values = values});
+  EXPECT_TRUE(absl::IsAborted(load)) << load;
+  EXPECT_TRUE(absl::IsAborted(first.Saved()));
+  EXPECT_TRUE(absl::IsAborted(first.Finish()));
+  EXPECT_TRUE(second.Pull({.fence = 7}, values, /*all=*/false).ok()) << "the values are here";
+  EXPECT_TRUE(second.Finish().ok());
+}
+
+TEST_F(LoopbackTest, OnlyTheLeadingProcessLoads) {
+  Caller caller = Worker0();
+  caller.who.set_index(1);
+  ShardGroup group = Group(caller);
+  ASSERT_TRUE(group.Connect().ok());
+  Floats parameters(kParameters, 1), states(1, 1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  EXPECT_TRUE(absl::IsAborted(group.Load({.fence = 8, .total_steps = 9, .values = values})));
+}
+
+class StrangersTest : public LoopbackTest {
+ protected:
+  StrangersTest() { introductions_ = {.at_once = 2, .patience = std::chrono::milliseconds(300)}; }
+};
+
+TEST_F(StrangersTest, HoldFewThreadsAndNotForLong) {
+  struct Stranger {
+    explicit Stranger(const std::string& address)
+        : stub(StubFor(address)), stream(stub->Coordinate(&context)) {}
+    grpc::ClientContext context;
+    std::unique_ptr<proto::ParameterServer::Stub> stub;
+    std::unique_ptr<grpc::ClientReaderWriter<proto::WorkerRequest, proto::TaskReply>> stream;
+    proto::TaskReply reply;
+  };
+  Stranger first(addresses_[0]), second(addresses_[0]);
+  ASSERT_TRUE(first.stream->Read(&first.reply) && second.stream->Read(&second.reply));
+  Stranger third(addresses_[0]);
+  EXPECT_FALSE(third.stream->Read(&third.reply));
+  EXPECT_EQ(third.stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(absl::IsUnavailable(TaskLink(addresses_[0], Worker0()).Connect())) << "come again";
+  EXPECT_FALSE(first.stream->Read(&first.reply)) << "it had to answer its challenge";
+  EXPECT_EQ(first.stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_FALSE(second.stream->Read(&second.reply));
+  EXPECT_TRUE(TaskLink(addresses_[0], Worker0()).Connect().ok());
 }
 
 TEST_F(LoopbackTest, TheLeadingProcessIsToldToLoad) {

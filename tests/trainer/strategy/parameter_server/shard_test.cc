@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "trainer/backend/reference/reference.h"
@@ -264,6 +268,52 @@ TEST_F(ShardTest, SyncCountsOneUpdateOfAllParts) {
   EXPECT_EQ(counts.updates, 1);
   EXPECT_EQ(counts.dropped, 1);
   EXPECT_EQ(counts.staleness.counts[0], 2);
+}
+
+TEST_F(ShardTest, ALoadByALeadingProcessThatIsSupersededChangesNothing) {
+  Load(0);
+  const Incarnation first{.pod_started = 100, .process_number = 2};
+  const Incarnation second{.pod_started = 200, .process_number = 1};
+  shard_->LeaderCame(second);
+  shard_->LeaderCame(first);
+  EXPECT_TRUE(shard_->IsSuperseded(first));
+  EXPECT_FALSE(shard_->IsSuperseded(second));
+  const Floats content{1, 1, 1, 1, 1};
+  EXPECT_TRUE(absl::IsAborted(shard_->Load(8, layout_, 0, content, first)));
+  EXPECT_THAT(*Pull({}), ElementsAre(10, 20, 30, 40, 50));
+  EXPECT_TRUE(shard_->Load(9, layout_, 0, content, second).ok());
+}
+
+// A server has a thread for each worker, and more that come and go. With a team of OpenMP threads
+// for each of them, workers times cores would compete for the cores.
+TEST(ShardThreadsTest, PushesFromManyThreadsUseOneTeam) {
+  constexpr int kCallers = 4, kTeam = 6;
+  constexpr std::int64_t kValues = 1 << 20;
+  const auto backend = MakeBackend({.name = "cpu", .threads = kTeam});
+  api::TrainingSpec training;
+  training.optimizer = {.name = "SGD", .learning_rate = 1};
+  const auto shard = *Shard::Create(training, *backend);
+  ASSERT_TRUE(
+      shard->Load(kFence, {.ranges = {{0, kValues}}, .parameters = kValues}, 0, Floats(kValues))
+          .ok());
+  const Floats gradient(kValues, 1);
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  std::barrier all(kCallers + 1);
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&, i] {
+      EXPECT_TRUE(shard->Push({.fence = kFence, .step = i, .ranges = {gradient.data()}}).ok());
+      all.arrive_and_wait();  // all have pushed
+      all.arrive_and_wait();  // the threads are counted
+    });
+  }
+  all.arrive_and_wait();
+  EXPECT_LE(threads() - before, kCallers + kTeam);
+  all.arrive_and_wait();
 }
 
 TEST_F(ShardTest, AnUnknownOptimizerIsNamed) {

@@ -39,11 +39,11 @@ int Serve(const Pipe& port_pipe) {
   return 0;
 }
 
-Caller Worker1() {
+Caller Worker(int index) {
   Caller caller{.who = {}, .token = api::JobToken(kSecret)};
   caller.who.set_job("job");
   caller.who.set_role("worker");
-  caller.who.set_index(1);
+  caller.who.set_index(index);
   caller.who.set_fingerprint("layout");
   return caller;
 }
@@ -71,9 +71,9 @@ class TwoProcessesTest : public ::testing::Test {
     EXPECT_EQ(read(fd, &port, sizeof port), static_cast<ssize_t>(sizeof port));
     return fmt::format("127.0.0.1:{}", port);
   }
-  static ShardGroup Group(const std::string& address) {
+  static ShardGroup Group(const std::string& address, int index) {
     return ShardGroup({.servers = {address},
-                       .caller = Worker1(),
+                       .caller = Worker(index),
                        .plan = {{{0, 64}}},
                        .parameters = 64,
                        .states = 1});
@@ -85,13 +85,15 @@ class TwoProcessesTest : public ::testing::Test {
 // Seven seconds are more than the servers' keepalive allows (grpc_options.cc).
 TEST_F(TwoProcessesTest, AWorkerThatComputesForSevenSecondsStaysConnected) {
   const std::string address = AddressOf(0);
-  TaskLink link(address, Worker1());
-  ShardGroup group = Group(address);
+  TaskLink link(address, Worker(1));
+  ShardGroup group = Group(address, 1);
   ASSERT_TRUE(link.Connect().ok());
   ASSERT_TRUE(group.Connect().ok());
   std::vector<float> parameters(64, 10), states(1, 5);
   const FlatValues values{.parameters = parameters, .states = states};
-  ASSERT_TRUE(group.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
+  ShardGroup leading = Group(address, 0);
+  ASSERT_TRUE(leading.Connect().ok());
+  ASSERT_TRUE(leading.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
   std::this_thread::sleep_for(std::chrono::seconds(7));
   const auto pulled = group.Pull({.fence = 7}, values, /*all=*/false);
   EXPECT_TRUE(pulled.ok()) << pulled.status();
