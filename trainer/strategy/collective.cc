@@ -122,6 +122,10 @@ class CollectiveStrategy final : public Strategy {
     absl::Status summed = reducer_->Wait();
     return sums_ ? summed : patience_.Note(std::move(summed));  // of a device's: see StepEnded
   }
+  absl::Status BroadcastFirst(std::int64_t floats) override {
+    absl::Status sent = reducer_->BroadcastFirst(floats);
+    return sums_ ? sent : patience_.Note(std::move(sent));
+  }
   absl::Status SumStatus() const override {
     return reducer_ ? reducer_->status() : absl::OkStatus();
   }

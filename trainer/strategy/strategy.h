@@ -19,6 +19,13 @@
 
 namespace lockstep::train {
 
+// Which rank updates the parameters of a rank.
+enum class UpdateSite {
+  kEveryRank,  // each its own, from the same sums
+  kThisRank,   // CentralStorage's controller, rank 0: it updates its own and sends them to the rest
+  kRankZero,   // the controller: this rank has no optimizer state, and receives what it updates
+};
+
 // Not thread-safe, except Abort. Every error ends the generation: a peer is lost or too slow (see
 // CollectiveOptions), or another rank has ended it. FailedPrecondition: the ranks do not call the
 // same operations, and would not in the next generation either.
@@ -42,14 +49,19 @@ class Strategy {
   // Blocks until the whole buffer holds the sum over ranks. For gradients on a device with a queue
   // (see MakeCollectiveStrategy), queues a wait for the sums and returns at once.
   virtual absl::Status FinishGradients() = 0;
+  // Overwrites [0, floats) of the gradient buffer on every rank with those of rank 0. For gradients
+  // on a device with a queue, queues that and returns at once. Requires: called between
+  // FinishGradients and the next step's first GradientsReady, on all ranks or none. After a
+  // failure the next step's sums fail, too.
+  virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
   // The first failure of this generation's sums that are done; of a device's, it is known once a
   // step that used them has ended.
   virtual absl::Status SumStatus() const = 0;
   // Tells what became of the oldest step that has not ended yet: OK, or why its sums failed. Every
   // step's end calls it, because FinishGradients does not know it of a device's sums.
   virtual void StepEnded(const absl::Status& summed) = 0;
-  // Seconds spent waiting in FinishGradients since the replica started. nullopt: a device waits
-  // instead, and for how long is not known.
+  // Seconds spent waiting in FinishGradients and BroadcastFirst since the replica started. nullopt:
+  // a device waits instead, and for how long is not known.
   virtual std::optional<double> ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
   // Ends that generation's communication: calls that wait for its members, now or later, fail.
@@ -80,9 +92,9 @@ struct CollectiveOptions {
 
 inline constexpr int kStepsPerTimeout = 10;
 
-// Mirrored and MultiWorkerMirrored: every rank holds the full state; a collective sums the
-// gradients. `sums`: the gradients lie in device memory and pass through `buffer`; absent: `buffer`
-// holds them. Requires: `buffer` and `sums` outlive the strategy.
+// Mirrored, MultiWorkerMirrored and CentralStorage: a collective sums the gradients. `sums`: the
+// gradients lie in device memory and pass through `buffer`; absent: `buffer` holds them. Requires:
+// `buffer` and `sums` outlive the strategy.
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
                                                  std::optional<DeviceSums> sums = std::nullopt);
 

@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   std::unique_ptr<Session> session(new Session);
   session->training_ = options.training;
   session->data_seed_ = options.data_seed.value_or(options.training.seed);
+  session->update_site_ = options.update_site;
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
@@ -126,7 +127,10 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums());
   model_->BindGradients(sums_);
-  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_));
+  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
+                                                          update_site_ == UpdateSite::kRankZero
+                                                              ? OptimizerRole::kIdle
+                                                              : OptimizerRole::kUpdates));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {
@@ -317,11 +321,21 @@ void Session::Update(absl::Status summed) {
     sum_failure_.Update(std::move(summed));  // keeps the first
   }
   backend_->DecideUpdate(MemoryOfUpdate());
-  optimizer_->Step();
+  if (update_site_ != UpdateSite::kRankZero) optimizer_->Step();
   BegunStep& step =
       begun_[static_cast<std::size_t>((first_begun_ + begun_count_++) % kMostStepsBegun)];
   backend_->stream().Download(device_.result, &step.result, sizeof(step.result));
   step.done = backend_->IsHost() ? nullptr : backend_->stream().Record();
+}
+
+void Session::OfferParameters() {
+  const std::span<const float> parameters = model_->parameters();
+  backend_->Copy(parameters.data(), sums_, parameters.size_bytes());
+}
+
+void Session::TakeParameters() {
+  const std::span<float> parameters = model_->parameters();
+  backend_->Copy(sums_, parameters.data(), parameters.size_bytes());
 }
 
 StepResult Session::EndStep() {
