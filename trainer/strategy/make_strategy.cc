@@ -17,7 +17,8 @@ bool IsRankZero(const Identity& identity) {
 }
 
 UpdateSite UpdateSiteOf(const Identity& identity) {
-  if (identity.strategy.type != api::StrategyType::kCentralStorage) return UpdateSite::kEveryRank;
+  const bool is_central = identity.strategy.type == api::StrategyType::kCentralStorage;
+  if (!is_central || identity.World() == 1) return UpdateSite::kEveryRank;
   return IsRankZero(identity) ? UpdateSite::kThisRank : UpdateSite::kRankZero;
 }
 
@@ -63,11 +64,12 @@ std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock
 // With a group of one, a collective is the identity.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
-                                       std::optional<DeviceSums> sums) {
+                                       std::optional<DeviceSums> sums, RootMemory* root_memory) {
   return MakeCollectiveStrategy(
       buffer,
       {.bind_address = identity.pod_ip,
        .allow_shm = identity.strategy.communication != api::Communication::kRing,
+       .root_memory = root_memory,
        .layer_starts = std::move(layer_starts),
        .token = identity.token,
        .stop_requested = &StopSignalled},

@@ -33,10 +33,10 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity);
 // How the process finds those that it trains with. The calls below require that PlaceOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 
-// How the process combines its gradients with theirs. `layer_starts`: see CollectiveOptions; `sums`
-// and requirements: see MakeCollectiveStrategy.
+// How the process combines its gradients with theirs. `layer_starts`, `root_memory`: see
+// CollectiveOptions; `sums` and requirements: see MakeCollectiveStrategy.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
-                                       std::optional<DeviceSums> sums);
+                                       std::optional<DeviceSums> sums, RootMemory* root_memory);
 
 }  // namespace lockstep::train

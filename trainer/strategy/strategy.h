@@ -14,16 +14,17 @@
 #include "absl/status/status.h"
 #include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
+#include "trainer/comm/root_memory.h"
 #include "trainer/comm/stream_communicator.h"
 #include "trainer/rendezvous/rendezvous.h"
 
 namespace lockstep::train {
 
-// Which rank updates the parameters of a rank.
+// Which rank updates the parameters that a rank computes with.
 enum class UpdateSite {
-  kEveryRank,  // each its own, from the same sums
-  kThisRank,   // CentralStorage's controller, rank 0: it updates its own and sends them to the rest
-  kRankZero,   // the controller: this rank has no optimizer state, and receives what it updates
+  kEveryRank,  // this one, as all others do with theirs, from the same sums
+  kThisRank,   // this one for all: rank 0, the controller of CentralStorage
+  kRankZero,   // the controller; this rank has no optimizer state
 };
 
 // Not thread-safe, except Abort. Every error ends the generation: a peer is lost or too slow (see
@@ -54,6 +55,8 @@ class Strategy {
   // FinishGradients and the next step's first GradientsReady, on all ranks or none. After a
   // failure the next step's sums fail, too.
   virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
+  // Blocks until all ranks have called it. After a failure the next step's sums fail, too.
+  virtual absl::Status Barrier() = 0;
   // The first failure of this generation's sums that are done; of a device's, it is known once a
   // step that used them has ended.
   virtual absl::Status SumStatus() const = 0;
@@ -72,6 +75,7 @@ class Strategy {
 struct CollectiveOptions {
   std::string bind_address;                // this pod's own IP; empty: all
   bool allow_shm = true;                   // ranks of one host may share memory
+  RootMemory* root_memory = nullptr;       // see CommunicatorOptions
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
   std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see collective.cc)
   // The rendezvous's heartbeats detect dead members within seconds. These timeouts only end a

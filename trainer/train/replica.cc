@@ -73,7 +73,7 @@ int RunReplica(const Identity& identity, const Clock& clock) {
                                         .update_site = place->update_site});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
-                                     (*session)->device_sums());
+                                     (*session)->device_sums(), (*session)->root_memory());
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;

@@ -117,12 +117,16 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   const std::int64_t most_parts = std::min<std::int64_t>(training_.gradient_accumulation, rows);
   const std::int64_t part_rows = (rows + most_parts - 1) / most_parts;
   parts_ = static_cast<int>((rows + part_rows - 1) / part_rows);  // none of them is empty
+  if (update_site_ != UpdateSite::kEveryRank && backend_->IsHost()) {
+    root_memory_ = std::make_unique<RootMemory>(update_site_ == UpdateSite::kThisRank);
+  }
   const ModelOptions model_options{.batch = part_rows,
                                    .input = train_data_->sample_shape(),
                                    .classes = outputs_,
                                    .seed = static_cast<std::uint64_t>(training_.seed),
                                    .outputs = OutputsOf(training_.loss),
-                                   .type = TypeOf(training_.precision)};
+                                   .type = TypeOf(training_.precision),
+                                   .parameter_memory = root_memory_.get()};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums());

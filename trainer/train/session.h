@@ -57,6 +57,11 @@ class Session {
   Optimizer& optimizer() { return *optimizer_; }
   UpdateSite update_site() const { return update_site_; }
 
+  // Where CentralStorage keeps the parameters on a host's device; null: in the back end's memory.
+  RootMemory* root_memory() { return root_memory_.get(); }
+  // This rank's parameters are those of rank 0, in place.
+  bool shares_parameters() const { return root_memory_ != nullptr && root_memory_->is_shared(); }
+
   // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
   // buffer is that memory; otherwise it is where sums pass through the host, and device_sums() says
   // where they come from and go to.
@@ -149,10 +154,11 @@ class Session {
   int reading_threads_ = 1;
   std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<GradientBuffer> buffer_;  // outlives the model that is bound to it
-  Arena device_sums_;                       // unused with a host device
-  float* sums_ = nullptr;                   // device memory: buffer_'s or device_sums_'s
-  std::unique_ptr<Stream> transfer_;        // null with a host device
+  std::unique_ptr<RootMemory> root_memory_;  // likewise
+  std::unique_ptr<GradientBuffer> buffer_;   // outlives the model that is bound to it
+  Arena device_sums_;                        // unused with a host device
+  float* sums_ = nullptr;                    // device memory: buffer_'s or device_sums_'s
+  std::unique_ptr<Stream> transfer_;         // null with a host device
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;

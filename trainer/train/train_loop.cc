@@ -189,9 +189,10 @@ absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
   return absl::OkStatus();
 }
 
-// The tensors that all ranks hold alike, in device memory.
+// The tensors that all ranks hold alike, in device memory, but for parameters that they share.
 std::vector<std::span<float>> TrainLoop::SharedRanges() const {
   if (session.update_site() == UpdateSite::kEveryRank) return StateRanges();
+  if (session.shares_parameters()) return {session.model().states()};
   return {session.model().parameters(), session.model().states()};
 }
 

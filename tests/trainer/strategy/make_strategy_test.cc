@@ -47,6 +47,10 @@ TEST(MakeStrategyTest, OnlyTheControllerOfCentralStorageUpdatesAndSaves) {
     EXPECT_EQ(place.saves, local == 0);
     EXPECT_EQ(place.update_site, local == 0 ? UpdateSite::kThisRank : UpdateSite::kRankZero);
   }
+  Identity alone = Process(api::StrategyType::kCentralStorage, 0, 0);
+  alone.cluster.worker.resize(1);
+  alone.processes_per_pod = 1;
+  EXPECT_EQ(PlaceOf(alone).value().update_site, UpdateSite::kEveryRank);
 }
 
 TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {

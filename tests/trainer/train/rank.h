@@ -114,6 +114,9 @@ class FaultyStrategy final : public Strategy {
   absl::Status BroadcastFirst(std::int64_t floats) override {
     return Around(At::kParameters, [&] { return inner_->BroadcastFirst(floats); });
   }
+  absl::Status Barrier() override {
+    return Around(At::kParameters, [&] { return inner_->Barrier(); });
+  }
   absl::Status SumStatus() const override { return inner_->SumStatus(); }
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
   std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
@@ -131,16 +134,24 @@ class FaultyStrategy final : public Strategy {
   StrategyFaults& faults_;
 };
 
+// A rank's part in its group.
+struct RankPlace {
+  UpdateSite site = UpdateSite::kEveryRank;
+  bool allow_shm = true;
+};
+
 // One process' worth of a rank.
 struct Rank {
   Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
        std::function<void(int)> at_step = nullptr, const std::string& backend = "reference",
-       CheckpointStore* store = nullptr, UpdateSite site = UpdateSite::kEveryRank)
+       CheckpointStore* store = nullptr, const RankPlace& place = {})
       : session(*Session::Create(
-            {.training = training, .world = world, .backend = backend, .update_site = site})),
+            {.training = training, .world = world, .backend = backend, .update_site = place.site})),
         strategy(std::make_unique<FaultyStrategy>(
             MakeCollectiveStrategy(session->buffer(),
                                    {.bind_address = "127.0.0.1",
+                                    .allow_shm = place.allow_shm,
+                                    .root_memory = session->root_memory(),
                                     .layer_starts = session->LayerStarts(),
                                     .bucket_floats = 64},
                                    session->device_sums()),
