@@ -59,7 +59,8 @@ LAYERS = {
 # Folders in a folder that know their parent but not each other, and who puts them together.
 SIBLINGS = {
     "trainer/backend": ["trainer/backend/make_backend.cc"],
-    "trainer/comm": ["trainer/comm/make_communicator.cc", "trainer/comm/gradient_buffer.cc"],
+    "trainer/comm": ["trainer/comm/make_communicator.cc", "trainer/comm/gradient_buffer.cc",
+                     "trainer/comm/root_memory.cc"],
 }
 
 # A library's headers, and the only paths that may include them.

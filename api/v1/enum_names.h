@@ -36,6 +36,9 @@ template <>
 inline constexpr EnumName<ParameterPlacement> kEnumNames<ParameterPlacement>[] = {
     {ParameterPlacement::kBySize, "BySize"}, {ParameterPlacement::kRoundRobin, "RoundRobin"}};
 template <>
+inline constexpr EnumName<ControllerDevice> kEnumNames<ControllerDevice>[] = {
+    {ControllerDevice::kCpu, "CPU"}, {ControllerDevice::kGpu, "GPU"}};
+template <>
 inline constexpr EnumName<DatasetFormat> kEnumNames<DatasetFormat>[] = {
     {DatasetFormat::kIdx, "idx"},
     {DatasetFormat::kCifar, "cifar"},

@@ -17,11 +17,16 @@ void Fields(auto& visit, Like<ParameterServerSpec> auto& server) {
   visit.Field("placement", server.placement);
 }
 
+void Fields(auto& visit, Like<CentralStorageSpec> auto& storage) {
+  visit.Field("controllerDevice", storage.controller_device);
+}
+
 void Fields(auto& visit, Like<StrategySpec> auto& strategy) {
   visit.Field("type", strategy.type);
   visit.Field("processesPerPod", strategy.processes_per_pod, IntegerRange{1, 256});
   visit.Field("communication", strategy.communication);
   visit.Field("parameterServer", strategy.parameter_server);
+  visit.Field("centralStorage", strategy.central_storage);
 }
 
 void Fields(auto& visit, Like<ModelSpec> auto& model) {

@@ -61,11 +61,17 @@ struct ParameterServerSpec {
   ParameterPlacement placement = ParameterPlacement::kBySize;
   bool operator==(const ParameterServerSpec&) const = default;
 };
+enum class ControllerDevice { kCpu, kGpu };
+struct CentralStorageSpec {
+  ControllerDevice controller_device = ControllerDevice::kCpu;
+  bool operator==(const CentralStorageSpec&) const = default;
+};
 struct StrategySpec {
   StrategyType type = StrategyType::kMultiWorkerMirrored;
   std::optional<int> processes_per_pod;
   Communication communication = Communication::kAuto;
   std::optional<ParameterServerSpec> parameter_server;
+  std::optional<CentralStorageSpec> central_storage;
   bool operator==(const StrategySpec&) const = default;
 };
 

@@ -79,6 +79,11 @@ void ValidateStrategy(const TrainingJobSpec& spec, Errors& errors) {
                       fmt::format("found with strategy {}, expected only with ParameterServer",
                                   NameOf(strategy.type))});
   }
+  if (strategy.central_storage && strategy.type != StrategyType::kCentralStorage) {
+    errors.push_back({"spec.strategy.centralStorage",
+                      fmt::format("found with strategy {}, expected only with CentralStorage",
+                                  NameOf(strategy.type))});
+  }
 }
 
 void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
@@ -112,11 +117,10 @@ void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& 
 void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.strategy) return;
   const StrategySpec& strategy = *job.spec.strategy;
-  if (strategy.type == StrategyType::kCentralStorage) {
-    errors.push_back({"spec.strategy.type",
-                      fmt::format("{} is not supported yet by the bundled trainer; it runs "
-                                  "MultiWorkerMirrored, Mirrored, ParameterServer and Independent",
-                                  NameOf(strategy.type))});
+  if (strategy.central_storage &&
+      strategy.central_storage->controller_device == ControllerDevice::kGpu) {
+    errors.push_back({"spec.strategy.centralStorage.controllerDevice",
+                      "GPU is not supported yet by the bundled trainer; expected CPU"});
   }
   if (strategy.parameter_server) ValidateParameterServer(job, *strategy.parameter_server, errors);
   if (strategy.type == StrategyType::kParameterServer && job.spec.elastic) {

@@ -34,6 +34,8 @@ PLACES = {
     "StrategyType": "spec.strategy.type", "Communication": "spec.strategy.communication",
     "ParameterServerMode": "spec.strategy.parameterServer.mode",
     "ParameterPlacement": "spec.strategy.parameterServer.placement",
+    "CentralStorageSpec": "spec.strategy.centralStorage",
+    "ControllerDevice": "spec.strategy.centralStorage.controllerDevice",
     "DatasetFormat": TRAINING + "dataset.format",
     "RandomFlip": TRAINING + "dataset.augment.randomFlip",
     "Interpolation": TRAINING + "dataset.interpolation",

@@ -19,6 +19,7 @@ class IdleReducer final : public GradientReducer {
  public:
   void Ready(std::int64_t) override {}
   absl::Status Wait() override { return absl::OkStatus(); }
+  absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
   std::optional<double> ExposedSeconds() const override { return 0; }
 };
@@ -68,6 +69,16 @@ class ThreadedReducer final : public GradientReducer {
     started_ = false;
     ready_begin_ = static_cast<std::int64_t>(buffer_.size());
     return absl::OkStatus();
+  }
+
+  // On the caller's thread: there is nothing that the transfer could overlap with.
+  absl::Status BroadcastFirst(std::int64_t floats) override {
+    const auto start = std::chrono::steady_clock::now();
+    const absl::Status sent = communicator_.Broadcast(
+        std::as_writable_bytes(buffer_.first(static_cast<std::size_t>(floats))), /*root=*/0);
+    const std::lock_guard lock(mutex_);
+    exposed_ += std::chrono::steady_clock::now() - start;
+    return sent;
   }
 
   absl::Status status() const override {
@@ -156,6 +167,13 @@ class StreamReducer final : public GradientReducer {
     sums_.compute->Wait(sums_.transfer->Record());
     next_ = 0;
     ready_begin_ = buckets_.empty() ? 0 : buckets_.front().end;
+    return staged_->status();
+  }
+
+  absl::Status BroadcastFirst(std::int64_t floats) override {
+    sums_.transfer->Wait(sums_.compute->Record());
+    staged_->EnqueueBroadcast(sums_.memory, floats, DType::kFloat32, /*root=*/0, *sums_.transfer);
+    sums_.compute->Wait(sums_.transfer->Record());
     return staged_->status();
   }
 

@@ -49,10 +49,15 @@ class GradientReducer {
   // Declares all gradients complete and blocks until this step's buckets are summed. On failure,
   // returns the collective's error; the step's sums and the reducer are then unusable.
   virtual absl::Status Wait() = 0;
+  // Overwrites the first `floats` of the buffer on every rank with those of rank 0. As Wait(), it
+  // blocks, or queues on sums.compute and returns at once. Requires: called between a Wait() and
+  // the next step's first Ready(). On failure, those of the other ranks hold anything, and every
+  // later call fails.
+  virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
   // The first failure of the sums that are done. Thread-safe.
   virtual absl::Status status() const = 0;
-  // Seconds that Wait() has blocked so far: communication that the backward pass did not hide.
-  // nullopt: the device waits instead, and for how long is not known.
+  // Seconds that Wait() and BroadcastFirst() have blocked so far: communication that the backward
+  // pass did not hide. nullopt: the device waits instead, and for how long is not known.
   virtual std::optional<double> ExposedSeconds() const = 0;
 };
 

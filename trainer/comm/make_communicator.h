@@ -13,6 +13,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/comm/key_value_store.h"
+#include "trainer/comm/root_memory.h"
 
 namespace lockstep::train {
 
@@ -27,6 +28,9 @@ struct CommunicatorOptions {
   Duration connect_timeout = std::chrono::seconds(30);  // for each wait while the group is formed
   Duration timeout = std::chrono::seconds(30);          // for each wait for a peer afterwards
   bool allow_shm = true;
+  // On all ranks or none: what shm shares from rank 0 as long as this communicator is the newest,
+  // unless rank 0 has no memory to share. Other communicators share nothing.
+  RootMemory* root_memory = nullptr;
   // Returns 32 bytes that prove, for a nonce and a text, that this rank knows the job's token.
   // Empty: ranks do not authenticate. Used by gloo only: shared memory has no name by which a
   // stranger could open it.

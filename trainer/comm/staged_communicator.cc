@@ -13,16 +13,21 @@ class StagedCommunicator final : public StreamCommunicator {
       : communicator_(communicator), device_(device), staging_(staging) {}
 
   void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype, Stream& stream) override {
-    const std::ptrdiff_t begin = static_cast<float*>(buffer) - device_;
-    LOCKSTEP_CHECK(dtype == DType::kFloat32 && begin >= 0 && count >= 0 &&
-                       begin + count <= std::ssize(staging_),
-                   "staged all-reduce: found {} elements of {} at {}, expected float32 within {}",
-                   count, DTypeName(dtype), begin, staging_.size());
-    const std::span<float> sums =
-        staging_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+    const std::span<float> sums = StagingOf(buffer, count, dtype);
     stream.Download(buffer, sums.data(), sums.size_bytes());
-    stream.Call([this, sums] { Sum(sums); });
+    stream.Call([this, sums] { Run([&] { return communicator_.AllReduceSum(sums); }); });
     stream.Upload(sums.data(), buffer, sums.size_bytes());
+  }
+
+  void EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
+                        Stream& stream) override {
+    const std::span<float> data = StagingOf(buffer, count, dtype);
+    const bool is_root = communicator_.rank() == root;
+    if (is_root) stream.Download(buffer, data.data(), data.size_bytes());
+    stream.Call([this, data, root] {
+      Run([&] { return communicator_.Broadcast(std::as_writable_bytes(data), root); });
+    });
+    if (!is_root) stream.Upload(data.data(), buffer, data.size_bytes());
   }
 
   void EnqueueStatus(bool* is_ok, Stream& stream) override {
@@ -36,11 +41,22 @@ class StagedCommunicator final : public StreamCommunicator {
   }
 
  private:
-  void Sum(std::span<float> sums) {
+  // The host memory through which `count` elements at `buffer` pass.
+  std::span<float> StagingOf(void* buffer, std::int64_t count, DType dtype) const {
+    const std::ptrdiff_t begin = static_cast<float*>(buffer) - device_;
+    LOCKSTEP_CHECK(dtype == DType::kFloat32 && begin >= 0 && count >= 0 &&
+                       begin + count <= std::ssize(staging_),
+                   "staged collective: found {} elements of {} at {}, expected float32 within {}",
+                   count, DTypeName(dtype), begin, staging_.size());
+    return staging_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  }
+
+  template <typename Collective>
+  void Run(const Collective& collective) {
     if (!status().ok()) return;
-    absl::Status summed = communicator_.AllReduceSum(sums);
+    absl::Status done = collective();
     const std::lock_guard lock(mutex_);
-    status_ = std::move(summed);
+    status_ = std::move(done);
   }
 
   Communicator& communicator_;

@@ -22,14 +22,18 @@ class StreamCommunicator {
   // Queues on `stream`: replaces `count` elements at `buffer` by their sum over ranks.
   virtual void EnqueueAllReduceSum(void* buffer, std::int64_t count, DType dtype,
                                    Stream& stream) = 0;
+  // Queues on `stream`: overwrites `count` elements at `buffer` on every rank with those of rank
+  // `root`.
+  virtual void EnqueueBroadcast(void* buffer, std::int64_t count, DType dtype, int root,
+                                Stream& stream) = 0;
   // Queues on `stream`: writes to device memory whether every collective so far has succeeded.
   virtual void EnqueueStatus(bool* is_ok, Stream& stream) = 0;
   // The first failure among the collectives that have run.
   virtual absl::Status status() const = 0;
 };
 
-// Passes the sums through host memory: `staging` has the layout of the device memory at `device`.
-// Only float32 within that memory can be summed. Requires: it and all three outlive the work
+// Passes the data through host memory: `staging` has the layout of the device memory at `device`.
+// Only float32 within that memory can be passed. Requires: it and all three outlive the work
 // that it has queued.
 std::unique_ptr<StreamCommunicator> MakeStagedCommunicator(Communicator& communicator,
                                                            float* device, std::span<float> staging);

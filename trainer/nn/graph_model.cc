@@ -31,9 +31,9 @@ absl::Status CheckOptions(const ModelOptions& options) {
   return absl::OkStatus();
 }
 
-void AllocateFloats(Arena& arena, std::int64_t floats, Backend& backend) {
+void AllocateFloats(Arena& arena, std::int64_t floats, MemorySource& source) {
   arena.Reserve(static_cast<std::size_t>(floats) * sizeof(float));
-  arena.Allocate(backend.memory());
+  arena.Allocate(source);
 }
 
 void Fill(const FlatRange& range, std::uint64_t seed, Backend& backend, float* memory) {
@@ -97,9 +97,10 @@ GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Ba
     }
     for (const ParameterDesc& state : op.op->States()) states_.Append(op.name, state);
   }
-  AllocateFloats(values_, parameters_.size(), backend_);
-  AllocateFloats(own_gradients_, parameters_.size(), backend_);
-  AllocateFloats(state_values_, states_.size(), backend_);
+  AllocateFloats(values_, parameters_.size(),
+                 options.parameter_memory ? *options.parameter_memory : backend_.memory());
+  AllocateFloats(own_gradients_, parameters_.size(), backend_.memory());
+  AllocateFloats(state_values_, states_.size(), backend_.memory());
   gradients_ = own_gradients_.At<float>(0);
   PlanBuffers();
   BindOps();

@@ -26,6 +26,7 @@ struct ModelOptions {
   // Of what flows between layers: float32, bfloat16 or float16. Samples, logits, parameters, states
   // and their gradients are always float32.
   DType type = DType::kFloat32;
+  MemorySource* parameter_memory = nullptr;  // null: the back end's; else it outlives the model
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so

@@ -9,9 +9,11 @@
 namespace lockstep::train {
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const api::OptimizerSpec& spec,
-                                                             Model& model, Backend& backend) {
+                                                             Model& model, Backend& backend,
+                                                             OptimizerRole role) {
   LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, backend));
   LOCKSTEP_ASSIGN_OR_RETURN(auto segments, DecaySegments(model, spec.weight_decay_exclude));
+  if (role == OptimizerRole::kIdle) rule = {};
   return std::unique_ptr<Optimizer>(
       new Optimizer(std::move(rule), std::move(segments), model, backend));
 }
@@ -53,6 +55,7 @@ void Optimizer::ResetSlots() {
 }
 
 void Optimizer::Rebind() {
+  if (rule_.op == nullptr) return;
   OptimizerMemory memory{.values = model_.parameters().data(),
                          .gradients = model_.gradients().data(),
                          .slots = {},

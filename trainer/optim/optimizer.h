@@ -16,14 +16,18 @@
 
 namespace lockstep::train {
 
+// Whether this rank updates its parameters, and so needs the slots.
+enum class OptimizerRole { kUpdates, kIdle };
+
 // Not thread-safe. Bound to the model's memory: call Rebind() after Model::BindGradients.
 class Optimizer {
  public:
   // InvalidArgument names the field that is unknown or out of range, or the part of
   // `weight_decay_exclude` that is in no parameter's name. Requires: `model` and `backend` outlive
-  // the optimizer.
-  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const api::OptimizerSpec& spec,
-                                                           Model& model, Backend& backend);
+  // the optimizer. An idle one has no slots, and must not be asked to Step().
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(
+      const api::OptimizerSpec& spec, Model& model, Backend& backend,
+      OptimizerRole role = OptimizerRole::kUpdates);
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -51,7 +55,7 @@ class Optimizer {
 
   Model& model_;
   Backend& backend_;
-  OptimizerRuleOp rule_;
+  OptimizerRuleOp rule_;  // its op is null if this is idle
   std::vector<OptimizerSegment> segments_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_

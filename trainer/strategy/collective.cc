@@ -90,6 +90,7 @@ class CollectiveStrategy final : public Strategy {
       callers_.Note(connected, took);
     };
     options.allow_shm = options_.allow_shm;
+    options.root_memory = options_.root_memory;
     options.cancel = Begin(membership.generation);
     options.connect_timeout = options_.connect_timeout;
     options.timeout = patience_.timeout();
@@ -122,6 +123,11 @@ class CollectiveStrategy final : public Strategy {
     absl::Status summed = reducer_->Wait();
     return sums_ ? summed : patience_.Note(std::move(summed));  // of a device's: see StepEnded
   }
+  absl::Status BroadcastFirst(std::int64_t floats) override {
+    absl::Status sent = reducer_->BroadcastFirst(floats);
+    return sums_ ? sent : patience_.Note(std::move(sent));
+  }
+  absl::Status Barrier() override { return patience_.Note(communicator_->Barrier()); }
   absl::Status SumStatus() const override {
     return reducer_ ? reducer_->status() : absl::OkStatus();
   }

@@ -20,23 +20,23 @@ namespace lockstep::train {
 struct Place {
   api::TrainingSpec training;  // what the process trains
   bool saves = false;          // reads and writes the checkpoints
+  UpdateSite update_site = UpdateSite::kEveryRank;
   std::optional<int> variant;  // with Independent; see api/v1/variants.h
   // Decides which samples the data set has, and which are held out: the job's seed, also where a
   // variant trains with another, so that the variants' results compare.
   std::int64_t data_seed = 0;
 };
 
-// InvalidArgument: the process has no valid variant, or the strategy is not supported; names the
-// field.
+// InvalidArgument: the process has no valid variant; names the field.
 absl::StatusOr<Place> PlaceOf(const Identity& identity);
 
 // How the process finds those that it trains with. The calls below require that PlaceOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 
-// How the process combines its gradients with theirs. `layer_starts`: see CollectiveOptions; `sums`
-// and requirements: see MakeCollectiveStrategy.
+// How the process combines its gradients with theirs. `layer_starts`, `root_memory`: see
+// CollectiveOptions; `sums` and requirements: see MakeCollectiveStrategy.
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
-                                       std::optional<DeviceSums> sums);
+                                       std::optional<DeviceSums> sums, RootMemory* root_memory);
 
 }  // namespace lockstep::train

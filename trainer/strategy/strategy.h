@@ -14,10 +14,18 @@
 #include "absl/status/status.h"
 #include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
+#include "trainer/comm/root_memory.h"
 #include "trainer/comm/stream_communicator.h"
 #include "trainer/rendezvous/rendezvous.h"
 
 namespace lockstep::train {
+
+// Which rank updates the parameters that a rank computes with.
+enum class UpdateSite {
+  kEveryRank,  // this one, as all others do with theirs, from the same sums
+  kThisRank,   // this one for all: rank 0, the controller of CentralStorage
+  kRankZero,   // the controller; this rank has no optimizer state
+};
 
 // Not thread-safe, except Abort. Every error ends the generation: a peer is lost or too slow (see
 // CollectiveOptions), or another rank has ended it. FailedPrecondition: the ranks do not call the
@@ -42,14 +50,21 @@ class Strategy {
   // Blocks until the whole buffer holds the sum over ranks. For gradients on a device with a queue
   // (see MakeCollectiveStrategy), queues a wait for the sums and returns at once.
   virtual absl::Status FinishGradients() = 0;
+  // Overwrites [0, floats) of the gradient buffer on every rank with those of rank 0. For gradients
+  // on a device with a queue, queues that and returns at once. Requires: called between
+  // FinishGradients and the next step's first GradientsReady, on all ranks or none. After a
+  // failure the next step's sums fail, too.
+  virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
+  // Blocks until all ranks have called it. After a failure the next step's sums fail, too.
+  virtual absl::Status Barrier() = 0;
   // The first failure of this generation's sums that are done; of a device's, it is known once a
   // step that used them has ended.
   virtual absl::Status SumStatus() const = 0;
   // Tells what became of the oldest step that has not ended yet: OK, or why its sums failed. Every
   // step's end calls it, because FinishGradients does not know it of a device's sums.
   virtual void StepEnded(const absl::Status& summed) = 0;
-  // Seconds spent waiting in FinishGradients since the replica started. nullopt: a device waits
-  // instead, and for how long is not known.
+  // Seconds spent waiting in FinishGradients and BroadcastFirst since the replica started. nullopt:
+  // a device waits instead, and for how long is not known.
   virtual std::optional<double> ExposedSeconds() const = 0;
   virtual std::string CommunicatorName() const = 0;
   // Ends that generation's communication: calls that wait for its members, now or later, fail.
@@ -60,6 +75,7 @@ class Strategy {
 struct CollectiveOptions {
   std::string bind_address;                // this pod's own IP; empty: all
   bool allow_shm = true;                   // ranks of one host may share memory
+  RootMemory* root_memory = nullptr;       // see CommunicatorOptions
   std::vector<std::int64_t> layer_starts;  // in the gradient buffer, ascending
   std::int64_t bucket_floats = 1 << 19;    // 2 MB: a few large buckets (see collective.cc)
   // The rendezvous's heartbeats detect dead members within seconds. These timeouts only end a
@@ -80,9 +96,9 @@ struct CollectiveOptions {
 
 inline constexpr int kStepsPerTimeout = 10;
 
-// Mirrored and MultiWorkerMirrored: every rank holds the full state; a collective sums the
-// gradients. `sums`: the gradients lie in device memory and pass through `buffer`; absent: `buffer`
-// holds them. Requires: `buffer` and `sums` outlive the strategy.
+// Mirrored, MultiWorkerMirrored and CentralStorage: a collective sums the gradients. `sums`: the
+// gradients lie in device memory and pass through `buffer`; absent: `buffer` holds them. Requires:
+// `buffer` and `sums` outlive the strategy.
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
                                                  std::optional<DeviceSums> sums = std::nullopt);
 

@@ -43,7 +43,7 @@ int Fail(const std::string& message, int exit_code) {
 
 absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& fingerprint) {
   const PhaseTimer timer(loop.phases, Phase::kRendezvous);
-  return loop.rendezvous.Join(loop.state.step, fingerprint);
+  return loop.rendezvous.Join(loop.OfferedStep(), fingerprint);
 }
 
 absl::Status Finish(TrainLoop& loop) {

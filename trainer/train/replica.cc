@@ -69,10 +69,11 @@ int RunReplica(const Identity& identity, const Clock& clock) {
   const auto session = Session::Create({.training = place->training,
                                         .data_seed = place->data_seed,
                                         .world = identity.BatchParts(),
-                                        .threads = ReplicaThreads(identity.processes_per_pod)});
+                                        .threads = ReplicaThreads(identity.processes_per_pod),
+                                        .update_site = place->update_site});
   if (!session.ok()) return FailWith(session.status());
   const auto strategy = MakeStrategy(identity, (*session)->buffer(), (*session)->LayerStarts(),
-                                     (*session)->device_sums());
+                                     (*session)->device_sums(), (*session)->root_memory());
 
   std::unique_ptr<CheckpointStore> store;
   std::unique_ptr<AsyncSaver> saver;

@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   std::unique_ptr<Session> session(new Session);
   session->training_ = options.training;
   session->data_seed_ = options.data_seed.value_or(options.training.seed);
+  session->update_site_ = options.update_site;
   LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
@@ -116,17 +117,24 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   const std::int64_t most_parts = std::min<std::int64_t>(training_.gradient_accumulation, rows);
   const std::int64_t part_rows = (rows + most_parts - 1) / most_parts;
   parts_ = static_cast<int>((rows + part_rows - 1) / part_rows);  // none of them is empty
+  if (update_site_ != UpdateSite::kEveryRank && backend_->IsHost()) {
+    root_memory_ = std::make_unique<RootMemory>(update_site_ == UpdateSite::kThisRank);
+  }
   const ModelOptions model_options{.batch = part_rows,
                                    .input = train_data_->sample_shape(),
                                    .classes = outputs_,
                                    .seed = static_cast<std::uint64_t>(training_.seed),
                                    .outputs = OutputsOf(training_.loss),
-                                   .type = TypeOf(training_.precision)};
+                                   .type = TypeOf(training_.precision),
+                                   .parameter_memory = root_memory_.get()};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums());
   model_->BindGradients(sums_);
-  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_));
+  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
+                                                          update_site_ == UpdateSite::kRankZero
+                                                              ? OptimizerRole::kIdle
+                                                              : OptimizerRole::kUpdates));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {
@@ -317,11 +325,21 @@ void Session::Update(absl::Status summed) {
     sum_failure_.Update(std::move(summed));  // keeps the first
   }
   backend_->DecideUpdate(MemoryOfUpdate());
-  optimizer_->Step();
+  if (update_site_ != UpdateSite::kRankZero) optimizer_->Step();
   BegunStep& step =
       begun_[static_cast<std::size_t>((first_begun_ + begun_count_++) % kMostStepsBegun)];
   backend_->stream().Download(device_.result, &step.result, sizeof(step.result));
   step.done = backend_->IsHost() ? nullptr : backend_->stream().Record();
+}
+
+void Session::OfferParameters() {
+  const std::span<const float> parameters = model_->parameters();
+  backend_->Copy(parameters.data(), sums_, parameters.size_bytes());
+}
+
+void Session::TakeParameters() {
+  const std::span<float> parameters = model_->parameters();
+  backend_->Copy(sums_, parameters.data(), parameters.size_bytes());
 }
 
 StepResult Session::EndStep() {

@@ -19,6 +19,7 @@
 #include "trainer/data/sampler.h"
 #include "trainer/nn/model.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/strategy/strategy.h"
 
 namespace lockstep::train {
 
@@ -28,6 +29,7 @@ struct SessionOptions {
   int world = 1;
   int threads = 1;  // that compute
   std::string backend = "cpu";
+  UpdateSite update_site = UpdateSite::kEveryRank;
 };
 
 // Not thread-safe; used by the training thread.
@@ -51,7 +53,14 @@ class Session {
   // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
   // parameters' layout. The form is that of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
+  // Without slots if rank 0 updates this rank's parameters.
   Optimizer& optimizer() { return *optimizer_; }
+  UpdateSite update_site() const { return update_site_; }
+
+  // Where CentralStorage keeps the parameters on a host's device; null: in the back end's memory.
+  RootMemory* root_memory() { return root_memory_.get(); }
+  // This rank's parameters are those of rank 0, in place.
+  bool shares_parameters() const { return root_memory_ != nullptr && root_memory_->is_shared(); }
 
   // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
   // buffer is that memory; otherwise it is where sums pass through the host, and device_sums() says
@@ -89,7 +98,11 @@ class Session {
   // Updates the parameters and states if the sums are there and finite. `summed`: what the strategy
   // says of them, which with a device that has a queue may be OK although they will fail. EndStep
   // returns the result.
+  // With UpdateSite::kRankZero it leaves the parameters as they are: see TakeParameters.
   void Update(absl::Status summed);
+  // Copies the parameters over the gradients in buffer(), whose sums are used by then, and back.
+  void OfferParameters();
+  void TakeParameters();
   // The first failure that Update was told of since OpenGate.
   const absl::Status& sum_failure() const { return sum_failure_; }
   // The loss's totals over the parts since BeginStep. Blocks.
@@ -134,16 +147,18 @@ class Session {
 
   api::TrainingSpec training_;
   std::int64_t data_seed_ = 0;
+  UpdateSite update_site_ = UpdateSite::kEveryRank;
   StepPlan plan_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;
   int reading_threads_ = 1;
   std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<GradientBuffer> buffer_;  // outlives the model that is bound to it
-  Arena device_sums_;                       // unused with a host device
-  float* sums_ = nullptr;                   // device memory: buffer_'s or device_sums_'s
-  std::unique_ptr<Stream> transfer_;        // null with a host device
+  std::unique_ptr<RootMemory> root_memory_;  // likewise
+  std::unique_ptr<GradientBuffer> buffer_;   // outlives the model that is bound to it
+  Arena device_sums_;                        // unused with a host device
+  float* sums_ = nullptr;                    // device memory: buffer_'s or device_sums_'s
+  std::unique_ptr<Stream> transfer_;         // null with a host device
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;

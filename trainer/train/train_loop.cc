@@ -45,6 +45,10 @@ std::unique_ptr<Loader> MakeLoader(const Session& session, int rank) {
 
 }  // namespace
 
+std::int64_t TrainLoop::OfferedStep() const {
+  return session.update_site() == UpdateSite::kRankZero ? -1 : state.step;
+}
+
 LoopOutcome TrainLoop::Run(const Membership& membership) {
   if (Ended ended = Enter(membership)) return *std::move(ended);
   reporter.GenerationStarted(membership, strategy, state);
@@ -167,10 +171,10 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
 // source dies half-way, its state is still that of one step. The other ranks need no staging: they
 // have the same bytes already, or no state to lose.
 absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
-  const bool stage = state.step >= 0 && state.step < step;
+  const bool stage = OfferedStep() >= 0 && state.step < step;
   std::vector<HostView> views;
   std::vector<std::vector<float>> staged;
-  for (const std::span<float> range : StateRanges()) {
+  for (const std::span<float> range : SharedRanges()) {
     if (range.empty()) continue;
     views.emplace_back(session.backend(), range);
     if (stage) staged.emplace_back(range.size());
@@ -185,7 +189,14 @@ absl::Status TrainLoop::ShareTensors(int source, std::int64_t step) {
   return absl::OkStatus();
 }
 
-// The tensors that all ranks hold alike, in device memory.
+// The tensors that all ranks hold alike, in device memory, but for parameters that they share.
+std::vector<std::span<float>> TrainLoop::SharedRanges() const {
+  if (session.update_site() == UpdateSite::kEveryRank) return StateRanges();
+  if (session.shares_parameters()) return {session.model().states()};
+  return {session.model().parameters(), session.model().states()};
+}
+
+// The tensors that a checkpoint holds, as far as this rank has them.
 std::vector<std::span<float>> TrainLoop::StateRanges() const {
   std::vector<std::span<float>> ranges = {session.model().parameters(), session.model().states()};
   for (int i = 0; i < session.optimizer().slots(); ++i) {

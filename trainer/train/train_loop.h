@@ -42,6 +42,9 @@ struct TrainLoop {
   // Saves `state` outside of a generation. On success, or if this process does not save checkpoints
   // or has nothing new to save, returns kStopped; otherwise the failure.
   LoopOutcome SaveAlone();
+  // The step of the state that this process can give its group; -1: none. Those whose parameters
+  // rank 0 updates lack the optimizer's state.
+  std::int64_t OfferedStep() const;
 
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
@@ -64,6 +67,7 @@ struct TrainLoop {
   Ended ShareState(const Membership& membership);
   absl::Status ShareTensors(int source, std::int64_t step);
   std::vector<std::span<float>> StateRanges() const;
+  std::vector<std::span<float>> SharedRanges() const;
   Ended EvaluateIfDue(int rank);
 };
 

@@ -76,6 +76,23 @@ void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch,
   });
 }
 
+// CentralStorage: gives every rank the parameters of rank 0, which alone has updated them. If the
+// ranks read them in place, this takes no more than a barrier: rank 0 has updated once all ranks'
+// gradients were there, so no rank was still reading. A failure does not undo the update. It ends
+// the generation at the next sum, and then rank 0 has the state from which all go on.
+void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
+  const UpdateSite site = session.update_site();
+  if (site == UpdateSite::kEveryRank || !session.sum_failure().ok()) return;
+  const PhaseTimer timer(phases, Phase::kCommunication);
+  if (session.shares_parameters()) {
+    strategy.Barrier().IgnoreError();
+    return;
+  }
+  if (site == UpdateSite::kThisRank) session.OfferParameters();
+  const absl::Status shared = strategy.BroadcastFirst(std::ssize(session.model().parameters()));
+  if (site == UpdateSite::kRankZero && shared.ok()) session.TakeParameters();
+}
+
 absl::Status NotFinite(const StepResult& result, std::int64_t step) {
   return absl::OutOfRangeError(
       fmt::format("step {}: found a loss of {} and a gradient norm of {}, expected finite numbers; "
@@ -106,8 +123,11 @@ std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loade
     const PhaseTimer timer(phases, Phase::kCommunication);
     reduced = strategy.FinishGradients();
   }
-  const PhaseTimer timer(phases, Phase::kOptimizer);
-  session.Update(std::move(reduced));
+  {
+    const PhaseTimer timer(phases, Phase::kOptimizer);
+    session.Update(std::move(reduced));
+  }
+  ShareParameters(session, strategy, phases);
   return std::nullopt;
 }
 

@@ -327,7 +327,8 @@ class JobSource {
           Flip() ? std::optional(Small()) : std::nullopt,
           Pick({Communication::kAuto, Communication::kRing, Communication::kNccl}),
           ParameterServerSpec{Pick({ParameterServerMode::kAsync, ParameterServerMode::kSync}),
-                              Small(), Small()}};
+                              Small(), Small()},
+          CentralStorageSpec{Pick({ControllerDevice::kCpu, ControllerDevice::kGpu})}};
     }
     if (Flip()) Draw(spec.training.emplace());
     for (const Role role : {Role::kChief, Role::kWorker, Role::kParameterServer}) {

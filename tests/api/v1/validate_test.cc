@@ -456,9 +456,6 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
       Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),
       "spec.training.precision: TF32 is not supported yet by the bundled trainer; it trains in "
       "Float32, BFloat16 and Float16");
-  EXPECT_EQ(Faults(Mnist().Workers(1).Strategy(StrategyType::kCentralStorage)),
-            "spec.strategy.type: CentralStorage is not supported yet by the bundled trainer; it "
-            "runs MultiWorkerMirrored, Mirrored, ParameterServer and Independent");
   EXPECT_EQ(Faults(Mnist().Evaluator()),
             "spec.replicaSpecs.Evaluator: an Evaluator is not supported yet by the bundled "
             "trainer; its workers evaluate, see spec.training.evaluation");
@@ -469,12 +466,32 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
             "runs Auto and Ring");
 }
 
+TEST(ValidateTest, TheControllerOfCentralStorageIsACpu) {
+  const auto with = [](StrategyType type, ControllerDevice device) {
+    return Mnist().Workers(1).With([=](TrainingJob& job) {
+      job.spec.strategy = StrategySpec{.type = type,
+                                       .processes_per_pod = 2,
+                                       .parameter_server = std::nullopt,
+                                       .central_storage = CentralStorageSpec{device}};
+    });
+  };
+  EXPECT_EQ(Faults(Mnist().Workers(1).Strategy(StrategyType::kCentralStorage)), "");
+  EXPECT_EQ(Faults(with(StrategyType::kCentralStorage, ControllerDevice::kCpu)), "");
+  EXPECT_EQ(Faults(with(StrategyType::kCentralStorage, ControllerDevice::kGpu)),
+            "spec.strategy.centralStorage.controllerDevice: GPU is not supported yet by the "
+            "bundled trainer; expected CPU");
+  EXPECT_EQ(Faults(with(StrategyType::kMirrored, ControllerDevice::kCpu)),
+            "spec.strategy.centralStorage: found with strategy Mirrored, expected only with "
+            "CentralStorage");
+}
+
 TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
   const auto with = [](const ParameterServerSpec& servers) {
     return Mnist().ParameterServers(2).With([servers](TrainingJob& job) {
       job.spec.strategy = StrategySpec{.type = StrategyType::kParameterServer,
                                        .processes_per_pod = std::nullopt,
-                                       .parameter_server = servers};
+                                       .parameter_server = servers,
+                                       .central_storage = std::nullopt};
     });
   };
   const ParameterServerSpec sync{.mode = ParameterServerMode::kSync};

@@ -8,10 +8,11 @@ NAMESPACE = "e2e-strategies"
 # name -> (workers, strategy, ranks, what carries the gradients)
 RUN = {
     "mirrored": (1, {"type": "Mirrored", "processesPerPod": 2}, 2, "shm"),
+    "central": (1, {"type": "CentralStorage", "processesPerPod": 2}, 2, "shm"),
     "multi": (2, {"type": "MultiWorkerMirrored", "communication": "Ring"}, 2, "gloo"),
     "both": (2, {"type": "MultiWorkerMirrored", "processesPerPod": 2}, 4, "gloo"),
 }
-REFUSED = ({"type": "CentralStorage"}, {"type": "MultiWorkerMirrored", "communication": "NCCL"})
+REFUSED = ({"type": "MultiWorkerMirrored", "communication": "NCCL"},)
 
 
 def run(cluster):

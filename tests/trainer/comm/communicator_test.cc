@@ -124,6 +124,27 @@ TEST_P(CommunicatorTest, BroadcastsGoFromAnyRootToAll) {
   });
 }
 
+// The roots change at once, and each rank overwrites what it has just sent or received.
+TEST_P(CommunicatorTest, BroadcastsOfGradientsGoFromAnyRootToAll) {
+  OnAllRanks([&](Rank rank) {
+    for (int round = 0; round < 20; ++round) {
+      const int root = round % size();
+      const auto value = [round](int sender, std::size_t i) {
+        return static_cast<float>(100 * round + sender) + Value(0, i);
+      };
+      const int own = rank.communicator.rank();
+      for (std::size_t i = 0; i < kFloats; ++i) rank.gradients[i] = value(own, i);
+      const auto part = rank.gradients.subspan(1000, 200'000);
+      const auto status = rank.communicator.Broadcast(std::as_writable_bytes(part), root);
+      ASSERT_TRUE(status.ok()) << status;
+      for (std::size_t i = 0; i < kFloats; ++i) {
+        const bool is_sent = i >= 1000 && i < 201'000;
+        ASSERT_EQ(rank.gradients[i], value(is_sent ? root : own, i)) << "round " << round;
+      }
+    }
+  });
+}
+
 TEST_P(CommunicatorTest, ManyCollectivesInARowStayInStep) {
   OnAllRanks([&](Rank rank) {
     const int steps = GetParam().kind == "gloo" ? 40 : 300;  // Gloo takes milliseconds for each

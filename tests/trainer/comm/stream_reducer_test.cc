@@ -1,6 +1,7 @@
 // Gradients in memory that the host cannot reach, summed beside the computation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,6 +48,11 @@ class DeviceRank {
       reducer_->Ready(begin);
     }
   }
+  // After the sums.
+  void Overwrite(std::size_t floats, float value) {
+    const std::vector<float> part(floats, value);
+    backend_->Upload(part.data(), gradients_.data(), part.size() * sizeof(float));
+  }
   std::vector<float> Gradients() const { return gradients_.Values(); }
   void FailTransfers() {
     transfer_->Call([] { throw std::runtime_error("the test broke the device"); });
@@ -74,6 +80,41 @@ TEST(StreamReducerTest, EachStepHasTheSumOfItsOwnGradients) {
     }
     EXPECT_TRUE(rank.reducer().status().ok());
     EXPECT_EQ(rank.reducer().ExposedSeconds(), std::nullopt) << "0 would claim a perfect overlap";
+  });
+}
+
+// What rank 0's device computes after the sum replaces the others' gradients, before their devices
+// go on.
+TEST(StreamReducerTest, ABroadcastIsOrderedWithTheWorkOfTheDevice) {
+  const auto group = MakeLocalGroup(3);
+  OnThreads(3, [&](int index) {
+    DeviceRank rank(*group[static_cast<std::size_t>(index)]);
+    for (int step = 1; step <= 50; ++step) {
+      rank.Compute(1);
+      ASSERT_TRUE(rank.reducer().Wait().ok());
+      if (index == 0) rank.Overwrite(70, static_cast<float>(step));
+      ASSERT_TRUE(rank.reducer().BroadcastFirst(70).ok());
+      std::vector<float> expected(100, 3.0f);
+      std::fill_n(expected.begin(), 70, static_cast<float>(step));
+      EXPECT_EQ(rank.Gradients(), expected) << "step " << step;
+    }
+  });
+}
+
+TEST(StreamReducerTest, TheStepAfterABroadcastThatFailedHasNoSums) {
+  const auto group = MakeLocalGroup(2);
+  OnThreads(2, [&](int index) {
+    Communicator& communicator = *group[static_cast<std::size_t>(index)];
+    DeviceRank rank(communicator);
+    rank.Compute(1);
+    (void)rank.reducer().Wait();
+    EXPECT_TRUE(rank.IsSummed());
+    if (index == 1) return communicator.Abort();
+    (void)rank.reducer().BroadcastFirst(100);  // it may not be known yet
+    rank.Compute(1);
+    (void)rank.reducer().Wait();
+    EXPECT_FALSE(rank.IsSummed());
+    EXPECT_EQ(rank.reducer().status().code(), absl::StatusCode::kUnavailable);
   });
 }
 

@@ -80,6 +80,26 @@ TEST(CollectiveStrategyTest, SumsGradientsInEveryGenerationAndOverEitherRoad) {
   }
 }
 
+TEST(CollectiveStrategyTest, RankZeroReplacesTheFirstSumsOverEitherRoad) {
+  for (const bool allow_shm : {true, false}) {
+    InMemoryStore store;
+    std::barrier done(2);
+    SpawnThreads(2, [&](int rank) {
+      Rank self(allow_shm);
+      ASSERT_TRUE(self.strategy->Connect(TwoRanks(1, rank), store).ok());
+      for (int step = 0; step < 3; ++step) {
+        EXPECT_TRUE(Step(self, rank).ok());
+        if (rank == 0) std::fill_n(self.buffer->data(), 700, 10.0F);
+        EXPECT_TRUE(self.strategy->BroadcastFirst(700).ok());
+        EXPECT_EQ(self.buffer->data()[0], 10.0F);
+        EXPECT_EQ(self.buffer->data()[699], 10.0F);
+        EXPECT_EQ(self.buffer->data()[700], 3.0F);
+      }
+      done.arrive_and_wait();
+    });
+  }
+}
+
 TEST(CollectiveStrategyTest, AGenerationThatHasEndedIsNotJoined) {
   std::array<InMemoryStore, 2> stores;
   std::barrier done(2);

@@ -28,12 +28,29 @@ TEST(MakeStrategyTest, MirroredProcessesTrainOneModelAndTheFirstSavesIt) {
         const Place place = PlaceOf(identity).value();
         EXPECT_EQ(identity.World(), 4);
         EXPECT_EQ(place.saves, index == 0 && local == 0);
+        EXPECT_EQ(place.update_site, UpdateSite::kEveryRank);
         EXPECT_EQ(place.variant, std::nullopt);
         EXPECT_EQ(place.training, identity.training);
         EXPECT_EQ(place.data_seed, identity.training.seed);
       }
     }
   }
+}
+
+TEST(MakeStrategyTest, OnlyTheControllerOfCentralStorageUpdatesAndSaves) {
+  for (const int local : {0, 1}) {
+    Identity identity = Process(api::StrategyType::kCentralStorage, 0, local);
+    identity.cluster.worker.resize(1);
+    const Place place = PlaceOf(identity).value();
+    EXPECT_EQ(identity.World(), 2);
+    EXPECT_EQ(identity.BatchParts(), 2);
+    EXPECT_EQ(place.saves, local == 0);
+    EXPECT_EQ(place.update_site, local == 0 ? UpdateSite::kThisRank : UpdateSite::kRankZero);
+  }
+  Identity alone = Process(api::StrategyType::kCentralStorage, 0, 0);
+  alone.cluster.worker.resize(1);
+  alone.processes_per_pod = 1;
+  EXPECT_EQ(PlaceOf(alone).value().update_site, UpdateSite::kEveryRank);
 }
 
 TEST(MakeStrategyTest, IndependentProcessesEachTrainAndSaveTheirOwn) {
@@ -61,14 +78,11 @@ TEST(MakeStrategyTest, ProcessesThatDifferInTheirSeedHaveTheSameData) {
   EXPECT_EQ(first.data_seed, last.data_seed);
 }
 
-TEST(MakeStrategyTest, AProcessWithoutAVariantOrWithAnUnknownStrategyIsRefused) {
+TEST(MakeStrategyTest, AProcessWithoutAVariantIsRefused) {
   Identity identity = Process(api::StrategyType::kIndependent, 1, 1);
   identity.training.variants = api::Json::array({api::Json::object()});
   EXPECT_THAT(std::string(PlaceOf(identity).status().message()),
               HasSubstr("training.variants: found 1 variants"));
-  EXPECT_THAT(
-      std::string(PlaceOf(Process(api::StrategyType::kCentralStorage, 0, 0)).status().message()),
-      HasSubstr("CentralStorage is not supported yet"));
 }
 
 }  // namespace

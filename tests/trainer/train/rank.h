@@ -82,7 +82,7 @@ class Hooked final : public Rendezvous {
 // What may happen to a strategy: called before and after each of its operations; an error after it
 // stands for a loss that struck late, when this rank's part was done.
 struct StrategyFaults {
-  enum class At { kConnect, kBroadcast, kSum, kStep };
+  enum class At { kConnect, kBroadcast, kSum, kStep, kParameters };
   std::function<absl::Status(At)> before = [](At) { return absl::OkStatus(); };
   std::function<absl::Status(At)> after = [](At) { return absl::OkStatus(); };
   std::function<void(std::span<float>)> change_sum = [](std::span<float>) {};
@@ -111,6 +111,12 @@ class FaultyStrategy final : public Strategy {
   absl::Status FinishGradients() override {
     return Around(At::kStep, [&] { return inner_->FinishGradients(); });
   }
+  absl::Status BroadcastFirst(std::int64_t floats) override {
+    return Around(At::kParameters, [&] { return inner_->BroadcastFirst(floats); });
+  }
+  absl::Status Barrier() override {
+    return Around(At::kParameters, [&] { return inner_->Barrier(); });
+  }
   absl::Status SumStatus() const override { return inner_->SumStatus(); }
   void StepEnded(const absl::Status& summed) override { inner_->StepEnded(summed); }
   std::optional<double> ExposedSeconds() const override { return inner_->ExposedSeconds(); }
@@ -128,15 +134,24 @@ class FaultyStrategy final : public Strategy {
   StrategyFaults& faults_;
 };
 
+// A rank's part in its group.
+struct RankPlace {
+  UpdateSite site = UpdateSite::kEveryRank;
+  bool allow_shm = true;
+};
+
 // One process' worth of a rank.
 struct Rank {
   Rank(const api::TrainingSpec& training, int world, LocalRendezvousHub& hub, int rank,
        std::function<void(int)> at_step = nullptr, const std::string& backend = "reference",
-       CheckpointStore* store = nullptr)
-      : session(*Session::Create({.training = training, .world = world, .backend = backend})),
+       CheckpointStore* store = nullptr, const RankPlace& place = {})
+      : session(*Session::Create(
+            {.training = training, .world = world, .backend = backend, .update_site = place.site})),
         strategy(std::make_unique<FaultyStrategy>(
             MakeCollectiveStrategy(session->buffer(),
                                    {.bind_address = "127.0.0.1",
+                                    .allow_shm = place.allow_shm,
+                                    .root_memory = session->root_memory(),
                                     .layer_starts = session->LayerStarts(),
                                     .bucket_floats = 64},
                                    session->device_sums()),
@@ -167,7 +182,7 @@ struct Rank {
   // Generation after generation; false if `die_with_generation` and the first one was cut short.
   bool Train(bool die_with_generation = false) {
     for (;;) {
-      const auto membership = rendezvous.Join(loop.state.step, session->Fingerprint());
+      const auto membership = rendezvous.Join(loop.OfferedStep(), session->Fingerprint());
       if (!membership.ok()) ADD_FAILURE() << membership.status();
       const LoopOutcome outcome = loop.Run(*membership);
       if (outcome.end == LoopEnd::kDone && rendezvous.Finish().ok()) return true;
@@ -175,7 +190,7 @@ struct Rank {
     }
   }
   LoopOutcome RunOnce() {
-    const auto membership = rendezvous.Join(loop.state.step, session->Fingerprint());
+    const auto membership = rendezvous.Join(loop.OfferedStep(), session->Fingerprint());
     if (!membership.ok()) ADD_FAILURE() << membership.status();
     return loop.Run(*membership);
   }

@@ -40,16 +40,20 @@ std::string Host() {
 
 // What a rank publishes about itself. No field contains spaces.
 struct Offer {
-  std::string host, buffer = kNone, control = kNone;
+  std::string host, buffer = kNone, control = kNone, root_memory = kNone;
   std::size_t floats = 0;
 
-  std::string ToString() const { return fmt::format("{} {} {} {}", host, buffer, control, floats); }
+  std::string ToString() const {
+    return fmt::format("{} {} {} {} {}", host, buffer, control, root_memory, floats);
+  }
   static absl::StatusOr<Offer> Parse(const std::string& text) {
     Offer offer;
     std::istringstream words(text);
-    if (words >> offer.host >> offer.buffer >> offer.control >> offer.floats) return offer;
-    return absl::InvalidArgumentError(
-        fmt::format("shared memory: offer is '{}', expected host, buffer, control, floats", text));
+    if (words >> offer.host >> offer.buffer >> offer.control >> offer.root_memory >> offer.floats) {
+      return offer;
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "shared memory: offer is '{}', expected host, buffer, control, root memory, floats", text));
   }
 };
 
@@ -82,6 +86,7 @@ class Joining {
       if (peer_vote != kYes)
         return ShmVerdict{nullptr, fmt::format("rank {}: {}", rank, peer_vote)};
     }
+    if (shares_root_memory_) options_.root_memory->Confirm();
     return ShmVerdict{
         std::make_unique<ShmCommunicator>(std::move(view_), options_.timeout, options_.cancel), ""};
   }
@@ -109,6 +114,9 @@ class Joining {
     if (options_.rank == 0) {
       LOCKSTEP_ASSIGN_OR_RETURN(control_, SharedSegment::Create(ControlBytes(options_.size)));
       offer_.control = control_->locator().ToString();
+      if (options_.root_memory != nullptr && !options_.root_memory->locator().empty()) {
+        offer_.root_memory = options_.root_memory->locator();
+      }
     }
     offer_.buffer = buffer_.name();
     return absl::OkStatus();
@@ -153,6 +161,12 @@ class Joining {
       LOCKSTEP_ASSIGN_OR_RETURN(control_,
                                 SharedSegment::Attach(control, ControlBytes(options_.size)));
     }
+    if (rank == 0 && options_.root_memory != nullptr && offer.root_memory != kNone) {
+      if (options_.rank != 0) {
+        LOCKSTEP_RETURN_IF_ERROR(options_.root_memory->Map(offer.root_memory));
+      }
+      shares_root_memory_ = true;
+    }
     if (rank == options_.rank) {
       view_.gradients.push_back(buffer_.data());
       return absl::OkStatus();
@@ -171,6 +185,7 @@ class Joining {
   Offer offer_;
   std::unique_ptr<SharedSegment> control_;
   ShmView view_;
+  bool shares_root_memory_ = false;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 4096;
+constexpr std::size_t kHeaderBytes = SharedSegment::kHeaderBytes;
 constexpr std::size_t kTokenChars = 32;
 // Peers rely on these seals: otherwise the creator could truncate a segment that they have mapped.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -136,6 +136,19 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Attach(const Locat
         fmt::format("shared memory {}: it is another segment than the one offered", path));
   close(std::exchange(segment->fd_, -1));  // the mapping stays
   return segment;
+}
+
+absl::Status SharedSegment::AttachAt(const Locator& locator, std::size_t bytes, std::byte* data) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<SharedSegment> segment, Attach(locator, bytes));
+  const std::size_t mapped = kHeaderBytes + bytes;
+  if (mprotect(segment->base_, mapped, PROT_READ) != 0 ||
+      mremap(segment->base_, mapped, mapped, MREMAP_MAYMOVE | MREMAP_FIXED, data - kHeaderBytes) ==
+          MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        fmt::format("shared memory: cannot move {} bytes: {}", mapped, ErrnoText()));
+  }
+  segment->base_ = nullptr;  // it lies elsewhere, and is the caller's
+  return absl::OkStatus();
 }
 
 absl::Status SharedSegment::Replace() {

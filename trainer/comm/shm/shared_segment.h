@@ -33,6 +33,11 @@ class SharedSegment {
   // segment, or this process cannot open it. FailedPrecondition: the size or token differs.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Attach(const Locator& locator,
                                                                std::size_t bytes);
+  // Maps a peer's segment so that its data are at `data`, in place of what is mapped there and, for
+  // its header, at the kHeaderBytes before. They are read-only. The caller unmaps both. The same
+  // errors; nothing is changed then. Requires: `data` is page-aligned.
+  static absl::Status AttachAt(const Locator& locator, std::size_t bytes, std::byte* data);
+  static constexpr std::size_t kHeaderBytes = 4096;
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;

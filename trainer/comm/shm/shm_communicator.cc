@@ -75,17 +75,37 @@ absl::Status ShmCommunicator::Broadcast(std::span<std::byte> data, int root) {
   LOCKSTEP_CHECK(root >= 0 && root < view_.size, "broadcast: root is {}, expected a rank below {}",
                  root, view_.size);
   if (data.empty()) return barrier_.Health();
+  const std::byte* own = GradientBytes(view_.rank);
+  const std::less_equal<const std::byte*> not_after;  // `<=` is not defined across objects
+  if (not_after(own, data.data()) &&
+      not_after(data.data() + data.size(), own + view_.floats * sizeof(float))) {
+    return BroadcastInPlace(data, static_cast<std::size_t>(data.data() - own), root);
+  }
   std::byte* bounce = view_.bounces[static_cast<std::size_t>(root)];
   std::size_t half = 0;
   for (std::span<std::byte> rest = data; !rest.empty(); half = kHalfBytes - half) {
     const std::span<std::byte> piece = rest.first(std::min(rest.size(), kHalfBytes));
     if (view_.rank == root) std::memcpy(bounce + half, piece.data(), piece.size());
-    LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce(
-        {.kind = CollectiveKind::kBroadcast, .root = root, .offset = 0, .count = rest.size()}));
+    LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce({.kind = CollectiveKind::kBroadcast,
+                                                .root = root,
+                                                .offset = kOutside,
+                                                .count = rest.size()}));
     if (view_.rank != root) std::memcpy(piece.data(), bounce + half, piece.size());
     rest = rest.subspan(piece.size());
   }
   return barrier_.Arrive();  // the bounce area is free again
+}
+
+absl::Status ShmCommunicator::BroadcastInPlace(std::span<std::byte> data, std::size_t offset,
+                                               int root) {
+  LOCKSTEP_RETURN_IF_ERROR(barrier_.Announce(
+      {.kind = CollectiveKind::kBroadcast, .root = root, .offset = offset, .count = data.size()}));
+  if (view_.rank != root) std::memcpy(data.data(), GradientBytes(root) + offset, data.size());
+  return barrier_.Arrive();  // the root may write to its buffer again
+}
+
+std::byte* ShmCommunicator::GradientBytes(int rank) const {
+  return reinterpret_cast<std::byte*>(view_.gradients[static_cast<std::size_t>(rank)]);
 }
 
 absl::Status ShmCommunicator::Barrier() {

@@ -1,6 +1,7 @@
 // Collectives between processes of one host that have mapped each other's gradient buffers. A sum
 // needs no intermediate copy: between two barriers, each rank sums its share of the elements over
-// all buffers and writes the result to all of them.
+// all buffers and writes the result to all of them. A broadcast of a part of the gradient buffer is
+// one copy from the root's.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,8 @@ class ShmCommunicator final : public Communicator {
  private:
   absl::Status SumInPlace(std::size_t offset, std::size_t count);
   absl::Status SumThroughBounces(std::span<float> data);
+  absl::Status BroadcastInPlace(std::span<std::byte> data, std::size_t offset, int root);
+  std::byte* GradientBytes(int rank) const;
 
   const ShmView view_;
   SharedBarrier barrier_;
