@@ -20,4 +20,11 @@ inline constexpr std::array kActivations = {
     NamedActivation{"tanh", Activation::kTanh},
 };
 
+constexpr std::string_view ActivationName(Activation activation) {
+  for (const NamedActivation& named : kActivations) {
+    if (named.activation == activation) return named.name;
+  }
+  return "";
+}
+
 }  // namespace lockstep::train
