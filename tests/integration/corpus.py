@@ -141,6 +141,7 @@ GOOD = {
         batchSize={"global": 2}, replicas={"Worker": {"replicas": 2}}),
     "a batch per replica": training_job(batchSize={"perReplica": 1}),
     "layers": layers({"type": "Conv2D", "filters": 8, "kernelSize": [3, 3], "strides": 1},
+                     {"type": "LeakyReLU", "negativeSlope": 0.1},
                      {"type": "MaxPooling2D", "poolSize": 2}, {"type": "Flatten"},
                      {"type": "Dense", "units": 10, "name": "logits"}),
     "a residual block": layers(

@@ -18,6 +18,7 @@ inline constexpr std::array kActivations = {
     NamedActivation{"gelu", Activation::kGelu},
     NamedActivation{"silu", Activation::kSilu},
     NamedActivation{"tanh", Activation::kTanh},
+    NamedActivation{"leaky_relu", Activation::kLeakyRelu},
 };
 
 constexpr std::string_view ActivationName(Activation activation) {

@@ -69,6 +69,7 @@ struct DropoutSpec {
 struct ActivationSpec {
   TensorDesc x = {};
   Activation activation = Activation::kRelu;
+  float slope = kLeakyReluSlope;  // kLeakyRelu alone: at least 0
 };
 // y = the sum of the inputs, in the order of the first.
 struct AddSpec {

@@ -38,6 +38,7 @@ struct Describe {
   OpFacts operator()(const AddSpec& spec) const { return {.type = Fused({}, "Add", spec.relu)}; }
   OpFacts operator()(const ActivationSpec& spec) const {
     if (spec.activation == Activation::kRelu) return {.type = "ReLU"};
+    if (spec.activation == Activation::kLeakyRelu) return {.type = "LeakyReLU"};
     return {.type = "Activation " + std::string(ActivationName(spec.activation))};
   }
   OpFacts operator()(const GlobalAveragePool2dSpec&) const {

@@ -73,6 +73,11 @@ LayerOps ParseDropout(LayerFields& fields) {
   return {DropoutSpec{.rate = fields.Number("rate", 0, 0, 1)}};
 }
 
+LayerOps ParseLeakyRelu(LayerFields& fields) {
+  return {ActivationSpec{.activation = Activation::kLeakyRelu,
+                         .slope = fields.Number("negativeSlope", 0.3, 0, 1000)}};
+}
+
 struct LayerType {
   const char* type;
   const char* default_name;  // Keras'
@@ -93,6 +98,7 @@ const LayerType kLayerTypes[] = {
     {"Flatten", "flatten", [](LayerFields&) { return LayerOps{FlattenSpec{}}; }},
     {"GlobalAveragePooling2D", "global_average_pooling2d",
      [](LayerFields&) { return LayerOps{GlobalAveragePool2dSpec{}}; }},
+    {"LeakyReLU", "leaky_re_lu", ParseLeakyRelu},
     {"MaxPool2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"MaxPooling2D", "max_pooling2d",
@@ -151,6 +157,7 @@ const std::map<std::string, std::string> kFieldDocs = {
     {"filters", "channels that it gives."},
     {"kernelSize", "one number, or height and width."},
     {"momentum", "0.99 if absent."},
+    {"negativeSlope", "what numbers below 0 are multiplied by; 0.3 if absent."},
     {"padding",
      "valid or same, valid if absent; with ZeroPadding2D a number of rows and columns, 1 if "
      "absent."},
