@@ -56,6 +56,7 @@ struct GlobalAveragePool2dSpec {
 struct BatchNormSpec {
   TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
+  bool zero_gamma = false;  // gamma is 0 initially, not 1
 };
 // Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of
 // the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where

@@ -42,7 +42,7 @@ inline constexpr int kSamples = -1;  // the model's input
 //   Activation              activation
 //   Softmax                 as the last layer
 //   ZeroPadding2D           padding: of all four edges
-//   BatchNormalization      momentum, epsilon
+//   BatchNormalization      momentum, epsilon, gammaInitializer (ones or zeros)
 //   Dropout                 rate
 //   Add, Concatenate        inputs
 // and `name` and `inputs` for each. `inputs` are the names of earlier layers, or "input" for the

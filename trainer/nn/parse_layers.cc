@@ -64,8 +64,10 @@ LayerOps ParseActivation(LayerFields& fields) {
 }
 
 LayerOps ParseBatchNorm(LayerFields& fields) {
-  return {BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
-                        .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1)}};
+  return {
+      BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
+                    .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
+                    .zero_gamma = fields.Choice("gammaInitializer", {"ones", "zeros"}, 0) == 1}};
 }
 
 LayerOps ParseDropout(LayerFields& fields) {
@@ -155,6 +157,7 @@ const std::map<std::string, std::string> kFieldDocs = {
     {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
     {"epsilon", "0.001 if absent."},
     {"filters", "channels that it gives."},
+    {"gammaInitializer", "ones if absent."},
     {"kernelSize", "one number, or height and width."},
     {"momentum", "0.99 if absent."},
     {"negativeSlope", "what numbers below 0 are multiplied by; 0.3 if absent."},

@@ -119,7 +119,8 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, outputs_));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        layers, BundledModel(training_.model.name, outputs_, training_.model.zero_gamma));
   }
   const std::int64_t rows = plan_.LocalBatch();
   const std::int64_t most_parts = std::min<std::int64_t>(training_.gradient_accumulation, rows);

@@ -86,6 +86,15 @@ TEST(ParseLayersTest, EveryFieldIsRead) {
   EXPECT_EQ(std::get<ActivationSpec>(spec(10)).activation, Activation::kSilu);
 }
 
+TEST(ParseLayersTest, ANormBeginsWithOnesOrZeros) {
+  const auto layers =
+      ParseLayers({LayerJson("BatchNormalization"),
+                   LayerJson("BatchNormalization", {{"gammaInitializer", "zeros"}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  EXPECT_FALSE(std::get<BatchNormSpec>((*layers)[0].spec).zero_gamma);
+  EXPECT_TRUE(std::get<BatchNormSpec>((*layers)[1].spec).zero_gamma);
+}
+
 TEST(ParseLayersTest, TheSlopeOfALeakyReluIsKerasOrTheGivenOne) {
   const auto layers =
       ParseLayers({LayerJson("LeakyReLU"), LayerJson("LeakyReLU", {{"negativeSlope", 0.01}}),
@@ -201,6 +210,9 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"ActivationMissing",
                   {LayerJson("Activation")},
                   "layers[0].activation: found nothing, expected an activation other than linear"},
+        FaultCase{"GammaUnknown",
+                  {LayerJson("BatchNormalization", {{"gammaInitializer", "random"}})},
+                  "layers[0].gammaInitializer: found \"random\", expected one of ones, zeros"},
         FaultCase{"SlopeNegative",
                   {LayerJson("LeakyReLU", {{"negativeSlope", -0.1}})},
                   "layers[0].negativeSlope: found -0.1, expected a number in [0, 1000)"},
