@@ -43,6 +43,9 @@ DataFacts FactsOf(const Dataset& data) {
 }
 
 std::optional<Shape> FixedShape(const api::DatasetSpec& spec) {
+  if (spec.format == api::DatasetFormat::kSynthetic) {
+    return Shape(spec.synthetic.value_or(api::SyntheticSpec{}).shape);
+  }
   const bool is_encoded = spec.format == api::DatasetFormat::kImageFolder ||
                           (spec.format == api::DatasetFormat::kTfRecord &&
                            (!spec.tfrecord || spec.tfrecord->shape.empty()));
@@ -56,9 +59,11 @@ std::optional<std::int64_t> FixedClasses(const api::TrainingSpec& training) {
   if (spec.format == api::DatasetFormat::kTfRecord && spec.tfrecord && spec.tfrecord->classes > 0) {
     return spec.tfrecord->classes;
   }
-  // A table has one label column.
+  // A table has one label column, and so have synthetic data.
+  const bool is_synthetic = spec.format == api::DatasetFormat::kSynthetic;
   const bool is_number = LabelKindOf(training.loss.type, spec.format) == LabelKind::kNumbers;
-  if (spec.format == api::DatasetFormat::kCsv && is_number) return 1;
+  if ((is_synthetic || spec.format == api::DatasetFormat::kCsv) && is_number) return 1;
+  if (is_synthetic) return spec.synthetic.value_or(api::SyntheticSpec{}).classes;
   return std::nullopt;
 }
 

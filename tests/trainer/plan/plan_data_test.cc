@@ -29,6 +29,16 @@ TEST(PlanDataTest, SyntheticDataAreKnownWithoutFiles) {
   EXPECT_LT(data.bytes, std::size_t{80} << 20);
 }
 
+TEST(PlanDataTest, WhatIsGivenOfSyntheticDataChangesThatAlone) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kSynthetic);
+  const PlannedData more = *PlanData(options, {.samples = 7, .classes = {}, .shape = {}});
+  EXPECT_EQ(more.train.samples, 7);
+  EXPECT_EQ(more.train.shape, (Shape{1, 28, 28}));
+  EXPECT_EQ(more.train.classes, 10);
+  options.training.loss.type = api::LossType::kMeanSquaredError;
+  EXPECT_EQ(PlanData(options, {.samples = 7, .classes = {}, .shape = {}})->train.targets, 1);
+}
+
 TEST(PlanDataTest, WhatTheJobFixesNeedNotBeThere) {
   SessionOptions options = OptionsOf(api::DatasetFormat::kTfRecord);
   options.training.dataset.image_size = {224, 192};
