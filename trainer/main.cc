@@ -3,19 +3,25 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "api/v1/names.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "trainer/backend/backend.h"
+#include "trainer/comm/available_memory.h"
 #include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/termination_message.h"
+#include "trainer/plan/job_plan.h"
+#include "trainer/plan/plan_json.h"
 #include "trainer/supervisor/supervisor.h"
 #include "trainer/train/bench.h"
 #include "trainer/train/replica.h"
@@ -66,6 +72,33 @@ int Bench(const BenchOptions& options) {
   return api::kExitDone;
 }
 
+struct PlanFlags {
+  int threads = 0;  // 0: as a replica of this pod would have
+  std::optional<std::uint64_t> pod_limit;
+  std::optional<std::int64_t> samples, classes;
+  std::vector<std::int64_t> sample_shape;
+};
+
+int Plan(const PlanFlags& flags) {
+  absl::StatusOr<Identity> identity = ReadIdentity(ProcessEnv);
+  if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
+  PlanOptions options{.identity = *std::move(identity),
+                      .given = {.samples = flags.samples, .classes = flags.classes, .shape = {}},
+                      .pod_limit = flags.pod_limit,
+                      .available = AvailableMemory()};
+  options.threads =
+      flags.threads > 0 ? flags.threads : ReplicaThreads(options.identity.processes_per_pod);
+  if (!flags.sample_shape.empty()) options.given.shape = Shape(flags.sample_shape);
+  const absl::StatusOr<JobPlan> plan = PlanJob(options);
+  if (!plan.ok()) {
+    fmt::print(stderr, "{}\n", std::string(plan.status().message()));
+    const bool is_data = absl::IsNotFound(plan.status()) || absl::IsDataLoss(plan.status());
+    return is_data ? api::kExitBadData : api::kExitBadConfig;
+  }
+  fmt::print("{}\n", PlanToJson(*plan).dump());
+  return api::kExitDone;
+}
+
 // The limit of `bench --threads`: the CPUs that cpu_set_t can hold. With 100,000 threads, a signal
 // kills OpenMP.
 constexpr int kMaxThreads = 1024;
@@ -94,6 +127,19 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"Float32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
+  PlanFlags flags;
+  auto* plan = app.add_subcommand(
+      "plan", "Print as JSON what the job of this pod's environment would do and need");
+  plan->add_option("--threads", flags.threads, "That compute in a replica; 0: as this pod has")
+      ->check(CLI::Range(0, kMaxThreads));
+  plan->add_option("--pod-limit", flags.pod_limit, "Bytes that a pod may use");
+  plan->add_option("--samples", flags.samples, "Training samples, instead of opening the data set")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 60));
+  plan->add_option("--classes", flags.classes, "Likewise, classes or numbers of a label")
+      ->check(CLI::Range(1, kMaxCount));
+  plan->add_option("--sample-shape", flags.sample_shape, "Likewise, C,H,W of a sample")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxCount));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -101,6 +147,7 @@ int Main(int argc, char** argv) {
   }
   const SystemClock clock;
   if (bench->parsed()) return Bench(options);
+  if (plan->parsed()) return Plan(flags);
   if (replica->parsed()) return Replica(clock);
   return Supervise(clock);
 }

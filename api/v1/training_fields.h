@@ -32,6 +32,7 @@ void Fields(auto& visit, Like<StrategySpec> auto& strategy) {
 void Fields(auto& visit, Like<ModelSpec> auto& model) {
   visit.Field("name", model.name);
   visit.Field("layers", model.layers, ListOfObjects());
+  visit.Field("zeroGamma", model.zero_gamma);
 }
 
 void Fields(auto& visit, Like<SyntheticSpec> auto& synthetic) {

@@ -78,6 +78,7 @@ struct StrategySpec {
 struct ModelSpec {
   std::string name;                   // "mlp", "resnet-50", …; empty with `layers`
   SharedJson layers = Json::array();  // Keras-Sequential: [{"type": "Dense", "units": 10}, …]
+  bool zero_gamma = false;            // of a ResNet: residual blocks begin as their shortcuts
   bool operator==(const ModelSpec&) const = default;
 };
 

@@ -83,6 +83,11 @@ void ValidateModel(const ModelSpec& model, Section& section) {
   ValidateExtents(layers, section);
   section.ExactlyOne("model", "name", !model.name.empty(), "layers", !layers.empty());
   if (!model.name.empty()) section.OneOf("model.name", model.name, kModelNames);
+  if (model.zero_gamma && model.name.find("resnet") == std::string::npos) {
+    section.Fault("model.zeroGamma",
+                  "found true, expected it only with a model.name of a ResNet; layers have "
+                  "gammaInitializer");
+  }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto type = layers[i].find("type");
     if (type != layers[i].end() && type->is_string()) continue;

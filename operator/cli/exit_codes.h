@@ -19,6 +19,9 @@ inline constexpr int kExitUsage = 2;
 // For `status`: a job that was watched to its end failed.
 inline constexpr int kExitJobFailed = 3;
 
+// For `plan`: the job needs more memory than its pods may use or this machine has.
+inline constexpr int kExitDoesNotFit = 4;
+
 // For `run`: `--timeout` has passed, as with timeout(1).
 inline constexpr int kExitTimedOut = 124;
 

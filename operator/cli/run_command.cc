@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -32,25 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
-
-absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
-    const std::vector<std::string>& volumes) {
-  std::map<std::string, std::string> folders;
-  for (const std::string& volume : volumes) {
-    const std::size_t equals = volume.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == volume.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("--volume {}: expected NAME=PATH, like data=/srv/mnist", volume));
-    }
-    const fs::path path = volume.substr(equals + 1);
-    if (!fs::exists(path)) {
-      return absl::InvalidArgumentError(
-          fmt::format("--volume {}: {} does not exist", volume, path.string()));
-    }
-    folders[volume.substr(0, equals)] = fs::absolute(path).lexically_normal().string();
-  }
-  return folders;
-}
 
 // Returns the folder of the newest complete checkpoint: that with the latest manifest.
 std::string NewestCheckpoint(const std::string& folder) {
@@ -265,12 +245,7 @@ CLI::App* AddRunCommand(CLI::App& app, RunOptions& options) {
           "text, or json: one object on stdout at the end")
       ->check(CLI::IsMember({"text", "json"}))
       ->type_name("text|json");
-  command
-      ->add_option("--volume", options.volumes,
-                   "Use the folder PATH as the volume or claim NAME; may be repeated")
-      ->type_name("NAME=PATH")
-      ->allow_extra_args(false)
-      ->take_all();
+  AddVolumeOption(*command, options.volumes);
   command->add_option("--timeout", options.timeout_seconds, "Stop the job after this many seconds")
       ->check(CLI::Range(0.001, 1e9))
       ->type_name("SECONDS");

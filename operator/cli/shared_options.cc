@@ -1,8 +1,13 @@
 #include "operator/cli/shared_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 namespace lockstep::cli {
+
+namespace fs = std::filesystem;
 
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options) {
   command.add_option("FILE", options.file, "YAML with one TrainingJob; - reads standard input")
@@ -14,6 +19,34 @@ void AddJobFileOptions(CLI::App& command, JobFileOptions& options) {
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->take_all();
+}
+
+void AddVolumeOption(CLI::App& command, std::vector<std::string>& volumes) {
+  command
+      .add_option("--volume", volumes,
+                  "Use the folder PATH as the volume or claim NAME; may be repeated")
+      ->type_name("NAME=PATH")
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
+    const std::vector<std::string>& volumes) {
+  std::map<std::string, std::string> folders;
+  for (const std::string& volume : volumes) {
+    const std::size_t equals = volume.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == volume.size()) {
+      return absl::InvalidArgumentError(
+          fmt::format("--volume {}: expected NAME=PATH, like data=/srv/mnist", volume));
+    }
+    const fs::path path = volume.substr(equals + 1);
+    if (!fs::exists(path)) {
+      return absl::InvalidArgumentError(
+          fmt::format("--volume {}: {} does not exist", volume, path.string()));
+    }
+    folders[volume.substr(0, equals)] = fs::absolute(path).lexically_normal().string();
+  }
+  return folders;
 }
 
 void AddClusterOptions(CLI::App& command, ClusterOptions& options) {

@@ -1,8 +1,11 @@
 // Command-line options that several verbs have.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 is named so
 class App;
@@ -17,6 +20,14 @@ struct JobFileOptions {
 };
 // Adds FILE and --set to `command`. Parsing fills `options`, which must outlive it.
 void AddJobFileOptions(CLI::App& command, JobFileOptions& options);
+
+// Adds --volume NAME=PATH, which may be repeated. Parsing fills `volumes`, which must outlive the
+// command.
+void AddVolumeOption(CLI::App& command, std::vector<std::string>& volumes);
+// Returns the absolute path of each NAME. InvalidArgument names a value that has another form, or
+// a PATH that does not exist.
+absl::StatusOr<std::map<std::string, std::string>> ParseVolumes(
+    const std::vector<std::string>& volumes);
 
 // Which cluster to connect to; see ReachCluster.
 struct ClusterOptions {

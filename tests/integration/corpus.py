@@ -146,13 +146,18 @@ GOOD = {
         batchSize={"global": 2}, replicas={"Worker": {"replicas": 2}}),
     "a batch per replica": training_job(batchSize={"perReplica": 1}),
     "layers": layers({"type": "Conv2D", "filters": 8, "kernelSize": [3, 3], "strides": 1},
+                     {"type": "LeakyReLU", "negativeSlope": 0.1},
                      {"type": "MaxPooling2D", "poolSize": 2}, {"type": "Flatten"},
                      {"type": "Dense", "units": 10, "name": "logits"}),
     "a residual block": layers(
         {"type": "Flatten"}, {"type": "Dense", "units": 8, "activation": "gelu", "name": "a"},
         {"type": "Dense", "units": 8}, {"type": "Add", "inputs": ["a", "dense"]},
         {"type": "Dense", "units": 10}),
-    "a residual network": training_job(model={"name": "resnet-50"}),
+    "a residual network": training_job(model={"name": "resnet-50", "zeroGamma": True}),
+    "a norm that begins with zeros": layers(
+        {"type": "Conv2D", "filters": 8, "kernelSize": 3},
+        {"type": "BatchNormalization", "gammaInitializer": "zeros"},
+        {"type": "Flatten"}, {"type": "Dense", "units": 10}),
     "zeros around an image": layers({"type": "ZeroPadding2D", "padding": 3},
                                     {"type": "Conv2D", "filters": 8, "kernelSize": 7},
                                     {"type": "Flatten"}, {"type": "Dense", "units": 10}),
@@ -350,6 +355,8 @@ TRAINING = [
     Bad("a name and layers", training_job(
         model={"name": "mlp", "layers": [{"type": "Dense", "units": 10}]}), "spec.training.model"),
     Bad("an empty list of layers", training_job(model={"layers": []}), "spec.training.model"),
+    Bad("zero gammas without blocks", training_job(model={"name": "mlp", "zeroGamma": True}),
+        "spec.training.model.zeroGamma"),
     Bad("an unknown model", training_job(model={"name": "resnet"}), "spec.training.model.name"),
     Bad("a layer without a type", layers({"units": 10}), "spec.training.model.layers[0].type"),
     Bad("an extent of three numbers", layers({"type": "Conv2D", "kernelSize": [3, 3, 3]}),

@@ -7,6 +7,10 @@ namespace lockstep::train {
 // As in Keras:
 //   relu(x) = max(x, 0)               gelu(x) = x * Phi(x), Phi the normal distribution's CDF
 //   silu(x) = x / (1 + exp(-x))       tanh(x)
-enum class Activation { kRelu, kGelu, kSilu, kTanh };
+//   leaky_relu(x) = x < 0 ? slope * x : x, whose derivative at 0 is the slope
+enum class Activation { kRelu, kGelu, kSilu, kTanh, kLeakyRelu };
+
+// Of leaky_relu where it is chosen by its name. The layer LeakyReLU has another default.
+inline constexpr float kLeakyReluSlope = 0.2f;
 
 }  // namespace lockstep::train

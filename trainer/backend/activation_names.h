@@ -18,6 +18,14 @@ inline constexpr std::array kActivations = {
     NamedActivation{"gelu", Activation::kGelu},
     NamedActivation{"silu", Activation::kSilu},
     NamedActivation{"tanh", Activation::kTanh},
+    NamedActivation{"leaky_relu", Activation::kLeakyRelu},
 };
+
+constexpr std::string_view ActivationName(Activation activation) {
+  for (const NamedActivation& named : kActivations) {
+    if (named.activation == activation) return named.name;
+  }
+  return "";
+}
 
 }  // namespace lockstep::train

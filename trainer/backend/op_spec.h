@@ -56,6 +56,7 @@ struct GlobalAveragePool2dSpec {
 struct BatchNormSpec {
   TensorDesc x = {};  // N,C,H,W or N,C
   float momentum = 0.99f, epsilon = 1e-3f;
+  bool zero_gamma = false;  // gamma is 0 initially, not 1
 };
 // Inverted dropout: kept elements are divided by 1 - rate. Element e (in logical C,H,W order) of
 // the row at global position p = first_position + row is kept if UniformFloat(word) >= rate, where
@@ -69,6 +70,7 @@ struct DropoutSpec {
 struct ActivationSpec {
   TensorDesc x = {};
   Activation activation = Activation::kRelu;
+  float slope = kLeakyReluSlope;  // kLeakyRelu alone: at least 0
 };
 // y = the sum of the inputs, in the order of the first.
 struct AddSpec {

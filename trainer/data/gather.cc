@@ -43,21 +43,36 @@ absl::Status ForEachRow(const Dataset& dataset, const ReadingThreads& threads, s
   return absl::OkStatus();
 }
 
+// Calls `visit(member, elements)` for each list of a batch that has elements.
+template <class Visit>
+void ForEachList(const Dataset& dataset, const StepPlan& plan, const Visit& visit) {
+  const auto rows = static_cast<std::size_t>(plan.LocalBatch());
+  const std::size_t elements = rows * static_cast<std::size_t>(dataset.sample_shape().elements());
+  if (dataset.element() == DType::kFloat32) {
+    visit(&Batch::features, elements);
+  } else {
+    visit(&Batch::pixels, elements);
+  }
+  visit(&Batch::labels, rows);
+  visit(&Batch::targets, rows * static_cast<std::size_t>(dataset.targets()));
+  visit(&Batch::weights, rows);
+}
+
 }  // namespace
 
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan) {
-  const auto rows = static_cast<std::size_t>(plan.LocalBatch());
   Batch batch;
-  const std::size_t elements = rows * static_cast<std::size_t>(dataset.sample_shape().elements());
-  if (dataset.element() == DType::kFloat32) {
-    batch.features.resize(elements);
-  } else {
-    batch.pixels.resize(elements);
-  }
-  batch.labels.resize(rows);
-  batch.targets.resize(rows * static_cast<std::size_t>(dataset.targets()));
-  batch.weights.resize(rows);
+  ForEachList(dataset, plan,
+              [&](auto list, std::size_t elements) { (batch.*list).resize(elements); });
   return batch;
+}
+
+std::size_t BatchBytes(const Dataset& dataset, const StepPlan& plan) {
+  std::size_t bytes = 0;
+  ForEachList(dataset, plan, [&](auto list, std::size_t elements) {
+    bytes += elements * sizeof((Batch().*list)[0]);
+  });
+  return bytes;
 }
 
 absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::int64_t step,

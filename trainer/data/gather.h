@@ -1,6 +1,7 @@
 // Fills one rank's batch for one step from a data set.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -11,6 +12,8 @@ namespace lockstep::train {
 
 // Returns a batch with room for every row, so that Gather does not allocate.
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan);
+// The bytes of its elements.
+std::size_t BatchBytes(const Dataset& dataset, const StepPlan& plan);
 
 // Overwrites all of `batch` with the rows of `step`, which options.threads read unless the data is
 // in memory, and options.augment changes; the other arguments alone determine the batch. An error

@@ -31,6 +31,10 @@ class DirectLoader final : public Loader {
   std::int64_t next_step_ = 0;
 };
 
+bool ReadsAhead(const Dataset& dataset, const LoaderOptions& options) {
+  return options.prefetch > 0 && !dataset.InMemory();
+}
+
 }  // namespace
 
 std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptions& options) {
@@ -42,10 +46,15 @@ std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptio
                  plan.world);
   LOCKSTEP_CHECK(options.threads.count == 1 || options.threads.pool != nullptr,
                  "{} reading threads without a pool", options.threads.count);
-  if (options.prefetch > 0 && !dataset.InMemory()) {
+  if (ReadsAhead(dataset, options)) {
     return std::make_unique<PrefetchLoader>(dataset, options);
   }
   return std::make_unique<DirectLoader>(dataset, options);
+}
+
+std::size_t Loader::BytesOfBatches(const Dataset& dataset, const LoaderOptions& options) {
+  const std::size_t batches = ReadsAhead(dataset, options) ? PrefetchLoader::Batches(options) : 1;
+  return batches * BatchBytes(dataset, options.plan);
 }
 
 }  // namespace lockstep::train

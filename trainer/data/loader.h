@@ -1,6 +1,7 @@
 // Returns batches in the sampler's order. Reads ahead on a thread if reading takes time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -54,6 +55,8 @@ struct LoaderOptions {
 class Loader {
  public:
   static std::unique_ptr<Loader> Create(const Dataset& dataset, const LoaderOptions& options);
+  // The bytes of the batches that Create makes room for.
+  static std::size_t BytesOfBatches(const Dataset& dataset, const LoaderOptions& options);
   virtual ~Loader() = default;
   // Makes Next() return the batch of `step`.
   virtual void Seek(std::int64_t step) = 0;

@@ -10,7 +10,7 @@ namespace lockstep::train {
 PrefetchLoader::PrefetchLoader(const Dataset& dataset, const LoaderOptions& options)
     : dataset_(dataset), options_(options) {
   LOCKSTEP_CHECK(options.prefetch >= 1, "prefetch is {}", options.prefetch);
-  slots_.resize(static_cast<std::size_t>(options.prefetch) + 1);
+  slots_.resize(Batches(options));
   for (Slot& slot : slots_) slot.batch = MakeBatch(dataset, options.plan);
   thread_ = std::thread([this] { Run(); });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,6 +17,10 @@ class PrefetchLoader final : public Loader {
   // Requires: `dataset` outlives this, and options.prefetch >= 1.
   PrefetchLoader(const Dataset& dataset, const LoaderOptions& options);
   ~PrefetchLoader() override;
+  // Those that are read ahead, and the one that the caller holds.
+  static std::size_t Batches(const LoaderOptions& options) {
+    return static_cast<std::size_t>(options.prefetch) + 1;
+  }
 
   void Seek(std::int64_t step) override;
   absl::StatusOr<const Batch*> Next() override;

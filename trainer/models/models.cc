@@ -45,15 +45,20 @@ Layers CoreCnn(std::int64_t classes) {
 
 struct Entry {
   const char* name;
-  Layers (*layers)(std::int64_t classes);
+  Layers (*layers)(std::int64_t classes, bool zero_gamma);
 };
-template <int kDepth>
-Layers ResNetOf(std::int64_t classes) {
-  return ResNet(kDepth, classes);
+// A model without residual blocks.
+template <Layers (*kModel)(std::int64_t classes)>
+Layers Plain(std::int64_t classes, bool /*zero_gamma*/) {
+  return kModel(classes);
 }
-constexpr Entry kModels[] = {{"mlp", Mlp},
-                             {"simple-cnn", SimpleCnn},
-                             {"core-cnn", CoreCnn},
+template <int kDepth>
+Layers ResNetOf(std::int64_t classes, bool zero_gamma) {
+  return ResNet(kDepth, classes, zero_gamma);
+}
+constexpr Entry kModels[] = {{"mlp", Plain<Mlp>},
+                             {"simple-cnn", Plain<SimpleCnn>},
+                             {"core-cnn", Plain<CoreCnn>},
                              {"resnet-18", ResNetOf<18>},
                              {"resnet-34", ResNetOf<34>},
                              {"resnet-50", ResNetOf<50>},
@@ -63,9 +68,10 @@ constexpr Entry kModels[] = {{"mlp", Mlp},
 
 }  // namespace
 
-absl::StatusOr<std::vector<json>> BundledModel(const std::string& name, std::int64_t classes) {
+absl::StatusOr<std::vector<json>> BundledModel(const std::string& name, std::int64_t classes,
+                                               bool zero_gamma) {
   for (const Entry& entry : kModels) {
-    if (name == entry.name) return entry.layers(classes);
+    if (name == entry.name) return entry.layers(classes, zero_gamma);
   }
   return absl::InvalidArgumentError(fmt::format("model.name: found \"{}\", expected one of {}",
                                                 name, fmt::join(BundledModelNames(), ", ")));

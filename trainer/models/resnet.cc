@@ -15,6 +15,8 @@ using nlohmann::json;
 
 class ResNetBuilder {
  public:
+  explicit ResNetBuilder(bool zero_gamma) : zero_gamma_(zero_gamma) {}
+
   // A convolution without bias and a batch normalization; 0 < kernel is odd. Its output is as with
   // a padding of kernel / 2 on all sides.
   void ConvAndNorm(const std::string& name, const std::string& norm, std::int64_t filters,
@@ -53,6 +55,7 @@ class ResNetBuilder {
       Relu(part("relu", 2));
       ConvAndNorm(part("conv", 3), part("bn", 3), channels, 1, 1);
     }
+    if (zero_gamma_) layers_.back()["gammaInitializer"] = "zeros";
     const std::string body = last_;
     std::string shortcut = input;
     if (stride != 1 || channels != channels_) {
@@ -88,6 +91,7 @@ class ResNetBuilder {
     layers_.push_back(std::move(layer));
   }
 
+  const bool zero_gamma_;
   std::vector<json> layers_;
   std::string last_, from_;
   std::int64_t channels_ = 0;  // of the last block
@@ -114,9 +118,9 @@ const Depth& Find(int depth) {
 
 }  // namespace
 
-std::vector<json> ResNet(int depth, std::int64_t classes) {
+std::vector<json> ResNet(int depth, std::int64_t classes, bool zero_gamma) {
   const Depth& found = Find(depth);
-  ResNetBuilder builder;
+  ResNetBuilder builder(zero_gamma);
   builder.ConvAndNorm("conv1", "bn1", 64, 7, 2);
   builder.Relu("relu");
   builder.FirstPool();
@@ -129,8 +133,8 @@ std::vector<json> ResNet(int depth, std::int64_t classes) {
   return std::move(builder).Finish(classes);
 }
 
-std::vector<json> CifarResNet20(std::int64_t classes) {
-  ResNetBuilder builder;
+std::vector<json> CifarResNet20(std::int64_t classes, bool zero_gamma) {
+  ResNetBuilder builder(zero_gamma);
   builder.ConvAndNorm("conv1", "bn1", 16, 3, 1);
   builder.Relu("relu");
   builder.SetChannels(16);

@@ -68,7 +68,7 @@ class Compiler {
     const bool is_last = !ops_.empty() && last.op == static_cast<int>(ops_.size()) - 1;
     Value logits = last;
     if (!is_last || !last.desc.dense() || last.desc.shape.rank() != 2) {
-      logits = Push("logits", backend_.MakeOp(FlattenSpec{.x = last.desc}), {last});
+      logits = Push("logits", MakeOp(FlattenSpec{.x = last.desc}), {last});
     }
     if (options_.type != DType::kFloat32) {
       Push("cast", backend_.MakeCast(logits.desc, DType::kFloat32), {logits});
@@ -84,6 +84,12 @@ class Compiler {
   const Value& input() const { return inputs_.front(); }
   const TensorDesc& desc() const { return input().desc; }
 
+  std::unique_ptr<Op> MakeOp(const OpSpec& spec) {
+    std::unique_ptr<Op> op = backend_.MakeOp(spec);
+    facts_ = FactsOf(spec, op->output().shape);
+    return op;
+  }
+
   MadeOp Make(Conv2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("Conv2D"));
     const WindowAxis rows = PlaceWindow(desc().shape[2], spec.kernel_h, spec.stride_h, spec.padding,
@@ -98,7 +104,7 @@ class Compiler {
             static_cast<double>(spec.kernel_h * spec.kernel_w)));
     spec.x = desc();
     spec.input_gradient = input().is_trainable;
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(DenseSpec spec) {
@@ -113,7 +119,7 @@ class Compiler {
                                         units * static_cast<double>(features)));
     spec.x = desc();
     spec.input_gradient = input().is_trainable;
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(Pool2dSpec spec) {
@@ -130,13 +136,13 @@ class Compiler {
                                spec.window_h, spec.window_w, kMaxElements));
     }
     spec.x = desc();
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(GlobalAveragePool2dSpec spec) {
     LOCKSTEP_RETURN_IF_ERROR(ExpectImage("GlobalAveragePooling2D"));
     spec.x = desc();
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(ZeroPadding2dSpec spec) {
@@ -144,14 +150,14 @@ class Compiler {
     spec.x = desc();
     LOCKSTEP_RETURN_IF_ERROR(
         ExpectSize("padding", static_cast<double>(ShapeOf(spec).elements()), 0));
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   // Unlike an elementwise op, BatchNorm must know whether its channels are C or C*H*W.
   MadeOp Make(BatchNormSpec spec) {
     FlattenInputs();
     spec.x = desc();
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   // No op: see FlatView.
@@ -166,13 +172,13 @@ class Compiler {
 
   MadeOp Make(ActivationSpec spec) {
     spec.x = desc();
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(DropoutSpec spec) {
     spec.x = desc();
     spec.layer = kDropoutStreams + index_;
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(AddSpec spec) {
@@ -183,7 +189,7 @@ class Compiler {
                                       SampleText(input()), SampleText(value)));
     }
     for (const Value& value : inputs_) spec.x.push_back(value.desc);
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   MadeOp Make(ConcatenateSpec spec) {
@@ -198,7 +204,7 @@ class Compiler {
     double elements = 0;
     for (const TensorDesc& x : spec.x) elements += static_cast<double>(x.shape.elements());
     LOCKSTEP_RETURN_IF_ERROR(ExpectSize("inputs", elements, 0));
-    return backend_.MakeOp(spec);
+    return MakeOp(spec);
   }
 
   // True if the value has the first input's extents in all but the channels.
@@ -225,7 +231,7 @@ class Compiler {
   void FlattenInputs() {
     for (Value& value : inputs_) {
       if (!value.is_flat || value.desc.shape.rank() == 2) continue;
-      value = Push("flatten", backend_.MakeOp(FlattenSpec{.x = value.desc}), {value});
+      value = Push("flatten", MakeOp(FlattenSpec{.x = value.desc}), {value});
     }
   }
 
@@ -235,7 +241,11 @@ class Compiler {
                  .desc = op->output(),
                  .is_flat = inputs.front().is_flat || op->output().shape.rank() == 2,
                  .is_trainable = !op->Parameters().empty()};
-    NamedOp named{.name = std::move(name), .op = std::move(op)};
+    NamedOp named{.name = std::move(name),
+                  .op = std::move(op),
+                  .inputs = {},
+                  .input_gradients = {},
+                  .facts = std::exchange(facts_, {})};
     for (const Value& value : inputs) {
       named.inputs.push_back(value.op);
       named.input_gradients.push_back(value.is_trainable);
@@ -285,6 +295,7 @@ class Compiler {
   std::string path_ = "layers";
   std::size_t index_ = 0;
   std::vector<Value> inputs_;
+  OpFacts facts_{};  // of the op that was made last, until it is pushed
 };
 
 }  // namespace

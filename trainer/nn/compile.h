@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/nn/layer.h"
 #include "trainer/nn/model.h"
+#include "trainer/nn/op_facts.h"
 
 namespace lockstep::train {
 
@@ -17,6 +18,7 @@ struct NamedOp {
   std::vector<int> inputs;  // the ops whose outputs it reads, all before it, or kSamples
   // For each input, whether its dx is needed: it depends on parameters.
   std::vector<bool> input_gradients;
+  OpFacts facts;
 };
 
 // The ops in an order in which each follows its inputs. The samples are batch,C,H,W dense; the last

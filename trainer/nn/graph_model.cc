@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Build(const std::vector<nlohmann::
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedOp> ops,
                             CompileLayers(FuseLayers(std::move(parsed)), options, backend));
   std::unique_ptr<Model> model = std::make_unique<GraphModel>(std::move(ops), options, backend);
-  model->InitializeParameters();
+  if (options.initializes) model->InitializeParameters();
   return model;
 }
 
@@ -99,9 +99,9 @@ GraphModel::GraphModel(std::vector<NamedOp> ops, const ModelOptions& options, Ba
   }
   AllocateFloats(values_, parameters_.size(),
                  options.parameter_memory ? *options.parameter_memory : backend_.memory());
-  AllocateFloats(own_gradients_, parameters_.size(), backend_.memory());
+  AllocateFloats(own_gradients_.emplace(), parameters_.size(), backend_.memory());
   AllocateFloats(state_values_, states_.size(), backend_.memory());
-  gradients_ = own_gradients_.At<float>(0);
+  gradients_ = own_gradients_->At<float>(0);
   PlanBuffers();
   BindOps();
 }
@@ -221,6 +221,7 @@ void GraphModel::PlanBuffers() {
   };
   samples_ = offset(buffers.samples());
   scratch_ = offset(buffers.scratch());
+  scratch_bytes_ = buffers.lifetimes()[buffers.scratch()].bytes;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const BufferPlan::Buffers& planned = buffers.of(i);
     OpBuffers placed{
@@ -279,6 +280,8 @@ void GraphModel::BindGradients(float* memory) {
   backend_.Zero(memory, static_cast<std::size_t>(parameters_.size()) * sizeof(float));
   gradients_ = memory;
   BindOps();
+  backend_.Synchronize();  // what is queued may use the memory that is freed
+  own_gradients_.reset();
 }
 
 void GraphModel::InitializeParameters() {
@@ -355,9 +358,23 @@ const float* GraphModel::logits() const {
 float* GraphModel::logits_gradient() {
   return buffers_.At<float>(op_buffers_.back().dy);
 }
-std::size_t GraphModel::MemoryBytes() const {
-  return values_.bytes() + own_gradients_.bytes() + state_values_.bytes() + buffers_.bytes();
+ModelMemory GraphModel::Memory() const {
+  return {.parameters = values_.bytes(),
+          .states = state_values_.bytes(),
+          .gradients = own_gradients_ ? own_gradients_->bytes() : 0,
+          .activations = buffers_.bytes() - scratch_bytes_,
+          .scratch = scratch_bytes_};
 }
+
+namespace {
+
+std::int64_t ElementsOf(const std::vector<ParameterDesc>& tensors) {
+  std::int64_t elements = 0;
+  for (const ParameterDesc& tensor : tensors) elements += tensor.desc.shape.elements();
+  return elements;
+}
+
+}  // namespace
 
 void GraphModel::Watch() {
   constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -370,8 +387,11 @@ std::vector<OpReport> GraphModel::Report() const {
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const Op& op = *ops_[i].op;
     reports.push_back({.name = ops_[i].name,
+                       .facts = ops_[i].facts,
                        .x = op.input().shape,
                        .y = op.output().shape,
+                       .parameters = ElementsOf(op.Parameters()),
+                       .states = ElementsOf(op.States()),
                        .choices = op.Choices(),
                        .forward_seconds = times_.empty() ? kNever : times_[i].forward,
                        .backward_seconds = times_.empty() ? kNever : times_[i].backward});

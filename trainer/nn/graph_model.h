@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class GraphModel final : public Model {
   void SetStep(const StepContext& step) override;
   void Forward(Mode mode) override;
   void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) override;
-  std::size_t MemoryBytes() const override;
+  ModelMemory Memory() const override;
   void Watch() override;
   std::vector<OpReport> Report() const override;
 
@@ -87,12 +88,13 @@ class GraphModel final : public Model {
   Backend& backend_;
 
   FlatRange parameters_, states_;
-  Arena values_, own_gradients_, state_values_, buffers_;
+  Arena values_, state_values_, buffers_;
+  std::optional<Arena> own_gradients_;  // until BindGradients
   float* gradients_ = nullptr;
 
   std::vector<OpBuffers> op_buffers_;
   std::size_t samples_ = 0;
-  std::size_t scratch_ = 0;
+  std::size_t scratch_ = 0, scratch_bytes_ = 0;
   std::size_t step_ = 0;
   std::vector<OpTimes> times_;  // empty before Watch()
 };

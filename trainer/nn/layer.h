@@ -38,10 +38,11 @@ inline constexpr int kSamples = -1;  // the model's input
 //   Conv2D                  filters, kernelSize, strides, padding, useBias, activation
 //   MaxPooling2D (MaxPool2D), AveragePooling2D      poolSize, strides, padding
 //   GlobalAveragePooling2D, Flatten, ReLU
+//   LeakyReLU               negativeSlope
 //   Activation              activation
 //   Softmax                 as the last layer
 //   ZeroPadding2D           padding: of all four edges
-//   BatchNormalization      momentum, epsilon
+//   BatchNormalization      momentum, epsilon, gammaInitializer (ones or zeros)
 //   Dropout                 rate
 //   Add, Concatenate        inputs
 // and `name` and `inputs` for each. `inputs` are the names of earlier layers, or "input" for the

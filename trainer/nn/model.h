@@ -14,6 +14,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
 #include "trainer/nn/model_outputs.h"
+#include "trainer/nn/op_facts.h"
 
 namespace lockstep::train {
 
@@ -27,6 +28,8 @@ struct ModelOptions {
   // and their gradients are always float32.
   DType type = DType::kFloat32;
   MemorySource* parameter_memory = nullptr;  // null: the back end's; else it outlives the model
+  // False: Build leaves parameters and states zero, until InitializeParameters.
+  bool initializes = true;
 };
 
 // A named tensor in one of the model's flat ranges. Tensors are aligned to kArenaAlignment, so
@@ -40,11 +43,22 @@ struct TensorSlot {
 // Describes one op of the model and its time, for people.
 struct OpReport {
   std::string name;  // the layer's name
+  OpFacts facts;
   Shape x, y;
+  std::int64_t parameters = 0, states = 0;  // elements
   std::vector<OpChoice> choices;
   // The shortest time since Watch(); infinite if the pass has not run since. On devices with a
   // queue, the time to enqueue it.
   double forward_seconds, backward_seconds;
+};
+
+// Bytes of device memory, alignment included.
+struct ModelMemory {
+  std::size_t parameters = 0, states = 0;
+  std::size_t gradients = 0;    // 0 once BindGradients has moved them
+  std::size_t activations = 0;  // the samples, what flows between ops, its gradients, workspaces
+  std::size_t scratch = 0;      // shared by all ops
+  std::size_t total() const { return parameters + states + gradients + activations + scratch; }
 };
 
 class Model {
@@ -68,6 +82,7 @@ class Model {
   // Moves the gradients to `memory` and zeroes it. Objects bound to the previous gradients() (an
   // optimizer) must be bound again. Requires: `memory` holds parameters().size() floats and is
   // aligned to kArenaAlignment; it is device memory.
+  // The model's own memory for gradients is freed.
   virtual void BindGradients(float* memory) = 0;
 
   // Sets parameters and states to their initial values, which depend only on the seed, not on the
@@ -88,7 +103,7 @@ class Model {
   // device has a queue: last layer first. The ranges are contiguous, descend, and together cover
   // exactly gradients(). Requires: Forward(kTraining) was called since SetStep.
   virtual void Backward(const std::function<void(std::int64_t, std::int64_t)>& on_ready) = 0;
-  virtual std::size_t MemoryBytes() const = 0;
+  virtual ModelMemory Memory() const = 0;
 
   // Starts to time each op's passes, which costs two clock reads per pass.
   virtual void Watch() = 0;

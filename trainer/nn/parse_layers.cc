@@ -64,13 +64,20 @@ LayerOps ParseActivation(LayerFields& fields) {
 }
 
 LayerOps ParseBatchNorm(LayerFields& fields) {
-  return {BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
-                        .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1)}};
+  return {
+      BatchNormSpec{.momentum = fields.Number("momentum", 0.99, 0, 1),
+                    .epsilon = fields.Number("epsilon", 1e-3, 1e-12, 1),
+                    .zero_gamma = fields.Choice("gammaInitializer", {"ones", "zeros"}, 0) == 1}};
 }
 
 LayerOps ParseDropout(LayerFields& fields) {
   if (!fields.Has("rate")) fields.Fault("rate", "a number in [0, 1)");
   return {DropoutSpec{.rate = fields.Number("rate", 0, 0, 1)}};
+}
+
+LayerOps ParseLeakyRelu(LayerFields& fields) {
+  return {ActivationSpec{.activation = Activation::kLeakyRelu,
+                         .slope = fields.Number("negativeSlope", 0.3, 0, 1000)}};
 }
 
 struct LayerType {
@@ -93,6 +100,7 @@ const LayerType kLayerTypes[] = {
     {"Flatten", "flatten", [](LayerFields&) { return LayerOps{FlattenSpec{}}; }},
     {"GlobalAveragePooling2D", "global_average_pooling2d",
      [](LayerFields&) { return LayerOps{GlobalAveragePool2dSpec{}}; }},
+    {"LeakyReLU", "leaky_re_lu", ParseLeakyRelu},
     {"MaxPool2D", "max_pooling2d",
      [](LayerFields& fields) { return ParsePool2d(fields, PoolKind::kMax); }},
     {"MaxPooling2D", "max_pooling2d",
@@ -149,8 +157,10 @@ const std::map<std::string, std::string> kFieldDocs = {
     {"activation", "linear if absent; softmax and sigmoid at the model's end alone."},
     {"epsilon", "0.001 if absent."},
     {"filters", "channels that it gives."},
+    {"gammaInitializer", "ones if absent."},
     {"kernelSize", "one number, or height and width."},
     {"momentum", "0.99 if absent."},
+    {"negativeSlope", "what numbers below 0 are multiplied by; 0.3 if absent."},
     {"padding",
      "valid or same, valid if absent; with ZeroPadding2D a number of rows and columns, 1 if "
      "absent."},

@@ -72,9 +72,7 @@ class CollectiveStrategy final : public Strategy {
         options_(std::move(options)),
         patience_(options_.least_timeout),
         callers_(options_.address_patience),
-        buckets_(GradientReducer::PlanBuckets(options_.layer_starts,
-                                              static_cast<std::int64_t>(buffer.size()),
-                                              options_.bucket_floats)) {}
+        buckets_(BucketsOf(buffer, options_)) {}
 
   // Sums that are queued on a device may wait for peers that never come.
   ~CollectiveStrategy() override { Disconnect(); }
@@ -189,6 +187,12 @@ class CollectiveStrategy final : public Strategy {
 };
 
 }  // namespace
+
+std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
+                                               const CollectiveOptions& options) {
+  return GradientReducer::PlanBuckets(
+      options.layer_starts, static_cast<std::int64_t>(buffer.size()), options.bucket_floats);
+}
 
 std::unique_ptr<Strategy> MakeCollectiveStrategy(GradientBuffer& buffer, CollectiveOptions options,
                                                  std::optional<DeviceSums> sums) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "api/v1/job_token.h"
 #include "trainer/comm/gradient_buffer.h"
+#include "trainer/comm/gradient_reducer.h"
 #include "trainer/comm/root_memory.h"
 #include "trainer/comm/stream_communicator.h"
 #include "trainer/rendezvous/rendezvous.h"
@@ -95,6 +96,10 @@ struct CollectiveOptions {
 };
 
 inline constexpr int kStepsPerTimeout = 10;
+
+// The ranges of `buffer` that are summed one after the other in a step, the last one first.
+std::vector<GradientReducer::Bucket> BucketsOf(const GradientBuffer& buffer,
+                                               const CollectiveOptions& options);
 
 // Mirrored, MultiWorkerMirrored and CentralStorage: a collective sums the gradients. `sums`: the
 // gradients lie in device memory and pass through `buffer`; absent: `buffer` holds them. Requires:

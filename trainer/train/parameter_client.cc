@@ -27,6 +27,13 @@ std::vector<FlatRange> TensorsOf(Model& model) {
   return tensors;
 }
 
+Caller WithFingerprint(Caller caller, Session& session) {
+  caller.who.set_fingerprint(session.Fingerprint());
+  return caller;
+}
+
+}  // namespace
+
 ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session) {
   Model& model = session.model();
   ShardGroupOptions shards{
@@ -41,13 +48,6 @@ ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& s
   shards.caller.who.set_fingerprint(session.Fingerprint());
   return shards;
 }
-
-Caller WithFingerprint(Caller caller, Session& session) {
-  caller.who.set_fingerprint(session.Fingerprint());
-  return caller;
-}
-
-}  // namespace
 
 ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
   ParameterClientOptions options;

@@ -34,6 +34,9 @@ struct ParameterClientOptions {
 
 ParameterClientOptions ParameterClientOptionsFor(const Identity& identity);
 
+// How the session's model is divided among the servers.
+ShardGroupOptions ShardOptions(const ParameterClientOptions& options, Session& session);
+
 // Not thread-safe. While a server cannot be reached, calls connect anew and repeat. Errors:
 //   FailedPrecondition: a server no longer has the values of this fence.
 //   DeadlineExceeded: a server was out of reach for too long; names it.

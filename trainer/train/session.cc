@@ -46,11 +46,21 @@ std::string ElementsOf(const Dataset& dataset) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
+  SessionParts parts;
+  LOCKSTEP_ASSIGN_OR_RETURN(parts.data, OpenData(options));
+  parts.backend = MakeBackend({.name = options.backend, .threads = options.threads});
+  return Assemble(options, std::move(parts));
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions& options,
+                                                           SessionParts parts) {
   std::unique_ptr<Session> session(new Session);
   session->training_ = options.training;
   session->data_seed_ = options.data_seed.value_or(options.training.seed);
   session->update_site_ = options.update_site;
-  LOCKSTEP_RETURN_IF_ERROR(session->OpenData());
+  session->train_data_ = std::move(parts.data.train);
+  session->test_data_ = std::move(parts.data.test);
+  session->backend_ = std::move(parts.backend);
   const api::TrainingSpec& training = session->training_;
   session->reading_threads_ =
       training.dataset.threads > 0 ? training.dataset.threads : options.threads;
@@ -70,49 +80,49 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
   }
   session->total_steps_ =
       training.steps ? *training.steps : training.epochs.value_or(0) * plan.StepsPerEpoch();
-  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(options));
+  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts));
   return session;
 }
 
-absl::Status Session::OpenData() {
-  const LabelKind labels = LabelKindOf(training_.loss.type, training_.dataset.format);
-  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest opened,
-                            OpenDatasets(training_.dataset, training_.evaluation.enabled,
-                                         static_cast<std::uint64_t>(data_seed_), labels));
-  train_data_ = std::move(opened.train);
-  test_data_ = std::move(opened.test);
-  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(training_.loss.type, *train_data_));
-  if (training_.dataset.augment) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training_.dataset.augment, *train_data_));
+absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
+  const api::TrainingSpec& training = options.training;
+  const auto seed = static_cast<std::uint64_t>(options.data_seed.value_or(training.seed));
+  const api::LossType loss = training.loss.type;
+  LOCKSTEP_ASSIGN_OR_RETURN(TrainAndTest data,
+                            OpenDatasets(training.dataset, training.evaluation.enabled, seed,
+                                         LabelKindOf(loss, training.dataset.format)));
+  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
+  if (training.dataset.augment) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckAugment(*training.dataset.augment, *data.train));
   }
-  if (test_data_ == nullptr) return absl::OkStatus();
-  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(training_.loss.type, *test_data_));
-  if (test_data_->targets() != train_data_->targets()) {
+  if (data.test == nullptr) return data;
+  LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
+  if (data.test->targets() != data.train->targets()) {
     return absl::DataLossError(fmt::format(
         "{}: labels of test samples have {} numbers, expected {}, as those of training samples",
-        training_.dataset.path, test_data_->targets(), train_data_->targets()));
+        training.dataset.path, data.test->targets(), data.train->targets()));
   }
-  if (test_data_->classes() > train_data_->classes()) {
+  if (data.test->classes() > data.train->classes()) {
     return absl::DataLossError(fmt::format(
         "{}: test samples have {} classes, expected at most {}, those of the training samples",
-        training_.dataset.path, test_data_->classes(), train_data_->classes()));
+        training.dataset.path, data.test->classes(), data.train->classes()));
   }
-  if (test_data_->sample_shape() == train_data_->sample_shape() &&
-      test_data_->element() == train_data_->element()) {
-    return absl::OkStatus();
+  if (data.test->sample_shape() == data.train->sample_shape() &&
+      data.test->element() == data.train->element()) {
+    return data;
   }
   return absl::DataLossError(
       fmt::format("{}: test samples are {}, expected {} as the training samples",
-                  training_.dataset.path, ElementsOf(*test_data_), ElementsOf(*train_data_)));
+                  training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
 }
 
-absl::Status Session::BuildModel(const SessionOptions& options) {
+absl::Status Session::BuildModel(const SessionParts& parts) {
   LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(layers, BundledModel(training_.model.name, outputs_));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        layers, BundledModel(training_.model.name, outputs_, training_.model.zero_gamma));
   }
-  backend_ = MakeBackend({.name = options.backend, .threads = options.threads});
   const std::int64_t rows = plan_.LocalBatch();
   const std::int64_t most_parts = std::min<std::int64_t>(training_.gradient_accumulation, rows);
   const std::int64_t part_rows = (rows + most_parts - 1) / most_parts;
@@ -126,10 +136,11 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
                                    .seed = static_cast<std::uint64_t>(training_.seed),
                                    .outputs = OutputsOf(training_.loss),
                                    .type = TypeOf(training_.precision),
-                                   .parameter_memory = root_memory_.get()};
+                                   .parameter_memory = root_memory_.get(),
+                                   .initializes = parts.initializes_model};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
-  LOCKSTEP_RETURN_IF_ERROR(AllocateSums());
+  LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
   model_->BindGradients(sums_);
   LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
                                                           update_site_ == UpdateSite::kRankZero
@@ -146,10 +157,10 @@ absl::Status Session::BuildModel(const SessionOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Session::AllocateSums() {
+absl::Status Session::AllocateSums(const SessionParts& parts) {
   const std::size_t floats =
       model_->gradients().size() + model_->states().size() + sizeof(StepTail) / sizeof(float);
-  LOCKSTEP_ASSIGN_OR_RETURN(buffer_, GradientBuffer::Create(floats));
+  LOCKSTEP_ASSIGN_OR_RETURN(buffer_, parts.make_buffer(floats));
   sums_ = buffer_->data();
   if (backend_->IsHost()) return absl::OkStatus();
   device_sums_.Reserve(floats * sizeof(float));
@@ -365,6 +376,13 @@ LossTotals Session::EndEvaluation() {
   LossTotals totals;
   backend_->Download(device_.evaluation, &totals, sizeof(totals));
   return totals;
+}
+
+SessionMemory Session::Memory() const {
+  return {.model = model_->Memory(),
+          .sums = buffer_->size() * sizeof(float) + device_sums_.bytes(),
+          .slots = optimizer_->MemoryBytes(),
+          .step = block_.bytes()};
 }
 
 std::string Session::Fingerprint() const {

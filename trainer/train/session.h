@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,12 +33,35 @@ struct SessionOptions {
   UpdateSite update_site = UpdateSite::kEveryRank;
 };
 
+// What a session is made of besides its options.
+struct SessionParts {
+  TrainAndTest data;  // that OpenData has opened, or checked
+  std::unique_ptr<Backend> backend;
+  std::function<absl::StatusOr<std::unique_ptr<GradientBuffer>>(std::size_t floats)> make_buffer =
+      &GradientBuffer::Create;
+  bool initializes_model = true;  // see ModelOptions
+};
+
+// Bytes. Each part is in one of the members.
+struct SessionMemory {
+  ModelMemory model;
+  std::size_t sums = 0;   // of a step's gradients, states and totals: on the host, on the device
+  std::size_t slots = 0;  // the optimizer's
+  std::size_t step = 0;   // labels, kept gradients, and what a device needs to decide by itself
+  std::size_t total() const { return model.total() + sums + slots + step; }
+};
+
 // Not thread-safe; used by the training thread.
 class Session {
  public:
   // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size
   // or the augmentation is invalid; names the field.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
+  // The same of given parts; options.backend says nothing. InvalidArgument: as of Create.
+  static absl::StatusOr<std::unique_ptr<Session>> Assemble(const SessionOptions& options,
+                                                           SessionParts parts);
+  // Opens the data sets, and checks that they fit each other and the loss. Errors: as of Create.
+  static absl::StatusOr<TrainAndTest> OpenData(const SessionOptions& options);
   ~Session();
 
   const api::TrainingSpec& training() const { return training_; }
@@ -61,6 +85,7 @@ class Session {
   RootMemory* root_memory() { return root_memory_.get(); }
   // This rank's parameters are those of rank 0, in place.
   bool shares_parameters() const { return root_memory_ != nullptr && root_memory_->is_shared(); }
+  SessionMemory Memory() const;
 
   // What a step sums over ranks: [gradients | states | StepTail]. With a host device the strategy's
   // buffer is that memory; otherwise it is where sums pass through the host, and device_sums() says
@@ -132,9 +157,8 @@ class Session {
   };
 
   Session() = default;
-  absl::Status OpenData();
-  absl::Status BuildModel(const SessionOptions& options);
-  absl::Status AllocateSums();
+  absl::Status BuildModel(const SessionParts& parts);
+  absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
   void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);

@@ -102,6 +102,14 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
   return snapshot;
 }
 
+std::size_t SnapshotBytes(Session& session) {
+  std::int64_t elements = 0;
+  for (const auto& tensors : {ModelTensors(session), OptimizerTensors(session)}) {
+    for (const SavedTensor& tensor : tensors) elements += tensor.slot->desc.shape.elements();
+  }
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
   const nlohmann::json expected = RunSettings(session);
   nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());

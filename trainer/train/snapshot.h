@@ -1,6 +1,7 @@
 // Converts between a session in memory and a checkpoint's contents.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,6 +17,9 @@ std::string ModelHash(Session& session);
 
 // `now` becomes Snapshot::saved.
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
+
+// The bytes of the tensors of a snapshot.
+std::size_t SnapshotBytes(Session& session);
 
 // FailedPrecondition: the snapshot was saved with another data set size, batch, seed or optimizer,
 // or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is

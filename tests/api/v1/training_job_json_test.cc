@@ -278,6 +278,7 @@ class JobSource {
 
   void Draw(TrainingSpec& training) {
     training.model.name = Flip() ? Text() : "";
+    training.model.zero_gamma = Flip();
     if (Flip()) {
       training.model.layers = Json::array({{{"type", Text()}, {"units", Small()}}, Json::object()});
     }

@@ -311,6 +311,9 @@ TEST(ValidateTest, TrainingFaults) {
        "spec.training.model: found neither name nor layers, expected exactly one"},
       {[](TrainingSpec& t) { t.model.layers = Json::array({{{"type", "Dense"}}}); },
        "spec.training.model: found both name and layers, expected exactly one"},
+      {[](TrainingSpec& t) { t.model.zero_gamma = true; },
+       "spec.training.model.zeroGamma: found true, expected it only with a model.name of a ResNet; "
+       "layers have gammaInitializer"},
       {[](TrainingSpec& t) { t.model.name = "core_cnn"; },
        "spec.training.model.name: found \"core_cnn\"; did you mean \"core-cnn\"?"},
       {[](TrainingSpec& t) { t.model = {"", Json::array({Json::object()})}; },

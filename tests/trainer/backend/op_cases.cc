@@ -47,6 +47,10 @@ std::vector<OpCase> ActivationCases() {
            }});
     }
   }
+  cases.push_back({"LeakyRelu_steep", {3, 20, 5, 4}, [](Backend& backend, const TensorDesc& x) {
+                     return backend.MakeOp(ActivationSpec{
+                         .x = x, .activation = Activation::kLeakyRelu, .slope = 1.5f});
+                   }});
   return cases;
 }
 

@@ -229,6 +229,15 @@ TEST(LoaderTest, TheErrorIsThatOfTheFirstRowWhicheverComesFirst) {
   EXPECT_EQ(loader->Next().status(), absl::DataLossError("sample 1"));
 }
 
+TEST(LoaderTest, SaysTheBytesOfItsBatches) {
+  const LoaderOptions options{.plan = {.examples = 40, .global_batch = 16, .world = 2},
+                              .prefetch = 3};
+  const std::size_t batch = 8 * (1 + sizeof(std::int32_t) + sizeof(float));  // pixel, label, weight
+  EXPECT_EQ(Loader::BytesOfBatches(CountingDataset(40), options), 4 * batch)
+      << "three are read ahead, and one is in use";
+  EXPECT_EQ(Loader::BytesOfBatches(CountingDataset(40, /*in_memory=*/true), options), batch);
+}
+
 TEST(LoaderTest, NothingIsReadBeyondTheEndStep) {
   const CountingDataset dataset(64);
   LoaderOptions options = Options(64, 4);

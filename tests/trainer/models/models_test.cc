@@ -89,6 +89,43 @@ TEST(BundledModelTest, ResidualNetworksHaveTheirPapersParameters) {
   EXPECT_EQ(CountParameters("cifar-resnet-20", 10), 272'474);
 }
 
+// The last normalization of each block, by torchvision's names: bn3 of a bottleneck, else bn2.
+TEST(BundledModelTest, ZeroGammasAreThoseOfTorchvision) {
+  for (const auto& [name, last] : {std::pair{"resnet-18", "_bn2/gamma"},
+                                   {"resnet-50", "_bn3/gamma"},
+                                   {"cifar-resnet-20", "_bn2/gamma"}}) {
+    for (const bool zero_gamma : {true, false}) {
+      const auto backend = MakeBackend({.name = "cpu"});
+      const auto model = *Model::Build(*BundledModel(name, 4, zero_gamma),
+                                       {.batch = 1, .input = {3, 32, 32}, .classes = 4}, *backend);
+      int zeros = 0;
+      for (const TensorSlot& slot : model->parameter_slots()) {
+        if (!slot.name.ends_with("/gamma")) continue;
+        const float first = model->parameters()[static_cast<std::size_t>(slot.offset)];
+        EXPECT_EQ(first, zero_gamma && slot.name.ends_with(last) ? 0.0f : 1.0f) << slot.name;
+        zeros += first == 0.0f;
+      }
+      const int blocks = name == std::string("resnet-18") ? 8 : name[0] == 'c' ? 9 : 16;
+      EXPECT_EQ(zeros, zero_gamma ? blocks : 0) << name;
+    }
+  }
+}
+
+// A block that adds nothing has no gradient but for what lets it begin to add.
+TEST(BundledModelTest, WithZeroGammasABlockBeginsAsItsShortcut) {
+  const ModelOptions options{.batch = 4, .input = {3, 32, 32}, .classes = 4};
+  for (const char* backend : {"reference", "cpu"}) {
+    ModelBench bench(*BundledModel("cifar-resnet-20", 4, /*zero_gamma=*/true), options, backend);
+    bench.Step(RandomBatch(4, options.input, 4, 1), {.valid = 4}, 0.25f);
+    for (const float value : bench.Gradient("layer1_0_conv2/weight")) ASSERT_EQ(value, 0.0f);
+    float largest = 0;
+    for (const float value : bench.Gradient("layer1_0_bn2/gamma")) {
+      largest = std::max(largest, std::abs(value));
+    }
+    EXPECT_GT(largest, 0.0f) << backend;
+  }
+}
+
 // CTest repeats these tests with oneDNN limited to AVX2 and to SSE4.1, to cover older processors.
 class BundledModelOnTheCpuTest : public testing::TestWithParam<std::string> {
  protected:

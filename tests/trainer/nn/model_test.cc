@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -273,7 +274,33 @@ TEST(ModelTest, MemoryOfTheBackwardPassIsShared) {
   const Shape input = {4, 32, 32};
   ModelBench bench(layers, {.batch = 8, .input = input, .classes = 4});
   const std::size_t activation = 8 * static_cast<std::size_t>(input.elements()) * sizeof(float);
-  EXPECT_LT(bench.model().MemoryBytes(), 12 * activation);
+  EXPECT_LT(bench.model().Memory().total(), 12 * activation);
+}
+
+TEST(ModelTest, ItsOwnGradientsAreFreedWhenTheyAreBoundElsewhere) {
+  ModelBench bench({kFlatten, Dense(10)}, {.batch = 2, .input = {1, 8, 8}, .classes = 10});
+  Model& model = bench.model();
+  const ModelMemory before = model.Memory();
+  EXPECT_EQ(before.gradients, before.parameters);
+  Arena elsewhere;
+  elsewhere.Reserve(model.gradients().size_bytes());
+  elsewhere.Allocate();
+  model.BindGradients(elsewhere.At<float>(0));
+  EXPECT_EQ(model.Memory().gradients, 0u);
+  EXPECT_EQ(model.Memory().total(), before.total() - before.gradients);
+}
+
+TEST(ModelTest, AModelThatDoesNotInitializeIsZeroUntilItShall) {
+  ModelOptions options{.batch = 2, .input = {1, 8, 8}, .classes = 10};
+  options.initializes = false;
+  const auto backend = MakeBackend({.name = "reference"});
+  const auto model = *Model::Build({kFlatten, Dense(10)}, options, *backend);
+  const auto is_zero = [&] {
+    return std::ranges::all_of(model->parameters(), [](float value) { return value == 0; });
+  };
+  EXPECT_TRUE(is_zero());
+  model->InitializeParameters();
+  EXPECT_FALSE(is_zero());
 }
 
 }  // namespace

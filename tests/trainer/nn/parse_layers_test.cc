@@ -86,6 +86,31 @@ TEST(ParseLayersTest, EveryFieldIsRead) {
   EXPECT_EQ(std::get<ActivationSpec>(spec(10)).activation, Activation::kSilu);
 }
 
+TEST(ParseLayersTest, ANormBeginsWithOnesOrZeros) {
+  const auto layers =
+      ParseLayers({LayerJson("BatchNormalization"),
+                   LayerJson("BatchNormalization", {{"gammaInitializer", "zeros"}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  EXPECT_FALSE(std::get<BatchNormSpec>((*layers)[0].spec).zero_gamma);
+  EXPECT_TRUE(std::get<BatchNormSpec>((*layers)[1].spec).zero_gamma);
+}
+
+TEST(ParseLayersTest, TheSlopeOfALeakyReluIsKerasOrTheGivenOne) {
+  const auto layers =
+      ParseLayers({LayerJson("LeakyReLU"), LayerJson("LeakyReLU", {{"negativeSlope", 0.01}}),
+                   LayerJson("Dense", {{"units", 3}, {"activation", "leaky_relu"}})});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  const auto slope = [&](std::size_t i) {
+    const auto activation = std::get<ActivationSpec>((*layers)[i].spec);
+    EXPECT_EQ(activation.activation, Activation::kLeakyRelu);
+    return activation.slope;
+  };
+  EXPECT_EQ((*layers)[0].name, "leaky_re_lu");
+  EXPECT_FLOAT_EQ(slope(0), 0.3f);
+  EXPECT_FLOAT_EQ(slope(1), 0.01f);
+  EXPECT_FLOAT_EQ(slope(3), 0.2f);
+}
+
 TEST(ParseLayersTest, AnActivationIsNamedAfterItsLayerAndKeepsItsIndex) {
   const auto layers =
       ParseLayers({LayerJson("Flatten"),
@@ -185,6 +210,12 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"ActivationMissing",
                   {LayerJson("Activation")},
                   "layers[0].activation: found nothing, expected an activation other than linear"},
+        FaultCase{"GammaUnknown",
+                  {LayerJson("BatchNormalization", {{"gammaInitializer", "random"}})},
+                  "layers[0].gammaInitializer: found \"random\", expected one of ones, zeros"},
+        FaultCase{"SlopeNegative",
+                  {LayerJson("LeakyReLU", {{"negativeSlope", -0.1}})},
+                  "layers[0].negativeSlope: found -0.1, expected a number in [0, 1000)"},
         FaultCase{"RateMissing", {LayerJson("Dropout")}, "layers[0].rate: found nothing"},
         FaultCase{"RateOne",
                   {LayerJson("Dropout", {{"rate", 1.0}})},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/trainer/train/rank.h"
+#include "trainer/backend/measuring_backend.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -64,6 +65,21 @@ TEST(SessionTest, ACheckpointOfOtherDataIsRefusedAndAnOldOneHasOneSeed) {
               HasSubstr("was saved with dataSeed = 3, this job has 4"));
   snapshot.state["settings"].erase("dataSeed");
   EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok());
+}
+
+TEST(SessionTest, EveryByteOfItsMemoryIsInOnePart) {
+  SessionOptions options{.training = SmallTraining()};
+  options.training.gradient_accumulation = 2;
+  ReservedMemory memory;
+  SessionParts parts{.data = *Session::OpenData(options),
+                     .backend = MakeMeasuringBackend(MakeBackend({.name = "cpu"}), memory),
+                     .initializes_model = false};
+  const auto session = *Session::Assemble(options, std::move(parts));
+  const SessionMemory bytes = session->Memory();
+  EXPECT_EQ(bytes.total(), memory.bytes() + session->buffer().size() * sizeof(float));
+  EXPECT_EQ(bytes.model.gradients, 0u) << "they lie in the sums";
+  const auto real = *Session::Create(options);
+  EXPECT_EQ(real->Memory().total(), bytes.total());
 }
 
 }  // namespace

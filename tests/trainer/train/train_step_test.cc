@@ -278,7 +278,8 @@ TEST(TrainStepTest, PartsAreNormalizedAsTheBatchesOfMoreRanks) {
 
 TEST(TrainStepTest, APartTakesLessMemory) {
   const Rank whole(0, InParts(1)), in_parts(0, InParts(4));
-  EXPECT_LT(in_parts.session->model().MemoryBytes(), whole.session->model().MemoryBytes() / 2);
+  EXPECT_LT(in_parts.session->model().Memory().total(),
+            whole.session->model().Memory().total() / 2);
 }
 
 }  // namespace

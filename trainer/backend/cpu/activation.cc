@@ -8,12 +8,12 @@ namespace {
 class ActivationOp final : public BoundOp {
  public:
   ActivationOp(const Device& device, const ActivationSpec& spec)
-      : BoundOp(device, spec.x, spec.x), activation_(spec.activation) {}
+      : BoundOp(device, spec.x, spec.x), activation_(spec.activation), slope_(spec.slope) {}
   bool BackwardInPlace() const override { return true; }
 
   void Forward(Mode, const StepContext&) override {
     ParallelForFloats(device().threads, Floats(), [this](std::int64_t begin, std::int64_t end) {
-      device().kernels.activate(activation_, x() + begin, y() + begin, end - begin);
+      device().kernels.activate(activation_, slope_, x() + begin, y() + begin, end - begin);
     });
   }
 
@@ -21,8 +21,8 @@ class ActivationOp final : public BoundOp {
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
     ParallelForFloats(device().threads, Floats(), [this](std::int64_t begin, std::int64_t end) {
-      device().kernels.activate_backward(activation_, x() + begin, dy() + begin, dx() + begin,
-                                         end - begin);
+      device().kernels.activate_backward(activation_, slope_, x() + begin, dy() + begin,
+                                         dx() + begin, end - begin);
     });
   }
 
@@ -32,6 +32,7 @@ class ActivationOp final : public BoundOp {
   }
 
   Activation activation_;
+  float slope_;
 };
 
 }  // namespace

@@ -32,7 +32,9 @@ class BatchNorm final : public BoundOp {
         inner_(view_.area() == 1 ? view_.outer * view_.inner : view_.inner) {}
 
   std::vector<ParameterDesc> Parameters() const override {
-    return {{.name = "gamma", .desc = {.shape = {view_.channels}}, .init = Init::kOnes},
+    return {{.name = "gamma",
+             .desc = {.shape = {view_.channels}},
+             .init = spec_.zero_gamma ? Init::kZeros : Init::kOnes},
             {.name = "beta", .desc = {.shape = {view_.channels}}}};
   }
   std::vector<ParameterDesc> States() const override {

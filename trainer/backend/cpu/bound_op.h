@@ -47,7 +47,7 @@ class BoundOp : public Op {
   void ApplyRelu() const {
     ParallelForFloats(device_.threads, static_cast<std::int64_t>(output_.bytes() / sizeof(float)),
                       [this](std::int64_t begin, std::int64_t end) {
-                        device_.kernels.activate(Activation::kRelu, y() + begin, y() + begin,
+                        device_.kernels.activate(Activation::kRelu, 0, y() + begin, y() + begin,
                                                  end - begin);
                       });
   }

@@ -27,7 +27,11 @@ Point Tanh(double x) {
   return {y, 1 - y * y};
 }
 
-Point At(Activation activation, double x) {
+Point LeakyRelu(double x, double slope) {
+  return x < 0 ? Point{slope * x, slope} : Point{x, x > 0 ? 1.0 : slope};  // NaN is kept
+}
+
+Point At(Activation activation, double slope, double x) {
   switch (activation) {
     case Activation::kRelu:
       return x < 0 ? Point{0, 0} : Point{x, x > 0 ? 1.0 : 0.0};  // NaN is kept
@@ -37,6 +41,8 @@ Point At(Activation activation, double x) {
       return Silu(x);
     case Activation::kTanh:
       return Tanh(x);
+    case Activation::kLeakyRelu:
+      return LeakyRelu(x, slope);
   }
   LOCKSTEP_CHECK(false, "activation: found number {}, expected one of kActivations",
                  static_cast<int>(activation));
@@ -46,13 +52,15 @@ Point At(Activation activation, double x) {
 class ActivationOp final : public BoundOp {
  public:
   explicit ActivationOp(const ActivationSpec& spec)
-      : BoundOp("activation", spec.x, spec.x.shape), activation_(spec.activation) {}
+      : BoundOp("activation", spec.x, spec.x.shape),
+        activation_(spec.activation),
+        slope_(spec.slope) {}
   bool BackwardInPlace() const override { return true; }
 
   // y = f(x)
   void Forward(Mode, const StepContext&) override {
     for (std::int64_t i = 0; i < input().shape.elements(); ++i) {
-      y()[i] = static_cast<float>(At(activation_, x()[i]).y);
+      y()[i] = static_cast<float>(At(activation_, slope_, x()[i]).y);
     }
   }
 
@@ -60,13 +68,14 @@ class ActivationOp final : public BoundOp {
   void Backward(const StepContext&) override {
     if (dx() == nullptr) return;
     for (std::int64_t i = 0; i < input().shape.elements(); ++i) {
-      const double slope = At(activation_, x()[i]).slope;
+      const double slope = At(activation_, slope_, x()[i]).slope;
       dx()[i] = slope == 0 ? 0.0f : static_cast<float>(dy()[i] * slope);
     }
   }
 
  private:
   Activation activation_;
+  double slope_;
 };
 
 }  // namespace

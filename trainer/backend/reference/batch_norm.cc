@@ -19,7 +19,9 @@ class BatchNorm final : public BoundOp {
         area_(spec.x.shape.elements() / (batch_ * channels_)) {}
 
   std::vector<ParameterDesc> Parameters() const override {
-    return {{.name = "gamma", .desc = {.shape = {channels_}}, .init = Init::kOnes},
+    return {{.name = "gamma",
+             .desc = {.shape = {channels_}},
+             .init = spec_.zero_gamma ? Init::kZeros : Init::kOnes},
             {.name = "beta", .desc = {.shape = {channels_}}}};
   }
   std::vector<ParameterDesc> States() const override {

@@ -103,9 +103,7 @@ ShardGroup::ShardGroup(ShardGroupOptions options)
     : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
   StartGrpc();
   if (options_.gradients.empty()) return;
-  const auto bytes =
-      static_cast<std::size_t>(options_.parameters + options_.states) * sizeof(float);
-  auto values = SharedSegment::Create(bytes);
+  auto values = SharedSegment::Create(SharedBytes(options_));
   if (values.ok()) {
     values_ = *std::move(values);
   } else {
@@ -115,6 +113,11 @@ ShardGroup::ShardGroup(ShardGroupOptions options)
 }
 
 ShardGroup::~ShardGroup() = default;
+
+std::size_t ShardGroup::SharedBytes(const ShardGroupOptions& options) {
+  if (options.gradients.empty()) return 0;
+  return static_cast<std::size_t>(options.parameters + options.states) * sizeof(float);
+}
 
 absl::Status ShardGroup::ConnectTo(int server) {
   const std::string& address = options_.servers[static_cast<std::size_t>(server)];

@@ -1,6 +1,7 @@
 // A worker's connections to the shards of all parameter servers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -43,6 +44,8 @@ struct ShardGroupOptions {
 class ShardGroup {
  public:
   explicit ShardGroup(ShardGroupOptions options);
+  // The bytes of the memory that servers of this host write pulled values to.
+  static std::size_t SharedBytes(const ShardGroupOptions& options);
   ~ShardGroup();
 
   // Connects to the servers that this group is not connected to, as far as they can be reached.

@@ -128,13 +128,15 @@ TEST_P(KernelsTest, ActivationsAgreeAndAreAccurate) {
   const std::vector<float> ones(x.size(), 1.0f);
   for (const NamedActivation& entry : kActivations) {
     std::vector<float> found(x.size()), expected(x.size());
-    tested().activate(entry.activation, x.data(), found.data(), kSize);
-    plain().activate(entry.activation, x.data(), expected.data(), kSize);
+    tested().activate(entry.activation, kLeakyReluSlope, x.data(), found.data(), kSize);
+    plain().activate(entry.activation, kLeakyReluSlope, x.data(), expected.data(), kSize);
     EXPECT_EQ(found, expected) << entry.name;
     const auto reference = OnReference(entry.activation, x, ones);
     ExpectAccurate(found, reference.y, std::string(entry.name));
-    tested().activate_backward(entry.activation, x.data(), ones.data(), found.data(), kSize);
-    plain().activate_backward(entry.activation, x.data(), ones.data(), expected.data(), kSize);
+    tested().activate_backward(entry.activation, kLeakyReluSlope, x.data(), ones.data(),
+                               found.data(), kSize);
+    plain().activate_backward(entry.activation, kLeakyReluSlope, x.data(), ones.data(),
+                              expected.data(), kSize);
     EXPECT_EQ(found, expected) << entry.name;
     ExpectAccurate(found, reference.dx, std::string(entry.name) + "'");
   }
@@ -144,7 +146,7 @@ TEST_P(KernelsTest, ActivationsKeepNaN) {
   for (const NamedActivation& entry : kActivations) {
     std::vector<float> x(37, 1.0f), y(x.size());
     x[0] = x[20] = x[36] = NAN;
-    tested().activate(entry.activation, x.data(), y.data(), 37);
+    tested().activate(entry.activation, kLeakyReluSlope, x.data(), y.data(), 37);
     for (std::size_t i = 0; i < x.size(); ++i) {
       EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << entry.name << " at " << i;
     }

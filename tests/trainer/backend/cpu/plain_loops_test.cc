@@ -210,7 +210,7 @@ TEST_P(PlainLoopsTest, ReluKeepsNaN) {
   for (std::size_t i = 0; i < x.size(); i += 5) x[i] = NAN;
   const std::vector<float> before = RandomValues(103, 2);
   std::vector<float> dy = before;
-  tested().activate(Activation::kRelu, x.data(), y.data(), 103);
+  tested().activate(Activation::kRelu, 0, x.data(), y.data(), 103);
   tested().mask_by_relu(y.data(), dy.data(), 103);
   for (std::size_t i = 0; i < x.size(); ++i) {
     EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << i;

@@ -86,44 +86,55 @@ struct Tanh {
   }
 };
 
+struct LeakyRelu {
+  float slope;
+  [[gnu::always_inline]] float Value(float x) const { return x < 0 ? slope * x : x; }
+  [[gnu::always_inline]] float Gradient(float x, float dy) const { return x > 0 ? dy : slope * dy; }
+};
+
 template <typename Function>
-void Apply(const float* x, float* y, std::int64_t size) {
+void Apply(Function function, const float* x, float* y, std::int64_t size) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < size; ++i) y[i] = Function::Value(x[i]);
+  for (std::int64_t i = 0; i < size; ++i) y[i] = function.Value(x[i]);
 }
 
 template <typename Function>
-void ApplyGradient(const float* x, const float* dy, float* dx, std::int64_t size) {
+void ApplyGradient(Function function, const float* x, const float* dy, float* dx,
+                   std::int64_t size) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < size; ++i) dx[i] = Function::Gradient(x[i], dy[i]);
+  for (std::int64_t i = 0; i < size; ++i) dx[i] = function.Gradient(x[i], dy[i]);
 }
 
 }  // namespace
 
-void Activate(Activation activation, const float* x, float* y, std::int64_t size) {
+void Activate(Activation activation, float slope, const float* x, float* y, std::int64_t size) {
   switch (activation) {
     case Activation::kRelu:
-      return Apply<Relu>(x, y, size);
+      return Apply(Relu(), x, y, size);
     case Activation::kGelu:
-      return Apply<Gelu>(x, y, size);
+      return Apply(Gelu(), x, y, size);
     case Activation::kSilu:
-      return Apply<Silu>(x, y, size);
+      return Apply(Silu(), x, y, size);
     case Activation::kTanh:
-      return Apply<Tanh>(x, y, size);
+      return Apply(Tanh(), x, y, size);
+    case Activation::kLeakyRelu:
+      return Apply(LeakyRelu{slope}, x, y, size);
   }
 }
 
-void ActivateBackward(Activation activation, const float* x, const float* dy, float* dx,
-                      std::int64_t size) {
+void ActivateBackward(Activation activation, float slope, const float* x, const float* dy,
+                      float* dx, std::int64_t size) {
   switch (activation) {
     case Activation::kRelu:
-      return ApplyGradient<Relu>(x, dy, dx, size);
+      return ApplyGradient(Relu(), x, dy, dx, size);
     case Activation::kGelu:
-      return ApplyGradient<Gelu>(x, dy, dx, size);
+      return ApplyGradient(Gelu(), x, dy, dx, size);
     case Activation::kSilu:
-      return ApplyGradient<Silu>(x, dy, dx, size);
+      return ApplyGradient(Silu(), x, dy, dx, size);
     case Activation::kTanh:
-      return ApplyGradient<Tanh>(x, dy, dx, size);
+      return ApplyGradient(Tanh(), x, dy, dx, size);
+    case Activation::kLeakyRelu:
+      return ApplyGradient(LeakyRelu{slope}, x, dy, dx, size);
   }
 }
 

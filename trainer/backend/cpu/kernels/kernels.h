@@ -103,11 +103,11 @@ struct AdagradFactors {
 struct Kernels {
   int lanes;  // floats in a register
 
-  // y = f(x); keeps NaN. y may be x.
-  void (*activate)(Activation activation, const float* x, float* y, std::int64_t size);
+  // y = f(x); keeps NaN. y may be x. `slope` is kLeakyRelu's.
+  void (*activate)(Activation activation, float slope, const float* x, float* y, std::int64_t size);
   // dx = dy * f'(x). dx may be dy.
-  void (*activate_backward)(Activation activation, const float* x, const float* dy, float* dx,
-                            std::int64_t size);
+  void (*activate_backward)(Activation activation, float slope, const float* x, const float* dy,
+                            float* dx, std::int64_t size);
   // dy = y > 0 ? dy : 0
   void (*mask_by_relu)(const float* y, float* dy, std::int64_t size);
   // y = a + b, or max(a + b, 0); keeps NaN. y may be a or b.

@@ -6,9 +6,9 @@
 
 namespace lockstep::train::cpu::LOCKSTEP_ISA {
 
-void Activate(Activation activation, const float* x, float* y, std::int64_t size);
-void ActivateBackward(Activation activation, const float* x, const float* dy, float* dx,
-                      std::int64_t size);
+void Activate(Activation activation, float slope, const float* x, float* y, std::int64_t size);
+void ActivateBackward(Activation activation, float slope, const float* x, const float* dy,
+                      float* dx, std::int64_t size);
 void MaskByRelu(const float* y, float* dy, std::int64_t size);
 void Add(const float* a, const float* b, float* y, std::int64_t size, bool relu);
 void CastToBFloat16(const float* x, std::uint16_t* y, std::int64_t size);

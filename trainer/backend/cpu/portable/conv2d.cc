@@ -103,7 +103,7 @@ class Conv2d final : public BoundOp {
                         .add = spec_.bias});
     });
     if (spec_.relu) {
-      device().kernels.activate(Activation::kRelu, y_image, y_image, spec_.filters * pixels_);
+      device().kernels.activate(Activation::kRelu, 0, y_image, y_image, spec_.filters * pixels_);
     }
   }
 

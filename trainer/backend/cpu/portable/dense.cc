@@ -39,7 +39,7 @@ class Dense final : public BoundOp {
               .add = spec_.bias},
              memory().scratch);
     if (spec_.relu) {
-      device().kernels.activate(Activation::kRelu, y(), y(), rows_ * spec_.units);
+      device().kernels.activate(Activation::kRelu, 0, y(), y(), rows_ * spec_.units);
     }
   }
 

@@ -1,0 +1,99 @@
+#include "operator/cli/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "api/v1/defaults.h"
+#include "base/status.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
+#include "operator/cli/job_file.h"
+#include "operator/cli/plan_process.h"
+#include "operator/cli/plan_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::vector<std::string> ArgumentsOf(const PlanOptions& options) {
+  std::vector<std::string> arguments;
+  if (options.samples) arguments.push_back(fmt::format("--samples={}", *options.samples));
+  if (options.classes) arguments.push_back(fmt::format("--classes={}", *options.classes));
+  if (!options.sample_shape.empty()) {
+    arguments.push_back("--sample-shape=" + options.sample_shape);
+  }
+  return arguments;
+}
+
+absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const JobFile file, LoadJobFile(options.job));
+  if (!file.job.spec.training) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: spec.training: found none, expected what the bundled trainer is to train: "
+                    "what an image of one's own does is not known",
+                    options.job.file));
+  }
+  const std::string work_dir =
+      options.work_dir.empty() ? "runs/" + file.job.metadata.name : options.work_dir;
+  PlanRequest request{.job = api::WithDefaults(file.job),
+                      .work_dir = std::filesystem::absolute(work_dir).lexically_normal().string(),
+                      .volumes = {},
+                      .arguments = ArgumentsOf(options)};
+  LOCKSTEP_ASSIGN_OR_RETURN(request.volumes, ParseVolumes(options.volumes));
+  absl::StatusOr<nlohmann::ordered_json> plan = AskForPlan(request);
+  if (plan.ok()) return plan;
+  return absl::Status(plan.status().code(), fmt::format("{}: {}", options.job.file,
+                                                        std::string(plan.status().message())));
+}
+
+}  // namespace
+
+CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("plan", "Print what a TrainingJob would do and need, without training");
+  AddJobFileOptions(*command, options.job);
+  command
+      ->add_option_function<std::string>(
+          "--output", [&options](const std::string& format) { options.json = format == "json"; },
+          "text, or json: one object")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("text|json");
+  command->add_option("--work-dir", options.work_dir,
+                      "The folder that `run` would use, for data in its volumes [runs/<job>]");
+  AddVolumeOption(*command, options.volumes);
+  const CLI::Range positive(std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
+  command->add_option("--samples", options.samples, "Training samples, if no file shall be opened")
+      ->check(positive)
+      ->type_name("COUNT");
+  command
+      ->add_option("--classes", options.classes,
+                   "Classes, or numbers of a label, if no file shall be opened")
+      ->check(positive)
+      ->type_name("COUNT");
+  command
+      ->add_option("--sample-shape", options.sample_shape,
+                   "A sample's channels, height and width, or features, if no file shall be opened")
+      ->type_name("C,H,W");
+  command->footer(
+      "Exit code: 0 the job fits; 2 the job cannot be run as written; 4 it does not fit.");
+  return command;
+}
+
+int RunPlan(const PlanOptions& options) {
+  const absl::StatusOr<nlohmann::ordered_json> plan = MakePlan(options);
+  if (!plan.ok()) return Fail(kExitUsage, plan.status());
+  if (options.json) {
+    fmt::print("{}\n", plan->dump());
+  } else {
+    fmt::print("{}", PlanText(*plan));
+  }
+  const auto& refusal = plan->at("refusal");
+  if (refusal.is_null()) return kExitDone;
+  return Fail(kExitDoesNotFit, absl::ResourceExhaustedError(fmt::format(
+                                   "{}: {}", options.job.file, refusal.get<std::string>())));
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,175 @@
+"""`lockstep plan` beside what the same job really does: its memory, its messages, its checkpoints."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+import urllib.request
+
+import local_job
+from local_run import LOCKSTEP, Run, environment
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md"
+# Of a replica's planned memory: what the kernel counts is within this of it, and so many bytes.
+TOLERANCE, ALLOWANCE = 0.05, 8 << 20
+ENDLESS = 1_000_000
+
+
+def training(batch, steps, **more):
+    return {"model": {"name": "core-cnn"},
+            "dataset": {"format": "synthetic", "synthetic": {"trainExamples": 1000, "testExamples": 100}},
+            "batchSize": {"global": batch}, "steps": steps, **more}
+
+
+def plan_of(job, *args):
+    """(exit code, the plan or None, stderr)"""
+    ended = subprocess.run([str(LOCKSTEP), "plan", str(job), "--output", "json", *args],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    return ended.returncode, json.loads(ended.stdout) if ended.stdout else None, ended.stderr
+
+
+def series(text):
+    """{name and labels: value} of a page of metrics."""
+    return {name: float(value) for name, value in re.findall(r"^(lockstep_\S+) (\S+)$", text, re.MULTILINE)}
+
+
+def keys_of(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from keys_of(inner)
+    elif isinstance(value, list) and value:
+        yield from keys_of(value[0])
+
+
+class PlanTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, spec, folders=(), **more):
+        job = self.folder / "job.yaml"
+        job.write_text(local_job.text("planned", spec, folders=folders, **more))
+        return job
+
+    def planned(self, job, *args):
+        code, plan, err = plan_of(job, *args)
+        self.assertEqual(0, code, err)
+        return plan
+
+    def scraped(self, job, name):
+        """The pages of the job's supervisors, once one of them has more than zero of `name`."""
+        run = Run(job, self.folder / "work")
+        self.addCleanup(run.kill)
+        pages = {}
+
+        def is_there():
+            for pid in run.trainers(replica=False):
+                address = environment(pid).get("LOCKSTEP_POD_IP")
+                with contextlib.suppress(OSError):
+                    page = urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=5)
+                    pages.update(series(page.read().decode()))
+            return any(key.startswith(name) and value > 0 for key, value in pages.items())
+        run.wait_for(is_there, name)
+        return pages
+
+    def test_a_replica_uses_the_memory_that_the_plan_says(self):
+        for spec in (training(512, 4), training(256, 4, precision="BFloat16", gradientAccumulation=2),
+                     training(64, 4, checkpoint={"directory": "/checkpoints"})):
+            with self.subTest(json.dumps(spec)):
+                job = self.write(spec, folders=("checkpoints",), workers=1, cpu="1")
+                planned = self.planned(job)["memory"]["replica"]["total"]
+                run = Run(job, tempfile.mkdtemp(dir=self.folder))
+                self.addCleanup(run.process.stdout.close)
+                self.addCleanup(run.process.stderr.close)
+                _, status, used = os.wait4(run.process.pid, 0)  # the largest process of the run's
+                run.process.returncode = status
+                peak = used.ru_maxrss * 1024
+                self.assertEqual(0, status, run.logs())
+                self.assertLess(abs(peak - planned), TOLERANCE * planned + ALLOWANCE, (peak, planned))
+
+    def test_messages_steps_and_checkpoints_are_those_that_the_trainer_counts(self):
+        spec = training(33, ENDLESS, checkpoint={"directory": "/checkpoints", "everySteps": 20})
+        job = self.write(spec, folders=("checkpoints",))
+        plan = self.planned(job)
+        pages = self.scraped(job, "lockstep_trainer_checkpoint_size_bytes")
+        for rank in (0, 1):
+            summed = pages[f'lockstep_trainer_allreduce_bytes_total{{rank="{rank}"}}']
+            steps = pages[f'lockstep_trainer_steps_total{{rank="{rank}"}}']
+            self.assertEqual(plan["communication"]["all_reduced_bytes_per_step"], summed / steps)
+        self.assertEqual(plan["checkpoint_bytes"], pages['lockstep_trainer_checkpoint_size_bytes{rank="0"}'])
+        self.assertEqual(plan["steps"]["total"], pages['lockstep_trainer_total_steps{rank="0"}'])
+        buckets = plan["communication"]["buckets"]
+        self.assertEqual(sum(buckets), plan["communication"]["all_reduced_bytes_per_step"])
+        self.assertEqual(len(buckets), plan["communication"]["bucket_count"])
+        self.assertGreater(len(buckets), 1)
+
+    def test_servers_move_what_the_plan_says(self):
+        document = json.loads(local_job.text("planned", training(32, ENDLESS), folders=(), workers=1))
+        document["spec"]["strategy"] = {"type": "ParameterServer"}
+        document["spec"]["training"]["evaluation"] = {"enabled": False}
+        document["spec"]["replicaSpecs"]["PS"] = {"replicas": 1}
+        job = self.folder / "job.yaml"
+        job.write_text(json.dumps(document))
+        communication = self.planned(job)["communication"]
+        pages = self.scraped(job, "lockstep_trainer_server_updates_total")
+        count = {name: pages[f'lockstep_trainer_server_{name}_total{{server="0"}}']
+                 for name in ("updates", "pushed_bytes", "pulled_bytes")}
+        self.assertEqual(communication["pushed_bytes_per_step"] * count["updates"], count["pushed_bytes"])
+        pulls = count["pulled_bytes"] / communication["pulled_bytes_per_step"]
+        self.assertIn(pulls, (count["updates"], count["updates"] + 1))
+
+    def test_a_batch_that_does_not_fit_is_refused_with_the_largest_that_does(self):
+        document = json.loads(local_job.text("planned", training(20000, 1), folders=()))
+        container = document["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+        container["resources"] = {"limits": {"memory": "1Gi", "cpu": "1"}}
+        job = self.folder / "job.yaml"
+        job.write_text(json.dumps(document))
+        code, plan, err = plan_of(job)
+        self.assertEqual(4, code, err)
+        self.assertFalse(plan["memory"]["fits"])
+        largest = plan["memory"]["largest_batch"]
+        for part in ("spec.training.batchSize: with 10000 samples per replica, a pod needs ", "activations",
+                     "resources.limits.memory is 1024 MiB", f"is {largest['per_replica']} per replica, "
+                     f"{largest['global']} globally"):
+            self.assertIn(part, err)
+        self.assertGreater(largest["per_replica"], 100)
+        # A process's own memory is measured, and not to the byte.
+        for factor, expected in ((0.98, 0), (1.02, 4)):
+            size = int(largest["global"] * factor)
+            self.assertEqual(expected, plan_of(job, "--set", f"spec.training.batchSize.global={size}")[0])
+
+    def test_a_data_set_that_is_not_here_can_be_described(self):
+        spec = training(128, ENDLESS)
+        del spec["steps"]
+        spec.update(dataset={"format": "idx", "path": "/data"}, epochs=2)
+        job = self.write(spec, folders=("data",))
+        code, _, err = plan_of(job)
+        self.assertEqual(2, code)
+        self.assertIn("job.yaml: ", err)
+        self.assertIn("the data set has to be opened, or --sample-shape given", err)
+        described = ("--sample-shape", "1,28,28", "--classes", "10")
+        self.assertIsNone(self.planned(job, *described)["steps"]["total"])
+        plan = self.planned(job, *described, "--samples", "60000")
+        self.assertEqual({"per_epoch": 469, "total": 938, "padded_per_epoch": 32, "dropped_per_epoch": 0},
+                         {key: plan["steps"][key] for key in ("per_epoch", "total", "padded_per_epoch",
+                                                              "dropped_per_epoch")})
+        self.assertFalse(plan["data"]["opened"])
+
+    def test_the_page_describes_every_field(self):
+        section = re.search(r"^## plan\n(.*?)^## ", PAGE.read_text(), re.MULTILINE | re.DOTALL).group(1)
+        documented = set(re.findall(r"`(\w+)`", section))
+        document = json.loads(self.write(training(32, 1)).read_text())
+        document["spec"]["strategy"] = {"type": "ParameterServer"}
+        document["spec"]["replicaSpecs"]["PS"] = {"replicas": 1}
+        job = self.folder / "servers.yaml"
+        job.write_text(json.dumps(document))
+        self.assertEqual(set(), set(keys_of(self.planned(job))) - documented)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+#include "trainer/nn/op_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "trainer/models/models.h"
+#include "trainer/nn/model.h"
+
+namespace lockstep::train {
+namespace {
+
+TEST(OpFactsTest, AConvolutionCountsTwoOperationsForEachWeightAndOutput) {
+  const Conv2dSpec spec{.x = {{4, 3, 9, 9}},
+                        .filters = 5,
+                        .kernel_h = 3,
+                        .kernel_w = 2,
+                        .relu = true,
+                        .zeros = {.top = 1}};
+  const OpFacts facts = FactsOf(spec, {4, 5, 8, 8});
+  EXPECT_EQ(facts.type, "ZeroPadding2D + Conv2D + ReLU");
+  EXPECT_EQ(facts.forward_flops, 2 * (4 * 5 * 8 * 8) * (3 * 3 * 2));
+  EXPECT_EQ(facts.backward_flops, 2 * facts.forward_flops);
+  Conv2dSpec first = spec;
+  first.input_gradient = false;
+  EXPECT_EQ(FactsOf(first, {4, 5, 8, 8}).backward_flops, facts.forward_flops);
+}
+
+TEST(OpFactsTest, ADenseLayerCountsItsMatrix) {
+  const OpFacts facts = FactsOf(DenseSpec{.x = {{4, 3, 2, 2}}, .units = 7}, {4, 7});
+  EXPECT_EQ(facts.type, "Dense");
+  EXPECT_EQ(facts.forward_flops, 2 * 4 * 12 * 7);
+}
+
+// Of the forward pass, and of both, PyTorch's torch.utils.flop_counter counts the same of this
+// model with an image of 224x224. Its parameters are torchvision's.
+TEST(OpFactsTest, AResNet50HasTheKnownNumbers) {
+  const auto backend = MakeBackend({.name = "cpu", .threads = 1});
+  const auto model = *Model::Build(
+      *BundledModel("resnet-50", 1000),
+      {.batch = 1, .input = {3, 224, 224}, .classes = 1000, .initializes = false}, *backend);
+  std::int64_t forward = 0, backward = 0, parameters = 0, states = 0;
+  for (const OpReport& op : model->Report()) {
+    forward += op.facts.forward_flops;
+    backward += op.facts.backward_flops;
+    parameters += op.parameters;
+    states += op.states;
+  }
+  EXPECT_EQ(forward, 8'178'368'512);
+  EXPECT_EQ(forward + backward, 24'299'077'632);
+  EXPECT_EQ(parameters, 25'557'032);
+  EXPECT_EQ(states, 53'120);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,60 @@
+#include "trainer/nn/op_facts.h"
+
+#include <variant>
+
+#include "trainer/backend/activation_names.h"
+
+namespace lockstep::train {
+namespace {
+
+std::string Fused(const Edges& zeros, std::string type, bool relu) {
+  if (zeros != Edges{}) type = "ZeroPadding2D + " + type;
+  return relu ? type + " + ReLU" : type;
+}
+
+// The backward pass makes one product for the weights' gradient, and another for that of x.
+OpFacts Product(std::string type, std::int64_t forward, bool input_gradient) {
+  return {.type = std::move(type),
+          .forward_flops = forward,
+          .backward_flops = input_gradient ? 2 * forward : forward};
+}
+
+struct Describe {
+  const Shape& y;
+
+  OpFacts operator()(const Conv2dSpec& spec) const {
+    const std::int64_t weights = spec.x.shape[1] * spec.kernel_h * spec.kernel_w;
+    return Product(Fused(spec.zeros, "Conv2D", spec.relu), 2 * weights * y.elements(),
+                   spec.input_gradient);
+  }
+  OpFacts operator()(const DenseSpec& spec) const {
+    return Product(Fused({}, "Dense", spec.relu), 2 * spec.x.shape.elements() * spec.units,
+                   spec.input_gradient);
+  }
+  OpFacts operator()(const Pool2dSpec& spec) const {
+    const char* const type = spec.kind == PoolKind::kMax ? "MaxPooling2D" : "AveragePooling2D";
+    return {.type = Fused(spec.zeros, type, spec.relu)};
+  }
+  OpFacts operator()(const AddSpec& spec) const { return {.type = Fused({}, "Add", spec.relu)}; }
+  OpFacts operator()(const ActivationSpec& spec) const {
+    if (spec.activation == Activation::kRelu) return {.type = "ReLU"};
+    if (spec.activation == Activation::kLeakyRelu) return {.type = "LeakyReLU"};
+    return {.type = "Activation " + std::string(ActivationName(spec.activation))};
+  }
+  OpFacts operator()(const GlobalAveragePool2dSpec&) const {
+    return {.type = "GlobalAveragePooling2D"};
+  }
+  OpFacts operator()(const BatchNormSpec&) const { return {.type = "BatchNormalization"}; }
+  OpFacts operator()(const DropoutSpec&) const { return {.type = "Dropout"}; }
+  OpFacts operator()(const ConcatenateSpec&) const { return {.type = "Concatenate"}; }
+  OpFacts operator()(const ZeroPadding2dSpec&) const { return {.type = "ZeroPadding2D"}; }
+  OpFacts operator()(const FlattenSpec&) const { return {.type = "Flatten"}; }
+};
+
+}  // namespace
+
+OpFacts FactsOf(const OpSpec& spec, const Shape& y) {
+  return std::visit(Describe{y}, spec);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,117 @@
+#include "trainer/plan/plan_data.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "api/v1/enum_names.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/plan/process_memory.h"
+#include "trainer/train/loss_kind.h"
+
+namespace lockstep::train {
+namespace {
+
+class DescribedDataset final : public Dataset {
+ public:
+  explicit DescribedDataset(DataFacts facts) : facts_(std::move(facts)) {}
+  std::int64_t size() const override { return facts_.samples.value_or(1); }
+  const Shape& sample_shape() const override { return facts_.shape; }
+  DType element() const override { return facts_.element; }
+  std::int64_t classes() const override { return facts_.classes; }
+  std::int64_t targets() const override { return facts_.targets; }
+  bool InMemory() const override { return facts_.in_memory; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index, std::span<std::uint8_t>) const override {
+    LOCKSTEP_CHECK(false, "sample {} of a data set that is only described", index);
+    return absl::InternalError("not reached");
+  }
+
+ private:
+  const DataFacts facts_;
+};
+
+DataFacts FactsOf(const Dataset& data) {
+  return {.samples = data.size(),
+          .shape = data.sample_shape(),
+          .element = data.element(),
+          .classes = data.classes(),
+          .targets = data.targets(),
+          .in_memory = data.InMemory()};
+}
+
+std::optional<Shape> FixedShape(const api::DatasetSpec& spec) {
+  if (spec.format == api::DatasetFormat::kSynthetic) {
+    return Shape(spec.synthetic.value_or(api::SyntheticSpec{}).shape);
+  }
+  const bool is_encoded = spec.format == api::DatasetFormat::kImageFolder ||
+                          (spec.format == api::DatasetFormat::kTfRecord &&
+                           (!spec.tfrecord || spec.tfrecord->shape.empty()));
+  if (is_encoded && spec.image_size.size() == 2) return ImageForm::Of(spec).shape();
+  if (spec.format == api::DatasetFormat::kCifar) return Shape{3, 32, 32};
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> FixedClasses(const api::TrainingSpec& training) {
+  const api::DatasetSpec& spec = training.dataset;
+  if (spec.format == api::DatasetFormat::kTfRecord && spec.tfrecord && spec.tfrecord->classes > 0) {
+    return spec.tfrecord->classes;
+  }
+  // A table has one label column, and so have synthetic data.
+  const bool is_synthetic = spec.format == api::DatasetFormat::kSynthetic;
+  const bool is_number = LabelKindOf(training.loss.type, spec.format) == LabelKind::kNumbers;
+  if ((is_synthetic || spec.format == api::DatasetFormat::kCsv) && is_number) return 1;
+  if (is_synthetic) return spec.synthetic.value_or(api::SyntheticSpec{}).classes;
+  return std::nullopt;
+}
+
+absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const GivenData& given) {
+  const auto shape = given.shape ? given.shape : FixedShape(training.dataset);
+  const auto classes = given.classes ? given.classes : FixedClasses(training);
+  if (!shape || !classes) {
+    return absl::NotFoundError(fmt::format(
+        "spec.training.dataset: format {} fixes no {}: the data set has to be opened, "
+        "or {} given",
+        api::NameOf(training.dataset.format), shape ? "number of classes" : "shape of a sample",
+        shape ? "--classes" : "--sample-shape"));
+  }
+  PlannedData data;
+  data.train = {.samples = given.samples, .shape = *shape};
+  if (training.dataset.format == api::DatasetFormat::kCsv) data.train.element = DType::kFloat32;
+  const bool is_number =
+      LabelKindOf(training.loss.type, training.dataset.format) == LabelKind::kNumbers;
+  (is_number ? data.train.targets : data.train.classes) = *classes;
+  if (!training.evaluation.enabled) return data;
+  data.test = data.train;
+  data.test->samples.reset();
+  return data;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> DatasetOf(const DataFacts& facts) {
+  return std::make_unique<DescribedDataset>(facts);
+}
+
+absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenData& given) {
+  const api::TrainingSpec& training = options.training;
+  if (!given.empty()) return Describe(training, given);
+  const ProcessMemory before = ReadProcessMemory();
+  const auto opened = Session::OpenData(options);
+  if (absl::IsNotFound(opened.status())) {
+    absl::StatusOr<PlannedData> described = Describe(training, given);
+    if (described.ok()) return described;
+    return absl::NotFoundError(fmt::format("{}\n{}", std::string(opened.status().message()),
+                                           std::string(described.status().message())));
+  }
+  if (!opened.ok()) return opened.status();
+  PlannedData data{.train = FactsOf(*opened->train)};
+  if (opened->test != nullptr) data.test = FactsOf(*opened->test);
+  data.is_opened = training.dataset.format != api::DatasetFormat::kSynthetic;
+  data.bytes = GrowthSince(before).writable;
+  return data;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,47 @@
+// What a plan has to know of the data sets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "trainer/data/dataset.h"
+#include "trainer/train/session.h"
+
+namespace lockstep::train {
+
+struct DataFacts {
+  std::optional<std::int64_t> samples;  // absent: not known without opening the files
+  Shape shape;                          // of a sample
+  DType element = DType::kUInt8;
+  std::int64_t classes = 0, targets = 0;  // as of Dataset
+  bool in_memory = false;                 // likewise
+};
+
+// Says what the files do not, so that they are not opened.
+struct GivenData {
+  std::optional<std::int64_t> samples, classes;
+  std::optional<Shape> shape;
+  bool empty() const { return !samples && !classes && !shape; }
+};
+
+struct PlannedData {
+  DataFacts train;
+  std::optional<DataFacts> test;  // absent: evaluation is off
+  bool is_opened = false;         // the files were opened
+  std::size_t bytes = 0;          // of samples that a replica keeps; mapped files do not count
+};
+
+// Opens the data sets as a replica does, and closes them again. With anything `given`, or if the
+// files are not there, takes what is given and then what the spec fixes. NotFound: the files are
+// not there, and the shape or the number of classes is in neither; says so. Other errors are those
+// of Session::OpenData.
+absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenData& given);
+
+// A data set of these facts, of one sample if their number is not known, that has no content: Read
+// throws CheckFailure.
+std::unique_ptr<Dataset> DatasetOf(const DataFacts& facts);
+
+}  // namespace lockstep::train

@@ -1,0 +1,147 @@
+#include "trainer/plan/plan_json.h"
+
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "api/v1/enum_names.h"
+
+namespace lockstep::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json Replicas(const JobPlan& plan) {
+  const Identity& identity = plan.identity;
+  return {{"pods", identity.Pods()},
+          {"per_pod", identity.processes_per_pod},
+          {"threads", plan.threads},
+          {"device", plan.device}};
+}
+
+Json Data(const JobPlan& plan) {
+  const DataFacts& train = plan.data.train;
+  return {{"opened", plan.data.is_opened},
+          {"training_samples", OrNull(train.samples)},
+          {"test_samples", plan.data.test ? OrNull(plan.data.test->samples) : Json()},
+          {"sample_shape", train.shape.dims()},
+          {"element", DTypeName(train.element)},
+          {"classes", train.targets > 0 ? Json() : Json(train.classes)},
+          {"label_numbers", train.targets}};
+}
+
+// Without the rows of the batch.
+std::vector<std::int64_t> SampleDims(const Shape& shape) {
+  return {shape.dims().begin() + 1, shape.dims().end()};
+}
+
+Json Layers(const JobPlan& plan) {
+  Json layers = Json::array();
+  for (const OpReport& op : plan.ops) {
+    const std::int64_t rows = op.y[0];
+    layers.push_back({{"name", op.name},
+                      {"type", op.facts.type},
+                      {"output_shape", SampleDims(op.y)},
+                      {"parameters", op.parameters},
+                      {"other_parameters", op.states},
+                      {"flops_per_sample", op.facts.forward_flops / rows}});
+  }
+  return layers;
+}
+
+void AddTotals(const JobPlan& plan, Json& json) {
+  std::int64_t trainable = 0, other = 0, forward = 0, backward = 0;
+  for (const OpReport& op : plan.ops) {
+    trainable += op.parameters;
+    other += op.states;
+    forward += op.facts.forward_flops / op.y[0];
+    backward += op.facts.backward_flops / op.y[0];
+  }
+  json["parameters"] = {{"trainable", trainable},
+                        {"other", other},
+                        {"bytes", (trainable + other) * static_cast<std::int64_t>(sizeof(float))}};
+  json["flops_per_sample"] = {{"forward", forward}, {"training", forward + backward}};
+}
+
+Json Steps(const PlannedSteps& steps) {
+  return {{"global_batch", steps.plan.global_batch},
+          {"batch_per_replica", steps.plan.LocalBatch()},
+          {"parts", steps.parts},
+          {"per_epoch", OrNull(steps.epoch)},
+          {"total", OrNull(steps.total)},
+          {"padded_per_epoch", OrNull(steps.padded)},
+          {"dropped_per_epoch", OrNull(steps.dropped)}};
+}
+
+Json Communication(const PlannedMessages& messages) {
+  Json servers = Json::array();
+  std::size_t moved = 0;
+  for (const PlannedServer& server : messages.servers) {
+    servers.push_back({{"moved_bytes", server.moved}, {"held_bytes", server.held}});
+    moved += server.moved;
+  }
+  const std::vector<std::size_t>& buckets = messages.buckets;
+  return {
+      {"buckets", buckets},
+      {"bucket_count", buckets.size()},
+      {"all_reduced_bytes_per_step", std::accumulate(buckets.begin(), buckets.end(), size_t{0})},
+      {"sent_bytes_per_step", messages.sent},
+      {"servers", servers},
+      {"pushed_bytes_per_step", moved},
+      {"pulled_bytes_per_step", moved}};
+}
+
+Json Memory(const JobPlan& plan) {
+  const ReplicaMemory& replica = plan.memory.replica;
+  Json json = {{"replica",
+                {{"process", replica.process},
+                 {"data_sets", replica.data_sets},
+                 {"batches", replica.batches},
+                 {"parameters", replica.parameters},
+                 {"gradients", replica.gradients},
+                 {"optimizer", replica.optimizer},
+                 {"activations", replica.activations},
+                 {"scratch", replica.scratch},
+                 {"staging", replica.staging},
+                 {"step", replica.step},
+                 {"server_values", replica.servers},
+                 {"checkpoint", replica.checkpoint},
+                 {"total", replica.total()}}},
+               {"pod", plan.memory.pod},
+               {"job", plan.memory.job},
+               {"pod_limit", OrNull(plan.pod_limit)},
+               {"available", plan.available},
+               {"fits", plan.refusal.empty()},
+               {"largest_batch", nullptr}};
+  if (plan.largest) {
+    json["largest_batch"] = {{"per_replica", plan.largest->per_replica},
+                             {"global", plan.largest->global}};
+  }
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json PlanToJson(const JobPlan& plan) {
+  const std::string& model = plan.training.model.name;
+  Json json = {{"job", plan.identity.job},
+               {"model", model.empty() ? Json() : Json(model)},
+               {"strategy", api::NameOf(plan.identity.strategy.type)},
+               {"replicas", Replicas(plan)},
+               {"data", Data(plan)},
+               {"layers", Layers(plan)}};
+  AddTotals(plan, json);
+  json["steps"] = Steps(plan.steps);
+  json["communication"] = Communication(plan.messages);
+  json["checkpoint_bytes"] = plan.checkpoint;
+  json["memory"] = Memory(plan);
+  json["refusal"] = plan.refusal.empty() ? Json() : Json(plan.refusal);
+  return json;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,105 @@
+#include "trainer/plan/replica_memory.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/status.h"
+#include "trainer/backend/measuring_backend.h"
+#include "trainer/data/loader.h"
+#include "trainer/plan/process_memory.h"
+#include "trainer/train/parameter_client.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+// Sums that exist in the address space alone.
+class ReservedBuffer final : public GradientBuffer {
+ public:
+  explicit ReservedBuffer(std::size_t floats) : floats_(floats) {
+    arena_.Reserve(floats * sizeof(float));
+    arena_.Allocate(memory_);
+  }
+  float* data() override { return arena_.At<float>(0); }
+  std::size_t size() const override { return floats_; }
+  std::string name() const override { return "reserved"; }
+  absl::Status Renew() override { return absl::OkStatus(); }
+  SharedSegment* segment() override { return nullptr; }
+
+ private:
+  ReservedMemory memory_;
+  Arena arena_;
+  const std::size_t floats_;
+};
+
+SessionParts PartsOf(const SessionOptions& options, const PlannedData& data) {
+  static ReservedMemory memory;  // outlives the sessions
+  return {
+      .data = {.train = DatasetOf(data.train), .test = data.test ? DatasetOf(*data.test) : nullptr},
+      .backend = MakeMeasuringBackend(
+          MakeBackend({.name = options.backend, .threads = options.threads}), memory),
+      .make_buffer = [](std::size_t floats) -> absl::StatusOr<std::unique_ptr<GradientBuffer>> {
+        return std::make_unique<ReservedBuffer>(floats);
+      },
+      .initializes_model = false};
+}
+
+// Training keeps its loader while the evaluation has one.
+std::size_t BytesOfBatches(const Session& session) {
+  const LoaderOptions options{.plan = session.plan(),
+                              .prefetch = session.training().dataset.prefetch};
+  std::size_t bytes = Loader::BytesOfBatches(session.train_data(), options);
+  if (session.test_data() != nullptr) {
+    bytes += Loader::BytesOfBatches(*session.test_data(), options);
+  }
+  return bytes;
+}
+
+// See InitializeParameters: a parameter's values are made densely on the host.
+std::size_t BytesOfStaging(Session& session) {
+  std::size_t largest = 0;
+  for (const TensorSlot& slot : session.model().parameter_slots()) {
+    largest = std::max(largest, static_cast<std::size_t>(slot.desc.shape.elements()));
+  }
+  return largest * sizeof(float);
+}
+
+// While one is being written, the next may be made.
+std::size_t BytesOfCheckpoints(Session& session) {
+  const api::CheckpointSpec& checkpoint = session.training().checkpoint;
+  if (checkpoint.directory.empty()) return 0;
+  const bool saves_often =
+      checkpoint.every_steps > 0 && checkpoint.every_steps < session.total_steps();
+  return (saves_often ? 2 : 1) * SnapshotBytes(session);
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
+                                               const PlannedData& data, const Identity& identity,
+                                               std::size_t process) {
+  const ProcessMemory before = ReadProcessMemory();
+  MeasuredReplica measured;
+  LOCKSTEP_ASSIGN_OR_RETURN(measured.session, Session::Assemble(options, PartsOf(options, data)));
+  Session& session = *measured.session;
+  const SessionMemory bytes = session.Memory();
+  measured.memory = {.process = process + GrowthSince(before).resident,
+                     .data_sets = data.bytes,
+                     .batches = BytesOfBatches(session),
+                     .parameters = bytes.model.parameters + bytes.model.states,
+                     .gradients = bytes.sums + bytes.model.gradients,
+                     .optimizer = bytes.slots,
+                     .activations = bytes.model.activations,
+                     .scratch = bytes.model.scratch,
+                     .staging = BytesOfStaging(session),
+                     .step = bytes.step,
+                     .checkpoint = BytesOfCheckpoints(session)};
+  if (identity.UsesParameterServers()) {
+    measured.memory.servers =
+        ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
+  }
+  return measured;
+}
+
+}  // namespace lockstep::train
