@@ -141,8 +141,7 @@ class Planner {
   PlannedMemory MemoryOfJob(const ReplicaMemory& replica) const {
     const auto processes = static_cast<std::size_t>(options_.identity.processes_per_pod);
     const bool all_save = options_.identity.IsIndependent();
-    const bool one_updates =
-        options_.identity.strategy.type == api::StrategyType::kCentralStorage;
+    const bool one_updates = options_.identity.strategy.type == api::StrategyType::kCentralStorage;
     const std::size_t other = replica.total() - (all_save ? 0 : replica.checkpoint) -
                               (one_updates ? replica.optimizer : 0);
     const std::size_t supervisor = start_.resident + kBytesOnceRunning;
