@@ -1,4 +1,5 @@
 """The golden files are what today's PyTorch and Keras compute, not what this project believes."""
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -12,6 +13,7 @@ import peer
 peer.run_in_peers()
 
 GOLDEN = peer.ROOT / "tests" / "golden"
+OF_KERAS = {"label_smoothing.json", "optimizers.json"}
 
 
 class GoldenTest(unittest.TestCase):
@@ -30,15 +32,29 @@ class GoldenTest(unittest.TestCase):
         else:
             self.assertEqual(ours, theirs, where)
 
-    def test_generating_them_again_gives_the_same_numbers(self):
+    def made_by(self, script):
+        """The contents of the files that a script writes beside itself, by name."""
         with tempfile.TemporaryDirectory() as folder:
-            script = shutil.copy(GOLDEN / "generate.py", folder)
-            subprocess.run([sys.executable, script], check=True, stdin=subprocess.DEVNULL)
-            made = sorted(path.name for path in pathlib.Path(folder).glob("*.json"))
-            self.assertEqual(made, sorted(path.name for path in GOLDEN.glob("*.json")))
-            for name in made:
-                self.assert_close(json.loads((GOLDEN / name).read_text()),
-                                  json.loads(pathlib.Path(folder, name).read_text()), name)
+            copy = shutil.copy(GOLDEN / script, folder)
+            subprocess.run([sys.executable, copy], check=True, stdin=subprocess.DEVNULL)
+            return {path.name: json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")}
+
+    def assert_made_again(self, scripts, names):
+        made = {}
+        for script in scripts:
+            made |= self.made_by(script)
+        self.assertEqual(sorted(made), sorted(names))
+        for name, content in made.items():
+            self.assert_close(json.loads((GOLDEN / name).read_text()), content, name)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch: run `tools/setup bench`")
+    def test_pytorch_gives_the_same_numbers_again(self):
+        all_names = {path.name for path in GOLDEN.glob("*.json")}
+        self.assert_made_again(["generate.py", "generate_resnet.py"], all_names - OF_KERAS)
+
+    @unittest.skipUnless(importlib.util.find_spec("jax"), "Keras computes its golden files on JAX")
+    def test_keras_gives_the_same_numbers_again(self):
+        self.assert_made_again(["generate_keras.py"], OF_KERAS)
 
 
 if __name__ == "__main__":
