@@ -110,13 +110,17 @@ TEST_F(FollowerTest, ContinuesBehindTheStepThatItIsGiven) {
 
 TEST_F(FollowerTest, OneThatRetentionRemovesWhileItIsReadIsSkipped) {
   OpenStore(1);
-  Save(10);
-  watched_.before = [this](const std::string& path) {
-    if (path == "/ckpt/step-00000010/model.safetensors") Save(20);  // removes the first
-  };
-  EXPECT_EQ(Next(follower_), -1) << "it is gone, and the next was saved after the look";
-  EXPECT_EQ(Next(follower_), 20);
-  EXPECT_EQ(follower_.skipped(), 1);
+  std::int64_t step = 0, skipped = 0;
+  for (const std::string file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
+    Save(++step);
+    watched_.before = [&](const std::string& path) {
+      if (path == "/ckpt/" + FolderName{step, 0}.ToString() + "/" + file) Save(++step);
+    };
+    EXPECT_EQ(Next(follower_), -1) << "it is gone, and the next was saved after the look";
+    watched_.before = [](const std::string&) {};
+    EXPECT_EQ(Next(follower_), step);
+    EXPECT_EQ(follower_.skipped(), ++skipped);
+  }
 }
 
 TEST_F(FollowerTest, OnesThatWereSeenAndRemovedCountAsSkipped) {
