@@ -60,6 +60,9 @@ inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kPolynomial, "Polynomial"},
     {ScheduleType::kExponential, "Exponential"}};
 template <>
+inline constexpr EnumName<BestMetric> kEnumNames<BestMetric>[] = {
+    {BestMetric::kAccuracy, "Accuracy"}, {BestMetric::kLoss, "Loss"}};
+template <>
 inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
                                                                 {Precision::kTF32, "TF32"},
                                                                 {Precision::kBFloat16, "BFloat16"},

@@ -73,6 +73,7 @@ struct Identity {
   // With strategy Independent, each process is a group of its own, without a leader.
   bool IsIndependent() const;
   bool UsesParameterServers() const;
+  int Processes() const;  // that this pod runs
   // The processes that share each step's batch; 1 if each has batches of its own.
   int BatchParts() const;
   int World() const;            // processes in the group
