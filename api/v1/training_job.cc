@@ -43,4 +43,9 @@ bool HasStrategy(const TrainingJobSpec& spec, StrategyType type) {
   return spec.strategy && spec.strategy->type == type;
 }
 
+bool HasEvaluator(const TrainingJobSpec& spec) {
+  const auto found = spec.replica_specs.find(Role::kEvaluator);
+  return found != spec.replica_specs.end() && found->second.replicas > 0;
+}
+
 }  // namespace lockstep::api

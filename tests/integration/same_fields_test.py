@@ -36,6 +36,7 @@ PLACES = {
     "ParameterPlacement": "spec.strategy.parameterServer.placement",
     "DatasetFormat": TRAINING + "dataset.format",
     "RandomFlip": TRAINING + "dataset.augment.randomFlip",
+    "BestMetric": TRAINING + "checkpoint.keepBest",
     "Interpolation": TRAINING + "dataset.interpolation",
     "LossType": TRAINING + "loss.type",
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",

@@ -83,7 +83,7 @@ class Supervisor {
 
 absl::StatusOr<int> Supervisor::Run() {
   LOCKSTEP_RETURN_IF_ERROR(StartServers());
-  for (int rank = 0; rank < identity_.processes_per_pod; ++rank) {
+  for (int rank = 0; rank < identity_.Processes(); ++rank) {
     replicas_.emplace_back().local_rank = rank;
     ShowReplica(rank);
   }

@@ -451,6 +451,26 @@ TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
             "each process");
 }
 
+TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
+  const auto with = [](const std::function<void(TrainingSpec&)>& change, int evaluators = 1) {
+    return Faults(MnistWith([&](TrainingSpec& training) {
+                    training.checkpoint.directory = "/checkpoints";
+                    change(training);
+                  }).Evaluator(evaluators));
+  };
+  EXPECT_EQ(with([](TrainingSpec&) {}), "");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kLoss; }), "");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.directory.clear(); }),
+            "spec.training.checkpoint.directory: found none, expected one with an Evaluator: it "
+            "evaluates checkpoints");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.evaluation.enabled = false; }),
+            "spec.training.evaluation.enabled: found false with an Evaluator, which does nothing "
+            "else; expected true");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kAccuracy; }, 0),
+            "spec.training.checkpoint.keepBest: found without an Evaluator, expected one in "
+            "spec.replicaSpecs: only an Evaluator keeps the best checkpoint");
+}
+
 TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
   EXPECT_EQ(
       Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),
@@ -459,9 +479,6 @@ TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
   EXPECT_EQ(Faults(Mnist().Workers(1).Strategy(StrategyType::kCentralStorage)),
             "spec.strategy.type: CentralStorage is not supported yet by the bundled trainer; it "
             "runs MultiWorkerMirrored, Mirrored, ParameterServer and Independent");
-  EXPECT_EQ(Faults(Mnist().Evaluator()),
-            "spec.replicaSpecs.Evaluator: an Evaluator is not supported yet by the bundled "
-            "trainer; its workers evaluate, see spec.training.evaluation");
   EXPECT_EQ(Faults(Mnist().With([](TrainingJob& job) {
               job.spec.strategy.emplace().communication = Communication::kNccl;
             })),
