@@ -69,7 +69,9 @@ inline constexpr EnumName<LossType> kEnumNames<LossType>[] = {
     {LossType::kHuber, "Huber"}};
 template <>
 inline constexpr EnumName<BestMetric> kEnumNames<BestMetric>[] = {
-    {BestMetric::kAccuracy, "Accuracy"}, {BestMetric::kLoss, "Loss"}};
+    {BestMetric::kAccuracy, "Accuracy"},
+    {BestMetric::kLoss, "Loss"},
+    {BestMetric::kMeanAbsoluteError, "MeanAbsoluteError"}};
 template <>
 inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
                                                                 {Precision::kTF32, "TF32"},

@@ -186,7 +186,9 @@ struct OptimizerSpec {
 
 enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
 
-enum class BestMetric { kAccuracy, kLoss };
+enum class BestMetric { kAccuracy, kLoss, kMeanAbsoluteError };
+// What is measured beside a loss: the mean absolute error with regression, else the accuracy.
+BestMetric MetricOf(LossType type);
 struct CheckpointSpec {
   std::string directory;           // empty: no checkpoints
   std::int64_t every_steps = 200;  // 0: only at the end

@@ -140,6 +140,13 @@ void ValidateEvaluator(const TrainingJob& job, Errors& errors) {
     }
     return;
   }
+  const BestMetric metric = MetricOf(training.loss.type);
+  const BestMetric best = training.checkpoint.keep_best.value_or(metric);
+  if (best != metric && best != BestMetric::kLoss) {
+    errors.push_back({"spec.training.checkpoint.keepBest",
+                      fmt::format("found {} with loss {}, expected {} or Loss", NameOf(best),
+                                  NameOf(training.loss.type), NameOf(metric))});
+  }
   if (training.checkpoint.directory.empty()) {
     errors.push_back({"spec.training.checkpoint.directory",
                       "found none, expected one with an Evaluator: it evaluates checkpoints"});

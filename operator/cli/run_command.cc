@@ -194,6 +194,7 @@ class Session {
         if (api::HasEvaluator(file_.job.spec) && status_.progress) {
           last->test_loss = status_.progress->test_loss;
           last->test_accuracy = status_.progress->test_accuracy;
+          last->test_mean_absolute_error = status_.progress->test_mean_absolute_error;
         }
         report.status.progress = last;
       }

@@ -69,6 +69,9 @@ GOOD = {
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
     "an evaluator with training": training_job(
         replicas={"Worker": {}, "Evaluator": {}}, checkpoint={"directory": "/checkpoints", "keepBest": "Accuracy"}),
+    "the best checkpoint of a regression": training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
+        checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
     "no evaluator, which needs no checkpoints": training_job(
         replicas={"Worker": {}, "Evaluator": {"replicas": 0}}, evaluation={"enabled": False}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
@@ -341,6 +344,12 @@ STRATEGIES = [
     Bad("the best checkpoint without an evaluator", training_job(
         replicas={"Worker": {}, "Evaluator": {"replicas": 0}},
         checkpoint={"directory": "/checkpoints", "keepBest": "Loss"}), "spec.training.checkpoint.keepBest"),
+    Bad("the best accuracy of a regression", training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "MeanSquaredError"}, dataset={"format": "synthetic"},
+        checkpoint={"directory": "/checkpoints", "keepBest": "Accuracy"}), "spec.training.checkpoint.keepBest"),
+    Bad("the best error of a classification", training_job(
+        replicas={"Worker": {}, "Evaluator": {}},
+        checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}), "spec.training.checkpoint.keepBest"),
     Bad("the best checkpoint by an unknown number", training_job(
         replicas={"Worker": {}, "Evaluator": {}},
         checkpoint={"directory": "/checkpoints", "keepBest": "Speed"}), "spec.training.checkpoint.keepBest"),

@@ -99,6 +99,48 @@ class EvaluatorTest(unittest.TestCase):
         last = lines(run, "evaluator", "evaluated")[-1]
         self.assertEqual(report["test_accuracy"], last["testAccuracy"])
 
+    def servers_job(self, mode, **training):
+        """The example with parameter servers, whose leading worker saves."""
+        path = job(self.folder, f"ps-{mode.lower()}", **training)
+        manifest = yaml.safe_load(path.read_text())
+        spec = manifest["spec"]
+        spec["strategy"] = {"type": "ParameterServer", "parameterServer": {"mode": mode}}
+        spec["replicaSpecs"]["PS"] = {"replicas": 2}
+        path.write_text(yaml.safe_dump(manifest))
+        return path
+
+    def test_it_follows_the_checkpoints_of_parameter_servers(self):
+        for mode in ("Sync", "Async"):
+            with self.subTest(mode):
+                run = self.start(self.servers_job(mode), f"ps-{mode}")
+                report = self.expect_done(run, 192)
+                evaluated = lines(run, "evaluator", "evaluated")
+                self.assertEqual(evaluated[-1]["step"], 192, run.logs()[-6000:])
+                self.assertEqual(lines(run, "worker", "evaluated"), [])
+                self.assertEqual(report["test_accuracy"], evaluated[-1]["testAccuracy"])
+                best = list(run.work_dir.glob("volumes/evaluator-checkpoints/best/step-*/manifest.json"))
+                self.assertEqual(len(best), 1)
+
+    def test_a_regression_is_judged_by_its_error(self):
+        path = job(self.folder, "regression", keepBest="MeanAbsoluteError")
+        manifest = yaml.safe_load(path.read_text())
+        training = manifest["spec"]["training"]
+        training["loss"] = {"type": "MeanSquaredError"}
+        training["model"] = {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 1}]}
+        training["dataset"] = {"format": "synthetic", "synthetic": {"trainExamples": 2048, "testExamples": 256}}
+        path.write_text(yaml.safe_dump(manifest))
+        run = self.start(path, "regression")
+        code, report, err = run.finish()
+        self.assertEqual(code, 0, f"{err}\n{run.logs()[-6000:]}")
+        evaluated = lines(run, "evaluator", "evaluated")
+        last = evaluated[-1]["testMeanAbsoluteError"]
+        self.assertEqual(report["test_mean_absolute_error"], last)
+        self.assertIsNone(report["test_accuracy"])
+        best = [json.loads(each.read_text()) for each in
+                run.work_dir.glob("volumes/evaluator-checkpoints/best/step-*/manifest.json")]
+        self.assertEqual([each["state"]["evaluation"]["testMeanAbsoluteError"] for each in best],
+                         [min(each["testMeanAbsoluteError"] for each in evaluated)])
+
 
 if __name__ == "__main__":
     unittest.main()

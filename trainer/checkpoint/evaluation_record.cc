@@ -27,7 +27,7 @@ absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directo
   const nlohmann::ordered_json json = {{"jobUid", record.job_uid},
                                        {"step", record.step},
                                        {"testLoss", record.loss},
-                                       {"testAccuracy", record.accuracy},
+                                       {"testMetric", record.metric},
                                        {"skipped", record.skipped}};
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
     json.at("jobUid").get_to(record.job_uid);
     json.at("step").get_to(record.step);
     record.loss = NumberOrNan(json, "testLoss");
-    record.accuracy = NumberOrNan(json, "testAccuracy");
+    record.metric = NumberOrNan(json, "testMetric");
     json.at("skipped").get_to(record.skipped);
   } catch (const nlohmann::json::exception& error) {
     LogWarning("it is not known what has been evaluated",

@@ -14,9 +14,9 @@ namespace lockstep::train {
 
 struct EvaluationRecord {
   std::string job_uid;
-  std::int64_t step = -1;         // of the checkpoint that was evaluated last
-  double loss = 0, accuracy = 0;  // NaN or infinite if the evaluation was
-  std::int64_t skipped = 0;       // see CheckpointFollower
+  std::int64_t step = -1;       // of the checkpoint that was evaluated last
+  double loss = 0, metric = 0;  // NaN or infinite if the evaluation was; see EvaluationResult
+  std::int64_t skipped = 0;     // see CheckpointFollower
 };
 
 // Replaces the file in `directory`. A process that dies meanwhile leaves the old one. Errors: see

@@ -305,6 +305,9 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   proto::TrainerProgress& progress = *response.mutable_progress();
   if (evaluation_->has_test_loss()) progress.set_test_loss(evaluation_->test_loss());
   if (evaluation_->has_test_accuracy()) progress.set_test_accuracy(evaluation_->test_accuracy());
+  if (evaluation_->has_test_mean_absolute_error()) {
+    progress.set_test_mean_absolute_error(evaluation_->test_mean_absolute_error());
+  }
 }
 
 void Coordinator::TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,

@@ -27,7 +27,11 @@ absl::Status ReportEvaluation(const Identity& identity, const std::string& addre
   report.set_job_uid(identity.job_uid);
   report.set_step(result.step);
   if (std::isfinite(result.loss)) report.set_test_loss(result.loss);
-  if (std::isfinite(result.accuracy)) report.set_test_accuracy(result.accuracy);
+  if (std::isfinite(result.metric)) {
+    const bool is_accuracy = api::IsCrossentropy(identity.training.loss.type);
+    is_accuracy ? report.set_test_accuracy(result.metric)
+                : report.set_test_mean_absolute_error(result.metric);
+  }
   for (const bool has_nonce : {false, true}) {
     grpc::ClientContext context;
     context.set_deadline(deadline);

@@ -15,7 +15,8 @@ namespace lockstep::train {
 
 struct BestCheckpointOptions {
   std::string directory;  // for these copies alone
-  api::BestMetric metric = api::BestMetric::kAccuracy;
+  api::BestMetric by = api::BestMetric::kAccuracy;
+  api::LossType loss = {};  // of the job
   CheckpointOwner owner;
   std::string model_hash;
 };
@@ -33,7 +34,7 @@ class BestCheckpoint {
 
  private:
   absl::Status Open();
-  double Goodness(double loss, double accuracy) const;
+  double Goodness(double loss, double metric) const;
 
   FileSystem& files_;
   const BestCheckpointOptions options_;

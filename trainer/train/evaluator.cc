@@ -53,9 +53,10 @@ Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
       summaries_(OpenEvalSummaries(session.training().summaries.directory)),
       skipped_before_(last_.skipped) {
   LOCKSTEP_CHECK(session.test_data() != nullptr, "an Evaluator without a test set");
-  if (const auto& metric = session.training().checkpoint.keep_best) {
+  if (const auto& by = session.training().checkpoint.keep_best) {
     best_.emplace(files, BestCheckpointOptions{.directory = directory_ + "/best",
-                                               .metric = *metric,
+                                               .by = *by,
+                                               .loss = session.training().loss.type,
                                                .owner = options_.owner,
                                                .model_hash = model_hash_});
   }
@@ -64,6 +65,7 @@ Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
 
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
+  Publish();
   while (!options_.stop_requested()) {
     bool waits = false;
     if (std::optional<LoopOutcome> ended = RunOnce(waits)) return *std::move(ended);
@@ -93,15 +95,17 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   if (absl::Status restored = RestoreModel(snapshot, session_); !restored.ok()) {
     return FailedFor(std::move(restored));
   }
-  auto evaluated = EvaluateAlone(session_, options_.stop_requested, [this] { LookNowAndThen(); });
+  auto evaluated = EvaluateAlone(session_, options_.stop_requested, [this] { BatchDone(); });
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
   if (!evaluation) return LoopOutcome{LoopEnd::kStopped, absl::OkStatus()};
   LogSkipped();
   last_.step = snapshot.step;
   last_.loss = evaluation->loss;
-  last_.accuracy = evaluation->accuracy;
+  last_.metric = evaluation->accuracy;
   last_.skipped = skipped_before_ + follower_.skipped();
+  ++evaluations_;
+  Publish();
   Note(std::move(snapshot));
   Report();
   return std::nullopt;
@@ -110,14 +114,17 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
 // The best is kept before the record is: if this process dies in between, the next one evaluates
 // the checkpoint again and finds that it is not better than itself.
 void Evaluator::Note(Snapshot snapshot) {
-  LogInfo("evaluated",
-          {{"step", last_.step}, {"testLoss", last_.loss}, {"testAccuracy", last_.accuracy}});
+  const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
+  LogInfo("evaluated", {{"step", last_.step},
+                        {"testLoss", last_.loss},
+                        {is_accuracy ? "testAccuracy" : "testMeanAbsoluteError", last_.metric}});
   if (!std::isfinite(last_.loss)) {
     LogWarning("the test loss is not finite", {{"step", last_.step}});
   }
   if (summaries_ != nullptr) {
     summaries_->Scalar("test/loss", last_.loss, last_.step);
-    summaries_->Scalar("test/accuracy", last_.accuracy, last_.step);
+    summaries_->Scalar(is_accuracy ? "test/accuracy" : "test/mean_absolute_error", last_.metric,
+                       last_.step);
     if (const absl::Status status = summaries_->Flush(); !status.ok()) {
       LogWarning("TensorBoard summaries are incomplete",
                  {{"reason", std::string(status.message())}});
@@ -125,7 +132,7 @@ void Evaluator::Note(Snapshot snapshot) {
   }
   if (best_) {
     const absl::Status kept =
-        best_->Offer(std::move(snapshot), {last_.step, last_.loss, last_.accuracy});
+        best_->Offer(std::move(snapshot), {last_.step, last_.loss, last_.metric});
     if (!kept.ok()) {
       LogError("the best checkpoint cannot be kept", {{"reason", std::string(kept.message())}});
     }
@@ -140,7 +147,7 @@ void Evaluator::Note(Snapshot snapshot) {
 
 // Once training has ended, nobody answers; then the process's termination message tells the result.
 void Evaluator::Report() {
-  const absl::Status sent = options_.report({last_.step, last_.loss, last_.accuracy});
+  const absl::Status sent = options_.report({last_.step, last_.loss, last_.metric});
   is_reported_ = sent.ok();
   if (!sent.ok() && last_.step < session_.total_steps()) {
     LogWarning("the leading pod does not know the last evaluation yet",
@@ -149,11 +156,26 @@ void Evaluator::Report() {
 }
 
 // A checkpoint may come and go while one is evaluated.
-void Evaluator::LookNowAndThen() {
+void Evaluator::BatchDone() {
+  ++batches_;
   const SteadyTime now = clock_.SteadyNow();
   if (now < next_look_) return;
   next_look_ = now + kBetweenLooks;
   follower_.Look().IgnoreError();  // the next Next() reports it
+  Publish();
+}
+
+void Evaluator::Publish() const {
+  EvaluatorMetrics metrics{.step = last_.step,
+                           .evaluations = evaluations_,
+                           .batches = batches_,
+                           .skipped = last_.skipped};
+  if (last_.step >= 0) {
+    metrics.test_loss = last_.loss;
+    const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
+    (is_accuracy ? metrics.test_accuracy : metrics.test_mean_absolute_error) = last_.metric;
+  }
+  options_.publish(metrics);
 }
 
 void Evaluator::LogSkipped() {

@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/evaluation_record.h"
 #include "trainer/checkpoint/follower.h"
 #include "trainer/checkpoint/owner.h"
+#include "trainer/observe/evaluator_metrics.h"
 #include "trainer/observe/summaries.h"
 #include "trainer/rendezvous/report_evaluation.h"
 #include "trainer/train/best_checkpoint.h"
@@ -27,6 +28,8 @@ struct EvaluatorOptions {
   // Tells the leading pod a result. After a failure it is called again with the latest result.
   std::function<absl::Status(const EvaluationResult&)> report;
   std::function<bool()> stop_requested;
+  // Called at the start, after each evaluation, and about once per second during one.
+  std::function<void(const EvaluatorMetrics&)> publish;
   Duration look_every = std::chrono::milliseconds(500);  // at the directory, while waiting
 };
 
@@ -54,7 +57,8 @@ class Evaluator {
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
   void Note(Snapshot snapshot);
   void Report();
-  void LookNowAndThen();
+  void BatchDone();
+  void Publish() const;
   void LogSkipped();
   void Pause() const;
 
@@ -69,6 +73,7 @@ class Evaluator {
   std::unique_ptr<SummaryWriter> summaries_;  // null: none
   SteadyTime next_look_{};
   std::int64_t skipped_before_ = 0;  // by earlier processes
+  std::int64_t evaluations_ = 0, batches_ = 0;
   bool is_reported_ = true;
   bool may_write_ = true;  // evaluation.json, at the last attempt
 };

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "trainer/observe/termination_message.h"
+#include "trainer/supervisor/metrics_pipe.h"
 #include "trainer/train/evaluator.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/session.h"
@@ -34,7 +35,10 @@ absl::Status CheckSections(const api::TrainingSpec& training) {
 void LeaveResult(const EvaluationRecord& last, const Session& session) {
   api::Progress progress{.step = last.step, .total_steps = session.total_steps()};
   if (std::isfinite(last.loss)) progress.test_loss = last.loss;
-  if (std::isfinite(last.accuracy)) progress.test_accuracy = last.accuracy;
+  if (std::isfinite(last.metric)) {
+    const bool is_accuracy = api::IsCrossentropy(session.training().loss.type);
+    (is_accuracy ? progress.test_accuracy : progress.test_mean_absolute_error) = last.metric;
+  }
   LeaveTerminationMessage(TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath)),
                           api::ProgressToJson(progress).dump());
 }
@@ -49,6 +53,7 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
   const auto session = Session::Create(
       {.training = identity.training, .world = identity.BatchParts(), .threads = threads});
   if (!session.ok()) return FailWith(session.status());
+  MetricsPipeWriter pipe(ProcessEnv);
   Evaluator evaluator(**session, RealFileSystem(), clock,
                       {.job_uid = identity.job_uid,
                        .owner = owner,
@@ -57,7 +62,11 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
                              return ReportEvaluation(identity, identity.LeaderAddress(), result,
                                                      kReportTimeout);
                            },
-                       .stop_requested = &StopSignalled});
+                       .stop_requested = &StopSignalled,
+                       .publish =
+                           [&](const EvaluatorMetrics& metrics) {
+                             pipe.Write(EncodeEvaluatorMetrics(metrics));
+                           }});
   const LoopOutcome outcome = evaluator.Run();
   if (outcome.end == LoopEnd::kStopped) return api::kExitPreempted;
   if (outcome.end != LoopEnd::kDone) return FailWith(outcome.reason);

@@ -460,6 +460,21 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
   };
   EXPECT_EQ(with([](TrainingSpec&) {}), "");
   EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kLoss; }), "");
+  const auto keep = [&with](BestMetric best, LossType loss) {
+    return with([=](TrainingSpec& t) {
+      t.checkpoint.keep_best = best;
+      t.loss.type = loss;
+      t.dataset = {.format = DatasetFormat::kSynthetic};
+    });
+  };
+  EXPECT_EQ(keep(BestMetric::kLoss, LossType::kHuber), "");
+  EXPECT_EQ(keep(BestMetric::kMeanAbsoluteError, LossType::kHuber), "");
+  EXPECT_EQ(keep(BestMetric::kAccuracy, LossType::kHuber),
+            "spec.training.checkpoint.keepBest: found Accuracy with loss Huber, expected "
+            "MeanAbsoluteError or Loss");
+  EXPECT_EQ(keep(BestMetric::kMeanAbsoluteError, LossType::kBinaryCrossentropy),
+            "spec.training.checkpoint.keepBest: found MeanAbsoluteError with loss "
+            "BinaryCrossentropy, expected Accuracy or Loss");
   EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.directory.clear(); }),
             "spec.training.checkpoint.directory: found none, expected one with an Evaluator: it "
             "evaluates checkpoints");

@@ -20,7 +20,7 @@ class EvaluationRecordTest : public testing::Test {
   absl::Status Write(std::int64_t step, double loss = 0.5) {
     return WriteEvaluationRecord(
         files_, "/ckpt",
-        {.job_uid = "uid-a", .step = step, .loss = loss, .accuracy = 0.75, .skipped = 2});
+        {.job_uid = "uid-a", .step = step, .loss = loss, .metric = 0.75, .skipped = 2});
   }
 
   FaultFileSystem files_;
@@ -34,7 +34,7 @@ TEST_F(EvaluationRecordTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->step, 20);
   EXPECT_EQ(record->loss, 0.5);
-  EXPECT_EQ(record->accuracy, 0.75);
+  EXPECT_EQ(record->metric, 0.75);
   EXPECT_EQ(record->skipped, 2);
 }
 

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Tokens, ReportEvaluationTest,
 
 TEST_P(ReportEvaluationTest, TheStatusTellsTheLastResult) {
   for (const double loss : {0.5, 0.25}) {
-    const absl::Status sent = Report(identity_, {.step = 5, .loss = loss, .accuracy = 1 - loss});
+    const absl::Status sent = Report(identity_, {.step = 5, .loss = loss, .metric = 1 - loss});
     ASSERT_TRUE(sent.ok()) << sent;
   }
   const proto::TrainerProgress progress = Progress();
@@ -89,16 +89,24 @@ TEST_P(ReportEvaluationTest, TheStatusTellsTheLastResult) {
 }
 
 TEST_P(ReportEvaluationTest, ALossThatIsNotANumberIsLeftOut) {
-  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = std::nan(""), .accuracy = 0.5}).ok());
+  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = std::nan(""), .metric = 0.5}).ok());
   const proto::TrainerProgress progress = Progress();
   EXPECT_FALSE(progress.has_test_loss());
   EXPECT_EQ(progress.test_accuracy(), 0.5);
 }
 
+TEST_P(ReportEvaluationTest, TheMetricOfARegressionIsItsError) {
+  identity_.training.loss.type = api::LossType::kMeanSquaredError;
+  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = 0.5, .metric = 0.25}).ok());
+  const proto::TrainerProgress progress = Progress();
+  EXPECT_EQ(progress.test_mean_absolute_error(), 0.25);
+  EXPECT_FALSE(progress.has_test_accuracy());
+}
+
 TEST_P(ReportEvaluationTest, AnotherJobsEvaluatorIsRefused) {
   Identity other = identity_;
   other.job_uid = "another";
-  EXPECT_TRUE(absl::IsPermissionDenied(Report(other, {.step = 5, .accuracy = 0.5})));
+  EXPECT_TRUE(absl::IsPermissionDenied(Report(other, {.step = 5, .metric = 0.5})));
   EXPECT_FALSE(Progress().has_test_accuracy());
 }
 
@@ -108,7 +116,7 @@ TEST_P(ReportEvaluationTest, ACallerWithoutTheTokenIsRefused) {
        {api::JobToken("another token of the same length"), api::JobToken()}) {
     Identity stranger = identity_;
     stranger.token = token;
-    EXPECT_TRUE(absl::IsPermissionDenied(Report(stranger, {.step = 5, .accuracy = 0.5})));
+    EXPECT_TRUE(absl::IsPermissionDenied(Report(stranger, {.step = 5, .metric = 0.5})));
   }
   EXPECT_EQ(service_->refusals(), 1) << "who asks only for a nonce is not counted";
   EXPECT_FALSE(Progress().has_test_accuracy());

@@ -61,6 +61,7 @@ class EvaluatorTest : public ::testing::Test {
                                return report_(result);
                              },
                          .stop_requested = [this] { return stop_(); },
+                         .publish = [this](const EvaluatorMetrics& shown) { shown_ = shown; },
                          .look_every = std::chrono::milliseconds(1)});
     LoopOutcome outcome = evaluator.Run();
     last_ = evaluator.last();
@@ -77,6 +78,7 @@ class EvaluatorTest : public ::testing::Test {
   std::unique_ptr<CheckpointStore> store_;
   std::vector<EvaluationResult> reports_;
   EvaluationRecord last_;
+  EvaluatorMetrics shown_;
   std::function<absl::Status(const EvaluationResult&)> report_ = [](const EvaluationResult&) {
     return absl::OkStatus();
   };
@@ -95,11 +97,16 @@ TEST_F(EvaluatorTest, EvaluatesEachCheckpointAndEndsWithThatOfTheLastStep) {
   ASSERT_THAT(Reported(), ElementsAre(5, 10, 15, kLastStep));
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(reports_[i].loss, expected[i].loss) << i;
-    EXPECT_EQ(reports_[i].accuracy, expected[i].accuracy) << i;
+    EXPECT_EQ(reports_[i].metric, expected[i].metric) << i;
   }
   EXPECT_NE(reports_[0].loss, reports_[1].loss);
   EXPECT_EQ(last_.step, kLastStep);
   EXPECT_EQ(last_.loss, expected.back().loss);
+  EXPECT_EQ(shown_.step, kLastStep);
+  EXPECT_EQ(shown_.test_loss, expected.back().loss);
+  EXPECT_EQ(shown_.test_accuracy, expected.back().metric);
+  EXPECT_TRUE(std::isnan(shown_.test_mean_absolute_error));
+  EXPECT_EQ(shown_.evaluations, 4);
 }
 
 TEST_F(EvaluatorTest, ItsNextProcessDoesNotRepeatWhatIsDone) {
@@ -162,7 +169,7 @@ TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
   EvaluationResult best;
   for (const std::int64_t step : {5, 10, 15, 20}) {
     const EvaluationResult result = Save(step);
-    if (best.step < 0 || result.accuracy > best.accuracy) best = result;
+    if (best.step < 0 || result.metric > best.metric) best = result;
   }
   EXPECT_EQ(Run(training).end, LoopEnd::kDone);
   auto kept = *CheckpointStore::Open(files_, "/ckpt/best", 1, kTraining);
@@ -170,17 +177,20 @@ TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
   const auto copy = kept->LoadLatest(ModelHash(*session));
   ASSERT_TRUE(copy.ok() && copy->has_value()) << copy.status();
   EXPECT_EQ((*copy)->step, best.step);
-  EXPECT_EQ((*copy)->state["evaluation"]["testAccuracy"], best.accuracy);
+  EXPECT_EQ((*copy)->state["evaluation"]["testAccuracy"], best.metric);
   RunState state;
   EXPECT_TRUE(RestoreSnapshot(**copy, *session, state).ok()) << "a job can go on from it";
 }
 
 class BestCheckpointTest : public ::testing::Test {
  protected:
-  std::unique_ptr<BestCheckpoint> New(api::BestMetric metric) {
+  std::unique_ptr<BestCheckpoint> New(api::BestMetric by, api::LossType loss = {}) {
     return std::make_unique<BestCheckpoint>(
-        files_, BestCheckpointOptions{
-                    .directory = "/best", .metric = metric, .owner = kTraining, .model_hash = "h"});
+        files_, BestCheckpointOptions{.directory = "/best",
+                                      .by = by,
+                                      .loss = loss,
+                                      .owner = kTraining,
+                                      .model_hash = "h"});
   }
   void Offer(BestCheckpoint& best, const EvaluationResult& result) {
     Snapshot snapshot{.step = result.step, .state = nlohmann::json::object(), .model_hash = "h"};
@@ -200,25 +210,40 @@ class BestCheckpointTest : public ::testing::Test {
 TEST_F(BestCheckpointTest, OnlyABetterOneReplacesTheCopy) {
   auto best = New(api::BestMetric::kAccuracy);
   const double nan = std::nan("");
-  Offer(*best, {.step = 1, .loss = nan, .accuracy = nan});
+  Offer(*best, {.step = 1, .loss = nan, .metric = nan});
   EXPECT_THAT(Kept(), ElementsAre("step-00000001")) << "the first, whatever it is";
-  Offer(*best, {.step = 2, .loss = 9, .accuracy = 0.5});
-  Offer(*best, {.step = 3, .loss = 1, .accuracy = 0.5});
-  Offer(*best, {.step = 4, .loss = 1, .accuracy = nan});
+  Offer(*best, {.step = 2, .loss = 9, .metric = 0.5});
+  Offer(*best, {.step = 3, .loss = 1, .metric = 0.5});
+  Offer(*best, {.step = 4, .loss = 1, .metric = nan});
   EXPECT_THAT(Kept(), ElementsAre("step-00000002"));
-  Offer(*best, {.step = 5, .loss = 9, .accuracy = 0.75});
+  Offer(*best, {.step = 5, .loss = 9, .metric = 0.75});
   best = New(api::BestMetric::kAccuracy);  // the next process
-  Offer(*best, {.step = 6, .loss = 1, .accuracy = 0.7});
+  Offer(*best, {.step = 6, .loss = 1, .metric = 0.7});
   EXPECT_THAT(Kept(), ElementsAre("step-00000005"));
 }
 
 TEST_F(BestCheckpointTest, ByLossTheLowestIsTheBest) {
   auto best = New(api::BestMetric::kLoss);
-  Offer(*best, {.step = 1, .loss = 2, .accuracy = 0.5});
-  Offer(*best, {.step = 2, .loss = 3, .accuracy = 0.9});
+  Offer(*best, {.step = 1, .loss = 2, .metric = 0.5});
+  Offer(*best, {.step = 2, .loss = 3, .metric = 0.9});
   EXPECT_THAT(Kept(), ElementsAre("step-00000001"));
-  Offer(*best, {.step = 3, .loss = 1, .accuracy = 0.1});
+  Offer(*best, {.step = 3, .loss = 1, .metric = 0.1});
   EXPECT_THAT(Kept(), ElementsAre("step-00000003"));
+}
+
+TEST_F(BestCheckpointTest, TheLowestMeanAbsoluteErrorIsTheBest) {
+  const auto by = api::BestMetric::kMeanAbsoluteError;
+  auto best = New(by, api::LossType::kHuber);
+  Offer(*best, {.step = 1, .loss = 2, .metric = 0.5});
+  Offer(*best, {.step = 2, .loss = 1, .metric = 0.75});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000001"));
+  best = New(by, api::LossType::kHuber);  // the next process
+  Offer(*best, {.step = 3, .loss = 1, .metric = 0.6});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000001"));
+  Offer(*best, {.step = 4, .loss = 3, .metric = 0.25});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000004"));
+  const std::string& manifest = files_.Content("/best/step-00000004/manifest.json");
+  EXPECT_THAT(manifest, HasSubstr("testMeanAbsoluteError"));
 }
 
 TEST_F(BestCheckpointTest, AFullDiskLeavesTheCopy) {

@@ -99,6 +99,17 @@ TEST(StatusTest, TheEvaluatorsNumbersStandUntilItHasNewOnes) {
   EXPECT_EQ(BaseStatus(seen.Build()).progress->test_loss, 1);
 }
 
+TEST(StatusTest, TheErrorOfAnEvaluatorsRegressionStandsToo) {
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Worker(0, kReady).Pod(Role::kEvaluator, 0, kReady).With([](Observed& observed) {
+    observed.job.status.progress = api::Progress{.step = 5, .test_mean_absolute_error = 0.5};
+    observed.progress = api::Progress{.step = 6};
+  });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_mean_absolute_error, 0.5);
+  seen.With([](Observed& observed) { observed.progress->test_mean_absolute_error = 0.25; });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_mean_absolute_error, 0.25);
+}
+
 TEST(StatusTest, WithoutAnEvaluatorOldNumbersDoNotStand) {
   Seen seen(Job("j").Workers(1).Training());
   seen.With([](Observed& observed) {
