@@ -46,6 +46,7 @@ int Supervise(const Clock& clock) {
   options.start_metrics = [address] { return MetricsServer::Start(address); };
   options.decode_metrics = DecodeMetrics;
   options.decode_server_metrics = DecodeServerMetrics;
+  options.decode_evaluator_metrics = DecodeEvaluatorMetrics;
   options.termination_message_path =
       TerminationMessagePath(ProcessEnv(api::kEnvTerminationMessagePath));
   const absl::StatusOr<int> exit_code = RunSupervisor(*identity, clock, options);

@@ -71,6 +71,11 @@ inline constexpr EnumName<LossType> kEnumNames<LossType>[] = {
     {LossType::kMeanAbsoluteError, "MeanAbsoluteError"},
     {LossType::kHuber, "Huber"}};
 template <>
+inline constexpr EnumName<BestMetric> kEnumNames<BestMetric>[] = {
+    {BestMetric::kAccuracy, "Accuracy"},
+    {BestMetric::kLoss, "Loss"},
+    {BestMetric::kMeanAbsoluteError, "MeanAbsoluteError"}};
+template <>
 inline constexpr EnumName<Precision> kEnumNames<Precision>[] = {{Precision::kFloat32, "Float32"},
                                                                 {Precision::kTF32, "TF32"},
                                                                 {Precision::kBFloat16, "BFloat16"},

@@ -17,6 +17,8 @@ inline constexpr char kProofOfJoin[] = "join";      // content: the Join without
 inline constexpr char kProofOfStore[] = "store";    // content: PutProofContent or GetProofContent
 inline constexpr char kProofOfRank[] = "rank";      // content: the sending and the receiving rank
 inline constexpr char kProofOfStatus[] = "status";  // content: none
+// content: the EvaluationReport without its proof
+inline constexpr char kProofOfEvaluation[] = "evaluation";
 // content: the Introduction without its proof
 inline constexpr char kProofOfIntroduction[] = "introduction";
 

@@ -131,6 +131,7 @@ void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
   visit.Field("directory", checkpoint.directory);
   visit.Field("everySteps", checkpoint.every_steps, AtLeast(0));
   visit.Field("keep", checkpoint.keep, IntegerRange{1, 10'000});
+  visit.Field("keepBest", checkpoint.keep_best);
 }
 
 void Fields(auto& visit, Like<SummariesSpec> auto& summaries) {

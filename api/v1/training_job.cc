@@ -43,4 +43,13 @@ bool HasStrategy(const TrainingJobSpec& spec, StrategyType type) {
   return spec.strategy && spec.strategy->type == type;
 }
 
+BestMetric MetricOf(LossType type) {
+  return IsCrossentropy(type) ? BestMetric::kAccuracy : BestMetric::kMeanAbsoluteError;
+}
+
+bool HasEvaluator(const TrainingJobSpec& spec) {
+  const auto found = spec.replica_specs.find(Role::kEvaluator);
+  return found != spec.replica_specs.end() && found->second.replicas > 0;
+}
+
 }  // namespace lockstep::api

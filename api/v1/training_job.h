@@ -193,10 +193,14 @@ struct OptimizerSpec {
 
 enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
 
+enum class BestMetric { kAccuracy, kLoss, kMeanAbsoluteError };
+// What is measured beside a loss: the mean absolute error with regression, else the accuracy.
+BestMetric MetricOf(LossType type);
 struct CheckpointSpec {
   std::string directory;           // empty: no checkpoints
   std::int64_t every_steps = 200;  // 0: only at the end
   int keep = 3;
+  std::optional<BestMetric> keep_best;  // by the Evaluator; absent: it keeps none
   bool operator==(const CheckpointSpec&) const = default;
 };
 struct SummariesSpec {
@@ -279,6 +283,8 @@ struct TrainingJobSpec {
 };
 // Returns false without a strategy, even if the defaults would choose this type.
 bool HasStrategy(const TrainingJobSpec& spec, StrategyType type);
+// With an Evaluator, the bundled trainer's other replicas do not evaluate.
+bool HasEvaluator(const TrainingJobSpec& spec);
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
 struct Condition {   // metav1.Condition

@@ -131,10 +131,33 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
     errors.push_back({"spec.strategy.communication",
                       "NCCL is not supported yet by the bundled trainer; it runs Auto and Ring"});
   }
-  if (job.spec.replica_specs.contains(Role::kEvaluator)) {
-    errors.push_back({"spec.replicaSpecs.Evaluator",
-                      "an Evaluator is not supported yet by the bundled trainer; its workers "
-                      "evaluate, see spec.training.evaluation"});
+}
+
+void ValidateEvaluator(const TrainingJob& job, Errors& errors) {
+  if (!UsesBundledTrainer(job)) return;
+  const TrainingSpec& training = *job.spec.training;
+  if (!HasEvaluator(job.spec)) {
+    if (training.checkpoint.keep_best) {
+      errors.push_back({"spec.training.checkpoint.keepBest",
+                        "found without an Evaluator, expected one in spec.replicaSpecs: only an "
+                        "Evaluator keeps the best checkpoint"});
+    }
+    return;
+  }
+  const BestMetric metric = MetricOf(training.loss.type);
+  const BestMetric best = training.checkpoint.keep_best.value_or(metric);
+  if (best != metric && best != BestMetric::kLoss) {
+    errors.push_back({"spec.training.checkpoint.keepBest",
+                      fmt::format("found {} with loss {}, expected {} or Loss", NameOf(best),
+                                  NameOf(training.loss.type), NameOf(metric))});
+  }
+  if (training.checkpoint.directory.empty()) {
+    errors.push_back({"spec.training.checkpoint.directory",
+                      "found none, expected one with an Evaluator: it evaluates checkpoints"});
+  }
+  if (!training.evaluation.enabled) {
+    errors.push_back({"spec.training.evaluation.enabled",
+                      "found false with an Evaluator, which does nothing else; expected true"});
   }
 }
 
@@ -164,6 +187,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   ValidateElastic(job.spec, errors);
   ValidateRunPolicy(job.spec, errors);
   ValidateSupportedByTrainer(job, errors);
+  ValidateEvaluator(job, errors);
   ValidateBatchSplit(job, errors);
   ValidateVariants(job, errors);
   if (job.spec.training) {

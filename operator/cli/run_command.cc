@@ -169,7 +169,15 @@ class Session {
     if (file_.job.spec.training) {
       const api::TrainingSpec& training = *file_.job.spec.training;
       // If the run was interrupted, no reconcile has recorded the final progress.
-      if (const auto last = run_.LastWord()) report.status.progress = last;
+      if (auto last = run_.LastWord()) {
+        // With an Evaluator, the leading replica does not know what that has found.
+        if (api::HasEvaluator(file_.job.spec) && status_.progress) {
+          last->test_loss = status_.progress->test_loss;
+          last->test_accuracy = status_.progress->test_accuracy;
+          last->test_mean_absolute_error = status_.progress->test_mean_absolute_error;
+        }
+        report.status.progress = last;
+      }
       if (!training.checkpoint.directory.empty()) {
         report.checkpoint =
             Shown(NewestCheckpoint(run_.OnThisMachine(training.checkpoint.directory)));

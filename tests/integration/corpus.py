@@ -72,6 +72,13 @@ GOOD = {
         replicas={"Worker": {}, "PS": {}}, precision="BFloat16"),
     "every role": job(strategy={"type": "ParameterServer"}, replicaSpecs={
         "Chief": role(), "Worker": role(2), "PS": role(2), "Evaluator": role()}),
+    "an evaluator with training": training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, checkpoint={"directory": "/checkpoints", "keepBest": "Accuracy"}),
+    "the best checkpoint of a regression": training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
+        checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
+    "no evaluator, which needs no checkpoints": training_job(
+        replicas={"Worker": {}, "Evaluator": {"replicas": 0}}, evaluation={"enabled": False}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
     "a token for an image of its own": job(jobToken="Mounted"),
     "the bundled trainer without a token": changed(training_job(), jobToken="None"),
@@ -345,8 +352,23 @@ STRATEGIES = [
         "spec.training.variants[0]", PROGRAM),
     Bad("NCCL with training", changed(training_job(), strategy={"communication": "NCCL"}),
         "spec.strategy.communication"),
-    Bad("an evaluator with training", training_job(replicas={"Worker": {}, "Evaluator": {}}),
-        "spec.replicaSpecs.Evaluator"),
+    Bad("an evaluator without checkpoints", training_job(replicas={"Worker": {}, "Evaluator": {}}),
+        "spec.training.checkpoint.directory"),
+    Bad("an evaluator that may not evaluate", training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, checkpoint={"directory": "/checkpoints"},
+        evaluation={"enabled": False}), "spec.training.evaluation.enabled"),
+    Bad("the best checkpoint without an evaluator", training_job(
+        replicas={"Worker": {}, "Evaluator": {"replicas": 0}},
+        checkpoint={"directory": "/checkpoints", "keepBest": "Loss"}), "spec.training.checkpoint.keepBest"),
+    Bad("the best accuracy of a regression", training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "MeanSquaredError"}, dataset={"format": "synthetic"},
+        checkpoint={"directory": "/checkpoints", "keepBest": "Accuracy"}), "spec.training.checkpoint.keepBest"),
+    Bad("the best error of a classification", training_job(
+        replicas={"Worker": {}, "Evaluator": {}},
+        checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}), "spec.training.checkpoint.keepBest"),
+    Bad("the best checkpoint by an unknown number", training_job(
+        replicas={"Worker": {}, "Evaluator": {}},
+        checkpoint={"directory": "/checkpoints", "keepBest": "Speed"}), "spec.training.checkpoint.keepBest"),
 ]
 
 TRAINING = [

@@ -38,6 +38,7 @@ PLACES = {
     "ControllerDevice": "spec.strategy.centralStorage.controllerDevice",
     "DatasetFormat": TRAINING + "dataset.format",
     "RandomFlip": TRAINING + "dataset.augment.randomFlip",
+    "BestMetric": TRAINING + "checkpoint.keepBest",
     "Interpolation": TRAINING + "dataset.interpolation",
     "LossType": TRAINING + "loss.type",
     "ScheduleType": TRAINING + "learningRateSchedule.type", "Precision": TRAINING + "precision",

@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <compare>
 #include <functional>
 #include <set>
 #include <string_view>
@@ -14,41 +12,14 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/core/crc32c.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr char kManifest[] = "manifest.json";
 constexpr char kManifestDraft[] = "manifest.json.tmp";
-constexpr char kModel[] = "model.safetensors";
-constexpr char kOptimizer[] = "optimizer.safetensors";
-
-// step-00000200, or step-00000200.1 if that step is saved again while the first folder exists.
-struct FolderName {
-  std::int64_t step = 0, copy = 0;
-  auto operator<=>(const FolderName&) const = default;
-
-  std::string ToString() const {
-    return copy == 0 ? fmt::format("step-{:08}", step) : fmt::format("step-{:08}.{}", step, copy);
-  }
-  static std::optional<FolderName> Parse(std::string_view name) {
-    FolderName parsed;
-    if (!name.starts_with("step-")) return std::nullopt;
-    const char* end = name.data() + name.size();
-    auto [rest, error] = std::from_chars(name.data() + 5, end, parsed.step);
-    if (error == std::errc() && rest != end && *rest == '.') {
-      std::tie(rest, error) = [&] {
-        const auto result = std::from_chars(rest + 1, end, parsed.copy);
-        return std::pair(result.ptr, result.ec);
-      }();
-    }
-    // Ignore names that this program would not have written.
-    if (error != std::errc() || rest != end || parsed.ToString() != name) return std::nullopt;
-    return parsed;
-  }
-};
 
 class FolderStore final : public CheckpointStore {
  public:
@@ -95,7 +66,7 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_ASSIGN_OR_RETURN(std::vector<FolderName> folders, Folders());
     std::sort(folders.begin(), folders.end(), std::greater<>());
     for (const FolderName& name : folders) {
-      const absl::StatusOr<Manifest> manifest = ReadManifest(PathOf(name));
+      const absl::StatusOr<Manifest> manifest = ReadManifest(files_, PathOf(name));
       if (manifest.ok()) return CheckpointAge{manifest->step, manifest->saved};
     }
     return std::nullopt;
@@ -108,7 +79,7 @@ class FolderStore final : public CheckpointStore {
     const absl::StatusOr<std::vector<FolderName>> folders = Folders();
     if (!folders.ok()) return;  // the next call that needs the list reports it
     for (const FolderName& name : *folders) {
-      const absl::StatusOr<bool> committed = IsCommitted(name);
+      const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
       if (!committed.ok() || *committed) continue;
       left_over_.insert(name);
       WarnIfError(files_.RemoveRecursively(PathOf(name)), "leftovers of a save stay");
@@ -119,19 +90,7 @@ class FolderStore final : public CheckpointStore {
   std::string PathOf(const FolderName& name) const { return directory_ + "/" + name.ToString(); }
 
   absl::StatusOr<std::vector<FolderName>> Folders() const {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                              files_.ListDirectory(directory_));
-    std::vector<FolderName> folders;
-    for (const std::string& name : names) {
-      if (const auto parsed = FolderName::Parse(name)) folders.push_back(*parsed);
-    }
-    return folders;
-  }
-
-  absl::StatusOr<bool> IsCommitted(const FolderName& name) const {
-    const auto content = files_.ListDirectory(PathOf(name));
-    if (!content.ok()) return content.status();
-    return std::find(content->begin(), content->end(), kManifest) != content->end();
+    return ListFolders(files_, directory_);
   }
 
   // Creates a folder for that step that no other process writes to.
@@ -156,7 +115,7 @@ class FolderStore final : public CheckpointStore {
   absl::Status Write(const Snapshot& snapshot, const std::string& folder) {
     Manifest manifest{snapshot.step, snapshot.state, snapshot.model_hash, {}, snapshot.saved};
     for (const auto& [name, tensors] :
-         {std::pair(kModel, &snapshot.model), std::pair(kOptimizer, &snapshot.optimizer)}) {
+         {std::pair(kModelName, &snapshot.model), std::pair(kOptimizerName, &snapshot.optimizer)}) {
       LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(*tensors));
       const auto pieces = SafetensorsPieces(header, *tensors);
       ManifestFile file{name, 0, 0};
@@ -175,60 +134,17 @@ class FolderStore final : public CheckpointStore {
     LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
     // Much time may have passed since the last check.
     LOCKSTEP_RETURN_IF_ERROR(claim_.Check());
-    LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + kManifest));
+    LOCKSTEP_RETURN_IF_ERROR(files_.Rename(draft, folder + "/" + kManifestName));
     return files_.SyncDirectory(folder);
   }
 
   absl::StatusOr<std::optional<Snapshot>> LoadIfCommitted(const FolderName& name,
                                                           const std::string& model_hash) const {
-    LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(name));
+    LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(files_, PathOf(name)));
     if (!committed) return std::optional<Snapshot>();
-    LOCKSTEP_ASSIGN_OR_RETURN(Snapshot snapshot, Load(PathOf(name), model_hash));
+    LOCKSTEP_ASSIGN_OR_RETURN(Snapshot snapshot, LoadSnapshot(files_, PathOf(name), model_hash,
+                                                              CheckpointParts::kModelAndOptimizer));
     return std::optional<Snapshot>(std::move(snapshot));
-  }
-
-  absl::StatusOr<Manifest> ReadManifest(const std::string& folder) const {
-    const std::string path = folder + "/" + kManifest;
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, files_.ReadFile(path));
-    return DecodeManifest(text, path);
-  }
-
-  absl::StatusOr<Snapshot> Load(const std::string& folder, const std::string& model_hash) const {
-    LOCKSTEP_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(folder));
-    if (manifest.model_hash != model_hash) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: it is a checkpoint of another model: modelHash is {}, expected {}",
-                      folder + "/" + kManifest, manifest.model_hash, model_hash));
-    }
-    Snapshot snapshot{manifest.step, std::move(manifest.state), {}, {}, model_hash, manifest.saved};
-    LOCKSTEP_ASSIGN_OR_RETURN(snapshot.model, LoadTensors(folder, manifest, kModel));
-    LOCKSTEP_ASSIGN_OR_RETURN(snapshot.optimizer, LoadTensors(folder, manifest, kOptimizer));
-    return snapshot;
-  }
-
-  absl::StatusOr<std::vector<NamedTensor>> LoadTensors(const std::string& folder,
-                                                       const Manifest& manifest,
-                                                       const std::string& name) const {
-    const std::string path = folder + "/" + name;
-    const auto file = std::find_if(manifest.files.begin(), manifest.files.end(),
-                                   [&](const ManifestFile& entry) { return entry.name == name; });
-    if (file == manifest.files.end()) {
-      return absl::DataLossError(fmt::format("{}: the manifest does not list it", path));
-    }
-    const absl::StatusOr<std::string> bytes = files_.ReadFile(path);
-    if (absl::IsNotFound(bytes.status())) {
-      return absl::DataLossError(std::string(bytes.status().message()));
-    }
-    if (!bytes.ok()) return bytes.status();
-    if (bytes->size() != file->bytes) {
-      return absl::DataLossError(
-          fmt::format("{}: found {} bytes, expected {}", path, bytes->size(), file->bytes));
-    }
-    if (const std::uint32_t found = Crc32c(*bytes); found != file->crc32c) {
-      return absl::DataLossError(
-          fmt::format("{}: CRC-32C is {:08x}, expected {:08x}", path, found, file->crc32c));
-    }
-    return ParseSafetensors(*bytes, path);
   }
 
   // Called once `saved` is durable. Removes checkpoints beyond the newest `keep` and those known to
@@ -254,7 +170,7 @@ class FolderStore final : public CheckpointStore {
   // Removes the manifest first: an interrupted removal then leaves no damaged checkpoint behind.
   absl::Status Remove(const FolderName& name) {
     const std::string folder = PathOf(name);
-    LOCKSTEP_RETURN_IF_ERROR(files_.RemoveRecursively(folder + "/" + kManifest));
+    LOCKSTEP_RETURN_IF_ERROR(files_.RemoveRecursively(folder + "/" + kManifestName));
     LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
     LOCKSTEP_RETURN_IF_ERROR(files_.RemoveRecursively(folder));
     damaged_.erase(name);

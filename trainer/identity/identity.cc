@@ -149,6 +149,11 @@ bool Identity::UsesParameterServers() const {
   return strategy.type == api::StrategyType::kParameterServer;
 }
 
+// For pods that do not train, processes_per_pod is that of the pods that do.
+int Identity::Processes() const {
+  return role == api::Role::kEvaluator ? 1 : processes_per_pod;
+}
+
 int Identity::BatchParts() const {
   if (!UsesParameterServers()) return World();
   const auto servers = strategy.parameter_server.value_or(api::ParameterServerSpec{});

@@ -74,6 +74,7 @@ struct Identity {
   // With strategy Independent, each process is a group of its own, without a leader.
   bool IsIndependent() const;
   bool UsesParameterServers() const;
+  int Processes() const;  // that this pod runs
   // The number of parts that make up each step's batch: the processes of the group, without backup
   // workers; 1 if each process has batches of its own (asynchronous ParameterServer, Independent).
   int BatchParts() const;

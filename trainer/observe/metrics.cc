@@ -86,6 +86,11 @@ class MetricsTable {
     server_ = metrics;
   }
 
+  void UpdateEvaluator(const EvaluatorMetrics& metrics) {
+    const std::lock_guard lock(mutex_);
+    evaluator_ = metrics;
+  }
+
   void CountReplicaRestart(int local_rank) {
     const std::lock_guard lock(mutex_);
     replicas_[local_rank].CountRestart();
@@ -117,6 +122,7 @@ class MetricsTable {
     });
     AddHistograms(families);
     if (server_) AddServer(*server_, families);
+    if (evaluator_) AddEvaluator(*evaluator_, families);
     AddRefusals(families);
     return families;
   }
@@ -162,6 +168,30 @@ class MetricsTable {
                         {StalenessSample(metrics)}});
   }
 
+  static void AddEvaluator(const EvaluatorMetrics& metrics, std::vector<MetricFamily>& families) {
+    const auto add = [&](const char* name, const char* help, MetricType type, double value) {
+      ClientMetric sample;
+      (type == kCounter ? sample.counter.value : sample.gauge.value) = value;
+      families.push_back({name, help, type, {std::move(sample)}});
+    };
+    add("lockstep_trainer_evaluator_step", "Step of the checkpoint that was evaluated last.",
+        kGauge, static_cast<double>(metrics.step));
+    add("lockstep_trainer_evaluator_test_loss", "Mean loss of that checkpoint on the test set.",
+        kGauge, metrics.test_loss);
+    add("lockstep_trainer_evaluator_test_accuracy_ratio",
+        "Accuracy of that checkpoint on the test set.", kGauge, metrics.test_accuracy);
+    add("lockstep_trainer_evaluator_test_mean_absolute_error",
+        "Mean absolute error of that checkpoint on the test set.", kGauge,
+        metrics.test_mean_absolute_error);
+    add("lockstep_trainer_evaluator_skipped_checkpoints",
+        "Checkpoints since the job began that were not evaluated.", kGauge,
+        static_cast<double>(metrics.skipped));
+    add("lockstep_trainer_evaluator_evaluations_total", "Checkpoints that were evaluated.",
+        kCounter, static_cast<double>(metrics.evaluations));
+    add("lockstep_trainer_evaluator_batches_total", "Batches of test data that were evaluated.",
+        kCounter, static_cast<double>(metrics.batches));
+  }
+
   void AddRefusals(std::vector<MetricFamily>& families) const {
     if (!refusals_) return;
     ClientMetric sample;
@@ -173,9 +203,10 @@ class MetricsTable {
   }
 
   mutable std::mutex mutex_;
-  std::map<int, ReplicaSeries> replicas_;   // by local rank
-  std::optional<ServerMetrics> server_;     // of a parameter server's pod
-  std::function<std::int64_t()> refusals_;  // empty: not the leading pod
+  std::map<int, ReplicaSeries> replicas_;      // by local rank
+  std::optional<ServerMetrics> server_;        // of a parameter server's pod
+  std::optional<EvaluatorMetrics> evaluator_;  // of an Evaluator's pod
+  std::function<std::int64_t()> refusals_;     // empty: not the leading pod
 };
 
 class PageMetricsServer final : public MetricsServer {
@@ -196,6 +227,9 @@ class PageMetricsServer final : public MetricsServer {
     table_.Update(local_rank, metrics);
   }
   void UpdateServer(const ServerMetrics& metrics) override { table_.UpdateServer(metrics); }
+  void UpdateEvaluator(const EvaluatorMetrics& metrics) override {
+    table_.UpdateEvaluator(metrics);
+  }
   void CountReplicaRestart(int local_rank) override { table_.CountReplicaRestart(local_rank); }
   void ShowRefusals(std::function<std::int64_t()> refusals) override {
     table_.ShowRefusals(std::move(refusals));

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/core/duration_histogram.h"
+#include "trainer/observe/evaluator_metrics.h"
 #include "trainer/observe/server_metrics.h"
 
 namespace lockstep::train {
@@ -72,6 +73,8 @@ class MetricsServer {
   virtual void Update(int local_rank, const ReplicaMetrics& metrics) = 0;
   // Shows these series of a parameter server from now on.
   virtual void UpdateServer(const ServerMetrics& metrics) = 0;
+  // The same for an Evaluator.
+  virtual void UpdateEvaluator(const EvaluatorMetrics& metrics) = 0;
   virtual void CountReplicaRestart(int local_rank) = 0;
   // Adds the number of callers that the leading pod's rendezvous has refused. The server calls
   // `refusals` on its own threads, at each scrape.

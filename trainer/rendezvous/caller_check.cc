@@ -13,7 +13,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::size_t kNonceBytes = 32;
-constexpr std::int64_t kNonceSeconds = 60;  // how long a nonce of GetStatus is valid
+constexpr std::int64_t kNonceSeconds = 60;  // how long a nonce that is not stored is valid
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
 
 }  // namespace
@@ -49,11 +49,27 @@ bool CallerCheck::AcceptsStatusCall(const proto::GetStatusRequest& request) {
   if (!token_.present()) return true;
   if (request.proof().empty()) return false;
   const std::string& nonce = request.nonce();
-  const std::optional<std::int64_t> second = ParseInt64(nonce.substr(0, nonce.find(' ')));
-  const bool proven = second && Second() - *second <= kNonceSeconds &&
-                      EqualInConstantTime(StatusNonceOf(*second), nonce) &&
-                      token_.Accepts(api::kProofOfStatus, nonce, "", request.proof());
+  const bool proven =
+      IsFresh(nonce) && token_.Accepts(api::kProofOfStatus, nonce, "", request.proof());
   return proven || Refuse("GetStatus");
+}
+
+bool CallerCheck::AcceptsEvaluation(const proto::EvaluationReport& report) {
+  if (!token_.present()) return true;
+  if (report.proof().empty()) return false;
+  proto::EvaluationReport content = report;
+  content.clear_proof();
+  const bool proven =
+      IsFresh(report.nonce()) && token_.Accepts(api::kProofOfEvaluation, report.nonce(),
+                                                content.SerializeAsString(), report.proof());
+  return proven || Refuse("ReportEvaluation");
+}
+
+// True if this process has made the nonce less than a minute ago.
+bool CallerCheck::IsFresh(const std::string& nonce) const {
+  const std::optional<std::int64_t> second = ParseInt64(nonce.substr(0, nonce.find(' ')));
+  return second && Second() - *second <= kNonceSeconds &&
+         EqualInConstantTime(StatusNonceOf(*second), nonce);
 }
 
 std::string CallerCheck::StatusNonce() const {

@@ -27,17 +27,21 @@ class CallerCheck {
                         const std::string& proof);
   // Returns false for a request without a proof but does not count it: it only asks for a nonce.
   bool AcceptsStatusCall(const proto::GetStatusRequest& request);
-  std::string StatusNonce() const;  // empty without a token
+  // Likewise.
+  bool AcceptsEvaluation(const proto::EvaluationReport& report);
+  // The nonce for the two calls above; empty without a token.
+  std::string StatusNonce() const;
 
   std::int64_t refusals() const { return refusals_; }
 
  private:
   bool Refuse(const char* call);
+  bool IsFresh(const std::string& nonce) const;
   std::int64_t Second() const;
   std::string StatusNonceOf(std::int64_t second) const;
 
   const api::JobToken token_;
-  const std::string status_secret_;  // key of GetStatus nonces, which are not stored
+  const std::string status_secret_;  // key of the nonces that are not stored
   const Clock& clock_;
   std::map<std::uint64_t, std::string> nonces_;  // by session
   std::int64_t refusals_ = 0;

@@ -301,6 +301,25 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
   response.set_activity(roster_.activity());
+  if (!evaluation_ || !response.has_progress()) return;
+  proto::TrainerProgress& progress = *response.mutable_progress();
+  if (evaluation_->has_test_loss()) progress.set_test_loss(evaluation_->test_loss());
+  if (evaluation_->has_test_accuracy()) progress.set_test_accuracy(evaluation_->test_accuracy());
+  if (evaluation_->has_test_mean_absolute_error()) {
+    progress.set_test_mean_absolute_error(evaluation_->test_mean_absolute_error());
+  }
+}
+
+void Coordinator::TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
+                                 proto::EvaluationAnswer& answer) {
+  const std::lock_guard lock(mutex_);
+  answer.set_nonce(callers_.StatusNonce());
+  if (!callers_.AcceptsEvaluation(report)) return;
+  proven_(peer);
+  // Another job's pod may have had this address before.
+  if (report.job() != job_ || report.job_uid() != job_uid_) return;
+  answer.set_accepted(true);
+  evaluation_ = report;
 }
 
 std::set<std::string> Coordinator::MissingHosts() const {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -86,6 +87,9 @@ class Coordinator {
   PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
   void Describe(const std::string& peer, const proto::GetStatusRequest& request,
                 proto::GetStatusResponse& response);
+  // From an accepted report on, Describe tells its numbers.
+  void TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
+                      proto::EvaluationAnswer& answer);
   void Tick();
   std::set<std::string> MissingHosts() const;
   void SetHostsWithoutAddress(std::set<std::string> hosts);
@@ -122,7 +126,8 @@ class Coordinator {
   std::uint64_t store_generation_ = 0;  // 0: no active generation
   std::map<std::string, std::string> store_;
   std::size_t store_bytes_ = 0;
-  std::multimap<std::string, PendingGet*> gets_;  // by the first missing key
+  std::optional<proto::EvaluationReport> evaluation_;  // the Evaluator's last
+  std::multimap<std::string, PendingGet*> gets_;       // by the first missing key
   int reactors_ = 0;
 };
 

@@ -103,6 +103,14 @@ class GrpcRendezvousService final : public RendezvousService {
                                   proto::GetResponse* response) override {
       return coordinator_.Get(*request, response);
     }
+    grpc::ServerUnaryReactor* ReportEvaluation(grpc::CallbackServerContext* context,
+                                               const proto::EvaluationReport* request,
+                                               proto::EvaluationAnswer* response) override {
+      coordinator_.TakeEvaluation(context->peer(), *request, *response);
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(grpc::Status::OK);
+      return reactor;
+    }
 
    private:
     Coordinator& coordinator_;

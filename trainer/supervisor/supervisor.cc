@@ -59,6 +59,7 @@ class Supervisor {
   void ReplicaEnded(Replica& replica, int wait_status);
   void ReadMetrics(Replica& replica);
   void ShowServer(const Replica& replica, const std::string& line);
+  void ShowEvaluator(const Replica& replica, const std::string& line);
   absl::Status StartDue();
   void Stop(Duration grace);
   void SignalAll(int signal);
@@ -83,7 +84,7 @@ class Supervisor {
 
 absl::StatusOr<int> Supervisor::Run() {
   LOCKSTEP_RETURN_IF_ERROR(StartServers());
-  for (int rank = 0; rank < identity_.processes_per_pod; ++rank) {
+  for (int rank = 0; rank < identity_.Processes(); ++rank) {
     replicas_.emplace_back().local_rank = rank;
     ShowReplica(rank);
   }
@@ -242,6 +243,10 @@ void Supervisor::ReadMetrics(Replica& replica) {
       ShowServer(replica, line);
       continue;
     }
+    if (identity_.role == api::Role::kEvaluator) {
+      ShowEvaluator(replica, line);
+      continue;
+    }
     const auto metrics = options_.decode_metrics(line);
     if (!metrics.ok()) {
       LogWarning(fmt::format("metrics of replica {}: {}", replica.local_rank,
@@ -263,6 +268,17 @@ void Supervisor::ShowServer(const Replica& replica, const std::string& line) {
   }
   BudgetOf(replica).Progress(metrics->step);
   if (metrics_) metrics_->UpdateServer(*metrics);
+}
+
+// An evaluated checkpoint is a step of progress.
+void Supervisor::ShowEvaluator(const Replica& replica, const std::string& line) {
+  const auto metrics = options_.decode_evaluator_metrics(line);
+  if (!metrics.ok()) {
+    LogWarning(fmt::format("the Evaluator's {}", std::string(metrics.status().message())));
+    return;
+  }
+  BudgetOf(replica).Progress(metrics->step);
+  if (metrics_) metrics_->UpdateEvaluator(*metrics);
 }
 
 absl::Status Supervisor::StartDue() {

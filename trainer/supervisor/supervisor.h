@@ -29,6 +29,7 @@ struct SupervisorOptions {
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
   std::function<absl::StatusOr<ReplicaMetrics>(const std::string& line)> decode_metrics;
   std::function<absl::StatusOr<ServerMetrics>(const std::string& line)> decode_server_metrics;
+  std::function<absl::StatusOr<EvaluatorMetrics>(const std::string& line)> decode_evaluator_metrics;
   // Where an Independent job's results go if all replicas have ended with 0; empty: nowhere.
   std::string termination_message_path;
 };

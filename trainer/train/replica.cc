@@ -15,6 +15,7 @@
 #include "trainer/rendezvous/rendezvous.h"
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/train/cpu_quota.h"
+#include "trainer/train/evaluator_pod.h"
 #include "trainer/train/generations.h"
 #include "trainer/train/metrics_sender.h"
 #include "trainer/train/parameter_server_pod.h"
@@ -61,6 +62,9 @@ void ReportNewest(CheckpointStore& store, Reporter& reporter) {
 int RunReplica(const Identity& identity, const Clock& clock) {
   if (identity.role == api::Role::kParameterServer) {
     return RunParameterServerPod(identity, ReplicaThreads(1), clock);
+  }
+  if (identity.role == api::Role::kEvaluator) {
+    return RunEvaluatorPod(identity, OwnerFor(identity), ReplicaThreads(1), clock);
   }
   const absl::StatusOr<Place> place = PlaceOf(identity);
   if (!place.ok()) return FailWith(place.status());

@@ -79,6 +79,37 @@ nlohmann::json RunSettings(const Session& session) {
           {"optimizer", session.training().optimizer.name}};
 }
 
+absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
+  const nlohmann::json expected = RunSettings(session);
+  nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
+  // Older checkpoints have one seed for all.
+  if (found.contains("seed") && !found.contains("dataSeed")) found["dataSeed"] = found["seed"];
+  for (const auto& [key, value] : expected.items()) {
+    if (found.contains(key) && found[key] == value) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "the checkpoint of step {} was saved with {} = {}, this job has {}: use another checkpoint "
+        "directory or the old setting",
+        snapshot.step, key, found.contains(key) ? found[key].dump() : "nothing", value.dump()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectAll(const TensorsByName& found, const std::vector<SavedTensor>& wanted) {
+  for (const SavedTensor& tensor : wanted) {
+    LOCKSTEP_RETURN_IF_ERROR(Expect(found, tensor.name, tensor.slot->desc.shape));
+  }
+  return absl::OkStatus();
+}
+
+// Requires: ExpectAll.
+void Restore(const TensorsByName& found, const std::vector<SavedTensor>& tensors,
+             Backend& backend) {
+  for (const SavedTensor& tensor : tensors) {
+    backend.FromDense(found.at(tensor.name)->data.data(), tensor.slot->desc,
+                      tensor.flat + tensor.slot->offset);
+  }
+}
+
 }  // namespace
 
 std::string ModelHash(Session& session) {
@@ -111,36 +142,26 @@ std::size_t SnapshotBytes(Session& session) {
 }
 
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {
-  const nlohmann::json expected = RunSettings(session);
-  nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
-  // Older checkpoints have one seed for all.
-  if (found.contains("seed") && !found.contains("dataSeed")) found["dataSeed"] = found["seed"];
-  for (const auto& [key, value] : expected.items()) {
-    if (found.contains(key) && found[key] == value) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "the checkpoint of step {} was saved with {} = {}, this job has {}: use another checkpoint "
-        "directory or the old setting",
-        snapshot.step, key, found.contains(key) ? found[key].dump() : "nothing", value.dump()));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
   LOCKSTEP_ASSIGN_OR_RETURN(const RunState saved, RunStateFromJson(snapshot.state.value(
                                                       "run", nlohmann::json::object())));
   const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
-  for (const SavedTensor& tensor : ModelTensors(session)) {
-    LOCKSTEP_RETURN_IF_ERROR(Expect(model, tensor.name, tensor.slot->desc.shape));
-  }
-  for (const SavedTensor& tensor : OptimizerTensors(session)) {
-    LOCKSTEP_RETURN_IF_ERROR(Expect(optimizer, tensor.name, tensor.slot->desc.shape));
-  }
-  Backend& backend = session.backend();
-  for (const SavedTensor& tensor : ModelTensors(session)) {
-    backend.FromDense(model.at(tensor.name)->data.data(), tensor.slot->desc,
-                      tensor.flat + tensor.slot->offset);
-  }
-  for (const SavedTensor& tensor : OptimizerTensors(session)) {
-    backend.FromDense(optimizer.at(tensor.name)->data.data(), tensor.slot->desc,
-                      tensor.flat + tensor.slot->offset);
-  }
+  const std::vector<SavedTensor> of_model = ModelTensors(session);
+  const std::vector<SavedTensor> of_optimizer = OptimizerTensors(session);
+  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(model, of_model));
+  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(optimizer, of_optimizer));
+  Restore(model, of_model, session.backend());
+  Restore(optimizer, of_optimizer, session.backend());
   state = saved;
+  return absl::OkStatus();
+}
+
+absl::Status RestoreModel(const Snapshot& snapshot, Session& session) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
+  const TensorsByName model = ByName(snapshot.model);
+  const std::vector<SavedTensor> of_model = ModelTensors(session);
+  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(model, of_model));
+  Restore(model, of_model, session.backend());
   return absl::OkStatus();
 }
 

@@ -26,4 +26,8 @@ std::size_t SnapshotBytes(Session& session);
 // malformed. On failure, `session` and `state` are unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
+// Restores only what evaluation needs: parameters and running statistics. The snapshot may lack the
+// optimizer's tensors. Errors as above.
+absl::Status RestoreModel(const Snapshot& snapshot, Session& session);
+
 }  // namespace lockstep::train

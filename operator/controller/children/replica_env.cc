@@ -64,16 +64,28 @@ void AddGrace(const api::Json& pod_template, std::vector<EnvVar>& env) {
   env.push_back({api::kEnvGraceSeconds, pod_template.at(kGrace).dump()});
 }
 
-void AddTraining(const api::TrainingJob& job, const api::TrainingSpec& training, api::Role role,
-                 std::vector<EnvVar>& env) {
+// What a replica's trainer reads: with an Evaluator, the others do not evaluate.
+api::Json TrainingOf(const api::TrainingJob& job, api::Role role) {
+  if (role == api::Role::kEvaluator || !api::HasEvaluator(job.spec)) {
+    return api::TrainingSpecToJson(*job.spec.training);
+  }
+  api::TrainingSpec training = *job.spec.training;
+  training.evaluation.enabled = false;
+  return api::TrainingSpecToJson(training);
+}
+
+void AddTraining(const api::TrainingJob& job, api::Role role, std::vector<EnvVar>& env) {
+  // An Evaluator's own container may have other GPUs than those that train, but it must know their
+  // number: batchSize.perReplica counts it.
+  const api::Role trains = role == api::Role::kEvaluator ? LeadingReplica(job).role : role;
   env.push_back({api::kEnvJobUid, job.metadata.uid});
-  env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, role))});
+  env.push_back({api::kEnvProcessesPerPod, std::to_string(ProcessesPerPod(job, trains))});
   env.push_back({api::kEnvPodIp, {{"fieldRef", {{"fieldPath", "status.podIP"}}}}});
   if (job.spec.restart_scope) {
     env.push_back({api::kEnvRestartScope, api::NameOf(*job.spec.restart_scope)});
   }
   AddGrace(*job.spec.replica_specs.at(role).tmpl, env);
-  env.push_back({api::kEnvConfig, api::TrainingSpecToJson(training).dump()});
+  env.push_back({api::kEnvConfig, TrainingOf(job, role).dump()});
   if (job.spec.strategy) {
     env.push_back({api::kEnvStrategy, api::StrategySpecToJson(*job.spec.strategy).dump()});
   }
@@ -154,7 +166,7 @@ std::vector<EnvVar> ReplicaEnv(const ClusterSpec& cluster, const Replica& replic
   if (DialectsOf(job, replica.role).tensorflow && HasTfConfig(job, replica.role)) {
     env.push_back({api::kEnvTfConfig, cluster.TfConfig(replica)});
   }
-  if (api::UsesBundledTrainer(job)) AddTraining(job, *job.spec.training, replica.role, env);
+  if (api::UsesBundledTrainer(job)) AddTraining(job, replica.role, env);
   return env;
 }
 

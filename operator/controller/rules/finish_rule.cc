@@ -7,6 +7,7 @@
 #include "api/v1/defaults.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
+#include "operator/controller/rules/last_evaluation.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -75,7 +76,8 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
   return deciding;
 }
 
-// Returns when the last deciding replica ended, as far as containers report it.
+// Returns when the last deciding replica ended, as far as containers report it. If their pods are
+// gone, the last report of progress was at most a few seconds earlier.
 Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   Time latest{};
   for (const Replica& replica : deciding) {
@@ -83,14 +85,9 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
     if (pod == nullptr || !pod->termination) continue;
     latest = std::max(latest, pod->termination->finished_at.value_or(latest));
   }
+  const std::optional<api::Progress>& progress = observed.job.status.progress;
+  if (latest == Time{} && progress) latest = progress->update_time.value_or(latest);
   return latest;
-}
-
-bool HasActiveEvaluator(const Observed& observed) {
-  return std::ranges::any_of(observed.pods, [&observed](const ObservedPod& pod) {
-    return pod.role == api::Role::kEvaluator && IsMember(observed, pod) && IsActive(pod) &&
-           !pod.being_deleted;
-  });
 }
 
 }  // namespace
@@ -123,19 +120,11 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const bool done = std::ranges::all_of(
       deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
   if (!done) return std::nullopt;
-  if (HasActiveEvaluator(observed) && !observed.job.spec.suspend) {
-    const Duration left =
-        TrainedAt(observed, deciding) + observed.settings.evaluator_grace - observed.now;
-    if (left > Duration::zero()) {
-      Plan waiting;
-      waiting.status = BaseStatus(observed);
-      RequeueWithin(waiting, left);
-      return waiting;
-    }
-  }
+  if (auto waiting = PlanLastEvaluation(observed, TrainedAt(observed, deciding))) return waiting;
   std::string who = deciding.size() == 1
                         ? fmt::format("{} has finished", Describe(deciding.front()))
                         : "all workers have finished";
+  if (LacksLastEvaluation(observed)) who += "; the Evaluator has not finished";
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);
   if (diverged > 0) who += fmt::format("; {} of {} variants diverged", diverged, results.size());

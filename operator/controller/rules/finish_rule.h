@@ -14,7 +14,7 @@ namespace lockstep::controller {
 std::optional<Plan> PlanFinished(const Observed& observed);
 
 // Ends a job that has met its success policy; the leading replica's success is that of its whole
-// training group. An active Evaluator first gets Settings::evaluator_grace.
+// training group. The Evaluator first gets some time: see PlanLastEvaluation.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -133,6 +133,14 @@ void SetRetryTime(const Observed& observed, api::TrainingJobStatus& status) {
   if (delay > Duration::zero()) status.next_retry_time = WholeSeconds(observed.now + delay);
 }
 
+std::string RestartMessage(const Observed& observed, const PodFailure& first, bool gang,
+                           const api::TrainingJobStatus& status) {
+  return fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})",
+                     Describe(first), gang ? "all replicas start" : "it starts",
+                     status.restarts.application, observed.job.spec.run_policy.backoff_limit,
+                     status.restarts.disruption);
+}
+
 }  // namespace
 
 Duration RestartDelay(const Settings& settings, int restarts) {
@@ -142,6 +150,24 @@ Duration RestartDelay(const Settings& settings, int restarts) {
                              .factor = 2.0,
                              .jitter = 0.0},
                             restarts - 1, 0.0);
+}
+
+std::optional<Plan> PlanReplacement(const Observed& observed, const PodFailure& failure) {
+  const std::vector<PodFailure> failures{failure};
+  const Blame blame = FindBlame(observed, failures);
+  if (FindPermanent(failures, blame) != nullptr) return std::nullopt;
+  Plan plan;
+  plan.status = BaseStatus(observed);
+  ChargePods(failures, blame, plan.status);
+  if (plan.status.restarts.application > observed.job.spec.run_policy.backoff_limit) {
+    return std::nullopt;
+  }
+  SetRetryTime(observed, plan.status);
+  plan.status.failure = FailureOf(failure);
+  plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting",
+                         RestartMessage(observed, failure, /*gang=*/false, plan.status)});
+  plan.incident = IncidentOf(observed, failures, /*goes_on=*/false);
+  return plan;
 }
 
 std::optional<Plan> PlanRestart(const Observed& observed) {
@@ -174,10 +200,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
   const bool goes_on = GoesOn(observed, failures, gang);
   if (!goes_on) SetRetryTime(observed, status);
   status.failure = FailureOf(first);
-  const std::string message =
-      fmt::format("{}; {} again (application failures: {} of {}, disruptions: {})", Describe(first),
-                  gang ? "all replicas start" : "it starts", status.restarts.application, limit,
-                  status.restarts.disruption);
+  const std::string message = RestartMessage(observed, first, gang, status);
   if (gang) OpenNextAttempt(observed, "Restarting", message, status);
   plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
   plan.incident = IncidentOf(observed, failures, goes_on);

@@ -23,6 +23,10 @@ namespace lockstep::controller {
 // spent. Returns nullopt if no replica failed.
 std::optional<Plan> PlanRestart(const Observed& observed);
 
+// Charges one failure, after which its replica alone restarts, as PlanRestart does. Returns nullopt
+// if the failure is permanent or backoffLimit is spent.
+std::optional<Plan> PlanReplacement(const Observed& observed, const PodFailure& failure);
+
 // Returns the delay before the n-th restart (>= 1) in a row without progress; the first is
 // immediate.
 Duration RestartDelay(const Settings& settings, int restarts);

@@ -59,39 +59,6 @@ bool MustWaitForOldMembers(const Observed& observed) {
   });
 }
 
-bool AddCreates(const Observed& observed, Plan& plan) {
-  const auto& retry = observed.job.status.next_retry_time;
-  if (retry && *retry > observed.now) {
-    RequeueWithin(plan, *retry - observed.now);
-    return false;
-  }
-  if (MustWaitForOldMembers(observed)) return false;
-  if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
-    plan.actions.emplace_back(CreateService{});
-  }
-  if (!AddPodGroup(observed, plan)) return false;
-  bool complete = true;
-  std::vector<CreatePod> pods;
-  const bool has_token = HasToken(observed);
-  const bool has_policy = HasNetworkPolicy(observed);
-  for (const Replica& replica : WantedReplicas(observed.job)) {
-    if (FindPod(observed, replica) != nullptr) continue;
-    complete = false;
-    if (IsNameTaken(observed, replica)) continue;
-    // No more can be created before the job is observed again.
-    if (pods.size() > observed.settings.most_actions) break;
-    pods.push_back(
-        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
-  }
-  if (!pods.empty()) {
-    AddGuards(observed, plan);
-    const std::string image = TrainerImage(observed);
-    for (CreatePod& pod : pods) pod.trainer_image = image;
-  }
-  plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
-  return complete;
-}
-
 bool IsUp(const Observed& observed, const Replica& replica) {
   const ObservedPod* pod = FindPod(observed, replica);
   if (pod == nullptr || pod->being_deleted || IsObsolete(observed, *pod)) return false;
@@ -210,6 +177,39 @@ void WarnOfIgnoredEdit(const Observed& observed, Plan& plan) {
 
 }  // namespace
 
+bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Plan& plan) {
+  const auto& retry = observed.job.status.next_retry_time;
+  if (retry && *retry > observed.now) {
+    RequeueWithin(plan, *retry - observed.now);
+    return false;
+  }
+  if (MustWaitForOldMembers(observed)) return false;
+  if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
+    plan.actions.emplace_back(CreateService{});
+  }
+  if (!AddPodGroup(observed, plan)) return false;
+  bool complete = true;
+  std::vector<CreatePod> pods;
+  const bool has_token = HasToken(observed);
+  const bool has_policy = HasNetworkPolicy(observed);
+  for (const Replica& replica : wanted) {
+    if (FindPod(observed, replica) != nullptr) continue;
+    complete = false;
+    if (IsNameTaken(observed, replica)) continue;
+    // No more can be created before the job is observed again.
+    if (pods.size() > observed.settings.most_actions) break;
+    pods.push_back(
+        {replica.role, replica.index, observed.job.status.attempt, has_token, has_policy});
+  }
+  if (!pods.empty()) {
+    AddGuards(observed, plan);
+    const std::string image = TrainerImage(observed);
+    for (CreatePod& pod : pods) pod.trainer_image = image;
+  }
+  plan.actions.insert(plan.actions.end(), pods.begin(), pods.end());
+  return complete;
+}
+
 std::optional<Plan> PlanRunning(const Observed& observed) {
   Plan plan;
   plan.status = BaseStatus(observed);
@@ -218,7 +218,7 @@ std::optional<Plan> PlanRunning(const Observed& observed) {
   WarnOfIgnoredScheduling(observed, plan);
   WarnOfIgnoredEdit(observed, plan);
   AddDeletes(observed, plan);
-  const bool complete = AddCreates(observed, plan);
+  const bool complete = AddCreates(observed, WantedReplicas(observed.job), plan);
   if (complete) plan.status.next_retry_time.reset();
   UpdateRunning(observed, plan);
   AddWorkloadConditions(observed, plan);

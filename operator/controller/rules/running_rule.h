@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/state/observed.h"
+#include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 
@@ -12,5 +14,9 @@ namespace lockstep::controller {
 // missing pods once old members are gone and the back-off is over. Running is True when every
 // required replica is Ready or has succeeded, and stays so within an attempt. Applies to every job.
 std::optional<Plan> PlanRunning(const Observed& observed);
+
+// The same for some of the job's replicas: adds what they lack, or when to try again. Returns true
+// if they lack nothing.
+bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Plan& plan);
 
 }  // namespace lockstep::controller

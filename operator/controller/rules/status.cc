@@ -59,11 +59,34 @@ void DropNonFinite(std::optional<double>& value) {
   if (value && !std::isfinite(*value)) value.reset();
 }
 
+bool HasEvaluation(const api::Progress& progress) {
+  return progress.test_loss || progress.test_accuracy || progress.test_mean_absolute_error;
+}
+
+// With an Evaluator the other replicas do not evaluate. What it has found reaches the leading pod's
+// reports, but a pod that is new or has ended does not know it: then the last numbers stand, until
+// the Evaluator ends, which leaves its last ones.
+void NoteEvaluation(const Observed& observed, const std::optional<api::Progress>& before,
+                    api::TrainingJobStatus& status) {
+  if (!status.progress || !api::HasEvaluator(observed.job.spec)) return;
+  api::Progress& progress = *status.progress;
+  const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
+  const bool has_ended = pod != nullptr && pod->termination && pod->termination->progress;
+  const std::optional<api::Progress>& from = has_ended ? pod->termination->progress : before;
+  if (!from || (!has_ended && HasEvaluation(progress))) return;
+  progress.test_loss = from->test_loss;
+  progress.test_accuracy = from->test_accuracy;
+  progress.test_mean_absolute_error = from->test_mean_absolute_error;
+}
+
 void NoteProgress(const Observed& observed, api::TrainingJobStatus& status) {
-  if (!observed.progress) return;
-  const std::int64_t before = status.progress ? status.progress->step : 0;
-  if (observed.progress->step > before) status.restarts.since_progress = 0;
-  status.progress = observed.progress;
+  const std::optional<api::Progress> before = status.progress;
+  if (observed.progress) {
+    if (observed.progress->step > (before ? before->step : 0)) status.restarts.since_progress = 0;
+    status.progress = observed.progress;
+  }
+  NoteEvaluation(observed, before, status);
+  if (!status.progress) return;
   api::Progress& progress = *status.progress;
   for (auto* value :
        {&progress.loss, &progress.accuracy, &progress.test_accuracy, &progress.test_loss,

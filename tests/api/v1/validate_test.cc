@@ -454,14 +454,46 @@ TEST(ValidateTest, BatchesAreSplitOverAllProcesses) {
             "each process");
 }
 
+TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
+  const auto with = [](const std::function<void(TrainingSpec&)>& change, int evaluators = 1) {
+    return Faults(MnistWith([&](TrainingSpec& training) {
+                    training.checkpoint.directory = "/checkpoints";
+                    change(training);
+                  }).Evaluator(evaluators));
+  };
+  EXPECT_EQ(with([](TrainingSpec&) {}), "");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kLoss; }), "");
+  const auto keep = [&with](BestMetric best, LossType loss) {
+    return with([=](TrainingSpec& t) {
+      t.checkpoint.keep_best = best;
+      t.loss.type = loss;
+      t.dataset = {.format = DatasetFormat::kSynthetic};
+    });
+  };
+  EXPECT_EQ(keep(BestMetric::kLoss, LossType::kHuber), "");
+  EXPECT_EQ(keep(BestMetric::kMeanAbsoluteError, LossType::kHuber), "");
+  EXPECT_EQ(keep(BestMetric::kAccuracy, LossType::kHuber),
+            "spec.training.checkpoint.keepBest: found Accuracy with loss Huber, expected "
+            "MeanAbsoluteError or Loss");
+  EXPECT_EQ(keep(BestMetric::kMeanAbsoluteError, LossType::kBinaryCrossentropy),
+            "spec.training.checkpoint.keepBest: found MeanAbsoluteError with loss "
+            "BinaryCrossentropy, expected Accuracy or Loss");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.directory.clear(); }),
+            "spec.training.checkpoint.directory: found none, expected one with an Evaluator: it "
+            "evaluates checkpoints");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.evaluation.enabled = false; }),
+            "spec.training.evaluation.enabled: found false with an Evaluator, which does nothing "
+            "else; expected true");
+  EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kAccuracy; }, 0),
+            "spec.training.checkpoint.keepBest: found without an Evaluator, expected one in "
+            "spec.replicaSpecs: only an Evaluator keeps the best checkpoint");
+}
+
 TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
   EXPECT_EQ(
       Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),
       "spec.training.precision: TF32 is not supported yet by the bundled trainer; it trains in "
       "Float32, BFloat16 and Float16");
-  EXPECT_EQ(Faults(Mnist().Evaluator()),
-            "spec.replicaSpecs.Evaluator: an Evaluator is not supported yet by the bundled "
-            "trainer; its workers evaluate, see spec.training.evaluation");
   EXPECT_EQ(Faults(Mnist().With([](TrainingJob& job) {
               job.spec.strategy.emplace().communication = Communication::kNccl;
             })),

@@ -158,6 +158,17 @@ TEST(MetricsServerTest, CheckpointsAreTimedAndCounted) {
                                 "le=\"0.5\"} 2\n"));
 }
 
+TEST(MetricsServerTest, OnlyAnEvaluatorHasItsSeries) {
+  const auto server = StartServer();
+  EXPECT_THAT(Scrape(*server), Not(HasSubstr("lockstep_trainer_evaluator")));
+  server->UpdateEvaluator({.step = 7, .test_accuracy = 0.75, .evaluations = 2});
+  const std::string answer = Scrape(*server);
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_step 7\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_test_accuracy_ratio 0.75\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_test_mean_absolute_error Nan\n"));
+  EXPECT_THAT(answer, HasSubstr("lockstep_trainer_evaluator_evaluations_total 2\n"));
+}
+
 TEST(MetricsServerTest, OnlyALeadingPodHasRefusals) {
   const auto server = StartServer();
   EXPECT_THAT(Scrape(*server), Not(HasSubstr("refusals")));
@@ -204,6 +215,7 @@ TEST(MetricsServerTest, TheDocumentListsWhatIsExported) {
   server->ShowRefusals([] { return 0; });
   server->Update(0, metrics);
   server->UpdateServer({});
+  server->UpdateEvaluator({});
   std::istringstream exported(Scrape(*server));
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/metrics.md");
   EXPECT_EQ(Types(page, R"(^\| `(lockstep_trainer_[a-z_]+)` \| ([a-z]+) \|)"),

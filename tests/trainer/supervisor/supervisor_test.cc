@@ -232,6 +232,24 @@ TEST(SupervisorTest, AStepOfAParameterServerMakesItsBudgetWholeAgain) {
   for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
 }
 
+Settings EvaluatorPod(const std::string& mode) {
+  const nlohmann::json config{
+      {"cluster", {{"worker", {"127.0.0.1:1"}}, {"evaluator", {"127.0.0.2:1"}}}},
+      {"task", {{"type", "evaluator"}, {"index", 0}}}};
+  return {{api::kEnvTfConfig, config.dump()}, {"TEST_REPLICA", mode}};
+}
+
+TEST(SupervisorTest, AnEvaluatorsMetricsReachTheMetricsServer) {
+  Pod pod(EvaluatorPod("evaluator"));
+  EXPECT_EQ(pod.Next("evaluator"), "step 5");
+  EXPECT_EQ(pod.Wait(), 0);
+}
+
+TEST(SupervisorTest, AnEvaluationMakesAnEvaluatorsBudgetWholeAgain) {
+  Pod pod(EvaluatorPod("evaluator that crashes"));
+  for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
+}
+
 // Or nobody could tell by its metrics that it starts again and again.
 TEST(SupervisorTest, AReplicaThatDiesBeforeItCanSayAnythingIsShownUnderItsRank) {
   Pod pod(Settings{{api::kEnvTfConfig, TfConfig(1, {"127.0.0.1:1", "127.0.0.1:2"})},

@@ -83,6 +83,17 @@ int RunReplica() {
     metrics.Write(EncodeServerMetrics({.server = 1, .updates = 5}));
     return 0;
   }
+  if (mode == "evaluator") {
+    MetricsPipeWriter metrics(&ProcessEnv);
+    metrics.Write("neither a replica's line nor an Evaluator's");
+    metrics.Write(EncodeEvaluatorMetrics({.step = 5}));
+    return 0;
+  }
+  if (mode == "evaluator that crashes") {  // an evaluation, then a crash
+    const std::int64_t step = std::chrono::steady_clock::now().time_since_epoch().count();
+    MetricsPipeWriter(&ProcessEnv).Write(EncodeEvaluatorMetrics({.step = step}));
+    raise(SIGKILL);
+  }
   if (mode == "server that crashes") {  // a step, then a crash
     const std::int64_t step = std::chrono::steady_clock::now().time_since_epoch().count();
     MetricsPipeWriter(&ProcessEnv).Write(EncodeServerMetrics({.server = 1, .step = step}));
@@ -128,6 +139,9 @@ class TellingMetrics final : public MetricsServer {
   void UpdateServer(const ServerMetrics& metrics) override {
     Tell(fmt::format("server {}: {} updates", metrics.server, metrics.updates));
   }
+  void UpdateEvaluator(const EvaluatorMetrics& metrics) override {
+    Tell(fmt::format("evaluator step {}", metrics.step));
+  }
   void CountReplicaRestart(int local_rank) override { Tell(fmt::format("restart {}", local_rank)); }
   void ShowRefusals(std::function<std::int64_t()> refusals) override {
     Tell(fmt::format("refusals {}", refusals()));
@@ -153,6 +167,7 @@ int RunPod() {
     return metrics;
   };
   options.decode_server_metrics = DecodeServerMetrics;
+  options.decode_evaluator_metrics = DecodeEvaluatorMetrics;
   options.termination_message_path = Setting("TEST_MESSAGE", "");
   const SystemClock clock;
   const auto code = RunSupervisor(*identity, clock, options);

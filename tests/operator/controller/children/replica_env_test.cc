@@ -150,6 +150,33 @@ TEST(ReplicaEnvTest, ServersAndEvaluatorsHaveNoRank) {
   }
 }
 
+TEST(ReplicaEnvTest, WithAnEvaluatorNobodyElseEvaluates) {
+  const auto evaluates = [](const testing::JobBuilder& job, Role role) {
+    const std::string text = EnvOf(job, role, 0).at("LOCKSTEP_CONFIG").get<std::string>();
+    return api::TrainingSpecFromJson(nlohmann::json::parse(text))->evaluation.enabled;
+  };
+  const auto job = Job("j").Chief().Workers(1).Evaluator().Training();
+  EXPECT_FALSE(evaluates(job, Role::kChief));
+  EXPECT_FALSE(evaluates(job, Role::kWorker));
+  EXPECT_TRUE(evaluates(job, Role::kEvaluator));
+  EXPECT_TRUE(evaluates(Job("j").Workers(1).Evaluator(0).Training(), Role::kWorker));
+}
+
+TEST(ReplicaEnvTest, AnEvaluatorIsToldHowManyProcessesTrain) {
+  api::Json pod_template = testing::Template("trainer");
+  pod_template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 4;
+  api::TrainingJob job = Job("j").Workers(2).Evaluator().Training().Build();
+  job.spec.replica_specs[Role::kWorker].tmpl = pod_template;
+  for (const EnvVar& variable :
+       ReplicaEnv(ClusterSpec(job, DnsAddresses()), {Role::kEvaluator, 0}, 0)) {
+    if (variable.name == "LOCKSTEP_PROCESSES_PER_POD") {
+      EXPECT_EQ(variable.source, "4");
+      return;
+    }
+  }
+  FAIL() << "no LOCKSTEP_PROCESSES_PER_POD";
+}
+
 TEST(ReplicaEnvTest, WithoutAStrategyGpusSayHowManyProcessesAPodRuns) {
   for (const auto& [gpus, expected] : {std::pair<api::Json, int>{8, 8}, {"4", 4}, {0, 1}}) {
     api::Json pod_template = testing::Template("pytorch");

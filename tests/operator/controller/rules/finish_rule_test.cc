@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using testing::Exited;
 using ::testing::IsEmpty;
 using testing::Job;
+using testing::kBeingDeleted;
 using testing::kPending;
 using testing::kReady;
 using testing::PodState;
@@ -211,6 +212,63 @@ TEST(FinishRuleTest, AnEvaluatorGetsABoundedTimeToFinish) {
   Seen done(Job("j").Workers(1).Evaluator());
   done.Service().Worker(0, Exited(0, "", now)).Pod(Role::kEvaluator, 0, Exited(0));
   EXPECT_EQ(done.Plan().status.state, "Succeeded");
+}
+
+// Training has ended a minute ago, and the Evaluator's pod is in this state.
+Seen Trained(const PodState& evaluator) {
+  const Time ended = Time(seconds(1'700'000'000));
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Running().Worker(0, Exited(0, "", ended)).Later(seconds(60));
+  seen.Pod(Role::kEvaluator, 0, evaluator);
+  return seen;
+}
+
+TEST(FinishRuleTest, AnEvaluatorThatIsLostAfterTrainingIsReplaced) {
+  for (const PodState& lost : {Exited(137), kBeingDeleted}) {
+    Seen seen = Trained(lost);
+    seen.Write();
+    EXPECT_NE(seen.Build().job.status.state, "Succeeded");
+    EXPECT_EQ(seen.Build().job.status.counted_pods.size(), 1u);
+    const std::size_t deletes = seen.Build().pods.back().being_deleted ? 0 : 1;
+    EXPECT_EQ(seen.Plan().actions.size(), deletes);
+    seen.With([](Observed& observed) { observed.pods.pop_back(); });
+    const Plan plan = seen.Plan();
+    ASSERT_EQ(plan.actions.size(), 1u);
+    const auto* pod = std::get_if<CreatePod>(&plan.actions.back());
+    ASSERT_NE(pod, nullptr);
+    EXPECT_EQ(pod->role, Role::kEvaluator) << "the only one that is missing";
+    EXPECT_EQ(plan.requeue_after, minutes(4));
+    EXPECT_EQ(seen.Later(minutes(4)).Plan().status.state, "Succeeded") << "the time is bounded";
+  }
+}
+
+TEST(FinishRuleTest, AnEvaluatorThatCannotGoOnDoesNotSpoilTheSuccess) {
+  const Plan permanent = Trained(Exited(11)).Plan();
+  EXPECT_EQ(permanent.status.state, "Succeeded");
+  EXPECT_EQ(FindCondition(permanent.status, kSucceeded)->message,
+            "worker-0 has finished; the Evaluator has not finished");
+  Seen spent = Trained(Exited(137));
+  spent.With([](Observed& observed) {
+    observed.job.status.restarts.application = observed.job.spec.run_policy.backoff_limit;
+  });
+  EXPECT_EQ(spent.Plan().status.state, "Succeeded");
+  Seen suspended = Trained(kBeingDeleted);
+  suspended.With([](Observed& observed) { observed.job.spec.suspend = true; });
+  EXPECT_EQ(suspended.Plan().status.state, "Succeeded");
+  EXPECT_EQ(FindCondition(Trained(Exited(0)).Plan().status, kSucceeded)->message,
+            "worker-0 has finished");
+}
+
+// A drained node may have both; the workers' indexes are in the status.
+TEST(FinishRuleTest, WithoutTheLeadersPodTheLastReportTellsWhenTrainingEnded) {
+  Seen seen = Trained(kReady);
+  seen.Write().NoPods().With([](Observed& observed) {
+    observed.job.status.progress.emplace().update_time = Time(seconds(1'700'000'000));
+  });
+  ASSERT_EQ(seen.Build().job.status.completed_indexes.size(), 1u);
+  EXPECT_NE(seen.Plan().status.state, "Succeeded");
+  EXPECT_TRUE(MakesPods(seen.Plan()));
+  EXPECT_EQ(seen.Later(minutes(4)).Plan().status.state, "Succeeded");
 }
 
 }  // namespace

@@ -373,6 +373,14 @@ TEST(RestartRuleTest, AnEvaluatorIsReplacedAloneEvenInAGang) {
   EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-evaluator-0", "j-evaluator-0-uid"}));
 }
 
+// As a worker that evaluates would: its test set or its settings are wrong.
+TEST(RestartRuleTest, AnEvaluatorsPermanentFailureFailsTheJobBeforeTrainingHasEnded) {
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Running().Worker(0, kReady).Pod(Role::kEvaluator, 0, Exited(11));
+  EXPECT_EQ(seen.Plan().status.state, "Failed");
+  EXPECT_EQ(seen.Plan().status.failure->role, "evaluator");
+}
+
 TEST(RestartRuleTest, APermanentFailureFailsTheJob) {
   Seen seen(Gang());
   seen.With([](Observed& observed) {

@@ -68,6 +68,57 @@ TEST(StatusTest, AValueThatJsonCannotHoldIsLeftOut) {
   EXPECT_EQ(status.progress->examples_per_second, 0);
 }
 
+// What the leading pod has heard from the Evaluator, what it has not, and the Evaluator's last
+// words.
+TEST(StatusTest, TheEvaluatorsNumbersStandUntilItHasNewOnes) {
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Worker(0, kReady).Pod(Role::kEvaluator, 0, kReady).With([](Observed& observed) {
+    observed.progress = api::Progress{.step = 5, .test_accuracy = 0.5, .test_loss = 2};
+  });
+  seen.Write();
+  seen.With([](Observed& observed) { observed.progress = api::Progress{.step = 6}; });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->step, 6);
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_accuracy, 0.5)
+      << "a new leading pod knows none";
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_loss, 2);
+  seen.Write();
+  seen.With([](Observed& observed) { observed.progress->test_accuracy = 0.6; });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_accuracy, 0.6);
+  seen.NoPods()
+      .Worker(0, Exited(0))
+      .Pod(Role::kEvaluator, 0, Exited(0))
+      .With([](Observed& observed) {
+        for (ObservedPod& pod : observed.pods) {
+          if (pod.role != Role::kEvaluator) continue;
+          pod.termination->progress =
+              api::Progress{.step = 9, .test_accuracy = 0.9, .test_loss = 1};
+        }
+      });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->step, 6) << "the training's";
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_accuracy, 0.9);
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_loss, 1);
+}
+
+TEST(StatusTest, TheErrorOfAnEvaluatorsRegressionStandsToo) {
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Worker(0, kReady).Pod(Role::kEvaluator, 0, kReady).With([](Observed& observed) {
+    observed.job.status.progress = api::Progress{.step = 5, .test_mean_absolute_error = 0.5};
+    observed.progress = api::Progress{.step = 6};
+  });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_mean_absolute_error, 0.5);
+  seen.With([](Observed& observed) { observed.progress->test_mean_absolute_error = 0.25; });
+  EXPECT_EQ(BaseStatus(seen.Build()).progress->test_mean_absolute_error, 0.25);
+}
+
+TEST(StatusTest, WithoutAnEvaluatorOldNumbersDoNotStand) {
+  Seen seen(Job("j").Workers(1).Training());
+  seen.With([](Observed& observed) {
+    observed.job.status.progress = api::Progress{.step = 5, .test_accuracy = 0.5};
+    observed.progress = api::Progress{.step = 6};
+  });
+  EXPECT_FALSE(BaseStatus(seen.Build()).progress->test_accuracy);
+}
+
 TEST(StatusTest, AStepOfProgressResetsTheBackOff) {
   Seen seen(Job("j").Workers(1).Training());
   seen.With([](Observed& observed) {

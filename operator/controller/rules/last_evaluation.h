@@ -1,0 +1,23 @@
+// The Evaluator of a job whose training has ended. Pure.
+#pragma once
+
+#include <optional>
+
+#include "base/clock.h"
+#include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// Waits until the Evaluator has finished the last checkpoint, but at most Settings::evaluator_grace
+// from `trained`, when training ended. Meanwhile a pod of it that is lost, or fails and may be
+// retried, is charged and replaced as during training; the other replicas are left alone. Returns
+// nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it will not
+// run again (a permanent failure, backoffLimit is spent, the job is suspended or its quota is taken
+// back), or the time is over.
+std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained);
+
+// Returns true if the job has an Evaluator that has not succeeded.
+bool LacksLastEvaluation(const Observed& observed);
+
+}  // namespace lockstep::controller

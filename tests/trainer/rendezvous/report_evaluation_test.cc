@@ -1,0 +1,133 @@
+// The report against the real service, over loopback.
+#include "trainer/rendezvous/report_evaluation.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "api/proto/trainer_status.grpc.pb.h"
+#include "tests/support/time_limit.h"
+#include "tests/trainer/identity/identities.h"
+#include "trainer/rendezvous/rendezvous_client.h"
+#include "trainer/rendezvous/rendezvous_service.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using lockstep::testing::TimeLimit;
+
+// The leader of a group of one, whose only member has reported progress.
+class ReportEvaluationTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  ReportEvaluationTest() {
+    identity_ = lockstep::testing::Worker(0, {"a:1"});
+    if (!GetParam().empty()) identity_.token = api::JobToken(GetParam());
+    service_ = *RendezvousService::Start(RosterFor(identity_), "127.0.0.1:0", clock_);
+    address_ = fmt::format("127.0.0.1:{}", service_->port());
+    identity_.rendezvous_address = address_;
+    status_ = proto::TrainerStatus::NewStub(
+        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+    RendezvousClientOptions options;
+    options.heartbeat_every = 10ms;
+    options.stop_requested = [] { return false; };
+    member_ = MakeRendezvousClient(identity_, clock_, options);
+  }
+
+  proto::GetStatusResponse Ask() {
+    proto::GetStatusRequest request;
+    proto::GetStatusResponse response;
+    for (int i = 0; i < 2; ++i) {  // the first answer has the nonce for the second question
+      grpc::ClientContext context;
+      EXPECT_TRUE(status_->GetStatus(&context, request, &response).ok());
+      request.set_nonce(response.nonce());
+      request.set_proof(identity_.token.Prove(api::kProofOfStatus, response.nonce(), ""));
+    }
+    return response;
+  }
+  // What the leading pod tells the operator, once it has progress to tell.
+  proto::TrainerProgress Progress() {
+    EXPECT_TRUE(member_->Join(0, "layout").ok());
+    member_->Report({.step = 7, .total_steps = 100, .loss = 2.5});
+    const SteadyTime end = clock_.SteadyNow() + TimeLimit(20s);
+    proto::GetStatusResponse said = Ask();
+    while (!said.has_progress() && clock_.SteadyNow() < end) said = Ask();
+    EXPECT_EQ(said.progress().step(), 7);
+    return said.progress();
+  }
+  absl::Status Report(const Identity& from, const EvaluationResult& result) {
+    return ReportEvaluation(from, address_, result, TimeLimit(20s));
+  }
+
+  SystemClock clock_;
+  Identity identity_;
+  std::unique_ptr<RendezvousService> service_;
+  std::string address_;
+  std::unique_ptr<proto::TrainerStatus::Stub> status_;
+  std::unique_ptr<Rendezvous> member_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Tokens, ReportEvaluationTest,
+                         ::testing::Values("", "a token of sixteen bytes or more"),
+                         [](const auto& test) { return test.param.empty() ? "Without" : "With"; });
+
+TEST_P(ReportEvaluationTest, TheStatusTellsTheLastResult) {
+  for (const double loss : {0.5, 0.25}) {
+    const absl::Status sent = Report(identity_, {.step = 5, .loss = loss, .metric = 1 - loss});
+    ASSERT_TRUE(sent.ok()) << sent;
+  }
+  const proto::TrainerProgress progress = Progress();
+  EXPECT_EQ(progress.test_loss(), 0.25);
+  EXPECT_EQ(progress.test_accuracy(), 0.75);
+  EXPECT_EQ(progress.loss(), 2.5) << "training's own numbers stay";
+  EXPECT_EQ(service_->refusals(), 0);
+}
+
+TEST_P(ReportEvaluationTest, ALossThatIsNotANumberIsLeftOut) {
+  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = std::nan(""), .metric = 0.5}).ok());
+  const proto::TrainerProgress progress = Progress();
+  EXPECT_FALSE(progress.has_test_loss());
+  EXPECT_EQ(progress.test_accuracy(), 0.5);
+}
+
+TEST_P(ReportEvaluationTest, TheMetricOfARegressionIsItsError) {
+  identity_.training.loss.type = api::LossType::kMeanSquaredError;
+  ASSERT_TRUE(Report(identity_, {.step = 5, .loss = 0.5, .metric = 0.25}).ok());
+  const proto::TrainerProgress progress = Progress();
+  EXPECT_EQ(progress.test_mean_absolute_error(), 0.25);
+  EXPECT_FALSE(progress.has_test_accuracy());
+}
+
+TEST_P(ReportEvaluationTest, AnotherJobsEvaluatorIsRefused) {
+  Identity other = identity_;
+  other.job_uid = "another";
+  EXPECT_TRUE(absl::IsPermissionDenied(Report(other, {.step = 5, .metric = 0.5})));
+  EXPECT_FALSE(Progress().has_test_accuracy());
+}
+
+TEST_P(ReportEvaluationTest, ACallerWithoutTheTokenIsRefused) {
+  if (!identity_.token.present()) return;  // then anyone who knows the job's uid may report
+  for (const api::JobToken& token :
+       {api::JobToken("another token of the same length"), api::JobToken()}) {
+    Identity stranger = identity_;
+    stranger.token = token;
+    EXPECT_TRUE(absl::IsPermissionDenied(Report(stranger, {.step = 5, .metric = 0.5})));
+  }
+  EXPECT_EQ(service_->refusals(), 1) << "who asks only for a nonce is not counted";
+  EXPECT_FALSE(Progress().has_test_accuracy());
+}
+
+TEST_P(ReportEvaluationTest, ALeaderThatIsNotThereIsNamed) {
+  service_.reset();
+  const absl::Status status = Report(identity_, {.step = 5});
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_NE(status.message().find(address_), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,64 @@
+#include "trainer/checkpoint/evaluation_record.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/log.h"
+#include "base/status.h"
+
+namespace lockstep::train {
+namespace {
+
+std::string RecordPath(const std::string& directory) {
+  return directory + "/evaluation.json";
+}
+
+// JSON has no NaN: the library writes null for it.
+double NumberOrNan(const nlohmann::json& json, const char* key) {
+  const nlohmann::json& value = json.at(key);
+  return value.is_null() ? std::nan("") : value.get<double>();
+}
+
+}  // namespace
+
+absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directory,
+                                   const EvaluationRecord& record) {
+  const nlohmann::ordered_json json = {{"jobUid", record.job_uid},
+                                       {"step", record.step},
+                                       {"testLoss", record.loss},
+                                       {"testMetric", record.metric},
+                                       {"skipped", record.skipped}};
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string path = RecordPath(directory), draft = path + ".tmp";
+  LOCKSTEP_RETURN_IF_ERROR(files.WriteFile(draft, {std::as_bytes(std::span(text))}));
+  LOCKSTEP_RETURN_IF_ERROR(files.Rename(draft, path));
+  return files.SyncDirectory(directory);
+}
+
+absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem& files,
+                                                                     const std::string& directory,
+                                                                     const std::string& job_uid) {
+  const std::string path = RecordPath(directory);
+  const absl::StatusOr<std::string> text = files.ReadFile(path);
+  if (absl::IsNotFound(text.status())) return std::optional<EvaluationRecord>();
+  if (!text.ok()) return text.status();
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  EvaluationRecord record;
+  try {
+    json.at("jobUid").get_to(record.job_uid);
+    json.at("step").get_to(record.step);
+    record.loss = NumberOrNan(json, "testLoss");
+    record.metric = NumberOrNan(json, "testMetric");
+    json.at("skipped").get_to(record.skipped);
+  } catch (const nlohmann::json::exception& error) {
+    LogWarning("it is not known what has been evaluated",
+               {{"file", path}, {"damage", error.what()}});
+    return std::optional<EvaluationRecord>();
+  }
+  if (record.job_uid != job_uid) return std::optional<EvaluationRecord>();
+  return std::optional<EvaluationRecord>(record);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,53 @@
+#include "trainer/rendezvous/report_evaluation.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "api/proto/rendezvous.grpc.pb.h"
+#include "trainer/rendezvous/grpc_options.h"
+#include "trainer/rendezvous/service_name.h"
+
+namespace lockstep::train {
+
+absl::Status ReportEvaluation(const Identity& identity, const std::string& address,
+                              const EvaluationResult& result, Duration timeout) {
+  StartGrpc();
+  const std::size_t colon = address.rfind(':');
+  const auto stub = proto::Rendezvous::NewStub(grpc::CreateCustomChannel(
+      AbsoluteServiceName(address.substr(0, colon)) + address.substr(colon),
+      grpc::InsecureChannelCredentials(), ChannelOptions()));
+  const auto deadline = std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout);
+  proto::EvaluationReport report;
+  report.set_job(identity.job);
+  report.set_job_uid(identity.job_uid);
+  report.set_step(result.step);
+  if (std::isfinite(result.loss)) report.set_test_loss(result.loss);
+  if (std::isfinite(result.metric)) {
+    const bool is_accuracy = api::IsCrossentropy(identity.training.loss.type);
+    is_accuracy ? report.set_test_accuracy(result.metric)
+                : report.set_test_mean_absolute_error(result.metric);
+  }
+  for (const bool has_nonce : {false, true}) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    proto::EvaluationAnswer answer;
+    if (const grpc::Status sent = stub->ReportEvaluation(&context, report, &answer); !sent.ok()) {
+      return absl::UnavailableError(
+          fmt::format("the leading pod at {}: {}", address, sent.error_message()));
+    }
+    if (answer.accepted()) return absl::OkStatus();
+    if (has_nonce || answer.nonce().empty() || !identity.token.present()) break;
+    report.set_nonce(answer.nonce());
+    report.set_proof(
+        identity.token.Prove(api::kProofOfEvaluation, answer.nonce(), report.SerializeAsString()));
+  }
+  return absl::PermissionDeniedError(
+      fmt::format("{} takes no evaluation of job \"{}\"", address, identity.job));
+}
+
+}  // namespace lockstep::train

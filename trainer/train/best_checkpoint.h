@@ -1,0 +1,45 @@
+// Keeps the best of the checkpoints that an Evaluator has evaluated, as a copy that the retention
+// of the training's own checkpoints does not touch.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "api/v1/training_job.h"
+#include "trainer/checkpoint/store.h"
+#include "trainer/rendezvous/report_evaluation.h"
+
+namespace lockstep::train {
+
+struct BestCheckpointOptions {
+  std::string directory;  // for these copies alone
+  api::BestMetric by = api::BestMetric::kAccuracy;
+  api::LossType loss = {};  // of the job
+  CheckpointOwner owner;
+  std::string model_hash;
+};
+
+// Not thread-safe.
+class BestCheckpoint {
+ public:
+  BestCheckpoint(FileSystem& files, BestCheckpointOptions options)
+      : files_(files), options_(std::move(options)) {}
+
+  // Saves `snapshot`, with the result in its state, if the result is better than that of the copy
+  // in the directory, or if there is no copy. Of equal ones the first is kept. On failure, an
+  // earlier copy is unchanged. Errors: see CheckpointStore.
+  absl::Status Offer(Snapshot snapshot, const EvaluationResult& result);
+
+ private:
+  absl::Status Open();
+  double Goodness(double loss, double metric) const;
+
+  FileSystem& files_;
+  const BestCheckpointOptions options_;
+  std::unique_ptr<CheckpointStore> store_;  // null: not opened yet
+  std::optional<double> best_;              // of the copy; nullopt: there is none
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,196 @@
+#include "trainer/train/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "trainer/train/evaluate.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+// Pause polls the stop flag at this period: a signal handler cannot notify a condition variable.
+constexpr auto kStopPollOfEvaluator = std::chrono::milliseconds(20);
+// A listing may be a call to a file server.
+constexpr auto kBetweenLooks = std::chrono::seconds(1);
+
+EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
+                          const std::string& job_uid) {
+  const auto record = ReadEvaluationRecord(files, directory, job_uid);
+  if (!record.ok()) {
+    LogWarning("it is not known what has been evaluated",
+               {{"reason", std::string(record.status().message())}});
+  }
+  EvaluationRecord none{.job_uid = job_uid};
+  return record.ok() ? record->value_or(none) : none;
+}
+
+std::unique_ptr<SummaryWriter> OpenEvalSummaries(const std::string& directory) {
+  if (directory.empty()) return nullptr;
+  auto opened = SummaryWriter::Open(directory + "/eval");
+  if (opened.ok()) return *std::move(opened);
+  LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
+  return nullptr;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
+                     EvaluatorOptions options)
+    : session_(session),
+      files_(files),
+      clock_(clock),
+      options_(std::move(options)),
+      directory_(session.training().checkpoint.directory),
+      model_hash_(ModelHash(session)),
+      last_(RecordOf(files, directory_, options_.job_uid)),
+      follower_(files, directory_, last_.step),
+      summaries_(OpenEvalSummaries(session.training().summaries.directory)),
+      skipped_before_(last_.skipped) {
+  LOCKSTEP_CHECK(session.test_data() != nullptr, "an Evaluator without a test set");
+  if (const auto& by = session.training().checkpoint.keep_best) {
+    best_.emplace(files, BestCheckpointOptions{.directory = directory_ + "/best",
+                                               .by = *by,
+                                               .loss = session.training().loss.type,
+                                               .owner = options_.owner,
+                                               .model_hash = model_hash_});
+  }
+  is_reported_ = last_.step < 0;
+}
+
+LoopOutcome Evaluator::Run() {
+  LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
+  Publish();
+  while (!options_.stop_requested()) {
+    bool waits = false;
+    if (std::optional<LoopOutcome> ended = RunOnce(waits)) return *std::move(ended);
+    if (!waits) continue;
+    if (!is_reported_) Report();
+    if (last_.step >= session_.total_steps()) return {LoopEnd::kDone, absl::OkStatus()};
+    Pause();
+  }
+  return {LoopEnd::kStopped, absl::OkStatus()};
+}
+
+// `waits`: there was nothing to evaluate.
+std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
+  const bool keeps = best_.has_value();
+  absl::StatusOr<std::optional<Snapshot>> next = follower_.Next(
+      model_hash_, keeps ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
+  if (absl::IsFailedPrecondition(next.status())) return FailedFor(next.status());
+  if (!next.ok()) {
+    LogWarning("no checkpoint can be read now: trying again",
+               {{"reason", std::string(next.status().message())}});
+  }
+  waits = !next.ok() || !next->has_value();
+  return waits ? std::nullopt : EvaluateSnapshot(*std::move(*next));
+}
+
+std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
+  if (absl::Status restored = RestoreModel(snapshot, session_); !restored.ok()) {
+    return FailedFor(std::move(restored));
+  }
+  auto evaluated = EvaluateAlone(session_, options_.stop_requested, [this] { BatchDone(); });
+  if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
+  const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
+  if (!evaluation) return LoopOutcome{LoopEnd::kStopped, absl::OkStatus()};
+  LogSkipped();
+  last_.step = snapshot.step;
+  last_.loss = evaluation->loss;
+  last_.metric = evaluation->accuracy;
+  last_.skipped = skipped_before_ + follower_.skipped();
+  ++evaluations_;
+  Publish();
+  Note(std::move(snapshot));
+  Report();
+  return std::nullopt;
+}
+
+// The best is kept before the record is: if this process dies in between, the next one evaluates
+// the checkpoint again and finds that it is not better than itself.
+void Evaluator::Note(Snapshot snapshot) {
+  const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
+  LogInfo("evaluated", {{"step", last_.step},
+                        {"testLoss", last_.loss},
+                        {is_accuracy ? "testAccuracy" : "testMeanAbsoluteError", last_.metric}});
+  if (!std::isfinite(last_.loss)) {
+    LogWarning("the test loss is not finite", {{"step", last_.step}});
+  }
+  if (summaries_ != nullptr) {
+    summaries_->Scalar("test/loss", last_.loss, last_.step);
+    summaries_->Scalar(is_accuracy ? "test/accuracy" : "test/mean_absolute_error", last_.metric,
+                       last_.step);
+    if (const absl::Status status = summaries_->Flush(); !status.ok()) {
+      LogWarning("TensorBoard summaries are incomplete",
+                 {{"reason", std::string(status.message())}});
+    }
+  }
+  if (best_) {
+    const absl::Status kept =
+        best_->Offer(std::move(snapshot), {last_.step, last_.loss, last_.metric});
+    if (!kept.ok()) {
+      LogError("the best checkpoint cannot be kept", {{"reason", std::string(kept.message())}});
+    }
+  }
+  const absl::Status written = WriteEvaluationRecord(files_, directory_, last_);
+  if (!written.ok() && may_write_) {
+    LogWarning("if the Evaluator is restarted, it evaluates again what is still there",
+               {{"reason", std::string(written.message())}});
+  }
+  may_write_ = written.ok();
+}
+
+// Once training has ended, nobody answers; then the process's termination message tells the result.
+void Evaluator::Report() {
+  const absl::Status sent = options_.report({last_.step, last_.loss, last_.metric});
+  is_reported_ = sent.ok();
+  if (!sent.ok() && last_.step < session_.total_steps()) {
+    LogWarning("the leading pod does not know the last evaluation yet",
+               {{"reason", std::string(sent.message())}});
+  }
+}
+
+// A checkpoint may come and go while one is evaluated.
+void Evaluator::BatchDone() {
+  ++batches_;
+  const SteadyTime now = clock_.SteadyNow();
+  if (now < next_look_) return;
+  next_look_ = now + kBetweenLooks;
+  follower_.Look().IgnoreError();  // the next Next() reports it
+  Publish();
+}
+
+void Evaluator::Publish() const {
+  EvaluatorMetrics metrics{.step = last_.step,
+                           .evaluations = evaluations_,
+                           .batches = batches_,
+                           .skipped = last_.skipped};
+  if (last_.step >= 0) {
+    metrics.test_loss = last_.loss;
+    const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
+    (is_accuracy ? metrics.test_accuracy : metrics.test_mean_absolute_error) = last_.metric;
+  }
+  options_.publish(metrics);
+}
+
+void Evaluator::LogSkipped() {
+  const std::int64_t skipped = skipped_before_ + follower_.skipped();
+  if (skipped == last_.skipped) return;
+  LogWarning("checkpoints were not evaluated: they were removed or superseded first",
+             {{"skipped", skipped - last_.skipped}, {"skippedInAll", skipped}});
+}
+
+void Evaluator::Pause() const {
+  const SteadyTime end = clock_.SteadyNow() + options_.look_every;
+  for (SteadyTime now = clock_.SteadyNow(); now < end && !options_.stop_requested();
+       now = clock_.SteadyNow()) {
+    std::this_thread::sleep_for(std::min<Duration>(end - now, kStopPollOfEvaluator));
+  }
+}
+
+}  // namespace lockstep::train
