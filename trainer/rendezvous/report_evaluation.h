@@ -17,9 +17,9 @@ struct EvaluationResult {
 };
 
 // Sends the result to `address` (host:port), on a connection of its own, and waits for the answer
-// at most `timeout`. `identity` gives the job, its token and its metric. Unavailable: nobody answers there, as
-// when the leading pod is being replaced or has ended. PermissionDenied: what answers is not this
-// job's, or has another token.
+// at most `timeout`. `identity` gives the job, its token and its metric. Unavailable: nobody
+// answers there, as when the leading pod is being replaced or has ended. PermissionDenied: what
+// answers is not this job's, or has another token.
 absl::Status ReportEvaluation(const Identity& identity, const std::string& address,
                               const EvaluationResult& result, Duration timeout);
 

@@ -54,19 +54,17 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
       {.training = identity.training, .world = identity.BatchParts(), .threads = threads});
   if (!session.ok()) return FailWith(session.status());
   MetricsPipeWriter pipe(ProcessEnv);
-  Evaluator evaluator(**session, RealFileSystem(), clock,
-                      {.job_uid = identity.job_uid,
-                       .owner = owner,
-                       .report =
-                           [&](const EvaluationResult& result) {
-                             return ReportEvaluation(identity, identity.LeaderAddress(), result,
-                                                     kReportTimeout);
-                           },
-                       .stop_requested = &StopSignalled,
-                       .publish =
-                           [&](const EvaluatorMetrics& metrics) {
-                             pipe.Write(EncodeEvaluatorMetrics(metrics));
-                           }});
+  Evaluator evaluator(
+      **session, RealFileSystem(), clock,
+      {.job_uid = identity.job_uid,
+       .owner = owner,
+       .report =
+           [&](const EvaluationResult& result) {
+             return ReportEvaluation(identity, identity.LeaderAddress(), result, kReportTimeout);
+           },
+       .stop_requested = &StopSignalled,
+       .publish =
+           [&](const EvaluatorMetrics& metrics) { pipe.Write(EncodeEvaluatorMetrics(metrics)); }});
   const LoopOutcome outcome = evaluator.Run();
   if (outcome.end == LoopEnd::kStopped) return api::kExitPreempted;
   if (outcome.end != LoopEnd::kDone) return FailWith(outcome.reason);

@@ -186,11 +186,9 @@ class BestCheckpointTest : public ::testing::Test {
  protected:
   std::unique_ptr<BestCheckpoint> New(api::BestMetric by, api::LossType loss = {}) {
     return std::make_unique<BestCheckpoint>(
-        files_, BestCheckpointOptions{.directory = "/best",
-                                      .by = by,
-                                      .loss = loss,
-                                      .owner = kTraining,
-                                      .model_hash = "h"});
+        files_,
+        BestCheckpointOptions{
+            .directory = "/best", .by = by, .loss = loss, .owner = kTraining, .model_hash = "h"});
   }
   void Offer(BestCheckpoint& best, const EvaluationResult& result) {
     Snapshot snapshot{.step = result.step, .state = nlohmann::json::object(), .model_hash = "h"};
