@@ -149,7 +149,11 @@ void Reporter::CountStep(std::int64_t step) {
 void Reporter::BatchCounted(std::int64_t step, std::int64_t examples) {
   metrics_.steps_total += 1;
   metrics_.examples_total += examples;
-  if (!IsRankZero()) metrics_.step = step + 1;  // the leading process knows the run's
+  if (IsRankZero()) {  // the run's own step follows, by StepRecorded
+    Publish();
+    return;
+  }
+  metrics_.step = step + 1;
   Publish();
   if (!std::exchange(first_step_of_generation_, false)) return;
   LogInfo("first batch of the generation", {{"generation", generation_}, {"step", step}});

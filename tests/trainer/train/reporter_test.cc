@@ -194,6 +194,16 @@ TEST_F(SecondRankReporterTest, ABatchOfAProcessThatDoesNotKnowTheRunsStateIsProg
   EXPECT_EQ(line.generations, 2);
 }
 
+TEST_F(ReporterTest, TheLeadingProcessesOwnBatchIsNotTheFirstStepOfTheGeneration) {
+  reporter_->BatchCounted(/*step=*/0, /*examples=*/16);
+  reader_->Lines();
+  ApplyStep({.loss = 1, .examples = 16}, session_->plan(), state_);
+  reporter_->StepRecorded({.loss = 1, .examples = 16}, state_);
+  const auto lines = reader_->Lines();
+  ASSERT_FALSE(lines.empty()) << "the first step is sent at once";
+  EXPECT_EQ(DecodeMetrics(lines.back())->step, 1);
+}
+
 TEST_F(ReporterTest, AStepOfOtherProcessesIsNotItsOwn) {
   ApplyStep({.loss = 1, .examples = 16}, session_->plan(), state_);
   reporter_->StepRecorded({.loss = 1, .examples = 16}, state_);
