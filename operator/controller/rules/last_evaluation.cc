@@ -14,12 +14,6 @@ namespace {
 
 constexpr Replica kEvaluator{api::Role::kEvaluator, 0};
 
-// Its failure was written to the status before; now its pod is replaced.
-bool IsCharged(const Observed& observed, const ObservedPod& pod) {
-  const std::vector<std::string>& counted = observed.job.status.counted_pods;
-  return std::ranges::find(counted, pod.uid) != counted.end();
-}
-
 bool MayRun(const Observed& observed) {
   return !observed.job.spec.suspend && !(observed.workload && observed.workload->evicted);
 }
@@ -30,7 +24,7 @@ void AddReplacement(const Observed& observed, Plan& plan) {
     if (AddCreates(observed, {kEvaluator}, plan)) plan.status.next_retry_time.reset();
     return;
   }
-  if (!IsCharged(observed, *pod)) return;
+  if (!IsCounted(observed, *pod)) return;
   if (!pod->being_deleted) {
     plan.actions.emplace_back(DeletePod{pod->name, pod->uid, IsUnreachable(observed, *pod)});
   }

@@ -27,11 +27,6 @@ constexpr std::string_view kDisruptionReasons[] = {
 // The kubelet's prefix for a pod that its node has no room for: OutOfcpu, OutOfnvidia.com/gpu.
 constexpr std::string_view kNoRoomPrefix = "OutOf";
 
-bool IsCounted(const Observed& observed, const ObservedPod& pod) {
-  const std::vector<std::string>& counted = observed.job.status.counted_pods;
-  return std::ranges::find(counted, pod.uid) != counted.end();
-}
-
 bool IsNewPodFailure(const Observed& observed, const ObservedPod& pod) {
   if (!IsMember(observed, pod) || HasSucceeded(pod)) return false;
   if (!HasFailed(pod) && !pod.being_deleted && !IsUnreachable(observed, pod)) return false;
@@ -208,6 +203,11 @@ std::optional<Duration> UntilStranded(const Observed& observed) {
   if (!finished.any) return std::nullopt;
   const Duration allowed = finished.awaited ? kLeadersEnd : kUnaskedLeadersEnd;
   return std::max(allowed - finished.known, Duration::zero());
+}
+
+bool IsCounted(const Observed& observed, const ObservedPod& pod) {
+  const std::vector<std::string>& counted = observed.job.status.counted_pods;
+  return std::ranges::find(counted, pod.uid) != counted.end();
 }
 
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod) {

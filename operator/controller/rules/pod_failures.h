@@ -26,6 +26,10 @@ struct PodFailure {
 // deleted counts as failed.
 PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 
+// Returns true if the status has charged, or excused, the pod's failure. The pod must be deleted
+// before its replica can be recreated.
+bool IsCounted(const Observed& observed, const ObservedPod& pod);
+
 // Returns the failures that are not charged yet, earliest end first: pods that have failed, are
 // being deleted or cannot be reached; vanished pods of a gang that has run; and a leading replica
 // that waits for peers that have finished. The result points into `observed`.

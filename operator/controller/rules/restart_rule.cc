@@ -91,8 +91,7 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
   int restarts = observed.job.status.restarts.application;
   const ObservedPod* worst = nullptr;
   for (const ObservedPod& pod : observed.pods) {
-    const auto& counted = observed.job.status.counted_pods;
-    if (!IsMember(observed, pod) || std::ranges::find(counted, pod.uid) != counted.end()) continue;
+    if (!IsMember(observed, pod) || IsCounted(observed, pod)) continue;
     restarts += pod.restart_count;
     if (worst == nullptr || pod.restart_count > worst->restart_count) worst = &pod;
   }
@@ -112,7 +111,7 @@ bool HasReported(const Observed& observed, Time since) {
   return progress && progress->update_time.value_or(observed.now) >= since;
 }
 
-// Returns true if the replicas have run long enough for the back-off to begin anew. Where steps are
+// Returns true if the replicas have run long enough for the back-off to start over. Where steps are
 // reported they are the better measure; see NoteProgress.
 bool WasHealthy(const Observed& observed) {
   if (!IsTrue(observed.job.status, kRunning)) return false;
@@ -141,6 +140,19 @@ std::string RestartMessage(const Observed& observed, const PodFailure& first, bo
                      status.restarts.disruption);
 }
 
+// Adds the restart of `first`'s replica, or of all of them, to a plan that has charged `failures`.
+void AddRestart(const Observed& observed, const std::vector<PodFailure>& failures,
+                const PodFailure& first, bool gang, Plan& plan) {
+  api::TrainingJobStatus& status = plan.status;
+  const bool goes_on = GoesOn(observed, failures, gang);
+  if (!goes_on) SetRetryTime(observed, status);
+  status.failure = FailureOf(first);
+  const std::string message = RestartMessage(observed, first, gang, status);
+  if (gang) OpenNextAttempt(observed, "Restarting", message, status);
+  plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
+  plan.incident = IncidentOf(observed, failures, goes_on);
+}
+
 }  // namespace
 
 Duration RestartDelay(const Settings& settings, int restarts) {
@@ -162,11 +174,7 @@ std::optional<Plan> PlanReplacement(const Observed& observed, const PodFailure& 
   if (plan.status.restarts.application > observed.job.spec.run_policy.backoff_limit) {
     return std::nullopt;
   }
-  SetRetryTime(observed, plan.status);
-  plan.status.failure = FailureOf(failure);
-  plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting",
-                         RestartMessage(observed, failure, /*gang=*/false, plan.status)});
-  plan.incident = IncidentOf(observed, failures, /*goes_on=*/false);
+  AddRestart(observed, failures, failure, /*gang=*/false, plan);
   return plan;
 }
 
@@ -197,13 +205,7 @@ std::optional<Plan> PlanRestart(const Observed& observed) {
     return FailedPlan(observed, status, first, "BackoffLimitExceeded",
                       fmt::format("{}; backoffLimit ({}) is spent", Describe(first), limit));
   }
-  const bool goes_on = GoesOn(observed, failures, gang);
-  if (!goes_on) SetRetryTime(observed, status);
-  status.failure = FailureOf(first);
-  const std::string message = RestartMessage(observed, first, gang, status);
-  if (gang) OpenNextAttempt(observed, "Restarting", message, status);
-  plan.events.push_back({PlannedEvent::Type::kWarning, "Restarting", message});
-  plan.incident = IncidentOf(observed, failures, goes_on);
+  AddRestart(observed, failures, first, gang, plan);
   plan.names_cause = !blame.first_may_be_consequence;
   return plan;
 }

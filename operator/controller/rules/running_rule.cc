@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "api/v1/tf_config_size.h"
 #include "operator/controller/children/addresses.h"
@@ -15,6 +17,7 @@
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pending_reason.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
@@ -25,14 +28,15 @@ constexpr char kAllReady[] = "AllReplicasReady";
 // How soon a name that another owner has is tried again.
 constexpr Duration kConflictRetry = std::chrono::minutes(1);
 
-template <typename T>
-bool Contains(const std::vector<T>& values, const T& value) {
-  return std::ranges::find(values, value) != values.end();
+// Returns true if another owner has an object of this name.
+bool HasConflict(const Observed& observed, const std::string& name) {
+  const std::vector<std::string>& names = observed.name_conflicts;
+  return std::ranges::find(names, name) != names.end();
 }
 
 // Returns true if the pod must be deleted before its replica can be recreated.
 bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
-  return !IsMember(observed, pod) || Contains(observed.job.status.counted_pods, pod.uid);
+  return !IsMember(observed, pod) || IsCounted(observed, pod);
 }
 
 void AddDeletes(const Observed& observed, Plan& plan) {
@@ -47,7 +51,7 @@ void AddDeletes(const Observed& observed, Plan& plan) {
 // A name is taken while any pod of ours has it, whatever its attempt.
 bool IsNameTaken(const Observed& observed, const Replica& replica) {
   const std::string name = PodName(observed.job, replica.role, replica.index);
-  return Contains(observed.name_conflicts, name) ||
+  return HasConflict(observed, name) ||
          std::ranges::any_of(observed.pods,
                              [&name](const ObservedPod& pod) { return pod.name == name; });
 }
@@ -184,7 +188,7 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
     return false;
   }
   if (MustWaitForOldMembers(observed)) return false;
-  if (!observed.has_service && !Contains(observed.name_conflicts, observed.job.metadata.name)) {
+  if (!observed.has_service && !HasConflict(observed, observed.job.metadata.name)) {
     plan.actions.emplace_back(CreateService{});
   }
   if (!AddPodGroup(observed, plan)) return false;
