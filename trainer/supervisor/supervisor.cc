@@ -58,8 +58,10 @@ class Supervisor {
   void Reap();
   void ReplicaEnded(Replica& replica, int wait_status);
   void ReadMetrics(Replica& replica);
-  void ShowServer(const Replica& replica, const std::string& line);
-  void ShowEvaluator(const Replica& replica, const std::string& line);
+  void ShowMetrics(Replica& replica, const std::string& line);
+  // Counts the progress of a decoded line; warns of one that is malformed and returns nullopt.
+  template <typename Metrics>
+  std::optional<Metrics> Accept(const Replica& replica, const absl::StatusOr<Metrics>& metrics);
   absl::Status StartDue();
   void Stop(Duration grace);
   void SignalAll(int signal);
@@ -239,46 +241,39 @@ void Supervisor::ReadMetrics(Replica& replica) {
   if (!replica.metrics) return;
   for (const std::string& line : replica.metrics->Lines()) {
     if (!options_.decode_metrics) continue;  // still read, or poll() would return at once
-    if (identity_.role == api::Role::kParameterServer) {
-      ShowServer(replica, line);
-      continue;
-    }
-    if (identity_.role == api::Role::kEvaluator) {
-      ShowEvaluator(replica, line);
-      continue;
-    }
-    const auto metrics = options_.decode_metrics(line);
-    if (!metrics.ok()) {
-      LogWarning(fmt::format("metrics of replica {}: {}", replica.local_rank,
-                             std::string(metrics.status().message())));
-      continue;
-    }
-    BudgetOf(replica).Progress(metrics->step);
-    replica.last = *metrics;
-    if (metrics_) metrics_->Update(replica.local_rank, *metrics);
+    ShowMetrics(replica, line);
   }
 }
 
 // The counters of a process that is started again begin at 0, as Prometheus allows.
-void Supervisor::ShowServer(const Replica& replica, const std::string& line) {
-  const auto metrics = options_.decode_server_metrics(line);
-  if (!metrics.ok()) {
-    LogWarning(fmt::format("the parameter server's {}", std::string(metrics.status().message())));
+void Supervisor::ShowMetrics(Replica& replica, const std::string& line) {
+  if (identity_.role == api::Role::kParameterServer) {
+    const auto metrics = Accept(replica, options_.decode_server_metrics(line));
+    if (metrics && metrics_) metrics_->UpdateServer(*metrics);
     return;
   }
-  BudgetOf(replica).Progress(metrics->step);
-  if (metrics_) metrics_->UpdateServer(*metrics);
+  if (identity_.role == api::Role::kEvaluator) {  // an evaluated checkpoint is a step of progress
+    const auto metrics = Accept(replica, options_.decode_evaluator_metrics(line));
+    if (metrics && metrics_) metrics_->UpdateEvaluator(*metrics);
+    return;
+  }
+  const auto metrics = Accept(replica, options_.decode_metrics(line));
+  if (!metrics) return;
+  replica.last = *metrics;
+  if (metrics_) metrics_->Update(replica.local_rank, *metrics);
 }
 
-// An evaluated checkpoint is a step of progress.
-void Supervisor::ShowEvaluator(const Replica& replica, const std::string& line) {
-  const auto metrics = options_.decode_evaluator_metrics(line);
+template <typename Metrics>
+std::optional<Metrics> Supervisor::Accept(const Replica& replica,
+                                          const absl::StatusOr<Metrics>& metrics) {
   if (!metrics.ok()) {
-    LogWarning(fmt::format("the Evaluator's {}", std::string(metrics.status().message())));
-    return;
+    LogWarning(
+        fmt::format("replica {} has sent a line that is not its metrics", replica.local_rank),
+        {{"reason", std::string(metrics.status().message())}});
+    return std::nullopt;
   }
   BudgetOf(replica).Progress(metrics->step);
-  if (metrics_) metrics_->UpdateEvaluator(*metrics);
+  return *metrics;
 }
 
 absl::Status Supervisor::StartDue() {

@@ -39,12 +39,12 @@ TEST(EvaluatorMetricsTest, AMalformedLineIsRefused) {
     std::string line, reason;
   } cases[] = {
       {"", "not a JSON object"},
-      {with("{", "{\"more\":1,"), "not a JSON object"},
-      {with("batches", "batch"), "metrics.batches: found null"},
-      {with("\"step\":-1", "\"step\":-2"), "metrics.step: found -2"},
+      {with("{", "{\"more\":1,"), "found 8 fields, expected 7"},
+      {with("batches", "batch"), "metrics.batches: is missing"},
+      {with("\"step\":-1", "\"step\":-2"), "metrics.step: found -2, expected an integer of at least -1"},
       {with("\"step\":-1", "\"step\":9223372036854775808"), "metrics.step: found"},
       {with("\"skipped\":0", "\"skipped\":0.5"), "metrics.skipped: found 0.5"},
-      {with("testLoss", "loss"), "metrics.testLoss: found null"},
+      {with("testLoss", "loss"), "metrics.testLoss: is missing"},
       {with("\"testLoss\":null", "\"testLoss\":\"low\""), "metrics.testLoss: found"},
   };
   for (const auto& [line, reason] : cases) {

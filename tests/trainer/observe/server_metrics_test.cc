@@ -43,8 +43,8 @@ TEST(ServerMetricsTest, AMalformedLineIsRefused) {
   } cases[] = {
       {"", "not a JSON object"},
       {good.substr(1), "not a JSON object"},
-      {with("{", "{\"more\":1,"), "not a JSON object"},
-      {with("updates", "update"), "metrics.updates: found null"},
+      {with("{", "{\"more\":1,"), "found 8 fields, expected 7"},
+      {with("updates", "update"), "metrics.updates: is missing"},
       {with("\"updates\":0", "\"updates\":-1"), "metrics.updates: found -1"},
       {with("\"updates\":0", "\"updates\":1.5"), "metrics.updates: found 1.5"},
       {with("\"server\":0", "\"server\":9223372036854775808"), "metrics.server: found"},
