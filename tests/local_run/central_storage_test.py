@@ -5,13 +5,12 @@ import pathlib
 import random
 import re
 import signal
-import tempfile
 import time
 import unittest
 
 import yaml
 
-from local_run import SLOWNESS, Run, descendants, environment, kill9, wait_until_gone
+from local_run import SLOWNESS, Run, RunTest, descendants, environment, kill9, wait_until_gone
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "central-storage.yaml"
 MIRRORED = {"type": "Mirrored", "processesPerPod": 2}
@@ -54,17 +53,7 @@ def proportional_bytes(pid):
     return 1024 * int(re.search(r"^Pss:\s+(\d+) kB$", rollup, re.M).group(1))
 
 
-class CentralStorageTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def start(self, path, name="run"):
-        run = Run(path, f"{self.folder}/{name}")
-        self.addCleanup(run.kill)
-        return run
-
+class CentralStorageTest(RunTest):
     def expect_done(self, run, steps, restarts=0):
         """The run ends well, every sample of every epoch counted once. `restarts` are of its pod; None: any number."""
         code, report, err = run.finish()

@@ -1,12 +1,11 @@
 """The Evaluator: it follows the checkpoints of a run, dies, and ends with the run's last one."""
 import json
 import pathlib
-import tempfile
 import unittest
 
 import yaml
 
-from local_run import Run, environment, kill9
+from local_run import RunTest, environment, kill9
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "evaluator.yaml"
 
@@ -37,17 +36,7 @@ def lines(run, role, message):
     return found
 
 
-class EvaluatorTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def start(self, path, name):
-        run = Run(path, f"{self.folder}/{name}")
-        self.addCleanup(run.kill)
-        return run
-
+class EvaluatorTest(RunTest):
     def expect_done(self, run, steps):
         code, report, err = run.finish()
         logs = run.logs()

@@ -2,12 +2,11 @@
 import hashlib
 import pathlib
 import subprocess
-import tempfile
 import unittest
 
 import yaml
 
-from local_run import LOCKSTEP, SLOWNESS, Run, kill9
+from local_run import LOCKSTEP, SLOWNESS, RunTest, kill9
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "independent.yaml"
 
@@ -30,17 +29,7 @@ def models(run):
     return found
 
 
-class IndependentTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def start(self, path, name="run", output="json"):
-        run = Run(path, f"{self.folder}/{name}", output=output)
-        self.addCleanup(run.kill)
-        return run
-
+class IndependentTest(RunTest):
     def test_the_example_ends_with_a_table(self):
         text = subprocess.run([LOCKSTEP, "run", EXAMPLE, "--work-dir", f"{self.folder}/run"],
                               capture_output=True, text=True, timeout=120 * SLOWNESS, check=True).stdout

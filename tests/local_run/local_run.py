@@ -4,7 +4,9 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import time
+import unittest
 
 import local_job
 
@@ -92,6 +94,20 @@ class Run:
                 raise AssertionError(f"lockstep run ended before {what}\n{self.logs()[-4000:]}")
             time.sleep(0.01)
         raise AssertionError(f"no {what} within {timeout} s\n{self.logs()[-4000:]}")
+
+
+class RunTest(unittest.TestCase):
+    """A test with a folder of its own and runs that end with it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, path, name="run", **options):
+        run = Run(path, f"{self.folder}/{name}", **options)
+        self.addCleanup(run.kill)
+        return run
 
 
 def descendants(pid):

@@ -5,12 +5,11 @@ import pathlib
 import re
 import signal
 import struct
-import tempfile
 import unittest
 
 import yaml
 
-from local_run import Run, environment, kill9
+from local_run import RunTest, environment, kill9
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "parameter-server.yaml"
 
@@ -51,17 +50,7 @@ def tensors(run):
     return found
 
 
-class ParameterServerTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def start(self, path, name="run"):
-        run = Run(path, f"{self.folder}/{name}")
-        self.addCleanup(run.kill)
-        return run
-
+class ParameterServerTest(RunTest):
     def expect_done(self, run, steps, restarts=0):
         """The run ends well, every sample of every epoch counted once."""
         code, report, err = run.finish()
