@@ -1,10 +1,12 @@
-"""The bundled trainer's strategies without parameter servers, to their end; those that it lacks are refused by name."""
+"""The bundled trainer's strategies without parameter servers, and an Evaluator, to their end; those that it lacks are
+refused by name."""
 import json
 
-from job import Job, make_namespace, training_job
+from job import Job, SAVED_EVERY, make_namespace, make_shared_claim, training_job
 from steps import expect
 
 NAMESPACE = "e2e-strategies"
+CLAIM = "checkpoints"
 # name -> (workers, strategy, ranks, what carries the gradients)
 RUN = {
     "mirrored": (1, {"type": "Mirrored", "processesPerPod": 2}, 2, "shm"),
@@ -22,12 +24,14 @@ def run(cluster):
     for name, expected in RUN.items():
         train(cluster, name, *expected)
     train_independent(cluster)
+    evaluate(cluster)
     for strategy in REFUSED:
         refuse(cluster, strategy)
 
 
 def clean_up(cluster):
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    cluster.kubectl("delete", "pv", f"{NAMESPACE}-{CLAIM}", "--ignore-not-found")
 
 
 def train(cluster, name, workers, strategy, ranks, communicator):
@@ -63,6 +67,28 @@ def train_independent(cluster):
                "a result for each variant, and that the second has diverged", found)
         expect([result["step"] for result in found if not result["diverged"]] == [200] * 3,
                "200 steps of each of the others", found)
+        expect(job.restarts() == (0, 0), "no restart", job.restarts())
+        job.delete()
+
+
+def evaluate(cluster):
+    """An Evaluator on a node of its own follows the checkpoints of the leading worker."""
+    job = Job(cluster, NAMESPACE, "evaluated")
+    with cluster.steps.step("an Evaluator evaluates the last checkpoint, and keeps the best", 180):
+        folder, steps = make_shared_claim(cluster, NAMESPACE, CLAIM), 4 * SAVED_EVERY
+        manifest = training_job("evaluated", steps=steps, claim=CLAIM)
+        spec = manifest["spec"]
+        spec["training"]["evaluation"]["enabled"] = True
+        spec["training"]["checkpoint"]["keepBest"] = "Loss"
+        spec["replicaSpecs"]["Evaluator"] = {"template": spec["replicaSpecs"]["Worker"]["template"]}
+        job.apply(manifest)
+        found = job.await_state("Succeeded")
+        records = job.said("evaluated-evaluator-0", "evaluated")
+        expect(records and records[-1]["step"] == steps, f"an evaluation of step {steps}", records)
+        expect(found["progress"].get("testLoss") == records[-1]["testLoss"], "its loss in the status", found)
+        best = min(records, key=lambda record: record["testLoss"])["step"]
+        kept = [json.loads(path.read_text())["step"] for path in folder.glob("best/step-*/manifest.json")]
+        expect(kept == [best], f"a copy of the checkpoint of step {best}", kept)
         expect(job.restarts() == (0, 0), "no restart", job.restarts())
         job.delete()
 
