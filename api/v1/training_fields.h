@@ -127,6 +127,11 @@ void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   visit.Field("globalClipNorm", optimizer.global_clip_norm, NotBelow(0));
 }
 
+void Fields(auto& visit, Like<InitialWeightsSpec> auto& weights) {
+  visit.Field("path", weights.path);
+  visit.Field("exclude", weights.exclude);
+}
+
 void Fields(auto& visit, Like<CheckpointSpec> auto& checkpoint) {
   visit.Field("directory", checkpoint.directory);
   visit.Field("everySteps", checkpoint.every_steps, AtLeast(0));
@@ -152,6 +157,7 @@ void Fields(auto& visit, Like<TrainingSpec> auto& training) {
   visit.Field("epochs", training.epochs, AtLeast(1));
   visit.Field("steps", training.steps, AtLeast(1));
   visit.Field("seed", training.seed, AtLeast(0));
+  visit.Field("initialWeights", training.initial_weights);
   visit.Field("loss", training.loss);
   visit.Field("labelSmoothing", training.label_smoothing, RealRange{0, 1, false, true});
   visit.Field("optimizer", training.optimizer);

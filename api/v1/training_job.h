@@ -191,6 +191,13 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
+struct InitialWeightsSpec {
+  std::string path;  // a safetensors file; empty: the weights are random
+  // Tensors of the model whose name contains one of these are not taken from the file.
+  std::vector<std::string> exclude;
+  bool operator==(const InitialWeightsSpec&) const = default;
+};
+
 enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
 
 enum class BestMetric { kAccuracy, kLoss, kMeanAbsoluteError };
@@ -221,6 +228,7 @@ struct TrainingSpec {
   int gradient_accumulation = 1;  // parts of a replica's samples of a step that run one by one
   std::optional<std::int64_t> epochs, steps;  // exactly one is set
   std::int64_t seed = 1;
+  InitialWeightsSpec initial_weights;
   LossSpec loss;
   double label_smoothing = 0.0;  // of the training loss, a crossentropy; in [0, 1)
   OptimizerSpec optimizer;

@@ -185,6 +185,24 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   }
 }
 
+// Rejects an empty text, which every name contains.
+void ValidateNameParts(const std::string& field, const std::vector<std::string>& parts,
+                       Section& section) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].empty()) continue;
+    section.Fault(fmt::format("{}[{}]", field, i),
+                  "found an empty text, which every name contains; expected a part of a name");
+  }
+}
+
+void ValidateInitialWeights(const InitialWeightsSpec& weights, Section& section) {
+  section.Absolute("initialWeights.path", weights.path);
+  if (!weights.exclude.empty() && weights.path.empty()) {
+    section.Fault("initialWeights.exclude", "found without path, expected the path of a file");
+  }
+  ValidateNameParts("initialWeights.exclude", weights.exclude, section);
+}
+
 // Rejects settings that the chosen optimizer would ignore.
 void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   section.OneOf("optimizer.name", optimizer.name, kOptimizerNames);
@@ -208,11 +226,7 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
     section.Fault("optimizer.weightDecayExclude",
                   "found without weightDecay, expected weightDecay above 0");
   }
-  for (std::size_t i = 0; i < optimizer.weight_decay_exclude.size(); ++i) {
-    if (!optimizer.weight_decay_exclude[i].empty()) continue;
-    section.Fault(fmt::format("optimizer.weightDecayExclude[{}]", i),
-                  "found an empty text, which every name contains; expected a part of a name");
-  }
+  ValidateNameParts("optimizer.weightDecayExclude", optimizer.weight_decay_exclude, section);
   if (optimizer.name == "SGD" && optimizer.nesterov && optimizer.momentum == 0) {
     section.Fault("optimizer.nesterov", "found without momentum, expected momentum above 0");
   }
@@ -283,6 +297,7 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
                      training.batch_size.per_replica.has_value());
   section.ExactlyOne("", "epochs", training.epochs.has_value(), "steps",
                      training.steps.has_value());
+  ValidateInitialWeights(training.initial_weights, section);
   ValidateLoss(training, section);
   ValidateOptimizer(training.optimizer, section);
   ValidateSchedule(training, section);

@@ -147,6 +147,8 @@ GOOD = {
     "a whole number for a real one": training_job(optimizer={"learningRate": 1, "weightDecay": 0}),
     "weight decay of some parameters": training_job(
         optimizer={"weightDecay": 0.01, "weightDecayExclude": ["bias", "gamma"]}),
+    "initial weights": training_job(initialWeights={"path": "/pretrained/model.safetensors", "exclude": ["dense"]}),
+    "no initial weights": training_job(initialWeights={"path": "", "exclude": []}),
     "clipped gradients": training_job(optimizer={"globalClipNorm": 1}),
     "steps that may be skipped": training_job(maxSkippedSteps=3),
     "a batch of one sample for each process": training_job(
@@ -171,6 +173,8 @@ GOOD = {
     "a batch in parts": training_job(gradientAccumulation=4),
     "Mirrored with one worker": changed(training_job(replicas={"Worker": {"replicas": 1}}),
                                         strategy={"type": "Mirrored"}),
+    "a variant with weights of its own": independent(
+        {"initialWeights": {"path": "/pretrained/a.safetensors"}}, {}),
     "variants": independent({"name": "a", "optimizer": {"learningRate": 1}},
                             {"epochs": None, "steps": 3, "batchSize": {"global": 1}}),
     "Independent processes that differ in their seed": independent(),
@@ -548,6 +552,12 @@ TRAINING = [
     Bad("an exclusion that is no list",
         training_job(optimizer={"weightDecay": 0.1, "weightDecayExclude": "bias"}),
         "spec.training.optimizer.weightDecayExclude"),
+    Bad("relative initial weights", training_job(initialWeights={"path": "model.safetensors"}),
+        "spec.training.initialWeights.path"),
+    Bad("excluded initial weights without a file", training_job(initialWeights={"exclude": ["dense"]}),
+        "spec.training.initialWeights.exclude"),
+    Bad("an empty text that excludes all", training_job(initialWeights={"path": "/model.safetensors", "exclude": [""]}),
+        "spec.training.initialWeights.exclude[0]"),
     Bad("a negative norm", training_job(optimizer={"globalClipNorm": -1}),
         "spec.training.optimizer.globalClipNorm"),
     Bad("a negative number of skipped steps", training_job(maxSkippedSteps=-1),

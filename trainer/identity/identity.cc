@@ -121,10 +121,11 @@ absl::Status CheckPeers(const Identity& id) {
   return absl::OkStatus();
 }
 
-// Clears the folders: pods may mount their data in different places, and only the leading pod needs
-// folders for checkpoints and summaries.
-api::TrainingSpec WithoutFolders(api::TrainingSpec training) {
+// Clears the paths: pods may mount their data in different places, and only the leading pod needs
+// the initial weights, and folders for checkpoints and summaries.
+api::TrainingSpec WithoutPaths(api::TrainingSpec training) {
   training.dataset.path.clear();
+  training.initial_weights.path.clear();
   training.checkpoint.directory.clear();
   training.summaries.directory.clear();
   return training;
@@ -193,7 +194,7 @@ std::string Identity::ClusterHash() const {
 }
 
 std::uint64_t Identity::TrainingDigest() const {
-  return Digest(api::TrainingSpecToJson(WithoutFolders(training)).dump());
+  return Digest(api::TrainingSpecToJson(WithoutPaths(training)).dump());
 }
 
 std::optional<std::string> ProcessEnv(const std::string& name) {

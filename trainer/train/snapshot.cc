@@ -30,13 +30,13 @@ TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
 absl::Status Expect(const TensorsByName& tensors, const std::string& name, const Shape& shape) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the checkpoint has no tensor '{}', which this job's model or optimizer needs", name));
+    return absl::FailedPreconditionError(
+        fmt::format("found no tensor '{}', which this job's model or optimizer needs", name));
   }
   if (found->second->shape == shape) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("the checkpoint's tensor '{}' is {}, expected {}", name,
-                  found->second->shape.ToString(), shape.ToString()));
+  return absl::FailedPreconditionError(fmt::format("found tensor '{}' of {}, expected {}", name,
+                                                   found->second->shape.ToString(),
+                                                   shape.ToString()));
 }
 
 // A tensor to save: its name, its slot, and the flat range that the slot's offset refers to.
@@ -101,6 +101,12 @@ absl::Status ExpectAll(const TensorsByName& found, const std::vector<SavedTensor
   return absl::OkStatus();
 }
 
+absl::Status OfCheckpoint(const Snapshot& snapshot, const absl::Status& status) {
+  if (status.ok()) return status;
+  return {status.code(), fmt::format("the checkpoint of step {}: {}", snapshot.step,
+                                     std::string(status.message()))};
+}
+
 // Requires: ExpectAll.
 void Restore(const TensorsByName& found, const std::vector<SavedTensor>& tensors,
              Backend& backend) {
@@ -148,8 +154,8 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
   const TensorsByName model = ByName(snapshot.model), optimizer = ByName(snapshot.optimizer);
   const std::vector<SavedTensor> of_model = ModelTensors(session);
   const std::vector<SavedTensor> of_optimizer = OptimizerTensors(session);
-  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(model, of_model));
-  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(optimizer, of_optimizer));
+  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, of_model)));
+  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(optimizer, of_optimizer)));
   Restore(model, of_model, session.backend());
   Restore(optimizer, of_optimizer, session.backend());
   state = saved;
@@ -160,9 +166,44 @@ absl::Status RestoreModel(const Snapshot& snapshot, Session& session) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSettings(snapshot, session));
   const TensorsByName model = ByName(snapshot.model);
   const std::vector<SavedTensor> of_model = ModelTensors(session);
-  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(model, of_model));
+  LOCKSTEP_RETURN_IF_ERROR(OfCheckpoint(snapshot, ExpectAll(model, of_model)));
   Restore(model, of_model, session.backend());
   return absl::OkStatus();
+}
+
+absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors,
+                                         const std::vector<std::string>& exclude,
+                                         Session& session) {
+  TensorsByName found = ByName(tensors);
+  std::vector<SavedTensor> wanted;
+  std::vector<bool> is_used(exclude.size());
+  TakenWeights result;
+  for (SavedTensor& tensor : ModelTensors(session)) {
+    bool is_excluded = false;
+    for (std::size_t i = 0; i < exclude.size(); ++i) {
+      if (tensor.name.find(exclude[i]) == std::string::npos) continue;
+      is_excluded = is_used[i] = true;
+    }
+    if (!is_excluded) {
+      wanted.push_back(std::move(tensor));
+      continue;
+    }
+    ++result.excluded;
+    found.erase(tensor.name);
+  }
+  for (std::size_t i = 0; i < exclude.size(); ++i) {
+    if (is_used[i]) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "initialWeights.exclude[{}]: found \"{}\", expected a part of a tensor's name, such as "
+        "\"{}\"",
+        i, exclude[i], ModelTensors(session).back().name));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(ExpectAll(found, wanted));
+  Restore(found, wanted, session.backend());
+  result.taken = static_cast<int>(wanted.size());
+  for (const SavedTensor& tensor : wanted) found.erase(tensor.name);
+  for (const auto& [name, tensor] : found) result.unused.push_back(name);
+  return result;
 }
 
 }  // namespace lockstep::train

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/train/run_state.h"
@@ -29,5 +31,15 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
 // Restores only what evaluation needs: parameters and running statistics. The snapshot may lack the
 // optimizer's tensors. Errors as above.
 absl::Status RestoreModel(const Snapshot& snapshot, Session& session);
+
+// Replaces the model's tensors by the given ones of the same name, except those whose name contains
+// a text of `exclude`. FailedPrecondition: a tensor is missing or has another shape (names both
+// sides). InvalidArgument: a text is in no name. On failure, `session` is unchanged.
+struct TakenWeights {
+  int taken = 0, excluded = 0;      // of the model's tensors
+  std::vector<std::string> unused;  // names of given tensors that the model does not have
+};
+absl::StatusOr<TakenWeights> TakeWeights(const std::vector<NamedTensor>& tensors,
+                                         const std::vector<std::string>& exclude, Session& session);
 
 }  // namespace lockstep::train

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/host_view.h"
+#include "trainer/train/initial_weights.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/train_step.h"
 
@@ -157,8 +158,8 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
   if (shared.step < 0) {
     return LoopOutcome{
         LoopEnd::kGenerationOver,
-        absl::UnavailableError(
-            fmt::format("rank {} could not restore a checkpoint; its own log says why", source))};
+        absl::UnavailableError(fmt::format(
+            "rank {} could not restore or initialize its state; its own log says why", source))};
   }
   if (absl::Status received = ShareTensors(source, shared.step); !received.ok()) {
     return EndOfStrategy(std::move(received));
@@ -213,18 +214,23 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
     if (!loaded.ok()) return EndOfStore(std::move(loaded).status());
     snapshot = *std::move(loaded);
   }
-  if (!snapshot) {
-    // Reset everything: an interrupted broadcast may have left parts of another rank's state here.
-    session.model().InitializeParameters();
-    session.optimizer().ResetSlots();
-    state = RunState{.step = 0};
-    return std::nullopt;
-  }
+  if (!snapshot) return Initialize();
   if (absl::Status status = RestoreSnapshot(*snapshot, session, state); !status.ok()) {
     return FailedFor(std::move(status));
   }
   restored = state;
   reporter.Restored(state, snapshot->saved);
+  return std::nullopt;
+}
+
+// Resets everything: an interrupted broadcast may have left parts of another rank's state here.
+TrainLoop::Ended TrainLoop::Initialize() {
+  session.model().InitializeParameters();
+  session.optimizer().ResetSlots();
+  const absl::Status loaded =
+      LoadInitialWeights(session.training().initial_weights, RealFileSystem(), session);
+  if (!loaded.ok()) return FailedFor(loaded);
+  state = RunState{.step = 0};
   return std::nullopt;
 }
 

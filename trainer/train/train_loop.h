@@ -58,6 +58,7 @@ struct TrainLoop {
 
  private:
   Ended Enter(const Membership& membership);
+  Ended Initialize();
   LoopOutcome RunSteps(int rank);
   bool MayBegin(std::int64_t begun, std::int64_t ahead) const;
   bool IsStateDue(std::int64_t step) const;

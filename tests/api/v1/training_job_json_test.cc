@@ -308,6 +308,7 @@ class JobSource {
     if (Flip()) training.epochs = Small();
     if (Flip()) training.steps = Small();
     training.seed = Number(0, 9'007'199'254'740'991);
+    training.initial_weights = {Flip() ? Text() : "", {Text()}};
     training.optimizer = {Text(), Real(), Real(), Flip(), Real(), Real(), Real(), Real()};
     training.learning_rate_schedule = {Pick({ScheduleType::kConstant, ScheduleType::kCosine}),
                                        Small(), Real()};

@@ -440,6 +440,14 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.checkpoint.directory = "checkpoints"; },
        "spec.training.checkpoint.directory: found \"checkpoints\", expected an absolute path in "
        "the container"},
+      {[](TrainingSpec& t) { t.initial_weights.path = "pretrained.safetensors"; },
+       "spec.training.initialWeights.path: found \"pretrained.safetensors\", expected an absolute "
+       "path in the container"},
+      {[](TrainingSpec& t) { t.initial_weights.exclude = {"dense"}; },
+       "spec.training.initialWeights.exclude: found without path, expected the path of a file"},
+      {[](TrainingSpec& t) { t.initial_weights = {"/pretrained.safetensors", {"dense", ""}}; },
+       "spec.training.initialWeights.exclude[1]: found an empty text, which every name contains; "
+       "expected a part of a name"},
       {[](TrainingSpec& t) { t.summaries.directory = "./logs"; },
        "spec.training.summaries.directory: found \"./logs\", expected an absolute path in the "
        "container"},

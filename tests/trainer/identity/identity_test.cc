@@ -201,6 +201,7 @@ TEST(ClusterHashTest, FoldersMayDifferBetweenPods) {
   const Identity first = lockstep::testing::Worker(0, {"a:1", "b:1"});
   Identity other = first;
   other.training.dataset.path = "/elsewhere/mnist";
+  other.training.initial_weights.path = "/elsewhere/weights.safetensors";
   other.training.checkpoint.directory = "/elsewhere/checkpoints";
   other.training.summaries.directory = "/elsewhere/logs";
   EXPECT_EQ(first.ClusterHash(), other.ClusterHash());

@@ -1,0 +1,51 @@
+#include "trainer/train/initial_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/train/snapshot.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kMostNames = 8;  // in a message
+
+std::string SomeOf(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kMostNames);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+}  // namespace
+
+absl::Status LoadInitialWeights(const api::InitialWeightsSpec& weights, FileSystem& files,
+                                Session& session) {
+  if (weights.path.empty()) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bytes, files.ReadFile(weights.path));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
+                            ParseSafetensors(bytes, weights.path));
+  const auto result = TakeWeights(tensors, weights.exclude, session);
+  if (absl::IsFailedPrecondition(result.status())) {
+    return absl::FailedPreconditionError(
+        fmt::format("initialWeights: {}: {}; a tensor that initialWeights.exclude names keeps its "
+                    "random values",
+                    weights.path, std::string(result.status().message())));
+  }
+  if (!result.ok()) return result.status();
+  if (!result->unused.empty()) {
+    LogWarning("the file of initial weights has tensors that the model does not have",
+               {{"file", weights.path}, {"tensors", SomeOf(result->unused)}});
+  }
+  LogInfo("took the initial weights from a file",
+          {{"file", weights.path}, {"tensors", result->taken}, {"excluded", result->excluded}});
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::train
