@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,8 +25,9 @@ using ::testing::HasSubstr;
 // With running statistics, which are no parameters.
 api::TrainingSpec NormalizedTraining() {
   api::TrainingSpec training = SmallTraining();
-  training.model.layers.insert(training.model.layers.begin() + 1,
-                               api::Json{{"type", "BatchNormalization"}});
+  api::Json layers = *training.model.layers;
+  layers.insert(layers.begin() + 1, api::Json{{"type", "BatchNormalization"}});
+  training.model.layers = layers;
   return training;
 }
 
