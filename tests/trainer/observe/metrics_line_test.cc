@@ -76,7 +76,8 @@ TEST(MetricsLineTest, FaultsAreNamed) {
   EXPECT_THAT(ErrorOf(With("1234", "1.5")), HasSubstr("metrics.step: found 1.5"));
   EXPECT_THAT(ErrorOf(With("1234", "9223372036854775808")), HasSubstr("metrics.step"));
   EXPECT_THAT(ErrorOf(With("[0,", "[")), HasSubstr("metrics.checkpointDurations: found [0,0,0"));
-  EXPECT_THAT(ErrorOf(With("[0,", "[-1,")), HasSubstr("found -1, expected an integer of at least 0"));
+  EXPECT_THAT(ErrorOf(With("[0,", "[-1,")),
+              HasSubstr("found -1, expected an integer of at least 0"));
   EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":-1")), HasSubstr("metrics.rank: found -1"));
   EXPECT_THAT(ErrorOf(With("\"rank\":3", "\"rank\":3,\"more\":1")), HasSubstr("found 41 fields"));
 }
