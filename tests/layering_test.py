@@ -54,6 +54,7 @@ LAYERS = {
                                           "trainer/comm/*", "trainer/identity", "trainer/rendezvous"],
     "trainer/train": ["base", "api/*", "trainer/*"],
     "trainer/plan": ["base", "api/*", "trainer/*"],
+    "trainer/export": ["base", "trainer/core", "trainer/backend", "trainer/nn", "trainer/checkpoint"],
     "trainer": ["base", "api/*", "trainer/*"],  # main.cc
 }
 

@@ -16,7 +16,9 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "trainer/backend/backend.h"
+#include "trainer/checkpoint/file_system.h"
 #include "trainer/comm/available_memory.h"
+#include "trainer/export/export_model.h"
 #include "trainer/identity/identity.h"
 #include "trainer/observe/metrics.h"
 #include "trainer/observe/termination_message.h"
@@ -100,6 +102,16 @@ int Plan(const PlanFlags& flags) {
   return api::kExitDone;
 }
 
+int Export(const ModelExport& request) {
+  const absl::StatusOr<std::string> written = ExportModel(request, RealFileSystem());
+  if (!written.ok()) {
+    fmt::print(stderr, "{}\n", std::string(written.status().message()));
+    return api::kExitBadConfig;
+  }
+  fmt::print("{}\n", *written);
+  return api::kExitDone;
+}
+
 // The limit of `bench --threads`: the CPUs that cpu_set_t can hold. With 100,000 threads, a signal
 // kills OpenMP.
 constexpr int kMaxThreads = 1024;
@@ -141,6 +153,14 @@ int Main(int argc, char** argv) {
   plan->add_option("--sample-shape", flags.sample_shape, "Likewise, C,H,W of a sample")
       ->delimiter(',')
       ->check(CLI::Range(1, kMaxCount));
+  ModelExport request;
+  auto* export_model = app.add_subcommand("export", "Write a checkpoint's model into one file");
+  export_model
+      ->add_option("CHECKPOINT", request.checkpoint,
+                   "A checkpoint's folder, or a folder of checkpoints: the newest one")
+      ->required();
+  export_model->add_option("FILE", request.file, "Ends in .onnx or .safetensors: the format")
+      ->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -149,6 +169,7 @@ int Main(int argc, char** argv) {
   const SystemClock clock;
   if (bench->parsed()) return Bench(options);
   if (plan->parsed()) return Plan(flags);
+  if (export_model->parsed()) return Export(request);
   if (replica->parsed()) return Replica(clock);
   return Supervise(clock);
 }

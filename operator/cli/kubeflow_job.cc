@@ -16,7 +16,6 @@
 namespace lockstep::cli {
 namespace {
 
-using api::Json;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kKubeflowApi[] = "kubeflow.org/v1";
@@ -26,15 +25,15 @@ constexpr char kPyTorchPort[] = "pytorchjob-port";
 // Consumes the members of an object and notes those that were not taken.
 class Parts {
  public:
-  Parts(Json object, std::string path, std::vector<std::string>& notes)
+  Parts(api::Json object, std::string path, std::vector<std::string>& notes)
       : object_(std::move(object)), path_(std::move(path)), notes_(notes) {
-    if (!object_.is_object()) object_ = Json::object();
+    if (!object_.is_object()) object_ = api::Json::object();
   }
 
-  std::optional<Json> Take(const char* name) {
+  std::optional<api::Json> Take(const char* name) {
     const auto it = object_.find(name);
     if (it == object_.end()) return std::nullopt;
-    Json value = std::move(*it);
+    api::Json value = std::move(*it);
     object_.erase(it);
     if (value.is_null()) return std::nullopt;
     return value;
@@ -45,7 +44,7 @@ class Parts {
     if (auto value = Take(name)) to[new_name] = OrderedJson::parse(value->dump());
   }
   Parts Section(const char* name) {
-    return {Take(name).value_or(Json::object()), Path(name), notes_};
+    return {Take(name).value_or(api::Json::object()), Path(name), notes_};
   }
   void Note(const std::string& text) { notes_.push_back(text); }
   void NoteField(const char* name, const std::string& text) {
@@ -54,17 +53,17 @@ class Parts {
   std::string Path(const std::string& name) const {
     return path_.empty() ? name : fmt::format("{}.{}", path_, name);
   }
-  const Json& rest() const { return object_; }
+  const api::Json& rest() const { return object_; }
   std::vector<std::string>& notes() const { return notes_; }
   void NoteRest() {
     for (const auto& [name, value] : object_.items()) {
       Note(fmt::format("{}: has no equivalent in a TrainingJob and is left out", Path(name)));
     }
-    object_ = Json::object();
+    object_ = api::Json::object();
   }
 
  private:
-  Json object_;
+  api::Json object_;
   std::string path_;
   std::vector<std::string>& notes_;
 };
@@ -85,13 +84,13 @@ std::optional<api::Role> RoleOf(const std::string& key) {
 }
 
 // The rendezvous port has a different name here; its number stays.
-void RenamePort(Json& pod_template) {
-  static const Json::json_pointer kContainers("/spec/containers");
+void RenamePort(api::Json& pod_template) {
+  static const api::Json::json_pointer kContainers("/spec/containers");
   if (!pod_template.contains(kContainers) || !pod_template.at(kContainers).is_array()) return;
-  for (Json& container : pod_template.at(kContainers)) {
+  for (api::Json& container : pod_template.at(kContainers)) {
     if (!container.is_object() || !container.contains("ports")) continue;
-    for (Json& port : container.at("ports")) {
-      if (port.is_object() && port.value("name", Json()) == kPyTorchPort) {
+    for (api::Json& port : container.at("ports")) {
+      if (port.is_object() && port.value("name", api::Json()) == kPyTorchPort) {
         port["name"] = api::kClusterPortNames[1];
       }
     }
@@ -103,7 +102,7 @@ OrderedJson ConvertReplica(Parts source, const char* default_policy) {
   source.Move("replicas", replica);
   source.Move("restartPolicy", replica);
   if (!replica.contains("restartPolicy")) replica["restartPolicy"] = default_policy;
-  Json pod_template = source.Take("template").value_or(Json::object());
+  api::Json pod_template = source.Take("template").value_or(api::Json::object());
   RenamePort(pod_template);
   replica["template"] = OrderedJson::parse(pod_template.dump());
   source.NoteRest();
@@ -112,7 +111,7 @@ OrderedJson ConvertReplica(Parts source, const char* default_policy) {
 
 OrderedJson ConvertReplicas(Parts source, const char* default_policy) {
   std::vector<std::pair<api::Role, OrderedJson>> replicas;
-  const Json all = source.rest();
+  const api::Json all = source.rest();
   for (const auto& [key, value] : all.items()) {
     const auto role = RoleOf(key);
     if (!role) continue;
@@ -160,7 +159,7 @@ void ConvertRunPolicy(Parts from, Parts& spec, OrderedJson& to) {
   if (!policy.empty()) to["runPolicy"] = std::move(policy);
 }
 
-std::optional<int> AsNumber(const Json& value) {
+std::optional<int> AsNumber(const api::Json& value) {
   if (value.is_number_integer()) return value.get<int>();
   if (!value.is_string()) return std::nullopt;
   const auto& text = value.get_ref<const std::string&>();
@@ -220,11 +219,11 @@ void ConvertTensorFlow(Parts& spec, OrderedJson& to) {
   to["replicaSpecs"] = ConvertReplicas(spec.Section("tfReplicaSpecs"), "Never");
   const bool has_servers = to["replicaSpecs"].contains("PS");
   if (has_servers) to["strategy"] = {{"type", "ParameterServer"}};
-  if (const auto policy = spec.Take("successPolicy"); policy && *policy != Json("")) {
+  if (const auto policy = spec.Take("successPolicy"); policy && *policy != api::Json("")) {
     to["successPolicy"] = OrderedJson::parse(policy->dump());
   }
   const auto dynamic = spec.Take("enableDynamicWorker");
-  if (!dynamic || *dynamic != Json(true)) return;
+  if (!dynamic || *dynamic != api::Json(true)) return;
   if (!has_servers) {
     spec.NoteField("enableDynamicWorker",
                    "has an equivalent only with parameter servers and is left out");
@@ -243,10 +242,10 @@ void ConvertPyTorch(Parts& spec, OrderedJson& to) {
   }
 }
 
-OrderedJson ConvertMetadata(const Json& object) {
+OrderedJson ConvertMetadata(const api::Json& object) {
   OrderedJson metadata = OrderedJson::object();
   if (!object.contains("metadata") || !object.at("metadata").is_object()) return metadata;
-  const Json& from = object.at("metadata");
+  const api::Json& from = object.at("metadata");
   for (const char* key : {"name", "namespace", "labels", "annotations"}) {
     if (from.contains(key)) metadata[key] = OrderedJson::parse(from.at(key).dump());
   }
@@ -268,7 +267,7 @@ OrderedJson InReadingOrder(const OrderedJson& spec) {
 }
 
 absl::Status CheckResult(const OrderedJson& object) {
-  const auto job = api::TrainingJobFromJson(Json::parse(object.dump()));
+  const auto job = api::TrainingJobFromJson(api::Json::parse(object.dump()));
   if (!job.ok()) return job.status();
   return api::ToStatus(api::Validate(api::WithDefaults(*job)));
 }
@@ -276,8 +275,8 @@ absl::Status CheckResult(const OrderedJson& object) {
 }  // namespace
 
 bool IsKubeflowJob(const kube::Object& object) {
-  if (!object.is_object() || object.value("apiVersion", Json()) != kKubeflowApi) return false;
-  const Json kind = object.value("kind", Json());
+  if (!object.is_object() || object.value("apiVersion", api::Json()) != kKubeflowApi) return false;
+  const api::Json kind = object.value("kind", api::Json());
   return kind == "TFJob" || kind == "PyTorchJob";
 }
 

@@ -8,6 +8,7 @@
 
 #include "operator/cli/convert_command.h"
 #include "operator/cli/exit_codes.h"
+#include "operator/cli/export_command.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/logs_command.h"
 #include "operator/cli/plan_command.h"
@@ -37,7 +38,7 @@ std::vector<Verb> AddVerbs(CLI::App& app) {
       AddVerb(app, AddRunCommand, RunRun),         AddVerb(app, AddPlanCommand, RunPlan),
       AddVerb(app, AddRenderCommand, RunRender),   AddVerb(app, AddValidateCommand, RunValidate),
       AddVerb(app, AddStatusCommand, RunStatus),   AddVerb(app, AddLogsCommand, RunLogs),
-      AddVerb(app, AddConvertCommand, RunConvert),
+      AddVerb(app, AddConvertCommand, RunConvert), AddVerb(app, AddExportCommand, RunExport),
   };
 }
 

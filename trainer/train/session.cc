@@ -140,6 +140,8 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
                                    .initializes = parts.initializes_model};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
+  model_description_ = {
+      .layers = std::move(layers), .input = model_options.input, .outputs = outputs_};
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
   model_->BindGradients(sums_);
   LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,

@@ -19,6 +19,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
 #include "trainer/nn/model.h"
+#include "trainer/nn/model_description.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/strategy/strategy.h"
 
@@ -74,6 +75,7 @@ class Session {
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
+  const ModelDescription& model_description() const { return model_description_; }
   // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
   // parameters' layout. The form is that of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
@@ -183,6 +185,7 @@ class Session {
   Arena device_sums_;                        // unused with a host device
   float* sums_ = nullptr;                    // device memory: buffer_'s or device_sums_'s
   std::unique_ptr<Stream> transfer_;         // null with a host device
+  ModelDescription model_description_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;

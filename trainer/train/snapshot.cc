@@ -128,7 +128,9 @@ std::string ModelHash(Session& session) {
 
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
   Snapshot snapshot{.step = state.step, .model_hash = ModelHash(session), .saved = now};
-  snapshot.state = {{"run", RunStateToJson(state)}, {"settings", RunSettings(session)}};
+  snapshot.state = {{"run", RunStateToJson(state)},
+                    {"settings", RunSettings(session)},
+                    {"model", DescriptionToJson(session.model_description())}};
   session.backend().Synchronize();
   for (const SavedTensor& tensor : ModelTensors(session)) {
     snapshot.model.push_back(Save(session.backend(), tensor.name, *tensor.slot, tensor.flat));

@@ -1,0 +1,50 @@
+"""`lockstep export`: what a run has saved, as one file for other programs."""
+import json
+import pathlib
+import subprocess
+import unittest
+
+import local_job
+from local_run import LOCKSTEP, RunTest
+
+
+class ExportTest(RunTest):
+    def export(self, checkpoint, file, code=0):
+        ended = subprocess.run([LOCKSTEP, "export", checkpoint, file], stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=60)
+        self.assertEqual(code, ended.returncode, ended.stderr)
+        return ended
+
+    def test_the_last_checkpoint_of_a_run(self):
+        training = {"model": {"name": "core-cnn"}, "dataset": {"format": "synthetic"}, "steps": 2,
+                    "batchSize": {"global": 16}, "checkpoint": {"directory": "/saved"}}
+        folder = pathlib.Path(self.folder)
+        job = folder / "job.yaml"
+        job.write_text(local_job.text("job", training, folders=["saved"], workers=1))
+        run = self.start(job)
+        code, report, err = run.finish()
+        self.assertEqual(0, code, f"{err}\n{run.logs()}")
+        saved = folder / "run/volumes/saved"
+        weights = (saved / "step-00000002/model.safetensors").read_bytes()
+
+        tensors = folder / "model.safetensors"
+        ended = self.export(report["checkpoint"], tensors)
+        self.assertIn("8 tensors", ended.stdout)
+        self.assertEqual(weights, tensors.read_bytes())
+
+        # A bundled model has no layers in the job; the checkpoint knows them.
+        graph = folder / "model.onnx"
+        self.export(saved, graph)
+        exported = graph.read_bytes()
+        header = 8 + int.from_bytes(weights[:8], "little")
+        names = [name for name in json.loads(weights[8:header]) if name != "__metadata__"]
+        for text in ("Lockstep", "Conv", "Gemm", *names):
+            self.assertIn(text.encode(), exported)
+        self.assertGreater(len(exported), len(weights) - header)
+
+        ended = self.export(saved, folder / "model.h5", code=2)
+        self.assertIn("expected .onnx or .safetensors", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

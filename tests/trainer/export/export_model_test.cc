@@ -1,0 +1,115 @@
+#include "trainer/export/export_model.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/support/fault_file_system.h"
+#include "tests/trainer/export/exported.h"
+#include "trainer/checkpoint/store.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const ModelDescription& SmallModel() {
+  static const ModelDescription model{
+      .layers = {{{"type", "Dense"}, {"units", 2}}}, .input = {3}, .outputs = 2};
+  return model;
+}
+
+class ExportModelTest : public ::testing::Test {
+ protected:
+  void Save(std::int64_t step, const nlohmann::json& state, float first = 0) {
+    auto store = *CheckpointStore::Open(files_, "/saved", 3, {.job_uid = "job"});
+    Snapshot snapshot{.step = step,
+                      .state = state,
+                      .model = TensorsOf(SmallModel()),
+                      .optimizer = {},
+                      .model_hash = "hash",
+                      .saved = {}};
+    snapshot.model[0].data[0] = first;
+    ASSERT_TRUE(store->Save(snapshot).ok());
+  }
+  void SaveStep(std::int64_t step, float first = 0) {
+    Save(step, {{"model", DescriptionToJson(SmallModel())}}, first);
+  }
+  void SetUp() override { ASSERT_TRUE(files_.CreateDirectories("/out").ok()); }
+
+  absl::StatusOr<std::string> Export(const std::string& checkpoint, const std::string& file) {
+    return ExportModel({.checkpoint = checkpoint, .file = file}, files_);
+  }
+  std::string Content(const std::string& path) { return *files_.ReadFile(path); }
+
+  FaultFileSystem files_;
+};
+
+TEST_F(ExportModelTest, ADirectoryStandsForItsNewestCheckpoint) {
+  SaveStep(5, 1);
+  SaveStep(10, 2);
+  const auto newest = Export("/saved", "/out/model.safetensors");
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  EXPECT_EQ(*newest, "/out/model.safetensors: 2 tensors of /saved/step-00000010, step 10");
+  EXPECT_EQ(Content("/out/model.safetensors"), Content("/saved/step-00000010/model.safetensors"));
+  const auto given = Export("/saved/step-00000005", "/out/model.safetensors");
+  ASSERT_TRUE(given.ok()) << given.status();
+  EXPECT_EQ(Content("/out/model.safetensors"), Content("/saved/step-00000005/model.safetensors"));
+}
+
+TEST_F(ExportModelTest, AFolderWithoutManifestIsNoCheckpoint) {
+  SaveStep(5);
+  ASSERT_TRUE(files_.CreateDirectories("/saved/step-00000009").ok());
+  const auto newest = Export("/saved", "/out/model.onnx");
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  EXPECT_THAT(*newest, HasSubstr("step 5"));
+  const auto none = Export("/saved/step-00000009", "/out/model.onnx");
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.status().message()),
+              StartsWith("/saved/step-00000009: found no checkpoint"));
+}
+
+TEST_F(ExportModelTest, ACheckpointOfAnEarlierVersionDoesNotSayItsLayers) {
+  Save(5, {{"run", 1}});
+  const auto exported = Export("/saved", "/out/model.onnx");
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(exported.status().message()),
+              StartsWith("/saved/step-00000005/manifest.json: found no state.model, expected"));
+}
+
+TEST_F(ExportModelTest, AMalformedDescriptionIsNamed) {
+  Save(5, {{"model", {{"layers", 3}}}});
+  EXPECT_EQ(Export("/saved", "/out/model.onnx").status().message(),
+            "/saved/step-00000005/manifest.json: state.model.layers: found 3, expected a list");
+}
+
+TEST_F(ExportModelTest, DamagedTensorsAreNotExported) {
+  SaveStep(5);
+  files_.Content("/saved/step-00000005/model.safetensors").back() ^= 1;
+  const auto exported = Export("/saved", "/out/model.safetensors");
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(files_.Exists("/out/model.safetensors"));
+}
+
+TEST_F(ExportModelTest, OtherEndingsAreRefused) {
+  SaveStep(5);
+  const auto exported = Export("/saved", "/out/model.pt");
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(exported.status().message(),
+            "/out/model.pt: found the ending '.pt', expected .onnx or .safetensors");
+}
+
+TEST_F(ExportModelTest, AFullDiskLeavesTheOldFileAlone) {
+  SaveStep(5, 1);
+  ASSERT_TRUE(Export("/saved", "/out/model.onnx").ok());
+  const std::string old = Content("/out/model.onnx");
+  SaveStep(10, 2);
+  files_.FillDiskInOperation(1, /*stays_full=*/false);
+  const auto exported = Export("/saved", "/out/model.onnx");
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Content("/out/model.onnx"), old);
+  EXPECT_FALSE(files_.Exists("/out/model.onnx.tmp"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

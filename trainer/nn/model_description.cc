@@ -1,0 +1,53 @@
+#include "trainer/nn/model_description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json_text.h"
+
+namespace lockstep::train {
+namespace {
+
+using Json = nlohmann::json;
+
+// The limit of one extent: that of one tensor (see compile.cc).
+constexpr std::int64_t kLargestExtent = 2147483647;
+
+bool IsExtent(const Json& json) {
+  return json.is_number_integer() && json > 0 && json <= kLargestExtent;
+}
+
+absl::Status FieldFault(const Json& json, const char* field, const char* expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("model.{}: found {}, expected {}", field,
+                  json.contains(field) ? JsonText(json[field]) : std::string("nothing"), expected));
+}
+
+}  // namespace
+
+nlohmann::json DescriptionToJson(const ModelDescription& model) {
+  return {{"layers", model.layers}, {"input", model.input.dims()}, {"outputs", model.outputs}};
+}
+
+absl::StatusOr<ModelDescription> DescriptionFromJson(const nlohmann::json& json) {
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(
+        fmt::format("model: found {}, expected an object", JsonText(json)));
+  }
+  const Json layers = json.value("layers", Json());
+  if (!layers.is_array()) return FieldFault(json, "layers", "a list");
+  const Json input = json.value("input", Json());
+  if (!input.is_array() || !std::ranges::all_of(input, IsExtent) ||
+      (input.size() != 1 && input.size() != 3)) {
+    return FieldFault(json, "input", "[C,H,W] or [F], positive numbers");
+  }
+  if (!IsExtent(json.value("outputs", Json()))) {
+    return FieldFault(json, "outputs", "a positive number");
+  }
+  return ModelDescription{.layers = layers.get<std::vector<Json>>(),
+                          .input = Shape(input.get<std::vector<std::int64_t>>()),
+                          .outputs = json["outputs"].get<std::int64_t>()};
+}
+
+}  // namespace lockstep::train
