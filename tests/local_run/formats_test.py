@@ -1,12 +1,15 @@
 """Trains from files of a user's own, of a format other than MNIST's."""
 import pathlib
 import random
+import struct
 import tempfile
 import unittest
+import zlib
 
 import local_job
-from local_run import Run
+from local_run import Run, RunTest
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 FEATURES = 10
 
 
@@ -18,6 +21,46 @@ def write_table(path, rows, seed):
         values = [drawn.uniform(-1, 1) for _ in range(FEATURES)]
         lines.append(",".join([*(f"{value:.6f}" for value in values), str(int(sum(values) > 0))]))
     path.write_text("\n".join(lines) + "\n")
+
+
+def write_png(path, side, color):
+    """A square of one color."""
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    rows = b"".join(b"\0" + bytes(color) * side for _ in range(side))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+class ExamplesTest(RunTest):
+    """The examples whose data is the user's own."""
+
+    def finish(self, example, folders, *changes):
+        arguments = [f"--volume={name}={folder}" for name, folder in folders.items()]
+        for change in changes:
+            arguments += ["--set", f"spec.{change}"]
+        run = Run(EXAMPLES / example, f"{self.folder}/run", *arguments)
+        self.addCleanup(run.kill)
+        code, report, err = run.finish()
+        self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
+        return report
+
+    def test_two_mirrored_processes_learn_a_table(self):
+        write_table(pathlib.Path(self.folder) / "train.csv", 2000, seed=1)
+        report = self.finish("mirrored.yaml", {"table": self.folder}, "training.model.layers[1].units=2")
+        self.assertGreater(report["test_accuracy"], 0.9)
+
+    def test_a_resnet_50_reads_a_folder_of_images(self):
+        images = pathlib.Path(self.folder) / "images"
+        for part, count in (("train", 8), ("val", 2)):
+            for label, color in (("blue", (0, 0, 250)), ("red", (250, 0, 0))):
+                (images / part / label).mkdir(parents=True)
+                for i in range(count):
+                    write_png(images / part / label / f"{i}.png", 40 + i, color)
+        report = self.finish("image-folder.yaml", {"images": images}, "replicaSpecs.Worker.replicas=1",
+                             "training.dataset.imageSize=[32, 32]", "training.batchSize.global=8",
+                             "training.epochs=1", "training.learningRateSchedule.warmupSteps=0")
+        self.assertEqual(2, report["steps"])
 
 
 class FormatsTest(unittest.TestCase):
