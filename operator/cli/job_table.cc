@@ -10,11 +10,10 @@
 #include "api/v1/conditions.h"
 #include "base/printable.h"
 #include "operator/cli/progress_line.h"
+#include "operator/cli/text_table.h"
 
 namespace lockstep::cli {
 namespace {
-
-using Row = std::vector<std::string>;
 
 constexpr int kBarCells = 20;
 
@@ -65,26 +64,6 @@ Row RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
   row.push_back(std::to_string(status.restart_count));
   row.push_back(job.metadata.creation_time ? FormatAge(now - *job.metadata.creation_time) : "-");
   return row;
-}
-
-// Each column is as wide as its widest cell, with three spaces between columns, as in kubectl.
-std::string Align(const std::vector<Row>& rows, int width) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
-      line += fmt::format("{:<{}}   ", row[i], widths[i]);
-    }
-    line += row.back();
-    if (width > 0) line.resize(std::min(line.size(), static_cast<std::size_t>(width)));
-    text += line + '\n';
-  }
-  return text;
 }
 
 // By test accuracy, else by loss; null if there is nothing to compare.
@@ -138,7 +117,7 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
   if (style.namespaces) header.insert(header.begin(), "NAMESPACE");
   std::vector<Row> rows = {std::move(header)};
   for (const api::TrainingJob& job : jobs) rows.push_back(RowOf(job, now, style));
-  return Printable(Align(rows, style.width));
+  return Printable(AlignColumns(rows, style.width));
 }
 
 std::string VariantTable(const std::vector<api::VariantResult>& variants) {
@@ -155,7 +134,7 @@ std::string VariantTable(const std::vector<api::VariantResult>& variants) {
                     shown(variant.accuracy, 100, " %"), shown(variant.test_loss, 1, ""),
                     shown(variant.test_accuracy, 100, " %"), &variant == best ? "best" : ""});
   }
-  return Printable(Align(rows, 0));
+  return Printable(AlignColumns(rows));
 }
 
 std::string JobDetails(const api::TrainingJob& job) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "operator/cli/convert_command.h"
+#include "operator/cli/describe_command.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/export_command.h"
 #include "operator/cli/fail.h"
@@ -35,10 +36,11 @@ Verb AddVerb(CLI::App& app, CLI::App* (*add)(CLI::App&, Options&), int (*run)(co
 // In the order of --help.
 std::vector<Verb> AddVerbs(CLI::App& app) {
   return {
-      AddVerb(app, AddRunCommand, RunRun),         AddVerb(app, AddPlanCommand, RunPlan),
-      AddVerb(app, AddRenderCommand, RunRender),   AddVerb(app, AddValidateCommand, RunValidate),
-      AddVerb(app, AddStatusCommand, RunStatus),   AddVerb(app, AddLogsCommand, RunLogs),
-      AddVerb(app, AddConvertCommand, RunConvert), AddVerb(app, AddExportCommand, RunExport),
+      AddVerb(app, AddRunCommand, RunRun),       AddVerb(app, AddPlanCommand, RunPlan),
+      AddVerb(app, AddRenderCommand, RunRender), AddVerb(app, AddValidateCommand, RunValidate),
+      AddVerb(app, AddStatusCommand, RunStatus), AddVerb(app, AddDescribeCommand, RunDescribe),
+      AddVerb(app, AddLogsCommand, RunLogs),     AddVerb(app, AddConvertCommand, RunConvert),
+      AddVerb(app, AddExportCommand, RunExport),
   };
 }
 

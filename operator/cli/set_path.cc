@@ -13,8 +13,6 @@
 namespace lockstep::cli {
 namespace {
 
-using Json = nlohmann::json;
-
 // Splits "a.b[0]" into a, b, 0.
 std::vector<std::string> Split(const std::string& path) {
   std::vector<std::string> parts;
@@ -42,15 +40,16 @@ std::optional<std::size_t> AsIndex(const std::string& part) {
   return index;
 }
 
-absl::StatusOr<Json> ParseValue(const std::string& text) {
-  if (text.empty()) return Json("");
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Json> documents, api::ParseYaml(text, "--set"));
-  return documents.empty() ? Json() : documents.front();
+absl::StatusOr<nlohmann::json> ParseValue(const std::string& text) {
+  if (text.empty()) return nlohmann::json("");
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<nlohmann::json> documents,
+                            api::ParseYaml(text, "--set"));
+  return documents.empty() ? nlohmann::json() : documents.front();
 }
 
 }  // namespace
 
-absl::Status ApplySet(const std::string& assignment, Json& document) {
+absl::Status ApplySet(const std::string& assignment, nlohmann::json& document) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
     return absl::InvalidArgumentError(
@@ -61,8 +60,8 @@ absl::Status ApplySet(const std::string& assignment, Json& document) {
     return absl::InvalidArgumentError(fmt::format(
         "--set {}: expected a path below spec or metadata, like spec.training.epochs", assignment));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(Json value, ParseValue(assignment.substr(equals + 1)));
-  Json* at = &document;
+  LOCKSTEP_ASSIGN_OR_RETURN(nlohmann::json value, ParseValue(assignment.substr(equals + 1)));
+  nlohmann::json* at = &document;
   std::string so_far;
   for (const std::string& part : parts) {
     if (at->is_array()) {
@@ -72,7 +71,7 @@ absl::Status ApplySet(const std::string& assignment, Json& document) {
             fmt::format("--set {}: {}: found \"{}\", expected an index from 0 to {}", assignment,
                         so_far, part, at->size()));
       }
-      if (*index == at->size()) at->push_back(Json());
+      if (*index == at->size()) at->push_back(nlohmann::json());
       at = &(*at)[*index];
     } else if (at->is_object() || at->is_null()) {
       at = &(*at)[part];

@@ -1,4 +1,4 @@
-"""`lockstep status` and `lockstep logs` against a real API server."""
+"""`lockstep status`, `describe` and `logs` against a real API server."""
 import os
 import subprocess
 import unittest
@@ -48,6 +48,51 @@ class StatusTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertNotIn("shown", done.stdout)
         self.assertIn("shown", lockstep("status", "-A").stdout)
+
+
+class DescribeTest(unittest.TestCase):
+    def setUp(self):
+        server().call("DELETE", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs")
+        server().create(job("explained"))
+        self.job = server().call("GET", "/apis/training.lockstep.dev/v1/namespaces/default/trainingjobs/explained")[1]
+
+    def make(self, path, thing):
+        made = server().call("POST", path, thing)
+        self.assertEqual(201, made[0], made[1].get("message"))
+        self.addCleanup(server().call, "DELETE", f"{path}/{thing['metadata']['name']}?gracePeriodSeconds=0")
+        return made[1]
+
+    def test_pods_and_events_of_the_job(self):
+        owner = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob", "name": "explained",
+                 "uid": self.job["metadata"]["uid"], "controller": True}
+        labels = {f"training.lockstep.dev/{key}": value for key, value in (
+            ("job-name", "explained"), ("role", "worker"), ("replica-index", "0"), ("attempt", "0"))}
+        pod = self.make(PODS, {
+            "metadata": {"name": "explained-worker-0", "labels": labels, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "trainer", "image": "x"}]}})
+        for api, event in (
+                ("/apis/events.k8s.io/v1", {
+                    "metadata": {"name": "newer"}, "eventTime": "2100-01-01T00:00:00.000000Z", "action": "Try",
+                    "type": "Warning", "reason": "Newer", "note": "by today's recorder",
+                    "reportingController": "test", "reportingInstance": "test",
+                    "regarding": {"kind": "Pod", "namespace": "default", "name": pod["metadata"]["name"]}}),
+                ("/api/v1", {
+                    "metadata": {"name": "older"}, "lastTimestamp": "2099-01-01T00:00:00Z", "count": 3,
+                    "type": "Normal", "reason": "Older", "message": "by a recorder of the older API",
+                    "involvedObject": {"kind": "TrainingJob", "namespace": "default", "name": "explained",
+                                       "uid": self.job["metadata"]["uid"]}})):
+            self.make(f"{api}/namespaces/default/events", event)
+        done = lockstep("describe", "explained")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertRegex(done.stdout, r"(?m)^explained in namespace default: ")
+        self.assertRegex(done.stdout, r"(?m)^worker-0 .* Pending$")
+        self.assertRegex(done.stdout, r"(?ms)^\S+ +Normal +explained +Older +by a recorder of the older API "
+                                      r"\(3 times\)\n\S+ +Warning +explained-worker-0 +Newer +by today's recorder$")
+
+    def test_no_such_job(self):
+        done = lockstep("describe", "absent")
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("absent", done.stderr)
 
 
 class LogsTest(unittest.TestCase):

@@ -1,0 +1,169 @@
+#include "operator/cli/describe_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "api/v1/names.h"
+#include "base/rfc3339.h"
+#include "base/status.h"
+#include "operator/cli/cluster_access.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
+#include "operator/cli/job_description.h"
+#include "operator/cli/pod_state.h"
+#include "operator/controller/children/addresses.h"
+#include "operator/controller/observe_job.h"
+#include "operator/controller/state/kinds.h"
+#include "operator/controller/state/main_container.h"
+#include "operator/controller/state/replicas.h"
+
+namespace lockstep::cli {
+namespace {
+
+using kube::Object;
+
+constexpr int kMostTail = 100'000;
+
+absl::Status ForEach(kube::Client& client, const kube::Kind& kind, kube::ListOptions list,
+                     const std::function<void(const Object&)>& visit) {
+  do {
+    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Page page, client.List(kind, list));
+    for (const Object& object : page.items) visit(object);
+    list.continue_token = page.continue_token;
+    if (page.next_limit > 0) list.limit = page.next_limit;
+  } while (!list.continue_token.empty());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Object>> ReadPods(kube::Client& client, const api::TrainingJob& job) {
+  std::vector<Object> pods;
+  const kube::ListOptions list{
+      .namespace_name = job.metadata.namespace_name,
+      .label_selector = fmt::format("{}={}", api::kLabelJobName, job.metadata.name)};
+  LOCKSTEP_RETURN_IF_ERROR(ForEach(client, kube::kPodKind, list, [&](const Object& pod) {
+    if (kube::TextMember(kube::ControllerOf(pod), "uid") == job.metadata.uid) pods.push_back(pod);
+  }));
+  return pods;
+}
+
+// Of the job, and of pods by their names, since pods that are gone have events too. Those of an
+// earlier job of the same name are older than this one.
+absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const api::TrainingJob& job) {
+  std::set<std::string> pods;
+  for (const controller::Replica& replica : controller::AllReplicas(job)) {
+    pods.insert(controller::PodName(job, replica.role, replica.index));
+  }
+  const auto is_of_job = [&](const Object& event) {
+    const Object& regarding = kube::Member(event, "regarding");
+    if (kube::TextMember(regarding, "uid") == job.metadata.uid) return true;
+    if (kube::TextMember(regarding, "kind") != kube::kPodKind.kind) return false;
+    const auto created =
+        ParseRfc3339(kube::TextMember(kube::Member(event, "metadata"), "creationTimestamp"));
+    return pods.contains(kube::TextMember(regarding, "name")) &&
+           !(created && job.metadata.creation_time && *created < *job.metadata.creation_time);
+  };
+  std::vector<Object> events;
+  LOCKSTEP_RETURN_IF_ERROR(ForEach(client, kube::kEventKind,
+                                   {.namespace_name = job.metadata.namespace_name},
+                                   [&](const Object& event) {
+                                     if (is_of_job(event)) events.push_back(event);
+                                   }));
+  return events;
+}
+
+// The pod of the replica that the status blames, else the first that has failed; null: none.
+const Object* PodToBlame(const JobFacts& facts) {
+  const std::optional<api::Failure>& failure = facts.job.status.failure;
+  const auto is_blamed = [&](const Object& pod) {
+    return failure && kube::Label(pod, api::kLabelRole) == failure->role &&
+           kube::Label(pod, api::kLabelReplicaIndex) == std::to_string(failure->index);
+  };
+  auto found = std::ranges::find_if(facts.pods, is_blamed);
+  if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, HasFailed);
+  return found == facts.pods.end() ? nullptr : &*found;
+}
+
+// A container that was restarted has told its trouble before.
+std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_log) {
+  const Object* pod = PodToBlame(facts);
+  if (pod == nullptr) return std::nullopt;
+  ReplicaLog log{.replica = fmt::format("{}-{}", kube::Label(*pod, api::kLabelRole),
+                                        kube::Label(*pod, api::kLabelReplicaIndex)),
+                 .text = {},
+                 .error = {}};
+  const bool previous = KubeletRestarts(*pod) > 0 && PodState(*pod).starts_with("CrashLoop");
+  absl::StatusOr<std::string> text =
+      read_log(kube::KeyOf(*pod), controller::MainContainerName(*pod), previous);
+  if (!text.ok()) {
+    log.error = std::string(text.status().message());
+    return log;
+  }
+  log.text = *std::move(text);
+  if (!log.text.empty() && !log.text.ends_with('\n')) log.text += '\n';
+  return log;
+}
+
+}  // namespace
+
+CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "describe", "Explain a TrainingJob: what it waits for, why it failed, its replicas, events");
+  command->add_option("JOB", options.job, "The job's name")->required();
+  command
+      ->add_option("--tail", options.tail,
+                   "Print this many of the last lines of the log of the "
+                   "replica that failed [10]")
+      ->check(CLI::Range(1, kMostTail));
+  AddClusterOptions(*command, options.cluster);
+  command->footer(
+      "Exit code: 0 the job was described; 1 the cluster cannot be reached, refused the request\n"
+      "or has no such job; 2 wrong usage.");
+  return command;
+}
+
+absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job, const Clock& clock,
+                                     const LogReader& read_log) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Object object, client.Get(controller::kTrainingJobKind, job));
+  const controller::ObservedJob observed = controller::ObserveJob(object);
+  JobFacts facts{.job = observed.job,
+                 .invalid = observed.invalid.value_or(""),
+                 .pods = {},
+                 .events = {},
+                 .log = {}};
+  LOCKSTEP_ASSIGN_OR_RETURN(facts.pods, ReadPods(client, facts.job));
+  absl::StatusOr<std::vector<Object>> events = ReadEvents(client, facts.job);
+  std::string note;
+  if (events.ok()) {
+    facts.events = *std::move(events);
+  } else {
+    note = fmt::format("\nThe events cannot be read: {}\n", std::string(events.status().message()));
+  }
+  facts.log = ReadLog(facts, read_log);
+  return DescribeJob(facts, clock.Now()) + note;
+}
+
+int RunDescribe(const DescribeOptions& options) {
+  const auto access = ReachCluster(options.cluster);
+  if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
+  const SystemClock clock;
+  const LogReader read_log = [&](const kube::Key& pod, const std::string& container,
+                                 bool previous) -> absl::StatusOr<std::string> {
+    std::string text;
+    LOCKSTEP_RETURN_IF_ERROR(access->client->ReadPodLog(
+        pod, {.container = container, .previous = previous, .tail_lines = options.tail}, {},
+        [&text](const std::string& piece) { text += piece; }));
+    return text;
+  };
+  const auto text =
+      Describe(*access->client, {access->namespace_name, options.job}, clock, read_log);
+  if (!text.ok()) return FailOnCluster(kExitError, text.status());
+  fmt::print("{}", *text);
+  return kExitDone;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,36 @@
+// `lockstep describe JOB`.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "operator/cli/shared_options.h"
+#include "operator/kube/client.h"
+
+namespace lockstep::cli {
+
+struct DescribeOptions {
+  ClusterOptions cluster;
+  std::string job;
+  int tail = 10;  // lines of the log
+};
+
+// Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
+CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options);
+
+// Connects to the cluster and prints what is known of the job to stdout. Returns the exit code.
+int RunDescribe(const DescribeOptions& options);
+
+// Reads the last lines of a pod's main container; `previous`: those from before its last restart.
+using LogReader = std::function<absl::StatusOr<std::string>(
+    const kube::Key& pod, const std::string& container, bool previous)>;
+
+// What RunDescribe does once connected: returns the text. NotFound: there is no such job. Events
+// and logs that may not be read are left out, and the text says so.
+absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job, const Clock& clock,
+                                     const LogReader& read_log);
+
+}  // namespace lockstep::cli

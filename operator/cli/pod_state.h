@@ -1,0 +1,21 @@
+// What a pod does, in words. Pure.
+#pragma once
+
+#include <string>
+
+#include "operator/kube/object.h"
+
+namespace lockstep::cli {
+
+// Returns, for example, "Running", "Completed", "Failed: OOMKilled, exit code 137",
+// "CrashLoopBackOff: back-off 40s …", "ImagePullBackOff: …", "Unschedulable: 0/3 nodes are
+// available", "Terminating", with the cluster's own reasons and messages.
+std::string PodState(const kube::Object& pod);
+
+// The main container's restarts by the kubelet.
+int KubeletRestarts(const kube::Object& pod);
+
+// True if a container has ended with an error, or cannot run.
+bool HasFailed(const kube::Object& pod);
+
+}  // namespace lockstep::cli

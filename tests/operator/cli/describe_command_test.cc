@@ -1,0 +1,203 @@
+#include "operator/cli/describe_command.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "api/v1/names.h"
+#include "base/rfc3339.h"
+#include "operator/controller/state/kinds.h"
+#include "tests/operator/cli/fake_cluster.h"
+#include "tests/operator/cli/program.h"
+#include "tests/support/builders.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/hooked_client.h"
+
+namespace lockstep::cli {
+namespace {
+
+using controller::kTrainingJobKind;
+using kube::Object;
+using lockstep::testing::FakeClock;
+using lockstep::testing::Job;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class DescribeCommandTest : public ::testing::Test {
+ protected:
+  void AddJob(int workers, const Object& status) {
+    const auto job = Job("mnist").Namespace("team").Workers(workers).Training().Build();
+    Object object = api::TrainingJobToJson(job);
+    object["status"] = status;
+    uid_ = kube::Uid(client_.Add(kTrainingJobKind, object));
+  }
+  void AddPod(int index, const Object& status, const std::string& owner = "",
+              const std::string& attempt = "0") {
+    const std::string name =
+        owner.empty() ? fmt::format("mnist-worker-{}", index) : fmt::format("other-{}", index);
+    const Object pod = {{"metadata",
+                         {{"name", name},
+                          {"namespace", "team"},
+                          {"labels",
+                           {{api::kLabelJobName, "mnist"},
+                            {api::kLabelRole, "worker"},
+                            {api::kLabelReplicaIndex, std::to_string(index)},
+                            {api::kLabelAttempt, attempt}}},
+                          {"ownerReferences",
+                           {{{"apiVersion", "training.lockstep.dev/v1"},
+                             {"kind", "TrainingJob"},
+                             {"name", "mnist"},
+                             {"uid", owner.empty() ? uid_ : owner},
+                             {"controller", true}}}}}},
+                        {"spec", {{"nodeName", "node-7"}, {"containers", {{{"name", "trainer"}}}}}},
+                        {"status", status}};
+    client_.Add(kube::kPodKind, pod);
+  }
+  void AddEvent(const std::string& regarding, const std::string& note, Duration ago) {
+    const Object event = {{"metadata", {{"name", "event-" + note}, {"namespace", "team"}}},
+                          {"regarding", {{"kind", "Pod"}, {"name", regarding}}},
+                          {"type", "Warning"},
+                          {"reason", "BackOff"},
+                          {"note", note},
+                          {"eventTime", FormatApiMicroTime(clock_.Now() - ago)}};
+    client_.Add(kube::kEventKind, event);
+  }
+  std::string Describe() {
+    const auto text = cli::Describe(
+        client_, {"team", "mnist"}, clock_,
+        [this](const kube::Key& pod, const std::string& container, bool previous) {
+          asked_ = fmt::format("{}/{}{}", pod.name, container, previous ? ", previous" : "");
+          return log_;
+        });
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.value_or("");
+  }
+
+  static Object MainContainer(const Object& state, int restarts = 0) {
+    return {
+        {"phase", "Running"},
+        {"containerStatuses",
+         {{{"name", "trainer"}, {"restartCount", restarts}, {"ready", true}, {"state", state}}}}};
+  }
+  static Object Running() { return MainContainer({{"running", Object::object()}}); }
+
+  FakeClock clock_;
+  lockstep::testing::HookedClient client_{clock_};
+  std::string uid_, asked_;
+  absl::StatusOr<std::string> log_ = "step 7\nkilled";
+};
+
+TEST_F(DescribeCommandTest, TheCauseOfAFailureComesFirst) {
+  AddJob(2, {{"state", "Failed"},
+             {"restartCount", 7},
+             {"restarts", {{"application", 6}, {"disruption", 1}}},
+             {"conditions",
+              {{{"type", "Failed"},
+                {"status", "True"},
+                {"reason", "BackoffLimitExceeded"},
+                {"message", "worker-1 failed 7 times"}}}},
+             {"failure",
+              {{"role", "worker"},
+               {"index", 1},
+               {"node", "node-7"},
+               {"exitCode", 137},
+               {"reason", "OOMKilled"},
+               {"message", "the container exceeded its memory limit"}}}});
+  AddPod(0, Running());
+  AddPod(1, MainContainer({{"terminated", {{"exitCode", 137}, {"reason", "OOMKilled"}}}}));
+  const std::string text = Describe();
+  EXPECT_THAT(text, StartsWith("mnist in namespace team: Failed, created 0s ago, 7 restarts "
+                               "(6 by its program, 1 by disruptions)\n"
+                               "Failed: BackoffLimitExceeded: worker-1 failed 7 times\n"
+                               "last failure: worker-1 on node-7, exit code 137, OOMKilled\n"
+                               "the container exceeded its memory limit\n"));
+  EXPECT_THAT(text, HasSubstr("training: core-cnn on idx in /data/mnist, 2 epochs of batches of "
+                              "128\n"));
+  EXPECT_THAT(text, HasSubstr("\nREPLICA    NODE     RESTARTS   AGE   STATE\n"
+                              "worker-0   node-7   0          0s    Running\n"
+                              "worker-1   node-7   0          0s    Failed: OOMKilled, exit code "
+                              "137\n"));
+  EXPECT_THAT(text, HasSubstr("\nThe last lines of the log of worker-1:\nstep 7\nkilled\n"));
+  EXPECT_EQ(asked_, "mnist-worker-1/trainer");
+}
+
+TEST_F(DescribeCommandTest, APendingJobSaysWhatItWaitsFor) {
+  AddJob(1, {{"state", "Pending"},
+             {"conditions",
+              {{{"type", "Running"},
+                {"status", "False"},
+                {"reason", "Unschedulable"},
+                {"message", "worker-0: 0/3 nodes are available"}}}}});
+  const std::string text = Describe();
+  EXPECT_THAT(text, HasSubstr("Not Running: Unschedulable: worker-0: 0/3 nodes are available\n"));
+  EXPECT_THAT(text, HasSubstr("worker-0   -      -          -     no pod\n"));
+  EXPECT_EQ(asked_, "") << "nothing has failed";
+}
+
+TEST_F(DescribeCommandTest, AContainerThatIsRestartedHasToldWhyBefore) {
+  AddJob(1, {{"state", "Running"}});
+  AddPod(0, MainContainer({{"waiting", {{"reason", "CrashLoopBackOff"}}}}, /*restarts=*/4));
+  Describe();
+  EXPECT_EQ(asked_, "mnist-worker-0/trainer, previous");
+}
+
+TEST_F(DescribeCommandTest, PodsOfAnotherJobAreNotItsOwn) {
+  AddJob(1, {{"state", "Running"}});
+  AddPod(0, Running(), /*owner=*/"another-uid");
+  EXPECT_THAT(Describe(), HasSubstr("no pod\n"));
+}
+
+TEST_F(DescribeCommandTest, EventsAreThoseOfTheJobByTime) {
+  AddJob(1, {{"state", "Running"}});
+  clock_.Advance(std::chrono::minutes(10));
+  AddEvent("mnist-worker-0", "second", std::chrono::minutes(1));
+  AddEvent("mnist-worker-0", "first", std::chrono::minutes(3));
+  AddEvent("mnist-worker-9", "others", std::chrono::minutes(2));
+  const std::string text = Describe();
+  EXPECT_THAT(text, HasSubstr("AGE   TYPE      OBJECT           REASON    EVENT\n"
+                              "3m    Warning   mnist-worker-0   BackOff   first\n"
+                              "60s   Warning   mnist-worker-0   BackOff   second\n"));
+  EXPECT_THAT(text, Not(HasSubstr("others")));
+}
+
+TEST_F(DescribeCommandTest, OfALargeJobOnlyReplicasInTroubleHaveALine) {
+  AddJob(50, {{"state", "Running"}});
+  for (int i = 0; i < 49; ++i) AddPod(i, Running());
+  const std::string text = Describe();
+  EXPECT_THAT(text, Not(HasSubstr("worker-7 ")));
+  EXPECT_THAT(text, HasSubstr("worker-49   -      -          -     no pod\n49 more run\n"));
+}
+
+TEST_F(DescribeCommandTest, WhatMayNotBeReadIsSaid) {
+  AddJob(1, {{"state", "Running"}});
+  AddPod(0, MainContainer({{"terminated", {{"exitCode", 1}}}}));
+  log_ = absl::PermissionDeniedError("pods/log is forbidden");
+  client_.SetBefore([](const lockstep::testing::HookedClient::Call& call) {
+    return call.kind == kube::kEventKind.kind ? absl::PermissionDeniedError("events are forbidden")
+                                              : absl::OkStatus();
+  });
+  const std::string text = Describe();
+  EXPECT_THAT(text, HasSubstr("The log of worker-0 cannot be read: pods/log is forbidden\n"));
+  EXPECT_THAT(text, HasSubstr("The events cannot be read: events are forbidden\n"));
+}
+
+TEST_F(DescribeCommandTest, TextOfOthersCannotMoveTheCursor) {
+  AddJob(1, {{"state", "Running"}});
+  AddPod(0, MainContainer({{"terminated", {{"exitCode", 1}, {"reason", "a\033[2Jb"}}}}));
+  log_ = "\033[2J";
+  EXPECT_THAT(Describe(), Not(HasSubstr("\033")));
+}
+
+TEST(DescribeProgramTest, AJobThatIsNotThereIsAnError) {
+  const testing::FakeCluster cluster(404,
+                                     R"({"kind": "Status", "reason": "NotFound", "code": 404})");
+  const TempDirectory folder;
+  const testing::Ended ended =
+      testing::RunProgram(folder.path(), {"describe", "no", "--kubeconfig", cluster.kubeconfig()});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.out, "");
+  EXPECT_THAT(ended.err, HasSubstr("trainingjobs n/no"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli
