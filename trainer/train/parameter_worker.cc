@@ -1,5 +1,6 @@
 #include "trainer/train/parameter_worker.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -72,7 +73,7 @@ LoopOutcome ParameterWorker::Run() {
     }();
     const proto::Next told = std::exchange(next_, {});
     if (!reply.ok()) return *NoteFailure(reply.status());
-    CountBatches(told, reply->fence());
+    CountBatches(told, *reply);
     if (owner_) {
       if (Ended ended = owner_->Hear(*reply)) return *std::move(ended);
     }
@@ -80,10 +81,11 @@ LoopOutcome ParameterWorker::Run() {
   }
 }
 
-// Server 0 has heard of the batches, unless the values were lost meanwhile.
-void ParameterWorker::CountBatches(const proto::Next& told, std::uint64_t fence) {
-  if (told.fence() != fence) return;
-  for (const proto::TaskDone& done : told.done()) {
+// Server 0 says which batches count: another process may have been faster, or the values are lost.
+void ParameterWorker::CountBatches(const proto::Next& told, const proto::TaskReply& reply) {
+  for (int i = 0; i < std::min(told.done_size(), reply.counted_size()); ++i) {
+    if (!reply.counted(i)) continue;
+    const proto::TaskDone& done = told.done(i);
     loop_.reporter.BatchCounted(done.step(), static_cast<std::int64_t>(done.examples()));
   }
 }
@@ -195,7 +197,7 @@ void ParameterWorker::ReportLastTask() {
   next_.set_wants_task(false);
   const auto heard = client_.Next(next_);
   if (heard.ok()) {
-    CountBatches(next_, heard->fence());
+    CountBatches(next_, *heard);
   } else {
     LogInfo("left", {{"reason", std::string(heard.status().message())}});
   }

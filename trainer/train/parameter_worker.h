@@ -37,7 +37,7 @@ class ParameterWorker {
  private:
   using Ended = std::optional<LoopOutcome>;
 
-  void CountBatches(const proto::Next& told, std::uint64_t fence);
+  void CountBatches(const proto::Next& told, const proto::TaskReply& reply);
   Ended JoinAgain();
   Ended Follow(const proto::TaskReply& reply);
   Ended Wait(const proto::Wait& wait);
