@@ -206,6 +206,14 @@ TEST(SupervisorTest, AStepOfProgressMakesTheBudgetWholeAgain) {
   for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
 }
 
+TEST(SupervisorTest, AStepOfAnotherProcessLeavesTheBudgetAsItIs) {
+  Pod pod(Settings{{"TEST_REPLICA", "others' progress"}});
+  EXPECT_EQ(pod.Wait(), 137);
+  int starts = 0;
+  while (pod.Next("started")) ++starts;
+  EXPECT_EQ(starts, 4);  // the first and a budget of three
+}
+
 TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
   Pod pod(Settings{{"TEST_REPLICA", "progress"}});
   EXPECT_EQ(pod.Next("metrics"), "0");
