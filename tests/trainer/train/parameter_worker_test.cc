@@ -39,7 +39,8 @@ class ParameterWorkerTest : public ::testing::Test {
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
                                    .tasks = {.leases = {.max_staleness = 16}},
-                                   .stop_requested = [this] { return server_stops_.load(); }};
+                                   .stop_requested = [this] { return server_stops_.load(); },
+                                   .drain = Duration::zero()};
     auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -79,7 +80,17 @@ TEST_F(ParameterWorkerTest, JoinsTheNextGenerationWhenOneEnds) {
   });
   EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
   EXPECT_EQ(hub_.generation(), 2u);
-  EXPECT_TRUE(rank->rendezvous.Finish().ok());
+}
+
+// A successor of this process would not find the servers.
+TEST_F(ParameterWorkerTest, ItsSupervisorHearsOfTheRunsEndBeforeTheServers) {
+  StartServer();
+  const auto rank = MakeRank();
+  const std::jthread watch([&] {
+    EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kFinished);
+    EXPECT_TRUE(rank->rendezvous.has_finished);
+  });
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
 }
 
 TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
