@@ -21,6 +21,8 @@ inline constexpr char kProofOfStatus[] = "status";  // content: none
 inline constexpr char kProofOfEvaluation[] = "evaluation";
 // content: the Introduction without its proof
 inline constexpr char kProofOfIntroduction[] = "introduction";
+// content: the server's challenge and the Introduction that answered it
+inline constexpr char kProofOfServer[] = "server";
 
 // Immutable, hence thread-safe.
 class JobToken {

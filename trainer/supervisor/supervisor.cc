@@ -36,6 +36,18 @@ struct Replica {
   int exit_code = 0;  // of the last process
 };
 
+// The step that a process has reached by its own work, from its metrics; 0: none yet. The leading
+// process of a run with parameter servers reports steps that others have made.
+std::int64_t OwnStep(const ReplicaMetrics& metrics) {
+  return metrics.steps_total > 0 ? metrics.step : 0;
+}
+std::int64_t OwnStep(const ServerMetrics& metrics) {
+  return metrics.step;
+}
+std::int64_t OwnStep(const EvaluatorMetrics& metrics) {
+  return metrics.step;
+}
+
 class Supervisor {
  public:
   Supervisor(const Identity& identity, const Clock& clock, const SupervisorOptions& options)
@@ -272,7 +284,7 @@ std::optional<Metrics> Supervisor::Accept(const Replica& replica,
         {{"reason", std::string(metrics.status().message())}});
     return std::nullopt;
   }
-  BudgetOf(replica).Progress(metrics->step);
+  BudgetOf(replica).Progress(OwnStep(*metrics));
   return *metrics;
 }
 

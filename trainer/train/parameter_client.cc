@@ -63,6 +63,7 @@ ParameterClientOptions ParameterClientOptionsFor(const Identity& identity) {
   options.placement =
       identity.strategy.parameter_server.value_or(api::ParameterServerSpec{}).placement;
   options.shares_memory = identity.strategy.communication != api::Communication::kRing;
+  options.longest_outage = std::chrono::seconds(identity.training.rendezvous_timeout_seconds);
   options.successors_come = identity.operated;
   options.stop_requested = &StopSignalled;
   const std::string leader = identity.LeaderAddress();
@@ -82,6 +83,16 @@ ParameterClient::ParameterClient(ParameterClientOptions options, Session& sessio
   for (const std::string& server : options_.servers) {
     hosts_.insert(server.substr(0, server.rfind(':')));
   }
+  if (!options_.leader_host.empty()) hosts_.insert(options_.leader_host);
+}
+
+// A server's pod is being replaced; unless all who have a part of the run were there and are gone.
+// Then the run is over most likely, and there is nothing left for which to wait.
+bool ParameterClient::AServerIsYetToCome() const {
+  std::set<std::string> away = addresses_.WithoutAddress();
+  if (has_been_answered_ && away.size() == hosts_.size()) return false;
+  away.erase(options_.leader_host);
+  return !away.empty();
 }
 
 // Ok while the outage may go on.
@@ -92,7 +103,7 @@ absl::Status ParameterClient::CheckOutage(const absl::Status& broken) {
     next_log_ = now + std::chrono::seconds(1);
     if (options_.successors_come) addresses_.Watch(hosts_);
   }
-  if (!addresses_.WithoutAddress().empty()) outage_began_ = now;  // a pod is yet to come
+  if (AServerIsYetToCome()) outage_began_ = now;
   if (now >= next_log_) {
     next_log_ = now + kLogEvery;
     LogInfo("waiting for a parameter server", {{"reason", std::string(broken.message())}});
@@ -112,6 +123,7 @@ absl::Status ParameterClient::Persist(const std::function<absl::Status()>& call)
     if (is_another && !options_.successors_come)
       status = absl::InvalidArgumentError(status.message());
     if (!absl::IsUnavailable(status) && !absl::IsPermissionDenied(status)) {
+      has_been_answered_ = true;
       if (outage_began_) addresses_.Watch({});
       outage_began_.reset();
       return status;

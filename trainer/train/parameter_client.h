@@ -24,7 +24,8 @@ struct ParameterClientOptions {
   api::ParameterPlacement placement = api::ParameterPlacement::kBySize;
   bool shares_memory = true;  // with servers of this host
   // How long a server may be unreachable, or the leading process away, not counting the time while
-  // it has no address and `successors_come` (an operator creates its pod).
+  // it has no address and `successors_come` (an operator creates its pod). If neither the servers
+  // nor the leading process have one any more, it counts: the run may be over.
   Duration longest_outage = std::chrono::minutes(5);
   bool successors_come = false;  // also: an address may lead to a server of another run meanwhile
   std::function<bool()> stop_requested = [] { return false; };
@@ -70,6 +71,7 @@ class ParameterClient {
 
  private:
   absl::Status Persist(const std::function<absl::Status()>& call);
+  bool AServerIsYetToCome() const;
   absl::Status CheckOutage(const absl::Status& broken);
   FlatValues ValuesOf(bool slots);
 
@@ -79,7 +81,8 @@ class ParameterClient {
   ShardGroup shards_;
   TaskLink tasks_;
   AddressWatch addresses_, leader_address_;
-  std::set<std::string> hosts_;
+  std::set<std::string> hosts_;     // of the servers and of the leading process
+  bool has_been_answered_ = false;  // by a server of this run
   std::optional<SteadyTime> outage_began_, wait_began_;
   SteadyTime next_log_;
 };

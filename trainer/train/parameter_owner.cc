@@ -44,9 +44,11 @@ void ParameterOwner::Report(proto::Next& next) {
   if (std::exchange(reports_until_, false)) report.set_until(NextPause());
 }
 
-// The next step at which there is something to evaluate or to save.
+// The next step at which there is something to evaluate or to save. A checkpoint that was saved for
+// a server's sake may be older than the evaluation of its step.
 std::int64_t ParameterOwner::NextPause() const {
   const std::int64_t step = loop_.state.step;
+  if (loop_.IsEvaluationDue()) return step;
   std::int64_t next = loop_.session.total_steps();
   const std::int64_t every = loop_.session.training().checkpoint.every_steps;
   if (loop_.saver != nullptr && every > 0) next = std::min(next, (step / every + 1) * every);
@@ -109,8 +111,10 @@ ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
     loop_.reporter.CheckpointOutcome(loop_.saver->outcome());
     if (absl::IsAborted(saved)) return FailedFor(saved);
   }
-  loop_.state = {};
-  if (Ended ended = loop_.RestoreOrInitialize()) return ended;
+  if (!std::exchange(has_values_, false)) {
+    loop_.state = {};
+    if (Ended ended = loop_.RestoreOrInitialize()) return ended;
+  }
   absl::Status loaded = client_.Load(fence, summed_parts_, loop_.state.step);
   if (!loaded.ok()) return EndOfServers(std::move(loaded));
   fence_ = loaded_ = fence;
@@ -152,17 +156,20 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
     if (stopped.end == LoopEnd::kStopped) client_.ReleaseServers();
     return stopped;
   }
+  const bool is_last = step == loop_.session.total_steps();
+  if (client_.IsServerStopping() && !is_last) {  // has less time than an evaluation may take
+    if (Ended ended = SaveForServer()) return ended;
+  }
   if (Ended ended = Evaluate()) return ended;
-  if (step == loop_.session.total_steps()) return End();
+  if (is_last) return End();
+  if (has_values_) return std::nullopt;  // saved already; the next report says that they are lost
   if (Ended ended = SaveAtPause()) return ended;
   reports_until_ = true;
   return std::nullopt;
 }
 
-// A server that was asked to stop is about to lose its part of the values, and waits for the save.
-// A pause that was not planned was for the sake of one.
+// A pause that was not planned was for the sake of a server that was asked to stop.
 ParameterOwner::Ended ParameterOwner::SaveAtPause() {
-  if (client_.IsServerStopping()) return SaveForServer();
   const std::int64_t every = loop_.session.training().checkpoint.every_steps;
   const StepPlan& plan = loop_.session.plan();
   const bool is_planned =
@@ -174,6 +181,9 @@ ParameterOwner::Ended ParameterOwner::SaveAtPause() {
   return std::nullopt;
 }
 
+// A server that was asked to stop is about to lose its part of the values, and waits for the save.
+// This process has all values until they are loaded again: the next report ends their fence, so
+// that nobody gets a task meanwhile.
 ParameterOwner::Ended ParameterOwner::SaveForServer() {
   if (loop_.saver != nullptr) {
     const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
@@ -184,6 +194,8 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
     if (!saved.ok()) return std::nullopt;  // the server stays, and makes another pause
   }
   client_.ReleaseServers();
+  has_values_ = true;
+  loss_ = "a parameter server was asked to stop; the leading process has its values";
   return std::nullopt;
 }
 

@@ -30,7 +30,8 @@ class ParameterOwner {
   void Report(proto::Next& next);
   // Takes the records of steps, and the run's state if this process does not know it.
   Ended Hear(const proto::TaskReply& reply);
-  // Reads the newest checkpoint, or initializes, and loads all servers.
+  // Loads all servers with the values that this process keeps for a server that was asked to stop,
+  // or else with those of the newest checkpoint or initial ones.
   Ended Load(std::uint64_t fence);
   // All steps below `step` are done and no task is under way: evaluates and saves what is due.
   Ended Pause(std::int64_t step);
@@ -56,6 +57,8 @@ class ParameterOwner {
   std::uint64_t fence_ = 0;     // of the values on the servers; 0: not known
   std::uint64_t loaded_ = 0;    // the fence to report as loaded
   bool reports_until_ = false;  // the next report says where to pause
+  // The session has the values of the loop's state, and no server may have all of them any more.
+  bool has_values_ = false;
 };
 
 }  // namespace lockstep::train

@@ -1,5 +1,6 @@
 #include "trainer/train/parameter_worker.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -50,11 +51,36 @@ ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop
 }
 
 LoopOutcome ParameterWorker::Run() {
+  LoopOutcome outcome = Train();
+  if (outcome.end != LoopEnd::kDone) return outcome;
+  if (owner_) loop_.reporter.Flush(loop_.state);
+  // The servers exit once they have heard of it. If this process dies then, its successor hears it
+  // from the supervisor.
+  const absl::Status finished = FinishRendezvous();
+  if (!finished.ok() && !absl::IsAlreadyExists(finished)) {
+    LogWarning("the supervisor did not hear that the run is over",
+               {{"reason", std::string(finished.message())}});
+  }
+  FinishServers();
+  return outcome;
+}
+
+// Tells the leading pod's supervisor that the run is over.
+absl::Status ParameterWorker::FinishRendezvous() {
+  for (;;) {
+    const absl::Status finished = loop_.rendezvous.Finish();
+    if (!absl::IsAborted(finished)) return finished;
+    LOCKSTEP_RETURN_IF_ERROR(Join());
+  }
+}
+
+void ParameterWorker::FinishServers() {
+  if (owner_) owner_->Finish();
+}
+
+LoopOutcome ParameterWorker::Train() {
   if (owner_) {
-    if (Ended ended = owner_->EndIfTrained()) {
-      if (ended->end == LoopEnd::kDone) owner_->Finish();
-      return *std::move(ended);
-    }
+    if (Ended ended = owner_->EndIfTrained()) return *std::move(ended);
   }
   for (;;) {
     if (StopRequested() && (!owner_ || loop_.state.step < 0)) {
@@ -72,7 +98,7 @@ LoopOutcome ParameterWorker::Run() {
     }();
     const proto::Next told = std::exchange(next_, {});
     if (!reply.ok()) return *NoteFailure(reply.status());
-    CountBatches(told, reply->fence());
+    CountBatches(told, *reply);
     if (owner_) {
       if (Ended ended = owner_->Hear(*reply)) return *std::move(ended);
     }
@@ -80,10 +106,11 @@ LoopOutcome ParameterWorker::Run() {
   }
 }
 
-// Server 0 has heard of the batches, unless the values were lost meanwhile.
-void ParameterWorker::CountBatches(const proto::Next& told, std::uint64_t fence) {
-  if (told.fence() != fence) return;
-  for (const proto::TaskDone& done : told.done()) {
+// Server 0 says which batches count: another process may have been faster, or the values are lost.
+void ParameterWorker::CountBatches(const proto::Next& told, const proto::TaskReply& reply) {
+  for (int i = 0; i < std::min(told.done_size(), reply.counted_size()); ++i) {
+    if (!reply.counted(i)) continue;
+    const proto::TaskDone& done = told.done(i);
     loop_.reporter.BatchCounted(done.step(), static_cast<std::int64_t>(done.examples()));
   }
 }
@@ -113,7 +140,6 @@ ParameterWorker::Ended ParameterWorker::Follow(const proto::TaskReply& reply) {
     case proto::TaskReply::kPaused: {
       if (!owner_) return std::nullopt;
       Ended ended = owner_->Pause(reply.paused().step());
-      if (ended && ended->end == LoopEnd::kDone) owner_->Finish();
       next_.set_lost(owner_->TakeLoss());
       return ended;
     }
@@ -195,7 +221,7 @@ void ParameterWorker::ReportLastTask() {
   next_.set_wants_task(false);
   const auto heard = client_.Next(next_);
   if (heard.ok()) {
-    CountBatches(next_, heard->fence());
+    CountBatches(next_, *heard);
   } else {
     LogInfo("left", {{"reason", std::string(heard.status().message())}});
   }
@@ -208,15 +234,6 @@ ParameterWorkerOptions OptionsFor(const Identity& identity, bool owns) {
   return {.client = ParameterClientOptionsFor(identity),
           .owns = owns,
           .sync = servers.mode == api::ParameterServerMode::kSync};
-}
-
-// Tells the leading pod's supervisor that the run is over.
-absl::Status FinishRendezvous(Rendezvous& rendezvous, const std::string& fingerprint) {
-  for (;;) {
-    const absl::Status finished = rendezvous.Finish();
-    if (!absl::IsAborted(finished)) return finished;
-    LOCKSTEP_RETURN_IF_ERROR(rendezvous.Join(0, fingerprint).status());
-  }
 }
 
 int ExitCodeOfEnd(const LoopOutcome& outcome) {
@@ -241,23 +258,18 @@ int ExitCodeOfEnd(const LoopOutcome& outcome) {
 
 int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   const bool owns = identity.IsLeader() && identity.local_rank == 0;
-  const std::string fingerprint = loop.session.Fingerprint();
   auto worker = std::make_unique<ParameterWorker>(OptionsFor(identity, owns), loop);
   if (const absl::Status joined = worker->Join(); !joined.ok()) {
-    if (absl::IsAlreadyExists(joined)) return api::kExitDone;
+    if (absl::IsAlreadyExists(joined)) {
+      worker->FinishServers();  // this process's predecessor may have died before
+      return api::kExitDone;
+    }
     if (absl::IsCancelled(joined)) return api::kExitPreempted;
     return FailWith(joined);
   }
-  LoopOutcome outcome = worker->Run();
+  const LoopOutcome outcome = worker->Run();
   worker.reset();  // hangs up: the servers wait for that
-  if (owns) loop.reporter.Flush(loop.state);
-  if (outcome.end == LoopEnd::kDone) {
-    const absl::Status finished = FinishRendezvous(loop.rendezvous, fingerprint);
-    if (!finished.ok() && !absl::IsAlreadyExists(finished)) {
-      LogWarning("the supervisor did not hear that the run is over",
-                 {{"reason", std::string(finished.message())}});
-    }
-  }
+  if (owns && outcome.end != LoopEnd::kDone) loop.reporter.Flush(loop.state);
   const int exit_code = ExitCodeOfEnd(outcome);
   if (exit_code == api::kExitDone || exit_code == api::kExitPreempted) {
     loop.reporter.LeaveMessage();

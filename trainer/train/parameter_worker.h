@@ -30,14 +30,19 @@ class ParameterWorker {
   absl::Status Join();
   // Trains to the end. kStopped: this pod was asked to stop; the leading process has saved.
   // kFailed's reason is a status as FailWith takes it. kStorage: the end could not be saved.
+  // At the end of the run, the leading process tells its supervisor, then the servers.
   // Requires: the process is a member of the rendezvous' current generation. Joins the next one
   // whenever a generation ends: the leading pod's supervisor hears of progress by the rendezvous.
   LoopOutcome Run();
+  // The leading process tells all servers that the run is over, as far as they can be reached now.
+  void FinishServers();
 
  private:
   using Ended = std::optional<LoopOutcome>;
 
-  void CountBatches(const proto::Next& told, std::uint64_t fence);
+  LoopOutcome Train();
+  absl::Status FinishRendezvous();
+  void CountBatches(const proto::Next& told, const proto::TaskReply& reply);
   Ended JoinAgain();
   Ended Follow(const proto::TaskReply& reply);
   Ended Wait(const proto::Wait& wait);

@@ -23,14 +23,6 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
-bool IsEvaluationDue(const Session& session, const RunState& state) {
-  if (session.test_data() == nullptr || state.evaluated_step == state.step) return false;
-  if (state.step == session.total_steps()) return true;
-  const StepPlan& plan = session.plan();
-  if (state.step == 0 || plan.StepInEpoch(state.step) != 0) return false;
-  return plan.Epoch(state.step) % session.training().evaluation.every_epochs == 0;
-}
-
 std::unique_ptr<Loader> MakeLoader(const Session& session, int rank) {
   const api::DatasetSpec& dataset = session.training().dataset;
   return Loader::Create(session.train_data(),
@@ -240,8 +232,16 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank) {
   });
 }
 
+bool TrainLoop::IsEvaluationDue() const {
+  if (session.test_data() == nullptr || state.evaluated_step == state.step) return false;
+  if (state.step == session.total_steps()) return true;
+  const StepPlan& plan = session.plan();
+  if (state.step == 0 || plan.StepInEpoch(state.step) != 0) return false;
+  return plan.Epoch(state.step) % session.training().evaluation.every_epochs == 0;
+}
+
 TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate) {
-  if (!IsEvaluationDue(session, state)) return std::nullopt;
+  if (!IsEvaluationDue()) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kEvaluation);
   auto evaluated = [&] {
     const PhaseTimer timer(phases, Phase::kEvaluation);

@@ -50,6 +50,7 @@ struct TrainLoop {
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
   Ended RestoreOrInitialize();
+  bool IsEvaluationDue() const;  // of `state`
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters() const;
   Ended SaveIfDue(int rank);

@@ -206,6 +206,12 @@ TEST(SupervisorTest, AStepOfProgressMakesTheBudgetWholeAgain) {
   for (int i = 0; i < 8; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
 }
 
+TEST(SupervisorTest, AStepOfAnotherProcessLeavesTheBudgetAsItIs) {
+  Pod pod(Settings{{"TEST_REPLICA", "others' progress"}});
+  for (int i = 0; i < 4; ++i) EXPECT_GT(pod.NextStarted(), 0) << i;
+  EXPECT_EQ(pod.NextStarted(), -1) << "the budget is three restarts";
+}
+
 TEST(SupervisorTest, RestartsAndMetricsReachTheMetricsServer) {
   Pod pod(Settings{{"TEST_REPLICA", "progress"}});
   EXPECT_EQ(pod.Next("metrics"), "0");

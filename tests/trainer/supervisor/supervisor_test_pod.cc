@@ -73,6 +73,12 @@ int RunReplica() {
     MetricsPipeWriter(&ProcessEnv).Write(step);
     raise(SIGKILL);
   }
+  if (mode == "others' progress") {  // a step of another process, then a crash
+    const std::string step =
+        std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+    MetricsPipeWriter(&ProcessEnv).Write(step + " of others");
+    raise(SIGKILL);
+  }
   if (mode == "result") {
     MetricsPipeWriter(&ProcessEnv).Write(std::to_string(7 + identity->local_rank));
     return 0;
@@ -164,6 +170,7 @@ int RunPod() {
   options.decode_metrics = [](const std::string& line) -> absl::StatusOr<ReplicaMetrics> {
     ReplicaMetrics metrics;
     metrics.step = std::stoll(line);
+    metrics.steps_total = line.ends_with("of others") ? 0 : 1;
     return metrics;
   };
   options.decode_server_metrics = DecodeServerMetrics;

@@ -32,19 +32,25 @@ class ParameterClientTest : public ::testing::Test {
     options.leader_host = "leader";
     options.has_address = [this](const std::string& host) {
       if (host == "leader") ++lookups_;
-      return host != "leader" || leader_has_address_.load();
+      return host == "leader" ? leader_has_address_.load() : server_has_address_.load();
     };
     options.stop_requested = [this] {
       clock_.Advance(std::chrono::minutes(1));
-      ++minutes_;
-      return false;
+      return ++minutes_ == kPatience;
     };
     return std::make_unique<ParameterClient>(std::move(options), *session_, clock_);
   }
 
+  // The server's pod is gone, and has no address.
+  void LoseServer() {
+    server_.reset();
+    server_has_address_ = false;
+  }
+
+  static constexpr int kPatience = 30;  // minutes
   testing::FakeClock clock_;
   int minutes_ = 0;
-  std::atomic<bool> leader_has_address_ = true;
+  std::atomic<bool> leader_has_address_ = true, server_has_address_ = true;
   std::atomic<int> lookups_ = 0;
 
  private:
@@ -75,6 +81,39 @@ TEST_F(ParameterClientTest, AServerOfAnotherRunIsAMistakeWhereNoSuccessorsCome) 
   const absl::Status ended = Client("another", false)->Next(proto::Next()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(ended)) << ended;
   EXPECT_EQ(minutes_, 0);
+}
+
+TEST_F(ParameterClientTest, AServerIsAwaitedForAsLongAsItsPodIsYetToCome) {
+  const auto client = Client("job", true);
+  ASSERT_TRUE(client->Next(proto::Next()).ok());
+  LoseServer();
+  EXPECT_TRUE(absl::IsCancelled(client->Next(proto::Next()).status()));
+  EXPECT_EQ(minutes_, kPatience);
+}
+
+// Nobody is coming any more: the run has ended without this process.
+TEST_F(ParameterClientTest, ARunWhoseServersAndLeadingProcessAreGoneIsNotAwaitedForEver) {
+  const auto client = Client("job", true);
+  ASSERT_TRUE(client->Next(proto::Next()).ok());
+  LoseServer();
+  leader_has_address_ = false;
+  const absl::Status ended = client->Next(proto::Next()).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ended)) << ended;
+}
+
+TEST_F(ParameterClientTest, ARunThatHasNotBegunIsAwaited) {
+  const auto client = Client("job", true);
+  LoseServer();
+  leader_has_address_ = false;
+  EXPECT_TRUE(absl::IsCancelled(client->Next(proto::Next()).status()));
+}
+
+TEST_F(ParameterClientTest, WaitsForAsLongAsTheJobSays) {
+  Identity identity;
+  identity.cluster.worker = {"worker:1"};
+  identity.cluster.ps = {"server:1"};
+  identity.training.rendezvous_timeout_seconds = 7;
+  EXPECT_EQ(ParameterClientOptionsFor(identity).longest_outage, std::chrono::seconds(7));
 }
 
 TEST_F(ParameterClientTest, TheLeadingProcessIsAwaitedForAsLongAsItsPodIsYetToCome) {

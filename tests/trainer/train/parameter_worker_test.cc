@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,7 +39,8 @@ class ParameterWorkerTest : public ::testing::Test {
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
                                    .tasks = {.leases = {.max_staleness = 16}},
-                                   .stop_requested = [this] { return server_stops_.load(); }};
+                                   .stop_requested = [this] { return server_stops_.load(); },
+                                   .drain = Duration::zero()};
     auto server = ParameterServer::Start(std::move(options), *shard_, clock_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -76,7 +80,17 @@ TEST_F(ParameterWorkerTest, JoinsTheNextGenerationWhenOneEnds) {
   });
   EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
   EXPECT_EQ(hub_.generation(), 2u);
-  EXPECT_TRUE(rank->rendezvous.Finish().ok());
+}
+
+// A successor of this process would not find the servers.
+TEST_F(ParameterWorkerTest, ItsSupervisorHearsOfTheRunsEndBeforeTheServers) {
+  StartServer();
+  const auto rank = MakeRank();
+  const std::jthread watch([&] {
+    EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kFinished);
+    EXPECT_TRUE(rank->rendezvous.has_finished);
+  });
+  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
 }
 
 TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
@@ -95,36 +109,64 @@ TEST_F(ParameterWorkerTest, ItsSuccessorDoesWhatWasDueInThePauseInWhichItLeft) {
   EXPECT_EQ(successor->rendezvous.activities[api::Activity::kEvaluation], 4) << "of 4 epochs";
 }
 
-// Each step is an epoch and so a planned pause, at which no checkpoint is due.
-TEST_F(ParameterWorkerTest, SavesWhatAServerThatIsAskedToStopHasBeforeItEnds) {
-  training_.dataset.synthetic->train_examples = 16;
-  training_.epochs = 40;
-  training_.checkpoint.every_steps = 0;
-  StartServer();
+// Each step is an epoch and so a planned pause, at which no checkpoint is due. After 20 of 40
+// steps, the server is asked to stop; its successor comes when it ends.
+class ServerThatStopsTest : public ParameterWorkerTest {
+ protected:
+  void SetUp() override {
+    training_.dataset.synthetic->train_examples = 16;
+    training_.epochs = 40;
+    training_.checkpoint.every_steps = 0;
+    StartServer();
+  }
+  void RunToTheEnd(CheckpointStore* store) {
+    Rank* leading = nullptr;
+    const auto rank = MakeRank([&](int) { Look(*leading); }, store);
+    leading = rank.get();
+    EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
+    EXPECT_EQ(rank->loop.state.step, 40);
+    EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
+  }
+
+ private:
+  // Called by the leading process several times in each step, and in each evaluation.
+  void Look(Rank& leading) {
+    const std::int64_t step = leading.loop.state.step;
+    EXPECT_GE(step, furthest_) << "steps are lost";
+    furthest_ = std::max(furthest_, step);
+    if (step == 20 && !successor_.joinable()) AskServerToStop();
+    if (step != 21 || leading.rendezvous.activities[api::Activity::kEvaluation] != 21) return;
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(ended_.wait_for(lock, std::chrono::seconds(10), [this] { return has_ended_; }))
+        << "the server waits for the evaluation";
+  }
+  void AskServerToStop() {
+    server_stops_ = true;
+    successor_ = std::jthread([this] {
+      EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kStopped);
+      server_stops_ = false;
+      StartServer();
+      const std::lock_guard lock(mutex_);
+      has_ended_ = true;
+      ended_.notify_all();
+    });
+  }
+
+  std::int64_t furthest_ = -1;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool has_ended_ = false;  // guarded by mutex_
+  std::jthread successor_;
+};
+
+TEST_F(ServerThatStopsTest, HasItsValuesSavedBeforeItEndsAndBeforeAnEvaluation) {
   const TempDirectory checkpoints;
   const auto store = *CheckpointStore::Open(RealFileSystem(), checkpoints.path(), 3, {});
-  Rank* leading = nullptr;
-  std::int64_t furthest = -1;
-  bool asked = false;
-  std::jthread successor;
-  const auto rank = MakeRank(
-      [&](int) {
-        const std::int64_t step = leading->loop.state.step;
-        EXPECT_GE(step, furthest) << "steps are lost";
-        furthest = std::max(furthest, step);
-        if (step != 20 || std::exchange(asked, true)) return;
-        server_stops_ = true;
-        successor = std::jthread([this] {
-          EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kStopped);
-          server_stops_ = false;
-          StartServer();
-        });
-      },
-      store.get());
-  leading = rank.get();
-  EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
-  EXPECT_EQ(rank->loop.state.step, 40);
-  EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
+  RunToTheEnd(store.get());
+}
+
+TEST_F(ServerThatStopsTest, HasItsValuesKeptByTheLeadingProcessIfThereAreNoCheckpoints) {
+  RunToTheEnd(nullptr);
 }
 
 }  // namespace

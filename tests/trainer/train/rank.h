@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -67,8 +68,12 @@ class Hooked final : public Rendezvous {
     if (at_step_) at_step_(calls_++);
     return asked_to_stop || inner_->StopRequested();
   }
-  absl::Status Finish() override { return inner_->Finish(); }
+  absl::Status Finish() override {
+    has_finished = true;
+    return inner_->Finish();
+  }
 
+  std::atomic<bool> has_finished = false;
   bool withholds_address = false;
   bool asked_to_stop = false;               // this rank's pod, and no other
   std::map<api::Activity, int> activities;  // how often each was set

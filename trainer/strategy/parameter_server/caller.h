@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "api/proto/parameter_server.grpc.pb.h"
 #include "api/v1/job_token.h"
+#include "base/hmac.h"
 #include "trainer/rendezvous/grpc_options.h"
 #include "trainer/rendezvous/service_name.h"
 #include "trainer/strategy/parameter_server/data_stream.h"
@@ -61,13 +62,24 @@ absl::Status EndOfStream(Stream& stream, grpc::ClientContext& context, bool is_o
 }
 
 // Answers the server's challenge with the introduction, and reads the server's answer to that.
-// Returns false if the stream has ended.
+// Returns EndOfStream's status if the stream has ended, or PermissionDenied if the server does not
+// prove that it knows the token: a stranger may have the address of a server's pod that is gone.
 template <typename Stream, typename Reply, typename Request>
-bool Introduce(Stream& stream, const Caller& caller, Reply& reply, Request& request) {
-  if (!stream.Read(&reply) || !reply.has_challenge()) return false;
+absl::Status Introduce(Stream& stream, grpc::ClientContext& context, const Caller& caller,
+                       const std::string& server, Reply& reply, Request& request) {
+  if (!stream.Read(&reply)) return EndOfStream<Reply>(stream, context, false, server);
+  const std::string challenge = reply.challenge().nonce();
   proto::Introduction& who = *request.mutable_introduction();
-  who.set_proof(ProofOfIntroduction(caller.token, reply.challenge().nonce(), who));
-  return stream.Write(request) && stream.Read(&reply);
+  who.set_nonce(RandomBytes(32));
+  who.set_proof(ProofOfIntroduction(caller.token, challenge, who));
+  if (!stream.Write(request) || !stream.Read(&reply)) {
+    return EndOfStream<Reply>(stream, context, false, server);
+  }
+  if (AcceptsServer(caller.token, challenge, who, reply.proof())) return absl::OkStatus();
+  EndOfStream<Reply>(stream, context, true, server).IgnoreError();
+  return absl::PermissionDeniedError(fmt::format(
+      "{}: it does not prove that it knows the job's token, as each server of the job does",
+      server));
 }
 
 }  // namespace lockstep::train

@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include "base/clock.h"
+#include "trainer/rendezvous/guest_list.h"
 
 namespace lockstep::train {
 
@@ -20,7 +23,8 @@ struct IntroductionLimits {
   Duration patience = std::chrono::seconds(5);
 };
 
-// Thread-safe.
+// A connection has one introduction at a time, as those of workers do. When there are as many as
+// may be, a newcomer takes the place of another as guest_list.h says. Thread-safe.
 class Introductions {
  public:
   explicit Introductions(IntroductionLimits limits);
@@ -33,12 +37,14 @@ class Introductions {
     ~Pending();
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
-    // False: there are as many already as may be. The caller may come again.
+    // False: there is no place. The caller may come again.
     bool may_begin() const { return may_begin_; }
+    // The caller has proved that it knows the token.
+    void NoteProof();
 
    private:
     Introductions& all_;
-    grpc::ServerContext& caller_;
+    GuestList::Id id_ = 0;
     bool may_begin_ = false;
   };
 
@@ -46,12 +52,22 @@ class Introductions {
   void CountRefusal();
 
  private:
+  struct Guest {
+    grpc::ServerContext* caller = nullptr;
+    std::string connection;
+    SteadyTime deadline;
+  };
+
+  bool Admit(GuestList::Id id, grpc::ServerContext& caller);
   void CancelLate(const std::stop_token& stop);
 
   const IntroductionLimits limits_;
   std::mutex mutex_;  // guards the rest
   std::condition_variable_any changed_;
-  std::map<grpc::ServerContext*, SteadyTime> deadlines_;
+  GuestList::Id last_id_ = 0;
+  GuestList places_;
+  std::map<GuestList::Id, Guest> guests_;  // also those that have just lost their place
+  std::set<std::string> connections_;      // of guests_
   std::int64_t refusals_ = 0;
   SteadyTime next_log_{};
   std::jthread thread_;  // last: uses all of the above

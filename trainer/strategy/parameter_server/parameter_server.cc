@@ -27,14 +27,20 @@ using grpc::StatusCode;
 // WaitForEnd polls at this period: a signal handler cannot notify a condition variable.
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
-void Configure(const std::string& address, int* port, grpc::ServerBuilder& builder) {
+// Beyond those of callers: gRPC's own, and those that turn callers away.
+constexpr int kSpareThreads = 16;
+
+void Configure(const std::string& address, int* port, const grpc::ResourceQuota& threads,
+               grpc::ServerBuilder& builder) {
   SetServerOptions(builder);
   builder.SetMaxReceiveMessageSize(kLargestDataMessage);
   builder.SetMaxSendMessageSize(kLargestDataMessage);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Callers open one stream per connection.
+  // Callers open one stream per connection. gRPC holds only those to it that have acknowledged its
+  // settings, and gives each stream a thread; the quota is for the others.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
+  builder.SetResourceQuota(threads);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
 }
 
@@ -44,7 +50,9 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
       : options_(std::move(options)),
         shard_(shard),
         tasks_(options_.tasks, clock),
-        introductions_(options_.introductions) {}
+        introductions_(options_.introductions) {
+    AllowThreads();
+  }
 
   ~GrpcParameterServer() override {
     tasks_.Stop();
@@ -56,7 +64,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   absl::Status Listen() {
     grpc::ServerBuilder builder;
-    Configure(options_.address, &port_, builder);
+    Configure(options_.address, &port_, threads_, builder);
     builder.RegisterService(static_cast<proto::ParameterServer::Service*>(this));
     server_ = builder.BuildAndStart();
     if (server_ && port_ != 0) return absl::OkStatus();
@@ -89,10 +97,17 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     void Add(int count) {
       const std::lock_guard lock(server_.mutex_);
       server_.streams_ += count;
+      server_.AllowThreads();
       server_.changed_.notify_all();
     }
     GrpcParameterServer& server_;
   };
+
+  // One for each stream, and for each caller that may be about to prove the token.
+  void AllowThreads() {
+    threads_.SetMaxThreads(streams_ + static_cast<int>(options_.introductions.at_once) +
+                           kSpareThreads);
+  }
 
   bool IsStopping() {
     if (options_.stop_requested()) is_stopping_ = true;
@@ -110,20 +125,34 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     changed_.notify_all();
   }
 
+  struct Met {
+    Status status;
+    std::string proof;  // that this server knows the token, for its next message
+  };
+
   // Challenges the caller and checks its introduction.
   template <typename Stream, typename Reply, typename Request>
-  Status Meet(grpc::ServerContext& context, Stream& stream, Request& request) {
-    const Introductions::Pending pending(introductions_, context);
-    if (!pending.may_begin()) return {StatusCode::RESOURCE_EXHAUSTED, "too many callers at once"};
+  Met Meet(grpc::ServerContext& context, Stream& stream, Request& request) {
+    Introductions::Pending pending(introductions_, context);
+    if (!pending.may_begin()) {
+      context.TryCancel();  // a status would keep this thread until the caller has read it
+      return {.status = Status::CANCELLED, .proof = {}};
+    }
     Reply reply;
     const std::string nonce = RandomBytes(32);
     reply.mutable_challenge()->set_nonce(nonce);
-    if (!stream.Write(reply) || !stream.Read(&request)) return Status::CANCELLED;
+    if (!stream.Write(reply) || !stream.Read(&request)) return {Status::CANCELLED, {}};
     const proto::Introduction& who = request.introduction();
     if (!AcceptsIntroduction(options_.token, nonce, who)) {
       introductions_.CountRefusal();
-      return {StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"};
+      return {{StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"}, {}};
     }
+    pending.NoteProof();
+    return {WhyNot(who), ProofOfServer(options_.token, nonce, who)};
+  }
+
+  // Ok if the caller means this server.
+  Status WhyNot(const proto::Introduction& who) const {
     if (who.job() != options_.job) {
       return {StatusCode::FAILED_PRECONDITION,
               fmt::format("the caller is of {}, this server of {}", who.job(), options_.job)};
@@ -141,12 +170,13 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   Status Exchange(grpc::ServerContext* context, ShardStream* stream) override {
     proto::ShardRequest request;
-    const Status met = Meet<ShardStream, proto::ShardReply>(*context, *stream, request);
-    if (!met.ok()) return met;
+    const Met met = Meet<ShardStream, proto::ShardReply>(*context, *stream, request);
+    if (!met.status.ok()) return met.status;
     const Open open(*this);
     if (IsReleased()) return {StatusCode::UNAVAILABLE, "it was asked to stop"};
     ShardSession session(shard_, *stream, request.introduction(), Leads(request.introduction()),
                          [this] { return IsStopping(); });
+    if (!session.Welcome(met.proof)) return Status::OK;
     for (bool goes_on = true; goes_on;) {
       goes_on = session.Serve();  // what the caller has said counts, even if it is gone since
       const std::lock_guard lock(mutex_);
@@ -163,11 +193,12 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* stream) override {
     proto::WorkerRequest request;
-    const Status met =
+    const Met met =
         Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(*context, *stream, request);
-    if (!met.ok()) return met;
+    if (!met.status.ok()) return met.status;
     const Open open(*this);
     proto::TaskReply reply;
+    reply.set_proof(met.proof);
     const absl::StatusOr<TaskCoordinator::Session> session = tasks_.Enter(request.introduction());
     if (!session.ok()) {
       reply.mutable_turned()->set_reason(std::string(session.status().message()));
@@ -190,6 +221,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   Shard& shard_;
   TaskCoordinator tasks_;
   Introductions introductions_;
+  grpc::ResourceQuota threads_;
   int port_ = 0;
   std::atomic<bool> is_stopping_ = false;
   std::mutex mutex_;  // guards the next two
@@ -227,6 +259,24 @@ bool AcceptsIntroduction(const api::JobToken& token, const std::string& nonce,
   const std::string proof = std::move(*who.mutable_proof());
   who.clear_proof();
   return token.Accepts(api::kProofOfIntroduction, nonce, who.SerializeAsString(), proof);
+}
+
+namespace {
+
+std::string ContentOfServer(const std::string& challenge, const proto::Introduction& who) {
+  return fmt::format("{} ", challenge.size()).append(challenge).append(who.SerializeAsString());
+}
+
+}  // namespace
+
+std::string ProofOfServer(const api::JobToken& token, const std::string& challenge,
+                          const proto::Introduction& who) {
+  return token.Prove(api::kProofOfServer, who.nonce(), ContentOfServer(challenge, who));
+}
+
+bool AcceptsServer(const api::JobToken& token, const std::string& challenge,
+                   const proto::Introduction& who, const std::string& proof) {
+  return token.Accepts(api::kProofOfServer, who.nonce(), ContentOfServer(challenge, who), proof);
 }
 
 }  // namespace lockstep::train

@@ -25,9 +25,10 @@
 //     of the worker instead.
 //
 // Callers prove that they know the job's token before the server reads anything else from them, and
-// introductions.h bounds what they cost before. The job's NetworkPolicy keeps strangers from
-// connecting at all; unlike the rendezvous, this server has no gate that bounds the number of their
-// connections (its relay would copy every float).
+// the server proves it to them before they send or take values. introductions.h bounds what callers
+// cost before their proof. The job's NetworkPolicy keeps strangers from connecting at all; unlike
+// the rendezvous, this server has no gate that bounds the number of their connections (its relay
+// would copy every float).
 #pragma once
 
 #include <functional>
@@ -87,5 +88,12 @@ std::string ProofOfIntroduction(const api::JobToken& token, const std::string& n
 // Whether the proof in `who` is that, compared in constant time. Without a token, any is.
 bool AcceptsIntroduction(const api::JobToken& token, const std::string& nonce,
                          proto::Introduction who);
+
+// The proof in a server's answer to `who`, which answers the server's challenge.
+std::string ProofOfServer(const api::JobToken& token, const std::string& challenge,
+                          const proto::Introduction& who);
+// Whether `proof` is that, compared in constant time. Without a token, any is.
+bool AcceptsServer(const api::JobToken& token, const std::string& challenge,
+                   const proto::Introduction& who, const std::string& proof);
 
 }  // namespace lockstep::train

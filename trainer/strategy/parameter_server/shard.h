@@ -62,9 +62,9 @@ class Shard {
   // The number of floats that Load takes with this layout. InvalidArgument: the layout's ranges or
   // segments are not ascending, disjoint and inside of what they divide, or a number is negative.
   absl::StatusOr<std::int64_t> FloatsToLoad(const ShardLayout& layout) const;
-  // Replaces everything. `content` is [values | states | slot 0 | slot 1 | …], after `step`
-  // updates. InvalidArgument: as of FloatsToLoad, or it has another size. Aborted: `leader` is
-  // superseded. On failure nothing is replaced.
+  // Replaces everything, unless it was loaded with this fence before. `content` is [values | states
+  // | slot 0 | slot 1 | …], after `step` updates. InvalidArgument: as of FloatsToLoad, or it has
+  // another size. Aborted: `leader` is superseded. On failure nothing is replaced.
   absl::Status Load(std::uint64_t fence, ShardLayout layout, std::int64_t step,
                     std::span<const float> content, const Incarnation& leader = {});
   // A leading process is here. It supersedes those before it: what they had sent may arrive later.

@@ -59,7 +59,7 @@ class ShardGroup::Link {
     proto::ShardRequest request;
     *request.mutable_introduction() = caller.who;
     proto::ShardReply reply;
-    if (!Introduce(*stream_, caller, reply, request)) return End();
+    LOCKSTEP_RETURN_IF_ERROR(Introduce(*stream_, context_, caller, server_, reply, request));
     if (!reply.has_welcome()) return End(/*is_open=*/true);
     is_shared_ = reply.welcome().shared();
     return absl::OkStatus();

@@ -70,13 +70,15 @@ ShardSession::ShardSession(Shard& shard, ShardStream& stream, const proto::Intro
   if (values_ == nullptr) gradients_ = nullptr;
 }
 
+bool ShardSession::Welcome(const std::string& proof) {
+  proto::ShardReply reply;
+  reply.mutable_welcome()->set_fence(shard_.fence());
+  reply.mutable_welcome()->set_shared(values_ != nullptr);
+  reply.set_proof(proof);
+  return Reply(reply);
+}
+
 bool ShardSession::Serve() {
-  if (!std::exchange(is_welcome_, true)) {
-    proto::ShardReply reply;
-    reply.mutable_welcome()->set_fence(shard_.fence());
-    reply.mutable_welcome()->set_shared(values_ != nullptr);
-    return Reply(reply);
-  }
   proto::ShardRequest request;
   events_ = {};
   if (!stream_.Read(&request)) return false;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "api/proto/parameter_server.grpc.pb.h"
@@ -28,6 +29,9 @@ class ShardSession {
   // process, and may load the shard and end the run until a later one has come.
   ShardSession(Shard& shard, ShardStream& stream, const proto::Introduction& who, bool leads,
                std::function<bool()> is_stopping);
+  // Says what the shard has, with the proof that this server knows the token. Returns false when
+  // the stream has ended.
+  bool Welcome(const std::string& proof);
   // Serves one request. Returns false when the stream has ended or the caller breaks the protocol.
   bool Serve();
   const Events& events() const { return events_; }
@@ -53,7 +57,6 @@ class ShardSession {
   const bool leads_;
   const Incarnation leader_;  // the caller's, if it leads
   const std::function<bool()> is_stopping_;
-  bool is_welcome_ = false;
   bool has_pulled_all_ = false;                        // since this server was asked to stop
   std::unique_ptr<SharedSegment> gradients_, values_;  // the caller's; both or neither
   std::vector<float> received_;

@@ -94,12 +94,12 @@ bool TaskCoordinator::IsCurrent(Session session) const {
   return place != places_.end() && processes_.at(place->second).session == session;
 }
 
-void TaskCoordinator::Count(Session session, const proto::Next& next) {
+void TaskCoordinator::Count(Session session, const proto::Next& next, proto::TaskReply& reply) {
   if (stage_ != Stage::kRunning || next.fence() != fence_) return;
   if (!next.lost().empty()) return EndFence(next.lost());
   std::int64_t step = book_->complete();
   for (const proto::TaskDone& done : next.done()) {
-    book_->Done(session, {done.step(), done.part()}, TotalsOf(done));
+    reply.add_counted(book_->Done(session, {done.step(), done.part()}, TotalsOf(done)));
   }
   for (const BatchTotals& totals : book_->TakeRecords()) {
     records_.push_back(RecordOf(step++, totals));
@@ -147,10 +147,10 @@ void TaskCoordinator::HearOwner(const proto::Next& next) {
 
 proto::TaskReply TaskCoordinator::Next(Session session, const proto::Next& next) {
   std::unique_lock lock(mutex_);
-  Count(session, next);
+  proto::TaskReply reply;
+  Count(session, next, reply);
   if (IsOwner(session) && next.has_owner()) HearOwner(next);
   changed_.notify_all();
-  proto::TaskReply reply;
   const bool answered = changed_.wait_for(
       lock, options_.patience, [&] { return is_stopped_ || Answer(session, next, reply); });
   if (!answered || is_stopped_) *reply.mutable_wait() = WhatIsAwaited();

@@ -66,7 +66,7 @@ class TaskCoordinator {
 
   bool IsOwner(Session session) const { return session != 0 && session == owner_; }
   bool IsCurrent(Session session) const;
-  void Count(Session session, const proto::Next& next);
+  void Count(Session session, const proto::Next& next, proto::TaskReply& reply);
   void HearOwner(const proto::Next& next);
   void EndFence(const std::string& reason);
   bool Answer(Session session, const proto::Next& next, proto::TaskReply& reply);

@@ -43,7 +43,12 @@ absl::Status TaskLink::Connect() {
   proto::WorkerRequest request;
   *request.mutable_introduction() = caller_.who;
   proto::TaskReply reply;
-  if (!Introduce(*stream_->stream, caller_, reply, request)) return End();
+  absl::Status met = Introduce(*stream_->stream, stream_->context, caller_, ServerName(0, address_),
+                               reply, request);
+  if (!met.ok()) {
+    stream_.reset();
+    return met;
+  }
   if (reply.has_turned()) return ErrorOf(reply.turned());
   return reply.has_welcome() ? absl::OkStatus() : End(/*is_open=*/true);
 }

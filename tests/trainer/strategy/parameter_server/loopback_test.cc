@@ -46,7 +46,6 @@ class LoopbackTest : public ::testing::Test {
                                    .job = "job",
                                    .token = api::JobToken(kSecret),
                                    .tasks = {},
-                                   .introductions = introductions_,
                                    .stop_requested = [this] { return is_stopping_.load(); }};
     auto server = ParameterServer::Start(std::move(options),
                                          *shards_[static_cast<std::size_t>(index)], clock_);
@@ -76,7 +75,6 @@ class LoopbackTest : public ::testing::Test {
   }
 
   const SystemClock clock_;
-  IntroductionLimits introductions_;
   std::atomic<bool> is_stopping_ = false;
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   std::vector<std::unique_ptr<Shard>> shards_;
@@ -315,32 +313,6 @@ TEST_F(LoopbackTest, OnlyTheLeadingProcessLoads) {
   Floats parameters(kParameters, 1), states(1, 1);
   const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
   EXPECT_TRUE(absl::IsAborted(group.Load({.fence = 8, .total_steps = 9, .values = values})));
-}
-
-class StrangersTest : public LoopbackTest {
- protected:
-  StrangersTest() { introductions_ = {.at_once = 2, .patience = std::chrono::milliseconds(300)}; }
-};
-
-TEST_F(StrangersTest, HoldFewThreadsAndNotForLong) {
-  struct Stranger {
-    explicit Stranger(const std::string& address)
-        : stub(StubFor(address)), stream(stub->Coordinate(&context)) {}
-    grpc::ClientContext context;
-    std::unique_ptr<proto::ParameterServer::Stub> stub;
-    std::unique_ptr<grpc::ClientReaderWriter<proto::WorkerRequest, proto::TaskReply>> stream;
-    proto::TaskReply reply;
-  };
-  Stranger first(addresses_[0]), second(addresses_[0]);
-  ASSERT_TRUE(first.stream->Read(&first.reply) && second.stream->Read(&second.reply));
-  Stranger third(addresses_[0]);
-  EXPECT_FALSE(third.stream->Read(&third.reply));
-  EXPECT_EQ(third.stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(absl::IsUnavailable(TaskLink(addresses_[0], Worker0()).Connect())) << "come again";
-  EXPECT_FALSE(first.stream->Read(&first.reply)) << "it had to answer its challenge";
-  EXPECT_EQ(first.stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  EXPECT_FALSE(second.stream->Read(&second.reply));
-  EXPECT_TRUE(TaskLink(addresses_[0], Worker0()).Connect().ok());
 }
 
 TEST_F(LoopbackTest, TheLeadingProcessIsToldToLoad) {

@@ -194,6 +194,17 @@ TEST_F(ShardTest, ANewLoadReplacesEverything) {
   EXPECT_THAT(*Pull({.fence = 8}), ElementsAre(0, 1, 2, 3, 6));
 }
 
+// Its caller had lost the connection, and the server takes what was sent on the old one later.
+TEST_F(ShardTest, ALoadThatIsRepeatedUndoesNoUpdate) {
+  for (const int parts : {0, 1}) {
+    Load(parts);
+    ASSERT_TRUE(Push(10, 1).ok());
+    EXPECT_TRUE(shard_->Load(kFence, layout_, 10, Floats{10, 20, 30, 40, 50}).ok());
+    EXPECT_THAT(*Pull({.version = 11}), ElementsAre(9, 19, 29, 39, 51));
+    EXPECT_TRUE(Push(10, 1)->dropped);
+  }
+}
+
 TEST_F(ShardTest, AShardStaysAsItIsAfterALoadOfAnotherSize) {
   Load(0);
   EXPECT_TRUE(absl::IsInvalidArgument(shard_->Load(8, layout_, 10, Floats{1, 2, 3, 4})));

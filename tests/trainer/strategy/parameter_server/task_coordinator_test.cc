@@ -11,6 +11,8 @@
 namespace lockstep::train {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Session = TaskCoordinator::Session;
 
 proto::Introduction Worker(int index, std::int64_t process_number = 1) {
@@ -112,6 +114,17 @@ TEST_F(TaskCoordinatorTest, AHungProcessesTaskGoesToOthersAfterThePatience) {
   const proto::TaskReply reply = Ask(owner, fence);
   ASSERT_TRUE(reply.has_task());
   EXPECT_EQ(StepOf(reply), 0);
+}
+
+TEST_F(TaskCoordinatorTest, AProcessLearnsWhetherItsBatchCounts) {
+  const Session owner = Enter(0), hung = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(hung, fence)), 0);
+  clock_.Advance(std::chrono::minutes(1));
+  ASSERT_EQ(StepOf(Ask(owner, fence)), 0);
+  EXPECT_THAT(Ask(owner, fence, 0).counted(), ElementsAre(true));
+  EXPECT_THAT(Ask(hung, fence, 0).counted(), ElementsAre(false)) << "the other was faster";
+  EXPECT_THAT(Ask(owner, fence + 1, 1).counted(), IsEmpty()) << "of values that are lost";
 }
 
 TEST_F(TaskCoordinatorTest, ALaterProcessHasTheEarlierOnesPlace) {
