@@ -109,6 +109,23 @@ class ParameterServerTest(RunTest):
                     _, logs = self.expect_done(run, 2560)
                     self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
 
+    def test_servers_that_are_asked_to_stop_lose_nothing_without_checkpoints(self):
+        for index in (0, 1):
+            with self.subTest(index=index):
+                run = self.start(job(self.folder, servers=2, epochs=40, checkpoint={}), f"stop-ps-{index}")
+                run.wait_for(lambda: '"message":"epoch done"' in run.logs(), "a first epoch")
+                server = next(pid for pid in run.trainers(pod=index, replica=False)
+                              if json.loads(environment(pid)["TF_CONFIG"])["task"]["type"] == "ps")
+                os.kill(server, signal.SIGTERM)
+                code, report, err = run.finish()
+                logs = run.logs()
+                self.assertEqual((code, report["steps"]), (0, 2560), f"{err}\n{logs[-4000:]}")
+                self.assertIn("a parameter server may stop: its values are here", logs)
+                starts = [json.loads(line)["step"] for line in logs.splitlines()
+                          if '"message":"the generation has started"' in line]
+                self.assertEqual(len(starts), 2, logs[-4000:])
+                self.assertGreater(starts[1], 0)
+
     def test_a_worker_may_die_often_as_long_as_it_makes_progress(self):
         run = self.start(job(self.folder, epochs=1000))
         for death in range(1, 12):  # a budget is 10 restarts

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/snapshot.h"
 
@@ -196,6 +197,7 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   client_.ReleaseServers();
   has_values_ = true;
   loss_ = "a parameter server was asked to stop; the leading process has its values";
+  LogInfo("a parameter server may stop: its values are here", {{"step", loop_.state.step}});
   return std::nullopt;
 }
 

@@ -182,7 +182,7 @@ TEST_F(StrangersTest, HoldFewThreadsHoweverManyStreamsTheyOpen) {
   connection.OpenStreams(3000);
   const double seconds = Connect().count();
   watch = {};
-  EXPECT_LT(most - before, 64 + 32);
+  EXPECT_LT(most - before, 64 + 16 + 32) << "the last 32 are for the worker's end";
   EXPECT_LT(seconds, 4) << "before strangers are late";
   RecordProperty("threads", most - before);
   RecordProperty("milliseconds", static_cast<int>(1000 * seconds));
