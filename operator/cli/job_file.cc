@@ -4,9 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -16,6 +13,7 @@
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "api/v1/yaml.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "operator/cli/set_path.h"
 
@@ -111,12 +109,7 @@ absl::StatusOr<std::string> ReadInput(const std::string& path) {
     return std::string((std::istreambuf_iterator<char>(std::cin)),
                        std::istreambuf_iterator<char>());
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  }
-  return text;
+  return ReadFile(path, "the job");
 }
 
 absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options) {

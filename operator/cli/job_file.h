@@ -16,7 +16,7 @@ struct JobFile {
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };
 
-// Reads the whole file; `path` "-" is standard input. NotFound says why it cannot be read.
+// Reads the whole file; `path` "-" is standard input. Errors: as of ReadFile.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 
 // Applies `options.sets` to the job before parsing it. Errors name the file and every fault of the
