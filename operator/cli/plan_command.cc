@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <limits>
+#include <regex>
 #include <utility>
 
 #include "api/v1/defaults.h"
@@ -49,6 +50,13 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
                                                         std::string(plan.status().message())));
 }
 
+// Why the text is not a shape; empty: it is one.
+std::string ShapeFault(const std::string& text) {
+  static const std::regex kShape("[1-9][0-9]{0,8}(,[1-9][0-9]{0,8},[1-9][0-9]{0,8})?");
+  if (std::regex_match(text, kShape)) return "";
+  return fmt::format("found \"{}\", expected one or three positive numbers, as in 3,224,224", text);
+}
+
 }  // namespace
 
 CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
@@ -76,14 +84,19 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
   command
       ->add_option("--sample-shape", options.sample_shape,
                    "A sample's channels, height and width, or features, if no file shall be opened")
+      ->check(CLI::Validator(ShapeFault, ""))
       ->type_name("C,H,W");
   command->footer(
-      "Exit code: 0 the job fits; 2 the job cannot be run as written; 4 it does not fit.");
+      "Exit code: 0 the job fits; 1 there is no plan because lockstep-trainer failed; 2 the job "
+      "cannot be\nrun as written; 4 it does not fit.");
   return command;
 }
 
 int RunPlan(const PlanOptions& options) {
   const absl::StatusOr<nlohmann::ordered_json> plan = MakePlan(options);
+  if (absl::IsUnavailable(plan.status()) || absl::IsInternal(plan.status())) {
+    return Fail(kExitError, plan.status());
+  }
   if (!plan.ok()) return Fail(kExitUsage, plan.status());
   if (options.json) {
     fmt::print("{}\n", plan->dump());
