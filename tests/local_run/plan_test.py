@@ -127,8 +127,11 @@ class PlanTest(unittest.TestCase):
             return any(key.startswith("lockstep_trainer_steps_total") and value > 20
                        for key, value in pages_of(run).items())
         run.wait_for(has_stepped, "a few steps")
-        peak = max(peaks)
-        self.assertLess(abs(peak - planned), TOLERANCE * planned + ALLOWANCE * processes, (peak, planned))
+        peak, allowance = max(peaks), ALLOWANCE * (processes + 1)
+        self.assertLess(peak, (1 + TOLERANCE) * planned + allowance)
+        # Rank 0 stages a parameter for a moment, which a look may miss.
+        seen = peak + plan["memory"]["replica"]["staging"]
+        self.assertLess(planned, (1 + TOLERANCE) * seen + allowance, (peak, planned))
 
     def test_servers_and_an_evaluator_stay_within_the_memory_that_the_plan_says(self):
         spec = training(32, 60, checkpoint={"directory": "/checkpoints", "everySteps": 20, "keepBest": "Loss"})
