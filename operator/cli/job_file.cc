@@ -24,19 +24,6 @@ using kube::Object;
 
 constexpr const char* kCompanions[] = {"ConfigMap", "Secret", "PersistentVolumeClaim"};
 
-absl::Status InFile(const std::string& source, const absl::Status& status) {
-  std::string message(status.message());
-  // One fault per line, each with the file's name, so that editors can jump to it.
-  std::string out;
-  for (std::size_t start = 0; start <= message.size();) {
-    const std::size_t end = std::min(message.find('\n', start), message.size());
-    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", source,
-                       message.substr(start, end - start));
-    start = end + 1;
-  }
-  return absl::Status(status.code(), out);
-}
-
 std::string KindOf(const Object& document) {
   if (!document.is_object()) return fmt::format("a {}", document.type_name());
   const std::string kind =
@@ -65,6 +52,18 @@ absl::Status CheckCompanion(const Object& document) {
 }
 
 }  // namespace
+
+absl::Status InFile(const std::string& source, const absl::Status& status) {
+  std::string message(status.message());
+  std::string out;
+  for (std::size_t start = 0; start <= message.size();) {
+    const std::size_t end = std::min(message.find('\n', start), message.size());
+    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", source,
+                       message.substr(start, end - start));
+    start = end + 1;
+  }
+  return absl::Status(status.code(), out);
+}
 
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& sets) {

@@ -19,6 +19,9 @@ struct JobFile {
 // Reads the whole file; `path` "-" is standard input. Errors: as of ReadFile.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 
+// The same error with the file's name before each line, so that editors can jump to it.
+absl::Status InFile(const std::string& source, const absl::Status& status);
+
 // Applies `options.sets` to the job before parsing it. Errors name the file and every fault of the
 // job: in its fields, and what Validate finds after defaulting.
 absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options);

@@ -45,9 +45,7 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
                       .arguments = ArgumentsOf(options)};
   LOCKSTEP_ASSIGN_OR_RETURN(request.volumes, ParseVolumes(options.volumes));
   absl::StatusOr<nlohmann::ordered_json> plan = AskForPlan(request);
-  if (plan.ok()) return plan;
-  return absl::Status(plan.status().code(), fmt::format("{}: {}", options.job.file,
-                                                        std::string(plan.status().message())));
+  return plan.ok() ? plan : InFile(options.job.file, plan.status());
 }
 
 // Why the text is not a shape; empty: it is one.

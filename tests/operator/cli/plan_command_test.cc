@@ -121,6 +121,15 @@ TEST_F(PlanCommandTest, VolumesAreCheckedAsByRun) {
   EXPECT_EQ(Plan(named).code, 0);
 }
 
+TEST_F(PlanCommandTest, EachLineOfARefusalNamesTheFile) {
+  const Ended refused =
+      Plan({"--set", R"(spec.training.dataset={"format": "idx", "path": "/nowhere"})"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("job.yaml: /nowhere: no training images found"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("\njob.yaml: spec.training.dataset: format idx fixes no shape"));
+}
+
 TEST_F(PlanCommandTest, ADescriptionMustBeOne) {
   const Ended refused = Plan({"--sample-shape", "3,224"});
   EXPECT_EQ(refused.code, 2);
