@@ -103,6 +103,10 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
   return file;
 }
 
+std::string SourceOf(const std::string& path) {
+  return path == "-" ? "standard input" : path;
+}
+
 absl::StatusOr<std::string> ReadInput(const std::string& path) {
   if (path == "-") {
     return std::string((std::istreambuf_iterator<char>(std::cin)),
@@ -113,8 +117,7 @@ absl::StatusOr<std::string> ReadInput(const std::string& path) {
 
 absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(options.file));
-  const std::string source = options.file == "-" ? "standard input" : options.file;
-  return ParseJobFile(text, source, options.sets);
+  return ParseJobFile(text, SourceOf(options.file), options.sets);
 }
 
 }  // namespace lockstep::cli

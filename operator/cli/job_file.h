@@ -16,6 +16,9 @@ struct JobFile {
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };
 
+// What messages call the file: `path`, or "standard input" for "-".
+std::string SourceOf(const std::string& path);
+
 // Reads the whole file; `path` "-" is standard input. Errors: as of ReadFile.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 

@@ -35,7 +35,7 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("{}: spec.training: found none, expected what the bundled trainer is to train: "
                     "what an image of one's own does is not known",
-                    options.job.file));
+                    SourceOf(options.job.file)));
   }
   const std::string work_dir =
       options.work_dir.empty() ? "runs/" + file.job.metadata.name : options.work_dir;
@@ -45,7 +45,7 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
                       .arguments = ArgumentsOf(options)};
   LOCKSTEP_ASSIGN_OR_RETURN(request.volumes, ParseVolumes(options.volumes));
   absl::StatusOr<nlohmann::ordered_json> plan = AskForPlan(request);
-  return plan.ok() ? plan : InFile(options.job.file, plan.status());
+  return plan.ok() ? plan : InFile(SourceOf(options.job.file), plan.status());
 }
 
 // Why the text is not a shape; empty: it is one.
@@ -103,8 +103,9 @@ int RunPlan(const PlanOptions& options) {
   }
   const auto& refusal = plan->at("refusal");
   if (refusal.is_null()) return kExitDone;
-  return Fail(kExitDoesNotFit, absl::ResourceExhaustedError(fmt::format(
-                                   "{}: {}", options.job.file, refusal.get<std::string>())));
+  return Fail(kExitDoesNotFit,
+              absl::ResourceExhaustedError(
+                  fmt::format("{}: {}", SourceOf(options.job.file), refusal.get<std::string>())));
 }
 
 }  // namespace lockstep::cli

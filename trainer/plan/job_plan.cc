@@ -155,17 +155,15 @@ class Planner {
       for (ReplicaMemory* memory : {&replica->memory, &replica->other, &replica->evaluator}) {
         memory->process = *process_;
       }
-      const bool is_largest =
-          measured.by_member.empty() || replica->memory.total() > measured.largest.memory.total();
-      if (is_largest) {
-        measured.largest = *std::move(replica);
-        measured.largest_member = measured.by_member.size();
-      }
-      const MeasuredReplica& kept = is_largest ? measured.largest : *replica;
       measured.by_member.push_back({.session = nullptr,
-                                    .memory = kept.memory,
-                                    .other = kept.other,
-                                    .evaluator = kept.evaluator});
+                                    .memory = replica->memory,
+                                    .other = replica->other,
+                                    .evaluator = replica->evaluator});
+      if (measured.by_member.size() == 1 ||
+          replica->memory.total() > measured.largest.memory.total()) {
+        measured.largest_member = measured.by_member.size() - 1;
+        measured.largest = *std::move(replica);
+      }
     }
     return absl::OkStatus();
   }
