@@ -10,8 +10,9 @@
 namespace lockstep::train {
 namespace {
 
-std::string MiB(std::size_t bytes) {
-  return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / (1 << 20));
+std::string Amount(std::size_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 10240 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
 // The larger parts of a replica's memory first.
@@ -32,7 +33,7 @@ std::string PartsOf(const ReplicaMemory& memory) {
   std::ranges::sort(parts, std::greater());
   std::string text;
   for (std::size_t i = 0; i < 3 && parts[i].first > 0; ++i) {
-    text += fmt::format("{}{} {}", i > 0 ? ", " : "", MiB(parts[i].first), parts[i].second);
+    text += fmt::format("{}{} {}", i > 0 ? ", " : "", Amount(parts[i].first), parts[i].second);
   }
   return text;
 }
@@ -46,7 +47,7 @@ const PlannedPods* OverLimit(const PlannedMemory& memory) {
 std::string NeedOf(const PlannedMemory& memory, std::uint64_t available) {
   if (const PlannedPods* const over = OverLimit(memory)) {
     return fmt::format("a pod of {} needs {}, but its resources.limits.memory is {}",
-                       api::RoleKey(over->role), MiB(over->bytes), MiB(*over->limit));
+                       api::RoleKey(over->role), Amount(over->bytes), Amount(*over->limit));
   }
   std::string roles;
   bool are_all = true;
@@ -59,7 +60,7 @@ std::string NeedOf(const PlannedMemory& memory, std::uint64_t available) {
       "{} need {}, but this machine has {} available; set resources.limits.memory of the pod "
       "template to plan for a cluster",
       are_all ? "all pods" : fmt::format("the pods without a limit ({})", roles),
-      MiB(memory.WithoutLimit()), MiB(available));
+      Amount(memory.WithoutLimit()), Amount(available));
 }
 
 }  // namespace
@@ -79,11 +80,12 @@ std::string RefusalOf(const JobPlan& plan, const PlannedMemory& least) {
           : fmt::format(
                 "no batch fits, not even one sample per replica: then {}, of which a "
                 "replica takes {} ({})",
-                NeedOf(least, plan.available), MiB(least.replica.total()), PartsOf(least.replica));
+                NeedOf(least, plan.available), Amount(least.replica.total()),
+                PartsOf(least.replica));
   return fmt::format(
       "spec.training.batchSize: with {} samples per replica, {}: a replica needs {} ({}); {}",
       plan.steps.plan.LocalBatch(), NeedOf(plan.memory, plan.available),
-      MiB(plan.memory.replica.total()), PartsOf(plan.memory.replica), largest);
+      Amount(plan.memory.replica.total()), PartsOf(plan.memory.replica), largest);
 }
 
 }  // namespace lockstep::train

@@ -164,6 +164,21 @@ TEST(JobPlanTest, ServersShareTheModel) {
   EXPECT_EQ(plan.steps.plan.LocalBatch(), 64) << "asynchronous: each worker has batches of its own";
 }
 
+TEST(JobPlanTest, AServerNeedsRoomForWhatArrives) {
+  PlanOptions options = JobOf(3, 66);
+  options.identity.strategy.type = api::StrategyType::kParameterServer;
+  options.identity.cluster.ps = {"127.0.1.1:2222"};
+  const auto server = [&] { return Plan(options).messages.servers.at(0); };
+  EXPECT_EQ(server().needed, 2 * server().held) << "what is loaded, and what it becomes";
+  options.pod_limits[api::Role::kParameterServer] = std::uint64_t{1} << 60;
+  EXPECT_EQ(server().needed, server().held + 6 * server().moved)
+      << "on a cluster, a gradient and the values of each worker";
+  options.identity.strategy.parameter_server =
+      api::ParameterServerSpec{.mode = api::ParameterServerMode::kSync};
+  EXPECT_EQ(server().needed, server().held + 9 * server().moved)
+      << "a step's sum, and two gradients that wait for their turn";
+}
+
 TEST(JobPlanTest, WithoutALimitAllPodsMustFitIntoTheMachine) {
   PlanOptions options = JobOf(2, 2000);
   options.available = Plan(options).memory.job - (std::size_t{20} << 20);
