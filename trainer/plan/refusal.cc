@@ -65,7 +65,7 @@ std::string NeedOf(const PlannedMemory& memory, std::uint64_t available) {
 
 }  // namespace
 
-std::string RefusalOf(const JobPlan& plan, const PlannedMemory& least) {
+std::string RefusalOf(const JobPlan& plan, const ReplicaMemory& least) {
   const PlannedPods* const over = OverLimit(plan.memory);
   if (over != nullptr && over->role == api::Role::kParameterServer) {
     return fmt::format(
@@ -78,10 +78,9 @@ std::string RefusalOf(const JobPlan& plan, const PlannedMemory& least) {
           ? fmt::format("the largest batch that fits is {} per replica, {} globally",
                         plan.largest->per_replica, plan.largest->global)
           : fmt::format(
-                "no batch fits, not even one sample per replica: then {}, of which a "
-                "replica takes {} ({})",
-                NeedOf(least, plan.available), Amount(least.replica.total()),
-                PartsOf(least.replica));
+                "no batch fits, not even one sample per replica, with which a replica still "
+                "needs {} ({})",
+                Amount(least.total()), PartsOf(least));
   return fmt::format(
       "spec.training.batchSize: with {} samples per replica, {}: a replica needs {} ({}); {}",
       plan.steps.plan.LocalBatch(), NeedOf(plan.memory, plan.available),

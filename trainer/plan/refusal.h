@@ -7,8 +7,8 @@
 
 namespace lockstep::train {
 
-// The reason and, with plan.largest, what would fit. `least` is the memory of the job with one
-// sample per replica. Requires: neither plan.memory nor, if no batch fits, `least` fits.
-std::string RefusalOf(const JobPlan& plan, const PlannedMemory& least);
+// The reason and, with plan.largest, what would fit. `least` is a replica's memory with one sample
+// in its batch. Requires: plan.memory does not fit.
+std::string RefusalOf(const JobPlan& plan, const ReplicaMemory& least);
 
 }  // namespace lockstep::train

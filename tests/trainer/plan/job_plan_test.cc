@@ -332,8 +332,9 @@ TEST(JobPlanTest, AModelThatNoMachineHoldsIsPlanned) {
   options.available = std::uint64_t{4} << 30;
   const JobPlan plan = Plan(options);
   EXPECT_GT(plan.memory.replica.optimizer, std::size_t{16} << 30);
-  EXPECT_THAT(plan.refusal, HasSubstr("no batch fits, not even one sample per replica: then all "
-                                      "pods need "));
+  EXPECT_THAT(plan.refusal,
+              HasSubstr("no batch fits, not even one sample per replica, with which a "
+                        "replica still needs "));
 }
 
 }  // namespace
