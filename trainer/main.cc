@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/v1/names.h"
@@ -77,7 +78,8 @@ int Bench(const BenchOptions& options) {
 
 struct PlanFlags {
   int threads = 0;  // 0: as a replica of this pod would have
-  std::optional<std::uint64_t> pod_limit;
+  PodLimits pod_limits;
+  int evaluators = 0;
   std::optional<std::int64_t> samples, classes;
   std::vector<std::int64_t> sample_shape;
 };
@@ -87,8 +89,9 @@ int Plan(const PlanFlags& flags) {
   if (!identity.ok()) return Failed(identity.status(), api::kExitBadConfig);
   PlanOptions options{.identity = *std::move(identity),
                       .given = {.samples = flags.samples, .classes = flags.classes, .shape = {}},
-                      .pod_limit = flags.pod_limit,
-                      .available = AvailableMemory()};
+                      .pod_limits = flags.pod_limits,
+                      .available = AvailableMemory(),
+                      .evaluators = flags.evaluators};
   options.threads =
       flags.threads > 0 ? flags.threads : ReplicaThreads(options.identity.processes_per_pod);
   if (!flags.sample_shape.empty()) options.given.shape = Shape(flags.sample_shape);
@@ -97,6 +100,9 @@ int Plan(const PlanFlags& flags) {
     fmt::print(stderr, "{}\n", std::string(plan.status().message()));
     const bool is_data = absl::IsNotFound(plan.status()) || absl::IsDataLoss(plan.status());
     return is_data ? api::kExitBadData : api::kExitBadConfig;
+  }
+  if (!plan->data.uncounted.empty()) {
+    fmt::print(stderr, "note: spec.training.dataset: {}\n", plan->data.uncounted);
   }
   fmt::print("{}\n", PlanToJson(*plan).dump());
   return api::kExitDone;
@@ -145,7 +151,16 @@ int Main(int argc, char** argv) {
       "plan", "Print as JSON what the job of this pod's environment would do and need");
   plan->add_option("--threads", flags.threads, "That compute in a replica; 0: as this pod has")
       ->check(CLI::Range(0, kMaxThreads));
-  plan->add_option("--pod-limit", flags.pod_limit, "Bytes that a pod may use");
+  for (const auto& [role, option] : {std::pair(api::Role::kChief, "--chief-limit"),
+                                     std::pair(api::Role::kWorker, "--worker-limit"),
+                                     std::pair(api::Role::kParameterServer, "--ps-limit"),
+                                     std::pair(api::Role::kEvaluator, "--evaluator-limit")}) {
+    plan->add_option_function<std::uint64_t>(
+        option, [&flags, role = role](std::uint64_t bytes) { flags.pod_limits[role] = bytes; },
+        "Bytes that a pod of this role may use; without it, it shares this machine's memory");
+  }
+  plan->add_option("--evaluators", flags.evaluators, "Pods of the role Evaluator")
+      ->check(CLI::Range(0, 1));
   plan->add_option("--samples", flags.samples, "Training samples, instead of opening the data set")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 60));
   plan->add_option("--classes", flags.classes, "Likewise, classes or numbers of a label")

@@ -75,7 +75,7 @@ CLI::App* AddConvertCommand(CLI::App& app, ConvertOptions& options) {
 int RunConvert(const ConvertOptions& options) {
   const auto text = ReadInput(options.file);
   if (!text.ok()) return Fail(kExitUsage, text.status());
-  const std::string source = options.file == "-" ? "standard input" : options.file;
+  const std::string source = SourceOf(options.file);
   const auto documents = api::ParseYaml(*text, source);
   if (!documents.ok()) return Fail(kExitUsage, documents.status());
   Converted all;

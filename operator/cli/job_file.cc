@@ -4,9 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -16,6 +13,7 @@
 #include "api/v1/names.h"
 #include "api/v1/validate.h"
 #include "api/v1/yaml.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "operator/cli/set_path.h"
 
@@ -25,19 +23,6 @@ namespace {
 using kube::Object;
 
 constexpr const char* kCompanions[] = {"ConfigMap", "Secret", "PersistentVolumeClaim"};
-
-absl::Status InFile(const std::string& source, const absl::Status& status) {
-  std::string message(status.message());
-  // One fault per line, each with the file's name, so that editors can jump to it.
-  std::string out;
-  for (std::size_t start = 0; start <= message.size();) {
-    const std::size_t end = std::min(message.find('\n', start), message.size());
-    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", source,
-                       message.substr(start, end - start));
-    start = end + 1;
-  }
-  return absl::Status(status.code(), out);
-}
 
 std::string KindOf(const Object& document) {
   if (!document.is_object()) return fmt::format("a {}", document.type_name());
@@ -67,6 +52,18 @@ absl::Status CheckCompanion(const Object& document) {
 }
 
 }  // namespace
+
+absl::Status InFile(const std::string& source, const absl::Status& status) {
+  std::string message(status.message());
+  std::string out;
+  for (std::size_t start = 0; start <= message.size();) {
+    const std::size_t end = std::min(message.find('\n', start), message.size());
+    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", source,
+                       message.substr(start, end - start));
+    start = end + 1;
+  }
+  return absl::Status(status.code(), out);
+}
 
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& sets) {
@@ -106,23 +103,21 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
   return file;
 }
 
+std::string SourceOf(const std::string& path) {
+  return path == "-" ? "standard input" : path;
+}
+
 absl::StatusOr<std::string> ReadInput(const std::string& path) {
   if (path == "-") {
     return std::string((std::istreambuf_iterator<char>(std::cin)),
                        std::istreambuf_iterator<char>());
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  }
-  return text;
+  return ReadFile(path, "the job");
 }
 
 absl::StatusOr<JobFile> LoadJobFile(const JobFileOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadInput(options.file));
-  const std::string source = options.file == "-" ? "standard input" : options.file;
-  return ParseJobFile(text, source, options.sets);
+  return ParseJobFile(text, SourceOf(options.file), options.sets);
 }
 
 }  // namespace lockstep::cli

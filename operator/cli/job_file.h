@@ -16,8 +16,14 @@ struct JobFile {
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };
 
-// Reads the whole file; `path` "-" is standard input. NotFound says why it cannot be read.
+// What messages call the file: `path`, or "standard input" for "-".
+std::string SourceOf(const std::string& path);
+
+// Reads the whole file; `path` "-" is standard input. Errors: as of ReadFile.
 absl::StatusOr<std::string> ReadInput(const std::string& path);
+
+// The same error with the file's name before each line, so that editors can jump to it.
+absl::Status InFile(const std::string& source, const absl::Status& status);
 
 // Applies `options.sets` to the job before parsing it. Errors name the file and every fault of the
 // job: in its fields, and what Validate finds after defaulting.

@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
 #include <utility>
 
 #include "api/v1/defaults.h"
 #include "base/status.h"
-#include "operator/controller/children/render.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/controller/state/observed.h"
+#include "operator/local/pod_checks.h"
 
 namespace lockstep::cli {
 namespace {
@@ -50,38 +48,6 @@ progress::PollerOptions PollerSettings(const controller::JobTokens& tokens) {
   return options;
 }
 
-// Returns the pods that the operator would create, which also reserves their addresses.
-std::vector<Object> RenderPods(const api::TrainingJob& job,
-                               const controller::Addresses& addresses) {
-  std::vector<Object> pods;
-  for (Object& object : controller::RenderObjects(job, addresses)) {
-    if (object.value("kind", "") == "Pod") pods.push_back(std::move(object));
-  }
-  return pods;
-}
-
-// A misspelt --volume would silently have no effect.
-absl::Status CheckVolumeNames(const std::vector<Object>& pods,
-                              const std::map<std::string, std::string>& folders) {
-  std::set<std::string> known;
-  for (const Object& pod : pods) {
-    for (const Object& volume : pod["spec"].value("volumes", Object::array())) {
-      known.insert(volume.value("name", ""));
-      static const Object::json_pointer kClaim("/persistentVolumeClaim/claimName");
-      if (volume.contains(kClaim)) known.insert(volume[kClaim].get<std::string>());
-    }
-  }
-  for (const auto& [name, path] : folders) {
-    if (known.contains(name)) continue;
-    std::string names;
-    for (const std::string& one : known) names += (names.empty() ? "" : ", ") + one;
-    return absl::InvalidArgumentError(
-        fmt::format("--volume {}={}: the job has no volume of this name; it has: {}", name, path,
-                    names.empty() ? "none" : names));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 LocalRun::LocalRun(std::unique_ptr<local::LocalAddresses> addresses, Inbox& inbox,
@@ -100,8 +66,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
                                                           Inbox& inbox, const Clock& clock) {
   const api::TrainingJob job = api::WithDefaults(file.job);
   LOCKSTEP_ASSIGN_OR_RETURN(auto addresses, local::LocalAddresses::OpenDefault());
-  const std::vector<Object> pods = RenderPods(job, *addresses);
-  LOCKSTEP_RETURN_IF_ERROR(CheckVolumeNames(pods, options.volumes));
+  const std::vector<Object> pods = local::RenderPods(job, *addresses);
 
   local::KubeletOptions kubelet;
   kubelet.node_name = kNode;
@@ -109,11 +74,8 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.host = local::ThisHost();
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
-  kubelet.expected_pods = static_cast<int>(
-      std::ranges::count_if(pods, [](const Object& pod) { return !local::RunsOnAllCores(pod); }));
-  for (const Object& pod : pods) {
-    LOCKSTEP_RETURN_IF_ERROR(local::CheckPod(pod, kubelet.volumes));
-  }
+  kubelet.expected_pods = local::PodsThatShareCores(pods);
+  LOCKSTEP_RETURN_IF_ERROR(local::CheckPods(pods, kubelet.volumes));
 
   std::unique_ptr<LocalRun> run(
       new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));

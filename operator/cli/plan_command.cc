@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <limits>
+#include <regex>
 #include <utility>
 
 #include "api/v1/defaults.h"
@@ -34,7 +35,7 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("{}: spec.training: found none, expected what the bundled trainer is to train: "
                     "what an image of one's own does is not known",
-                    options.job.file));
+                    SourceOf(options.job.file)));
   }
   const std::string work_dir =
       options.work_dir.empty() ? "runs/" + file.job.metadata.name : options.work_dir;
@@ -44,9 +45,14 @@ absl::StatusOr<nlohmann::ordered_json> MakePlan(const PlanOptions& options) {
                       .arguments = ArgumentsOf(options)};
   LOCKSTEP_ASSIGN_OR_RETURN(request.volumes, ParseVolumes(options.volumes));
   absl::StatusOr<nlohmann::ordered_json> plan = AskForPlan(request);
-  if (plan.ok()) return plan;
-  return absl::Status(plan.status().code(), fmt::format("{}: {}", options.job.file,
-                                                        std::string(plan.status().message())));
+  return plan.ok() ? plan : InFile(SourceOf(options.job.file), plan.status());
+}
+
+// Why the text is not a shape; empty: it is one.
+std::string ShapeFault(const std::string& text) {
+  static const std::regex kShape("[1-9][0-9]{0,8}(,[1-9][0-9]{0,8},[1-9][0-9]{0,8})?");
+  if (std::regex_match(text, kShape)) return "";
+  return fmt::format("found \"{}\", expected one or three positive numbers, as in 3,224,224", text);
 }
 
 }  // namespace
@@ -76,14 +82,19 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
   command
       ->add_option("--sample-shape", options.sample_shape,
                    "A sample's channels, height and width, or features, if no file shall be opened")
+      ->check(CLI::Validator(ShapeFault, ""))
       ->type_name("C,H,W");
   command->footer(
-      "Exit code: 0 the job fits; 2 the job cannot be run as written; 4 it does not fit.");
+      "Exit code: 0 the job fits; 1 there is no plan because lockstep-trainer failed; 2 the job "
+      "cannot be\nrun as written; 4 it does not fit.");
   return command;
 }
 
 int RunPlan(const PlanOptions& options) {
   const absl::StatusOr<nlohmann::ordered_json> plan = MakePlan(options);
+  if (absl::IsUnavailable(plan.status()) || absl::IsInternal(plan.status())) {
+    return Fail(kExitError, plan.status());
+  }
   if (!plan.ok()) return Fail(kExitUsage, plan.status());
   if (options.json) {
     fmt::print("{}\n", plan->dump());
@@ -92,8 +103,9 @@ int RunPlan(const PlanOptions& options) {
   }
   const auto& refusal = plan->at("refusal");
   if (refusal.is_null()) return kExitDone;
-  return Fail(kExitDoesNotFit, absl::ResourceExhaustedError(fmt::format(
-                                   "{}: {}", options.job.file, refusal.get<std::string>())));
+  return Fail(kExitDoesNotFit,
+              absl::ResourceExhaustedError(
+                  fmt::format("{}: {}", SourceOf(options.job.file), refusal.get<std::string>())));
 }
 
 }  // namespace lockstep::cli

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -15,14 +15,14 @@
 #include <utility>
 
 #include "api/v1/names.h"
-#include "api/v1/quantity.h"
+#include "base/check.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "base/status.h"
 #include "operator/controller/children/addresses.h"
-#include "operator/controller/children/render.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/local/cpu_shares.h"
+#include "operator/local/pod_checks.h"
 #include "operator/local/process_kubelet.h"
 #include "operator/local/volumes.h"
 
@@ -34,56 +34,49 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kTrainer[] = "lockstep-trainer";
 
-// The pods that train; the leading one is the first.
-std::vector<Object> TrainingPods(const api::TrainingJob& job) {
-  std::vector<Object> pods;
-  for (Object& object : controller::RenderObjects(job, controller::DnsAddresses())) {
-    const std::string role = object["metadata"]["labels"].value(api::kLabelRole, "");
-    if (object.value("kind", "") != "Pod") continue;
-    if (role == api::RoleName(api::Role::kChief) || role == api::RoleName(api::Role::kWorker)) {
-      pods.push_back(std::move(object));
-    }
-  }
-  return pods;
+// The leading pod is the first that trains: the chief comes before the workers.
+const Object& LeadingPod(const std::vector<Object>& pods) {
+  const auto leading = std::ranges::find_if(pods, [](const Object& pod) {
+    const std::string role = kube::Label(pod, api::kLabelRole);
+    return role == api::RoleName(api::Role::kChief) || role == api::RoleName(api::Role::kWorker);
+  });
+  LOCKSTEP_CHECK(leading != pods.end(), "plan: none of {} pods trains", pods.size());
+  return *leading;
 }
 
-// Nullopt: the pod's main container has no limit of this resource.
-absl::StatusOr<std::optional<double>> LimitOf(const Object& pod, const char* resource) {
+// Of a replica: the cores of the pod's limit on a cluster, for which a limit of memory stands; else
+// those that `run` would give to the pod.
+absl::StatusOr<int> ThreadsOf(const Object& pod, const std::vector<Object>& pods, int processes) {
   const Object& container = *controller::FindMainContainer(pod);
-  const Object::json_pointer where(fmt::format("/resources/limits/{}", resource));
-  if (!container.contains(where)) return std::nullopt;
-  LOCKSTEP_ASSIGN_OR_RETURN(const double limit, api::ParseQuantity(container[where]));
-  return limit;
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto limit, local::CpuLimit(pod, container));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto memory, local::MemoryLimit(pod, container));
+  std::int64_t cores = (limit.value_or(0) + 999) / 1000;
+  if (!limit || !memory) {
+    local::CpuShares shares(local::PermittedCpus(), local::PodsThatShareCores(pods));
+    cores = std::ssize(shares.Take("pod", limit));
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(cores / processes, 1, 1024));
 }
 
-absl::StatusOr<std::optional<std::int64_t>> SmallestMemory(const std::vector<Object>& pods) {
-  std::optional<std::int64_t> smallest;
+// The trainer's options about the pods of each role; all pods of a role are alike.
+absl::StatusOr<std::vector<std::string>> RoleArguments(const std::vector<Object>& pods) {
+  std::map<std::string, int> counts;
+  std::vector<std::string> arguments;
   for (const Object& pod : pods) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<double> limit, LimitOf(pod, "memory"));
-    if (!limit) continue;
-    const auto bytes = static_cast<std::int64_t>(*limit);
-    smallest = std::min(smallest.value_or(bytes), bytes);
+    const std::string role = kube::Label(pod, api::kLabelRole);
+    if (++counts[role] > 1) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::int64_t> limit,
+                              local::MemoryLimit(pod, *controller::FindMainContainer(pod)));
+    if (limit) arguments.push_back(fmt::format("--{}-limit={}", role, *limit));
   }
-  return smallest;
+  const std::string evaluator(api::RoleName(api::Role::kEvaluator));
+  arguments.push_back(fmt::format("--evaluators={}", counts[evaluator]));
+  return arguments;
 }
 
-// Of a replica: the pod's limit, or the cores that `run` would give to the pod.
-absl::StatusOr<int> ThreadsOf(const std::vector<Object>& pods, int processes) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<double> limit, LimitOf(pods.front(), "cpu"));
-  double cores = limit ? std::ceil(*limit) : 0;
-  if (!limit) {
-    local::CpuShares shares(local::PermittedCpus(), static_cast<int>(pods.size()));
-    cores = static_cast<double>(shares.Take("pod", std::nullopt).size());
-  }
-  return std::clamp(static_cast<int>(cores) / processes, 1, 1024);
-}
-
-// A volume that is no folder of this machine hides the data set, which the trainer reports.
-local::PathMap PathsOf(const Object& pod, const PlanRequest& request, const std::string& folder) {
-  const auto locations = local::LocateVolumes(pod, {request.work_dir, folder, request.volumes});
-  if (!locations.ok()) return {};
-  return local::MapMounts(*controller::FindMainContainer(pod), *locations)
-      .value_or(local::PathMap());
+absl::StatusOr<local::PathMap> PathsOf(const Object& pod, const local::VolumeOptions& volumes) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto locations, local::LocateVolumes(pod, volumes));
+  return local::MapMounts(*controller::FindMainContainer(pod), locations);
 }
 
 // A plan belongs to no group, so it needs no token.
@@ -124,12 +117,32 @@ std::string MessagesOf(const std::string& errors) {
   return messages;
 }
 
+// The trainer has found a fault of the job, of its data or of an option, and says which.
+bool IsRefusal(int wait_status, const std::string& messages) {
+  return wait_status != 0 && !api::IsRetryableExitCode(ExitCodeOf(wait_status)) &&
+         !messages.empty();
+}
+
+absl::StatusOr<pid_t> LaunchTrainer(LaunchSpec& spec) {
+  const absl::StatusOr<std::string> program = FindProgram(spec.argv.front(), spec.env);
+  if (!program.ok()) {
+    return absl::UnavailableError(
+        fmt::format("{}: found none beside this program or on the PATH, expected the program that "
+                    "makes the plan",
+                    kTrainer));
+  }
+  spec.program = *program;
+  absl::StatusOr<pid_t> trainer = Launch(spec);
+  if (trainer.ok()) return trainer;
+  return absl::UnavailableError(
+      fmt::format("{}: cannot be started: {}", *program, std::string(trainer.status().message())));
+}
+
 absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
-  LOCKSTEP_ASSIGN_OR_RETURN(spec.program, FindProgram(spec.argv.front(), spec.env));
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
   spec.stdio = {-1, output.write.fd(), errors.write.fd()};
-  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t trainer, Launch(spec));
+  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t trainer, LaunchTrainer(spec));
   output.write.Close();
   errors.write.Close();
   std::string messages;
@@ -138,30 +151,35 @@ absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
   reader.join();
   messages = MessagesOf(messages);
   const int status = WaitFor(trainer);
+  if (IsRefusal(status, messages)) return absl::InvalidArgumentError(messages);
   if (status != 0) {
-    return absl::InvalidArgumentError(
-        messages.empty() ? fmt::format("{} plan: {}", kTrainer, DescribeExit(status)) : messages);
+    return absl::InternalError(fmt::format("{} plan: found {}, expected a plan{}{}", kTrainer,
+                                           DescribeExit(status), messages.empty() ? "" : ": ",
+                                           messages));
   }
   if (!messages.empty()) fmt::print(stderr, "{}\n", messages);
   Json plan = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (plan.is_object()) return plan;
-  return absl::InternalError(fmt::format("{} plan: found no JSON on its stdout", kTrainer));
+  return absl::InternalError(fmt::format(
+      "{} plan: found {} bytes on its stdout, expected a JSON object", kTrainer, text.size()));
 }
 
 }  // namespace
 
 absl::StatusOr<Json> AskForPlan(const PlanRequest& request) {
-  const std::vector<Object> pods = TrainingPods(request.job);
-  const Object& pod = pods.front();
+  const std::vector<Object> pods = local::RenderPods(request.job, controller::DnsAddresses());
   const local::HostFacts host = local::ThisHost();
-  LaunchSpec spec{.argv = {kTrainer, "plan"},
-                  .env = EnvironmentOf(pod, PathsOf(pod, request, host.current_dir), host),
-                  .dies_with_thread = true};
+  const local::VolumeOptions volumes{request.work_dir, host.current_dir, request.volumes};
+  LOCKSTEP_RETURN_IF_ERROR(local::CheckPods(pods, volumes));
+  const Object& pod = LeadingPod(pods);
+  LOCKSTEP_ASSIGN_OR_RETURN(const local::PathMap paths, PathsOf(pod, volumes));
+  LaunchSpec spec{
+      .argv = {kTrainer, "plan"}, .env = EnvironmentOf(pod, paths, host), .dies_with_thread = true};
   const int processes = std::max(1, std::atoi(spec.env[api::kEnvProcessesPerPod].c_str()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const int threads, ThreadsOf(pods, processes));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<std::int64_t> memory, SmallestMemory(pods));
+  LOCKSTEP_ASSIGN_OR_RETURN(const int threads, ThreadsOf(pod, pods, processes));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> of_roles, RoleArguments(pods));
   spec.argv.push_back(fmt::format("--threads={}", threads));
-  if (memory) spec.argv.push_back(fmt::format("--pod-limit={}", *memory));
+  spec.argv.insert(spec.argv.end(), of_roles.begin(), of_roles.end());
   spec.argv.insert(spec.argv.end(), request.arguments.begin(), request.arguments.end());
   return RunTrainer(std::move(spec));
 }

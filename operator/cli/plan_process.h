@@ -20,9 +20,9 @@ struct PlanRequest {
 };
 
 // Returns the trainer's object; docs/cli.md describes it. The environment is that of the leading
-// pod, with the paths of its volumes on this machine as far as they have any. InvalidArgument: a
-// resource limit is not a quantity, or the trainer refuses the job; says why. NotFound: there is
-// no lockstep-trainer.
+// pod, with the paths of its volumes on this machine. InvalidArgument: as of CheckPods, or the
+// trainer refuses the job, its data or an argument; says why. Unavailable: lockstep-trainer cannot
+// be started. Internal: it has ended without a plan.
 absl::StatusOr<nlohmann::ordered_json> AskForPlan(const PlanRequest& request);
 
 }  // namespace lockstep::cli

@@ -113,11 +113,17 @@ std::string CommunicationLine(const Json& communication) {
                        ByteText(NumberAt(communication, "pushed_bytes_per_step")));
   }
   if (buckets == 0) return "Communication: none\n";
-  return fmt::format(
-      "Communication: {} of {} in all are summed in a step; by a ring, a replica sends {}\n",
-      Plural(buckets, "gradient bucket"),
+  std::string line = fmt::format(
+      "Communication: {} of {} in all are summed in a step; {}", Plural(buckets, "gradient bucket"),
       ByteText(NumberAt(communication, "all_reduced_bytes_per_step")),
-      ByteText(NumberAt(communication, "sent_bytes_per_step")));
+      communication.at("shared_memory").get<bool>()
+          ? "replicas share memory, so that nothing is sent"
+          : fmt::format("by a ring, a replica sends {}",
+                        ByteText(NumberAt(communication, "sent_bytes_per_step"))));
+  if (const std::int64_t bytes = NumberAt(communication, "broadcast_bytes_per_step"); bytes > 0) {
+    line += fmt::format("; rank 0 sends each other replica its parameters of {}", ByteText(bytes));
+  }
+  return line + "\n";
 }
 
 std::string MemoryLines(const Json& plan) {
@@ -133,10 +139,13 @@ std::string MemoryLines(const Json& plan) {
   }
   std::string text =
       fmt::format("Memory of a replica: {} ({})\n", ByteText(NumberAt(replica, "total")), parts);
-  const Json& limit = memory.at("pod_limit");
-  text += fmt::format(
-      "Memory of a pod: {}{}\n", ByteText(NumberAt(memory, "pod")),
-      limit.is_null() ? ", without a limit" : " of " + ByteText(limit.get<std::int64_t>()));
+  for (const Json& pods : memory.at("pods")) {
+    const Json& limit = pods.at("limit");
+    text += fmt::format(
+        "Memory of a pod of {}: {}{}\n", pods.at("role").get<std::string>(),
+        ByteText(NumberAt(pods, "bytes")),
+        limit.is_null() ? ", without a limit" : " of " + ByteText(limit.get<std::int64_t>()));
+  }
   return text + fmt::format("Memory of all pods: {}; this machine has {} available\n",
                             ByteText(NumberAt(memory, "job")),
                             ByteText(NumberAt(memory, "available")));
@@ -172,6 +181,9 @@ std::string PlanText(const Json& plan) {
       plan.at("strategy").get<std::string>(), Plural(NumberAt(replicas, "pods"), "pod"),
       Plural(NumberAt(replicas, "per_pod"), "replica"),
       Plural(NumberAt(replicas, "threads"), "thread"), replicas.at("device").get<std::string>());
+  if (!plan.at("variant").is_null()) {
+    text += fmt::format("Variant {}, which needs the most memory:\n", NumberAt(plan, "variant"));
+  }
   text += LayerTable(plan);
   text += fmt::format(
       "\nParameters: {} trainable, {} other ({})\n", WithCommas(NumberAt(parameters, "trainable")),

@@ -5,35 +5,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
 #include "api/v1/names.h"
-#include "api/v1/quantity.h"
 #include "api/v1/training_job.h"
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "operator/local/pod_checks.h"
 #include "operator/local/server_rules.h"
 
 namespace lockstep::local {
 namespace {
 
 using kube::Object;
-
-// In thousandths of a core; nullopt if the container sets no limit.
-absl::StatusOr<std::optional<std::int64_t>> CpuLimit(const Object& container) {
-  static const Object::json_pointer kLimit("/resources/limits/cpu");
-  if (!container.contains(kLimit)) return std::nullopt;
-  const auto limit = api::ParseQuantity(container[kLimit]);
-  if (!limit.ok() || *limit <= 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "container {}: resources.limits.cpu: {}", container.value("name", ""),
-        limit.ok() ? "found 0 or less, expected more" : std::string(limit.status().message())));
-  }
-  return static_cast<std::int64_t>(std::ceil(*limit * 1000));
-}
 
 std::string FolderOfProgram() {
   std::error_code error;
@@ -60,21 +46,6 @@ std::vector<int> PermittedCpus() {
     if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
   }
   return cpus;
-}
-
-absl::Status CheckPod(const Object& pod, const VolumeOptions& options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto locations, LocateVolumes(pod, options));
-  for (const char* list : {"initContainers", "containers"}) {
-    for (const Object& container : pod["spec"].value(list, Object::array())) {
-      LOCKSTEP_RETURN_IF_ERROR(MapMounts(container, locations).status());
-      LOCKSTEP_RETURN_IF_ERROR(CpuLimit(container).status());
-    }
-  }
-  return absl::OkStatus();
-}
-
-bool RunsOnAllCores(const Object& pod) {
-  return kube::Label(pod, api::kLabelRole) == api::RoleName(api::Role::kParameterServer);
 }
 
 ProcessKubelet::ProcessKubelet(MemoryClient& client, const LocalAddresses& addresses,
@@ -230,7 +201,7 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
   };
   const auto process_of = [&](const Object& container) -> absl::StatusOr<ProcessSpec> {
     LOCKSTEP_RETURN_IF_ERROR(filled);
-    LOCKSTEP_RETURN_IF_ERROR(CpuLimit(container).status());
+    LOCKSTEP_RETURN_IF_ERROR(CpuLimit(pod, container).status());
     LOCKSTEP_ASSIGN_OR_RETURN(PathMap paths, MapMounts(container, *locations));
     paths.Add(container.value("terminationMessagePath", api::kTerminationMessagePath),
               message_path(container));
@@ -261,7 +232,7 @@ PodPlan ProcessKubelet::MakePlan(const Object& pod) {
 
 // Containers without a limit share their pod's cores.
 std::vector<int> ProcessKubelet::CpusOf(const Object& pod, const Object& container) {
-  const auto limit = CpuLimit(container);
+  const auto limit = CpuLimit(pod, container);
   const std::string uid = kube::Uid(pod);
   if (!limit.ok() || !*limit) {
     return RunsOnAllCores(pod) ? cpus_.All() : cpus_.Take(uid, std::nullopt);

@@ -36,13 +36,6 @@ struct KubeletOptions {
 HostFacts ThisHost();
 std::vector<int> PermittedCpus();
 
-// Says why a pod cannot run here, before it is created: checks its volumes, mounts and CPU limits.
-absl::Status CheckPod(const kube::Object& pod, const VolumeOptions& options);
-
-// Whether the pod, if it sets no limit, may use all cores instead of a share: a parameter server
-// works while a worker waits for it, so it needs no core of its own, and that worker's is idle.
-bool RunsOnAllCores(const kube::Object& pod);
-
 class ProcessKubelet {
  public:
   // All references must outlive this object. After Start(), one thread owns all processes.

@@ -10,7 +10,7 @@ import unittest
 
 import yaml
 
-from local_run import SLOWNESS, Run, RunTest, descendants, environment, kill9, wait_until_gone
+from local_run import SLOWNESS, Run, RunTest, descendants, environment, kill9, proportional_bytes, wait_until_gone
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "central-storage.yaml"
 MIRRORED = {"type": "Mirrored", "processesPerPod": 2}
@@ -45,12 +45,6 @@ def replica(run, local_rank):
     """The process id of a replica of the run's one pod."""
     return next(pid for pid in run.trainers(replica=True)
                 if environment(pid).get("LOCKSTEP_LOCAL_RANK") == str(local_rank))
-
-
-def proportional_bytes(pid):
-    """Resident memory; what processes share counts in parts, so that the sum is that of all."""
-    rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return 1024 * int(re.search(r"^Pss:\s+(\d+) kB$", rollup, re.M).group(1))
 
 
 class CentralStorageTest(RunTest):

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -141,6 +142,15 @@ def environment(pid):
     except OSError:
         return {}
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+def proportional_bytes(pid):
+    """Resident memory; what processes share counts in parts, so that the sum is that of all. 0: it has ended."""
+    try:
+        rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return 1024 * int(re.search(r"^Pss:\s+(\d+) kB$", rollup, re.M).group(1))
 
 
 def alive(pid):

@@ -4,13 +4,15 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.request
 
 import local_job
-from local_run import LOCKSTEP, Run, environment
+from local_run import LOCKSTEP, TRAINER, Run, environment, proportional_bytes
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md"
 # Of a replica's planned memory: what the kernel counts is within this of it, and so many bytes.
@@ -31,9 +33,24 @@ def plan_of(job, *args):
     return ended.returncode, json.loads(ended.stdout) if ended.stdout else None, ended.stderr
 
 
+def pods_of(plan):
+    return {pods["role"]: pods for pods in plan["memory"]["pods"]}
+
+
 def series(text):
     """{name and labels: value} of a page of metrics."""
     return {name: float(value) for name, value in re.findall(r"^(lockstep_\S+) (\S+)$", text, re.MULTILINE)}
+
+
+def pages_of(run):
+    """The metrics of the run's supervisors, as far as they answer."""
+    pages = {}
+    for pid in run.trainers(replica=False):
+        address = environment(pid).get("LOCKSTEP_POD_IP")
+        with contextlib.suppress(OSError):
+            page = urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=5)
+            pages.update(series(page.read().decode()))
+    return pages
 
 
 def keys_of(value):
@@ -68,11 +85,7 @@ class PlanTest(unittest.TestCase):
         pages = {}
 
         def is_there():
-            for pid in run.trainers(replica=False):
-                address = environment(pid).get("LOCKSTEP_POD_IP")
-                with contextlib.suppress(OSError):
-                    page = urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=5)
-                    pages.update(series(page.read().decode()))
+            pages.update(pages_of(run))
             return any(key.startswith(name) and value > 0 for key, value in pages.items())
         run.wait_for(is_there, name)
         return pages
@@ -91,6 +104,63 @@ class PlanTest(unittest.TestCase):
                 peak = used.ru_maxrss * 1024
                 self.assertEqual(0, status, run.logs())
                 self.assertLess(abs(peak - planned), TOLERANCE * planned + ALLOWANCE, (peak, planned))
+
+    def test_a_pod_of_central_storage_uses_the_memory_that_the_plan_says(self):
+        layers = [{"type": "Flatten"}, {"type": "Dense", "units": 8192, "activation": "relu"},
+                  {"type": "Dense", "units": 10}]
+        spec = training(32, ENDLESS, model={"layers": layers}, evaluation={"enabled": False})
+        document = json.loads(local_job.text("planned", spec, folders=(), workers=1))
+        processes = 4
+        document["spec"]["strategy"] = {"type": "CentralStorage", "processesPerPod": processes}
+        job = self.folder / "job.yaml"
+        job.write_text(json.dumps(document))
+        plan = self.planned(job)
+        planned = pods_of(plan)["Worker"]["bytes"]
+        self.assertEqual((True, 0), (plan["communication"]["shared_memory"],
+                                     plan["communication"]["broadcast_bytes_per_step"]))
+        run = Run(job, self.folder / "work")
+        self.addCleanup(run.kill)
+        peaks = [0]
+
+        def has_stepped():
+            peaks.append(sum(map(proportional_bytes, run.trainers())))
+            return any(key.startswith("lockstep_trainer_steps_total") and value > 20
+                       for key, value in pages_of(run).items())
+        run.wait_for(has_stepped, "a few steps")
+        peak, allowance = max(peaks), ALLOWANCE * (processes + 1)
+        self.assertLess(peak, (1 + TOLERANCE) * planned + allowance)
+        # Rank 0 stages a parameter for a moment, which a look may miss.
+        seen = peak + plan["memory"]["replica"]["staging"]
+        self.assertLess(planned, (1 + TOLERANCE) * seen + allowance, (peak, planned))
+
+    def test_servers_and_an_evaluator_stay_within_the_memory_that_the_plan_says(self):
+        spec = training(32, 60, checkpoint={"directory": "/checkpoints", "everySteps": 20, "keepBest": "Loss"})
+        document = json.loads(local_job.text("planned", spec, folders=("checkpoints",), workers=1))
+        document["spec"]["strategy"] = {"type": "ParameterServer"}
+        worker = document["spec"]["replicaSpecs"]["Worker"]
+        document["spec"]["replicaSpecs"].update(
+            PS={"replicas": 1}, Evaluator={"replicas": 1, "template": worker["template"]})
+        job = self.folder / "job.yaml"
+        job.write_text(json.dumps(document))
+        planned = pods_of(self.planned(job))
+        run = Run(job, self.folder / "work")
+        self.addCleanup(run.kill)
+        peaks = {}
+
+        def has_ended():
+            for pid in run.trainers():
+                role = environment(pid).get("LOCKSTEP_ROLE")
+                peaks.setdefault(role, {})
+                peaks[role][pid] = max(peaks[role].get(pid, 0), proportional_bytes(pid))
+            return run.process.poll() is not None
+        while not has_ended():
+            time.sleep(0.01)
+        self.assertEqual(0, run.process.returncode, run.logs())
+        for key, role in (("PS", "ps"), ("Evaluator", "evaluator"), ("Worker", "worker")):
+            with self.subTest(key):
+                used = sum(peaks[role].values())
+                self.assertLess(used, planned[key]["bytes"] * (1 + TOLERANCE) + ALLOWANCE)
+                self.assertGreater(used, planned[key]["bytes"] / 3)
 
     def test_messages_steps_and_checkpoints_are_those_that_the_trainer_counts(self):
         spec = training(33, ENDLESS, checkpoint={"directory": "/checkpoints", "everySteps": 20})
@@ -133,8 +203,8 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(4, code, err)
         self.assertFalse(plan["memory"]["fits"])
         largest = plan["memory"]["largest_batch"]
-        for part in ("spec.training.batchSize: with 10000 samples per replica, a pod needs ", "activations",
-                     "resources.limits.memory is 1024 MiB", f"is {largest['per_replica']} per replica, "
+        for part in ("spec.training.batchSize: with 10000 samples per replica, a pod of Worker needs ", "activations",
+                     "its resources.limits.memory is 1024 MiB", f"is {largest['per_replica']} per replica, "
                      f"{largest['global']} globally"):
             self.assertIn(part, err)
         self.assertGreater(largest["per_replica"], 100)
@@ -159,6 +229,36 @@ class PlanTest(unittest.TestCase):
                          {key: plan["steps"][key] for key in ("per_epoch", "total", "padded_per_epoch",
                                                               "dropped_per_epoch")})
         self.assertFalse(plan["data"]["opened"])
+
+    def with_trainer(self, script):
+        """`lockstep plan` of a valid job, beside this trainer: (exit code, stdout, stderr)."""
+        bin_folder = self.folder / "bin"
+        bin_folder.mkdir()
+        lockstep = bin_folder / "lockstep"
+        shutil.copy(LOCKSTEP, lockstep)
+        if script is not None:
+            trainer = bin_folder / TRAINER.name
+            trainer.write_text("#!/bin/sh\n" + script)
+            trainer.chmod(0o755)
+        ended = subprocess.run([str(lockstep), "plan", str(self.write(training(32, 1))), "--output", "json"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                               env={**os.environ, "PATH": "/usr/bin:/bin"})
+        return ended.returncode, ended.stdout, ended.stderr
+
+    def test_a_trainer_that_fails_is_no_fault_of_the_job(self):
+        for script, expected in (
+                (None, "lockstep-trainer: found none beside this program or on the PATH, expected the program"),
+                ("kill -9 $$", "lockstep-trainer plan: found signal 9 (Killed), expected a plan"),
+                ("echo a failed check >&2; exit 134",
+                 "lockstep-trainer plan: found exit code 134, expected a plan: a failed check"),
+                ("echo nonsense", "lockstep-trainer plan: found 9 bytes on its stdout, expected a JSON object")):
+            with self.subTest(script):
+                code, out, err = self.with_trainer(script)
+                self.assertEqual((1, ""), (code, out), err)
+                self.assertIn("job.yaml: " + expected, err)
+                shutil.rmtree(self.folder / "bin")
+        code, out, err = self.with_trainer("echo spec.training: found a fault >&2; exit 10")
+        self.assertEqual((2, "", f"{self.folder}/job.yaml: spec.training: found a fault\n"), (code, out, err))
 
     def test_the_page_describes_every_field(self):
         section = re.search(r"^## plan\n(.*?)^## ", PAGE.read_text(), re.MULTILINE | re.DOTALL).group(1)

@@ -214,4 +214,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
   return std::make_unique<CsvDataset>(std::move(table));
 }
 
+std::size_t BytesOfTable(std::int64_t rows, std::int64_t columns) {
+  static_assert(sizeof(std::int32_t) == sizeof(float), "a label, be it a class or a number");
+  return static_cast<std::size_t>(rows * (columns + 1)) * sizeof(float);
+}
+
 }  // namespace lockstep::train

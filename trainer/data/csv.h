@@ -1,6 +1,7 @@
 // Reads tables of numbers: comma-separated values as in RFC 4180, with a header.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,5 +33,8 @@ absl::StatusOr<CsvTable> ParseCsv(std::string_view text, const std::string& labe
 absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const std::string& folder,
                                                  const api::CsvSpec& spec, Split split,
                                                  LabelKind labels = LabelKind::kClasses);
+
+// The bytes of a table of so many rows, with a label in each.
+std::size_t BytesOfTable(std::int64_t rows, std::int64_t columns);
 
 }  // namespace lockstep::train

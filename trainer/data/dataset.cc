@@ -49,6 +49,29 @@ void Dataset::ReadTargets(std::int64_t index, std::span<float> /*numbers*/) cons
   LOCKSTEP_CHECK(false, "the label of sample {} is a class, expected numbers", index);
 }
 
+std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType element,
+                      std::int64_t samples) {
+  const auto sample_bytes = static_cast<std::size_t>(sample.elements()) * SizeOf(element);
+  switch (spec.format) {
+    case api::DatasetFormat::kIdx:
+    case api::DatasetFormat::kCifar:
+    case api::DatasetFormat::kNpy:
+      return 0;
+    case api::DatasetFormat::kCsv:
+      return BytesOfTable(samples, sample.elements());
+    case api::DatasetFormat::kTfRecord:
+      if (spec.tfrecord && !spec.tfrecord->shape.empty()) return 0;  // copied from mapped files
+      [[fallthrough]];
+    case api::DatasetFormat::kImageFolder:
+      return spec.cache ? BytesOfDecoded(samples, sample_bytes) : 0;
+    case api::DatasetFormat::kSynthetic:
+      return BytesOfSynthetic(spec.synthetic.value_or(api::SyntheticSpec{}).classes, sample_bytes,
+                              samples, spec.cache);
+  }
+  LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
+  return 0;
+}
+
 absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool with_test,
                                           std::uint64_t seed, LabelKind labels) {
   TrainAndTest opened;

@@ -1,6 +1,7 @@
 // A data set: samples by index. Implementations are immutable after opening and thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,11 @@ inline constexpr std::int32_t kMaxLabel = 999'999;
 struct TrainAndTest {
   std::unique_ptr<Dataset> train, test;  // `test` is null if it is not wanted
 };
+
+// The bytes that a data set keeps of so many samples of this shape once it has read them all, where
+// an opened one knows that by itself. Mapped files do not count, and are assumed not to be gzip.
+std::size_t BytesKept(const api::DatasetSpec& spec, const Shape& sample, DType element,
+                      std::int64_t samples);
 
 // Opens the training set and, if `with_test`, the test set: the files', or with
 // spec.validation_fraction above 0 two parts of the training files, which are opened once. `seed`

@@ -56,9 +56,15 @@ class DecodedCache final : public Dataset {
 
 }  // namespace
 
+std::size_t BytesOfDecoded(std::int64_t samples, std::size_t sample_bytes) {
+  if (samples > kMaxCachedSamples / static_cast<std::int64_t>(sample_bytes)) return 0;
+  return static_cast<std::size_t>(samples) * (sample_bytes + sizeof(std::int32_t));
+}
+
 std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source) {
-  const auto sample_bytes = static_cast<std::int64_t>(source->sample_bytes());
-  if (source->InMemory() || source->size() > kMaxCachedSamples / sample_bytes) return source;
+  if (source->InMemory() || BytesOfDecoded(source->size(), source->sample_bytes()) == 0) {
+    return source;
+  }
   return std::make_unique<DecodedCache>(std::move(source));
 }
 

@@ -1,6 +1,8 @@
 // Keeps decoded samples in memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "trainer/data/dataset.h"
@@ -15,5 +17,8 @@ inline constexpr std::int64_t kMaxCachedSamples = std::int64_t{256} << 20;
 // exceed kMaxCachedSamples or it is in memory already. Errors are not kept. Memory is used as
 // samples are read.
 std::unique_ptr<Dataset> CacheDecoded(std::unique_ptr<Dataset> source);
+
+// The bytes of what it keeps of so many samples, with their labels; 0 if they are too many.
+std::size_t BytesOfDecoded(std::int64_t samples, std::size_t sample_bytes);
 
 }  // namespace lockstep::train

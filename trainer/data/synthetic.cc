@@ -105,6 +105,10 @@ class SyntheticDataset final : public Dataset {
   std::vector<std::uint8_t> samples_;   // size,C,H,W; empty: generated in Read
 };
 
+bool IsKept(std::size_t sample_bytes, std::int64_t samples, bool cache) {
+  return cache && samples <= kMaxCachedBytes / static_cast<std::int64_t>(sample_bytes);
+}
+
 absl::Status Validate(const api::SyntheticSpec& spec) {
   const auto error = [](const char* field, const std::string& found, const std::string& expected) {
     return absl::InvalidArgumentError(
@@ -134,12 +138,18 @@ absl::Status Validate(const api::SyntheticSpec& spec) {
 
 }  // namespace
 
+std::size_t BytesOfSynthetic(std::int64_t classes, std::size_t sample_bytes, std::int64_t samples,
+                             bool cache) {
+  const std::int64_t kept = IsKept(sample_bytes, samples, cache) ? samples : 0;
+  return static_cast<std::size_t>(classes + kept) * sample_bytes;
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const api::SyntheticSpec& spec, Split split,
                                                        std::uint64_t seed, bool cache,
                                                        LabelKind labels) {
   LOCKSTEP_RETURN_IF_ERROR(Validate(spec));
   auto dataset = std::make_unique<SyntheticDataset>(spec, split, seed, labels);
-  if (cache && dataset->size() <= kMaxCachedBytes / dataset->sample_shape().elements()) {
+  if (IsKept(dataset->sample_bytes(), dataset->size(), cache)) {
     dataset->Cache();
   }
   return dataset;

@@ -1,6 +1,7 @@
 // Generates images whose classes a small model learns within a few hundred steps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -17,5 +18,10 @@ namespace lockstep::train {
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const api::SyntheticSpec& spec, Split split,
                                                        std::uint64_t seed, bool cache,
                                                        LabelKind labels = LabelKind::kClasses);
+
+// The bytes of one split of so many samples: the patterns of its classes, and the samples if they
+// are kept.
+std::size_t BytesOfSynthetic(std::int64_t classes, std::size_t sample_bytes, std::int64_t samples,
+                             bool cache);
 
 }  // namespace lockstep::train

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/plan/largest_batch.h"
 #include "trainer/plan/process_memory.h"
+#include "trainer/plan/refusal.h"
 #include "trainer/strategy/make_strategy.h"
-#include "trainer/strategy/parameter_server/shard.h"
-#include "trainer/train/parameter_client.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -37,172 +37,201 @@ PlannedSteps StepsOf(const Session& session, bool is_counted) {
   return steps;
 }
 
-absl::StatusOr<std::vector<PlannedServer>> ServersOf(const Identity& identity, Session& session) {
-  const ShardGroupOptions group = ShardOptions(ParameterClientOptionsFor(identity), session);
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto shard, Shard::Create(session.training(), session.backend()));
-  std::vector<PlannedServer> servers;
-  for (std::size_t i = 0; i < group.plan.size(); ++i) {
-    const ShardLayout layout{.ranges = group.plan[i],
-                             .states = i == 0 ? group.states : 0,
-                             .segments = {},
-                             .parameters = group.parameters};
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t held, shard->FloatsToLoad(layout));
-    servers.push_back(
-        {.moved = static_cast<std::size_t>(layout.values() + layout.states) * sizeof(float),
-         .held = static_cast<std::size_t>(held) * sizeof(float)});
-  }
-  return servers;
-}
+// Settings that processes of the job train with: the leading process's, or those of variants.
+struct Member {
+  SessionOptions options;
+  PlannedData data;
+  Identity identity;
+  std::optional<int> variant;
+};
 
-absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, Session& session) {
-  PlannedMessages messages;
-  if (identity.UsesParameterServers()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(messages.servers, ServersOf(identity, session));
-    return messages;
-  }
-  const auto world = static_cast<std::size_t>(session.plan().world);
-  if (world == 1) return messages;
-  const CollectiveOptions options{.layer_starts = session.LayerStarts()};
-  for (const GradientReducer::Bucket& bucket : BucketsOf(session.buffer(), options)) {
-    const std::size_t bytes = static_cast<std::size_t>(bucket.end - bucket.begin) * sizeof(float);
-    messages.buckets.push_back(bytes);
-    messages.sent += 2 * (world - 1) * bytes / world;
-  }
-  return messages;
-}
-
-std::string MiB(std::size_t bytes) {
-  return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
-// The larger parts of a replica's memory first.
-std::string Parts(const ReplicaMemory& memory) {
-  std::vector<std::pair<std::size_t, const char*>> parts = {
-      {memory.process, "the process"},
-      {memory.data_sets, "data sets"},
-      {memory.batches, "batches"},
-      {memory.parameters, "parameters"},
-      {memory.gradients, "gradients"},
-      {memory.optimizer, "optimizer"},
-      {memory.activations, "activations"},
-      {memory.scratch, "scratch"},
-      {memory.staging, "staging"},
-      {memory.step, "the step's own"},
-      {memory.servers, "parameter servers' values"},
-      {memory.checkpoint, "checkpoints"}};
-  std::ranges::sort(parts, std::greater());
-  std::string text;
-  for (std::size_t i = 0; i < 3 && parts[i].first > 0; ++i) {
-    text += fmt::format("{}{} {}", i > 0 ? ", " : "", MiB(parts[i].first), parts[i].second);
-  }
-  return text;
+// Equal for settings that take the same memory.
+std::string MemoryKey(api::TrainingSpec training) {
+  training.seed = 1;
+  training.optimizer.learning_rate = 1;
+  training.variants = api::Json::array();
+  training.checkpoint.directory = training.checkpoint.directory.empty() ? "" : "/";
+  training.summaries.directory.clear();
+  return api::TrainingSpecToJson(training).dump();
 }
 
 class Planner {
  public:
-  explicit Planner(const PlanOptions& options)
-      : options_(options), process_(start_.resident + kBytesOnceRunning) {}
+  explicit Planner(const PlanOptions& options) : options_(options) {}
 
   absl::StatusOr<JobPlan> Plan() {
-    const Identity& identity = options_.identity;
-    LOCKSTEP_ASSIGN_OR_RETURN(const Place place, PlaceOf(identity));
-    session_ = {.training = place.training,
-                .data_seed = place.data_seed,
-                .world = identity.BatchParts(),
-                .threads = options_.threads,
-                .backend = options_.backend};
-    LOCKSTEP_ASSIGN_OR_RETURN(data_, PlanData(session_, options_.given));
-    LOCKSTEP_ASSIGN_OR_RETURN(MeasuredReplica replica,
-                              MeasureReplica(session_, data_, identity, process_));
-    process_ = replica.memory.process;
-    Session& session = *replica.session;
-    JobPlan plan{.identity = identity,
-                 .training = place.training,
+    LOCKSTEP_RETURN_IF_ERROR(FindMembers());
+    Measured measured;
+    LOCKSTEP_RETURN_IF_ERROR(Measure(std::nullopt, measured));
+    const Member& member = members_[measured.largest_member];
+    Session& session = *measured.largest.session;
+    JobPlan plan{.identity = options_.identity,
+                 .variant = member.variant,
+                 .training = member.options.training,
                  .device = session.backend().Device(),
                  .threads = options_.threads,
-                 .data = data_,
+                 .data = member.data,
                  .ops = session.model().Report(),
-                 .steps = StepsOf(session, data_.train.samples.has_value()),
+                 .steps = StepsOf(session, member.data.train.samples.has_value()),
                  .messages = {},
                  .checkpoint = SnapshotBytes(session),
-                 .memory = MemoryOfJob(replica.memory),
-                 .pod_limit = options_.pod_limit,
+                 .memory = {},
                  .available = options_.available,
                  .refusal = {},
                  .largest = {}};
-    LOCKSTEP_ASSIGN_OR_RETURN(plan.messages, MessagesOf(identity, session));
-    replica.session.reset();
-    if (!Fits(plan.memory)) LOCKSTEP_RETURN_IF_ERROR(Refuse(plan));
+    const bool is_on_cluster = options_.pod_limits.contains(api::Role::kParameterServer);
+    LOCKSTEP_ASSIGN_OR_RETURN(plan.messages, MessagesOf(options_.identity, is_on_cluster, session));
+    for (const PlannedServer& server : plan.messages.servers) {
+      servers_.push_back(Program() + server.needed);
+    }
+    plan.memory = MemoryOf(measured);
+    measured.largest.session.reset();
+    if (!plan.memory.Fits(options_.available)) LOCKSTEP_RETURN_IF_ERROR(Refuse(plan));
     return plan;
   }
 
  private:
-  // A pod's supervisor is the same program, without tensors.
-  PlannedMemory MemoryOfJob(const ReplicaMemory& replica) const {
-    const auto processes = static_cast<std::size_t>(options_.identity.processes_per_pod);
-    const bool all_save = options_.identity.IsIndependent();
-    const bool one_updates = options_.identity.strategy.type == api::StrategyType::kCentralStorage;
-    const std::size_t other = replica.total() - (all_save ? 0 : replica.checkpoint) -
-                              (one_updates ? replica.optimizer : 0);
-    const std::size_t supervisor = start_.resident + kBytesOnceRunning;
-    const std::size_t pod = supervisor + replica.total() + (processes - 1) * other;
-    const auto others = static_cast<std::size_t>(options_.identity.Pods() - 1);
-    return {.replica = replica, .pod = pod, .job = pod + others * (supervisor + processes * other)};
-  }
+  struct Measured {
+    std::vector<MeasuredReplica> by_member;  // without sessions
+    MeasuredReplica largest;
+    std::size_t largest_member = 0;
+  };
 
-  bool Fits(const PlannedMemory& memory) const {
-    return options_.pod_limit ? memory.pod <= *options_.pod_limit
-                              : memory.job <= options_.available;
-  }
+  // Of a process that has no session: a supervisor, or a parameter server beside its floats.
+  std::size_t Program() const { return start_.resident + kBytesOnceRunning; }
 
-  // Of a job with this many rows in a replica's batch.
-  absl::StatusOr<PlannedMemory> MemoryOf(std::int64_t rows) {
-    SessionOptions options = session_;
-    options.training.batch_size = {.global = rows * session_.world, .per_replica = {}};
-    LOCKSTEP_ASSIGN_OR_RETURN(const MeasuredReplica replica,
-                              MeasureReplica(options, data_, options_.identity, 0));
-    ReplicaMemory memory = replica.memory;
-    memory.process = process_;  // of the first session, whose growth the others hardly repeat
-    return MemoryOfJob(memory);
-  }
-
-  // Memory grows with the rows. One row first: often it is the rest that is too large.
-  absl::StatusOr<LargestBatch> FindLargest(const JobPlan& plan) {
-    std::int64_t fits = 0, too_many = plan.steps.plan.LocalBatch();
-    for (std::int64_t rows = 1; too_many - fits > 1; rows = fits + (too_many - fits) / 2) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const PlannedMemory memory, MemoryOf(rows));
-      (Fits(memory) ? fits : too_many) = rows;
+  absl::Status FindMembers() {
+    Identity identity = options_.identity;
+    const int pods = identity.IsIndependent() ? identity.Pods() : 1;
+    const int processes = identity.IsIndependent() ? identity.processes_per_pod : 1;
+    std::map<std::string, std::size_t> known;
+    for (int process = 0; process < pods * processes; ++process) {
+      if (identity.IsIndependent()) {
+        identity.index = process / processes;
+        identity.local_rank = process % processes;
+      }
+      LOCKSTEP_ASSIGN_OR_RETURN(const Place place, PlaceOf(identity));
+      const auto [found, is_new] = known.try_emplace(MemoryKey(place.training), members_.size());
+      member_of_process_.push_back(found->second);
+      if (is_new) LOCKSTEP_RETURN_IF_ERROR(AddMember(identity, place));
     }
-    return LargestBatch{.per_replica = fits, .global = fits * session_.world};
+    return absl::OkStatus();
+  }
+
+  absl::Status AddMember(const Identity& identity, const Place& place) {
+    Member member{.options = {.training = place.training,
+                              .data_seed = place.data_seed,
+                              .world = identity.BatchParts(),
+                              .threads = options_.threads,
+                              .backend = options_.backend},
+                  .data = {},
+                  .identity = identity,
+                  .variant = place.variant};
+    absl::StatusOr<PlannedData> data = PlanData(member.options, options_.given);
+    if (!data.ok()) return OfMember(member, data.status());
+    member.data = *std::move(data);
+    members_.push_back(std::move(member));
+    return absl::OkStatus();
+  }
+
+  static absl::Status OfMember(const Member& member, const absl::Status& status) {
+    if (!member.variant) return status;
+    return absl::Status(status.code(), fmt::format("variant {}: {}", *member.variant,
+                                                   std::string(status.message())));
+  }
+
+  // Measures each member, with at most so many rows in a replica's batch.
+  absl::Status Measure(std::optional<std::int64_t> most_rows, Measured& measured) {
+    for (const Member& member : members_) {
+      SessionOptions options = member.options;
+      if (most_rows && *most_rows < RowsOf(options)) {
+        options.training.batch_size = {.global = *most_rows * options.world, .per_replica = {}};
+      }
+      absl::StatusOr<MeasuredReplica> replica =
+          MeasureReplica(options, member.data, member.identity, process_.value_or(Program()));
+      if (!replica.ok()) return OfMember(member, replica.status());
+      // Of the first session, whose growth the others hardly repeat.
+      if (!process_) process_ = replica->memory.process;
+      for (ReplicaMemory* memory : {&replica->memory, &replica->other, &replica->evaluator}) {
+        memory->process = *process_;
+      }
+      measured.by_member.push_back({.session = nullptr,
+                                    .memory = replica->memory,
+                                    .other = replica->other,
+                                    .evaluator = replica->evaluator});
+      if (measured.by_member.size() == 1 ||
+          replica->memory.total() > measured.largest.memory.total()) {
+        measured.largest_member = measured.by_member.size() - 1;
+        measured.largest = *std::move(replica);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static std::int64_t RowsOf(const SessionOptions& options) {
+    const api::BatchSizeSpec& batch = options.training.batch_size;
+    if (!batch.global) return batch.per_replica.value_or(0);
+    return StepPlan{.global_batch = *batch.global, .world = options.world}.LocalBatch();
+  }
+
+  PlannedMemory MemoryOf(const Measured& measured) const {
+    PodContents contents{.replicas = {},
+                         .other = measured.by_member.front().other,
+                         .servers = servers_,
+                         .evaluators = {},
+                         .supervisor = Program(),
+                         .program = start_.files};
+    for (const std::size_t member : member_of_process_) {
+      contents.replicas.push_back(measured.by_member[member].memory);
+    }
+    contents.evaluators.assign(static_cast<std::size_t>(options_.evaluators),
+                               measured.by_member.front().evaluator);
+    return MemoryOfPods(options_.identity, contents, options_.pod_limits);
+  }
+
+  absl::StatusOr<PlannedMemory> MemoryWith(std::int64_t rows) {
+    Measured measured;
+    LOCKSTEP_RETURN_IF_ERROR(Measure(rows, measured));
+    return MemoryOf(measured);
+  }
+
+  // The rows with which a member's checkpoints begin to take fewer copies.
+  std::vector<std::int64_t> Falls() const {
+    std::vector<std::int64_t> falls;
+    for (const Member& member : members_) {
+      const auto copies = [&](std::int64_t rows) {
+        return CheckpointCopies(member.options.training, member.data,
+                                {.examples = member.data.train.samples.value_or(1),
+                                 .global_batch = rows * member.options.world,
+                                 .world = member.options.world});
+      };
+      falls.push_back(FirstOf(1, RowsOf(member.options) + 1,
+                              [&](std::int64_t rows) { return copies(rows) < copies(1); }));
+    }
+    return falls;
   }
 
   absl::Status Refuse(JobPlan& plan) {
-    LOCKSTEP_ASSIGN_OR_RETURN(plan.largest, FindLargest(plan));
-    const std::int64_t rows = plan.steps.plan.LocalBatch();
-    const std::string need =
-        options_.pod_limit
-            ? fmt::format("a pod needs {}, but resources.limits.memory is {}", MiB(plan.memory.pod),
-                          MiB(*options_.pod_limit))
-            : fmt::format(
-                  "all pods need {}, but this machine has {} available; set "
-                  "resources.limits.memory of the pod template to plan for a cluster",
-                  MiB(plan.memory.job), MiB(options_.available));
-    const std::string largest =
-        plan.largest->per_replica > 0
-            ? fmt::format("the largest batch that fits is {} per replica, {} globally",
-                          plan.largest->per_replica, plan.largest->global)
-            : "no batch fits, not even one sample per replica";
-    plan.refusal = fmt::format(
-        "spec.training.batchSize: with {} samples per replica, {}: a replica needs {} ({}); {}",
-        rows, need, MiB(plan.memory.replica.total()), Parts(plan.memory.replica), largest);
+    std::int64_t most = 0;
+    for (const Member& member : members_) most = std::max(most, RowsOf(member.options));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const std::int64_t rows,
+        LargestThatFits(most - 1, Falls(), [&](std::int64_t count) -> absl::StatusOr<bool> {
+          LOCKSTEP_ASSIGN_OR_RETURN(const PlannedMemory memory, MemoryWith(count));
+          return memory.Fits(options_.available);
+        }));
+    plan.largest = LargestBatch{.per_replica = rows, .global = rows * members_[0].options.world};
+    LOCKSTEP_ASSIGN_OR_RETURN(const PlannedMemory least, MemoryWith(1));
+    plan.refusal = RefusalOf(plan, least.replica);
     return absl::OkStatus();
   }
 
   const PlanOptions& options_;
-  const ProcessMemory start_ = ReadProcessMemory();
-  std::size_t process_;
-  SessionOptions session_;
-  PlannedData data_;
+  const ProcessMemory start_ = ReadTrimmedMemory();
+  std::optional<std::size_t> process_;  // of a replica
+  std::vector<Member> members_;
+  std::vector<std::size_t> member_of_process_;  // of those that save, in their order
+  std::vector<std::size_t> servers_;
 };
 
 }  // namespace

@@ -12,7 +12,8 @@
 #include "trainer/identity/identity.h"
 #include "trainer/nn/model.h"
 #include "trainer/plan/plan_data.h"
-#include "trainer/plan/replica_memory.h"
+#include "trainer/plan/plan_messages.h"
+#include "trainer/plan/pod_memory.h"
 
 namespace lockstep::train {
 
@@ -20,10 +21,11 @@ struct PlanOptions {
   Identity identity;  // of the leading pod
   int threads = 1;    // that compute in a replica
   GivenData given;
-  // The most bytes that a pod may use: its memory limit. Absent: it has none, and all pods share
-  // `available`, the memory of this machine.
-  std::optional<std::uint64_t> pod_limit;
+  // Pods of a role without a limit share `available`, the memory of this machine, as under
+  // `lockstep run`; with one they are those of a cluster.
+  PodLimits pod_limits;
   std::uint64_t available = 0;
+  int evaluators = 0;  // pods; TF_CONFIG does not name them
   std::string backend = "cpu";
 };
 
@@ -34,24 +36,6 @@ struct PlannedSteps {
   std::optional<std::int64_t> padded, dropped;  // rows and samples in an epoch, of all replicas
 };
 
-struct PlannedServer {
-  std::size_t moved = 0;  // bytes that each step pulls from it, and pushes to it
-  std::size_t held = 0;   // bytes of its values and its optimizer's slots
-};
-
-// One of the lists is empty; with a single replica, both are.
-struct PlannedMessages {
-  std::vector<std::size_t> buckets;  // bytes of each all-reduce, in the order of a step
-  std::size_t sent = 0;              // bytes that a replica sends in a step, by a ring
-  std::vector<PlannedServer> servers;
-};
-
-struct PlannedMemory {
-  ReplicaMemory replica;  // the one that saves checkpoints
-  std::size_t pod = 0;    // its pod, with the supervisor
-  std::size_t job = 0;    // all pods that train
-};
-
 // The largest batch with which the job fits; 0: it never does.
 struct LargestBatch {
   std::int64_t per_replica = 0, global = 0;
@@ -59,6 +43,7 @@ struct LargestBatch {
 
 struct JobPlan {
   Identity identity;
+  std::optional<int> variant;  // that the plan describes; of an Independent job
   api::TrainingSpec training;  // of the replica: a variant's differs from the job's
   std::string device;          // "cpu:avx2"
   int threads = 1;
@@ -68,13 +53,13 @@ struct JobPlan {
   PlannedMessages messages;
   std::size_t checkpoint = 0;  // bytes of its tensors
   PlannedMemory memory;
-  std::optional<std::uint64_t> pod_limit;
   std::uint64_t available = 0;
   // Only if the job does not fit: why, and what would.
   std::string refusal;
   std::optional<LargestBatch> largest;
 };
 
+// Plans the job; of an Independent one, describes the variant that needs the most memory.
 // Errors: those of PlanData and of Session::Create.
 absl::StatusOr<JobPlan> PlanJob(const PlanOptions& options);
 

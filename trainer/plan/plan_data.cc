@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -67,6 +68,35 @@ std::optional<std::int64_t> FixedClasses(const api::TrainingSpec& training) {
   return std::nullopt;
 }
 
+std::optional<std::int64_t> FixedSamples(const api::DatasetSpec& spec, Split split) {
+  if (spec.format != api::DatasetFormat::kSynthetic) return std::nullopt;
+  const api::SyntheticSpec synthetic = spec.synthetic.value_or(api::SyntheticSpec{});
+  return split == Split::kTrain ? synthetic.train_examples : synthetic.test_examples;
+}
+
+// Counts what a replica will keep of data sets that are not opened.
+void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
+  const auto kept = [&](std::int64_t samples) {
+    return BytesKept(spec, data.train.shape, data.train.element, samples);
+  };
+  if (kept(1) == 0) return;
+  if (!data.train.samples) {
+    data.uncounted =
+        "samples that are kept in memory are not counted; give their number (--samples)";
+    return;
+  }
+  const auto train = static_cast<double>(*data.train.samples);
+  data.bytes = kept(std::llround(train / (1 - spec.validation_fraction)));
+  if (!data.test || spec.validation_fraction > 0) return;
+  if (data.test->samples) {
+    data.bytes += kept(*data.test->samples);
+  } else {
+    data.uncounted =
+        "test samples that are kept in memory are not counted: their number is not known before "
+        "the data set is opened";
+  }
+}
+
 absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const GivenData& given) {
   const auto shape = given.shape ? given.shape : FixedShape(training.dataset);
   const auto classes = given.classes ? given.classes : FixedClasses(training);
@@ -78,14 +108,20 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
         shape ? "--classes" : "--sample-shape"));
   }
   PlannedData data;
-  data.train = {.samples = given.samples, .shape = *shape};
+  data.train = {
+      .samples = given.samples ? given.samples : FixedSamples(training.dataset, Split::kTrain),
+      .shape = *shape};
   if (training.dataset.format == api::DatasetFormat::kCsv) data.train.element = DType::kFloat32;
   const bool is_number =
       LabelKindOf(training.loss.type, training.dataset.format) == LabelKind::kNumbers;
   (is_number ? data.train.targets : data.train.classes) = *classes;
-  if (!training.evaluation.enabled) return data;
-  data.test = data.train;
-  data.test->samples.reset();
+  if (training.evaluation.enabled) {
+    data.test = data.train;
+    data.test->samples = training.dataset.validation_fraction > 0
+                             ? std::nullopt
+                             : FixedSamples(training.dataset, Split::kTest);
+  }
+  CountKept(training.dataset, data);
   return data;
 }
 
@@ -98,7 +134,7 @@ std::unique_ptr<Dataset> DatasetOf(const DataFacts& facts) {
 absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenData& given) {
   const api::TrainingSpec& training = options.training;
   if (!given.empty()) return Describe(training, given);
-  const ProcessMemory before = ReadProcessMemory();
+  const ProcessMemory before = ReadTrimmedMemory();
   const auto opened = Session::OpenData(options);
   if (absl::IsNotFound(opened.status())) {
     absl::StatusOr<PlannedData> described = Describe(training, given);

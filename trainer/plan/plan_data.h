@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "trainer/data/dataset.h"
@@ -17,7 +18,7 @@ struct DataFacts {
   Shape shape;                          // of a sample
   DType element = DType::kUInt8;
   std::int64_t classes = 0, targets = 0;  // as of Dataset
-  bool in_memory = false;                 // likewise
+  bool in_memory = false;                 // as Dataset::InMemory
 };
 
 // Says what the files do not, so that they are not opened.
@@ -32,6 +33,8 @@ struct PlannedData {
   std::optional<DataFacts> test;  // absent: evaluation is off
   bool is_opened = false;         // the files were opened
   std::size_t bytes = 0;          // of samples that a replica keeps; mapped files do not count
+  // Not empty: what `bytes` lacks, because the number of samples is not known, and what to give.
+  std::string uncounted;
 };
 
 // Opens the data sets as a replica does, and closes them again. With anything `given`, or if the

@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "api/v1/enum_names.h"
@@ -91,12 +92,21 @@ Json Communication(const PlannedMessages& messages) {
       {"bucket_count", buckets.size()},
       {"all_reduced_bytes_per_step", std::accumulate(buckets.begin(), buckets.end(), size_t{0})},
       {"sent_bytes_per_step", messages.sent},
+      {"broadcast_bytes_per_step", messages.broadcast},
+      {"shared_memory", messages.is_memory_shared},
       {"servers", servers},
       {"pushed_bytes_per_step", moved},
       {"pulled_bytes_per_step", moved}};
 }
 
 Json Memory(const JobPlan& plan) {
+  Json pods = Json::array();
+  for (const PlannedPods& role : plan.memory.pods) {
+    pods.push_back({{"role", api::RoleKey(role.role)},
+                    {"count", role.count},
+                    {"bytes", role.bytes},
+                    {"limit", OrNull(role.limit)}});
+  }
   const ReplicaMemory& replica = plan.memory.replica;
   Json json = {{"replica",
                 {{"process", replica.process},
@@ -112,9 +122,8 @@ Json Memory(const JobPlan& plan) {
                  {"server_values", replica.servers},
                  {"checkpoint", replica.checkpoint},
                  {"total", replica.total()}}},
-               {"pod", plan.memory.pod},
+               {"pods", std::move(pods)},
                {"job", plan.memory.job},
-               {"pod_limit", OrNull(plan.pod_limit)},
                {"available", plan.available},
                {"fits", plan.refusal.empty()},
                {"largest_batch", nullptr}};
@@ -132,6 +141,7 @@ nlohmann::ordered_json PlanToJson(const JobPlan& plan) {
   Json json = {{"job", plan.identity.job},
                {"model", model.empty() ? Json() : Json(model)},
                {"strategy", api::NameOf(plan.identity.strategy.type)},
+               {"variant", OrNull(plan.variant)},
                {"replicas", Replicas(plan)},
                {"data", Data(plan)},
                {"layers", Layers(plan)}};

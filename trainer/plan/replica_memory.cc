@@ -8,6 +8,8 @@
 #include "trainer/backend/measuring_backend.h"
 #include "trainer/data/loader.h"
 #include "trainer/plan/process_memory.h"
+#include "trainer/strategy/make_strategy.h"
+#include "trainer/train/evaluator.h"
 #include "trainer/train/parameter_client.h"
 #include "trainer/train/snapshot.h"
 
@@ -65,13 +67,27 @@ std::size_t BytesOfStaging(Session& session) {
   return largest * sizeof(float);
 }
 
-// While one is being written, the next may be made.
-std::size_t BytesOfCheckpoints(Session& session) {
-  const api::CheckpointSpec& checkpoint = session.training().checkpoint;
-  if (checkpoint.directory.empty()) return 0;
-  const bool saves_often =
-      checkpoint.every_steps > 0 && checkpoint.every_steps < session.total_steps();
-  return (saves_often ? 2 : 1) * SnapshotBytes(session);
+// The memory of a replica beside the one that saves, whose memory is given. With CentralStorage,
+// rank 0 makes the parameters and has the optimizer's slots for all; the others read its parameters
+// in place if they can.
+ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Identity& identity) {
+  if (!identity.IsIndependent()) memory.checkpoint = 0;
+  if (identity.strategy.type != api::StrategyType::kCentralStorage) return memory;
+  memory.optimizer = 0;
+  memory.staging = 0;
+  if (AllowsSharedMemory(identity)) memory.parameters -= bytes.model.parameters;
+  return memory;
+}
+
+// It computes with all of a session, whatever the strategy, and reads one batch at a time.
+ReplicaMemory EvaluatorOf(ReplicaMemory memory, Session& session) {
+  memory.batches =
+      session.test_data() == nullptr
+          ? 0
+          : Loader::BytesOfBatches(*session.test_data(), {.plan = session.plan(), .prefetch = 0});
+  memory.servers = 0;
+  memory.checkpoint = Evaluator::BytesOfCheckpoint(session);
+  return memory;
 }
 
 }  // namespace
@@ -79,7 +95,7 @@ std::size_t BytesOfCheckpoints(Session& session) {
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                                                const PlannedData& data, const Identity& identity,
                                                std::size_t process) {
-  const ProcessMemory before = ReadProcessMemory();
+  const ProcessMemory before = ReadTrimmedMemory();
   MeasuredReplica measured;
   LOCKSTEP_ASSIGN_OR_RETURN(measured.session, Session::Assemble(options, PartsOf(options, data)));
   Session& session = *measured.session;
@@ -93,13 +109,25 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                      .activations = bytes.model.activations,
                      .scratch = bytes.model.scratch,
                      .staging = BytesOfStaging(session),
-                     .step = bytes.step,
-                     .checkpoint = BytesOfCheckpoints(session)};
+                     .step = bytes.step};
+  const int copies = CheckpointCopies(session.training(), data, session.plan());
+  measured.memory.checkpoint = static_cast<std::size_t>(copies) * SnapshotBytes(session);
   if (identity.UsesParameterServers()) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
   }
+  measured.other = OtherOf(measured.memory, bytes, identity);
+  measured.evaluator = EvaluatorOf(measured.memory, session);
   return measured;
+}
+
+// While one is being written, the next may be made.
+int CheckpointCopies(const api::TrainingSpec& training, const PlannedData& data,
+                     const StepPlan& plan) {
+  if (training.checkpoint.directory.empty()) return 0;
+  if (training.checkpoint.every_steps == 0) return 1;  // the last step's
+  const bool is_length_known = training.steps || data.train.samples;
+  return !is_length_known || training.checkpoint.every_steps < TotalSteps(training, plan) ? 2 : 1;
 }
 
 }  // namespace lockstep::train

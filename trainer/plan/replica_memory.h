@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "trainer/identity/identity.h"
@@ -27,7 +29,7 @@ struct ReplicaMemory {
   std::size_t staging = 0;     // of the largest parameter, on its way to or from the model
   std::size_t step = 0;        // labels, kept gradients, what a step decides by
   std::size_t servers = 0;     // values that parameter servers of the same host write
-  std::size_t checkpoint = 0;  // copies that are being saved; of the replica that saves
+  std::size_t checkpoint = 0;  // copies that are being saved, or one that is being read
   std::size_t total() const {
     return process + data_sets + batches + parameters + gradients + optimizer + activations +
            scratch + staging + step + servers + checkpoint;
@@ -37,7 +39,9 @@ struct ReplicaMemory {
 // A session whose memory is reserved but never used, and its memory.
 struct MeasuredReplica {
   std::unique_ptr<Session> session;
-  ReplicaMemory memory;
+  ReplicaMemory memory;     // of the replica that saves checkpoints
+  ReplicaMemory other;      // of one that does not; with Independent, every replica saves its own
+  ReplicaMemory evaluator;  // of an Evaluator, which follows those checkpoints
 };
 
 // Builds the session of the replica that saves. `process` is what the process had before, to which
@@ -45,5 +49,10 @@ struct MeasuredReplica {
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
                                                const PlannedData& data, const Identity& identity,
                                                std::size_t process);
+
+// How many copies of the model and the optimizer's state there are at a time while checkpoints are
+// saved. With a larger batch there are never more, because a run then has fewer steps.
+int CheckpointCopies(const api::TrainingSpec& training, const PlannedData& data,
+                     const StepPlan& plan);
 
 }  // namespace lockstep::train

@@ -49,6 +49,10 @@ absl::StatusOr<Place> PlaceOf(const Identity& identity) {
   LOCKSTEP_CHECK(false, "strategy: {} is not a strategy", static_cast<int>(identity.strategy.type));
 }
 
+bool AllowsSharedMemory(const Identity& identity) {
+  return identity.strategy.communication != api::Communication::kRing;
+}
+
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock) {
   const bool is_leading = IsRankZero(identity);
   const bool is_alone =
@@ -65,15 +69,14 @@ std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock
 std::unique_ptr<Strategy> MakeStrategy(const Identity& identity, GradientBuffer& buffer,
                                        std::vector<std::int64_t> layer_starts,
                                        std::optional<DeviceSums> sums, RootMemory* root_memory) {
-  return MakeCollectiveStrategy(
-      buffer,
-      {.bind_address = identity.pod_ip,
-       .allow_shm = identity.strategy.communication != api::Communication::kRing,
-       .root_memory = root_memory,
-       .layer_starts = std::move(layer_starts),
-       .token = identity.token,
-       .stop_requested = &StopSignalled},
-      sums);
+  return MakeCollectiveStrategy(buffer,
+                                {.bind_address = identity.pod_ip,
+                                 .allow_shm = AllowsSharedMemory(identity),
+                                 .root_memory = root_memory,
+                                 .layer_starts = std::move(layer_starts),
+                                 .token = identity.token,
+                                 .stop_requested = &StopSignalled},
+                                sums);
 }
 
 }  // namespace lockstep::train

@@ -30,6 +30,9 @@ struct Place {
 // InvalidArgument: the process has no valid variant; names the field.
 absl::StatusOr<Place> PlaceOf(const Identity& identity);
 
+// Whether replicas of one host share memory, so that nothing is sent between them.
+bool AllowsSharedMemory(const Identity& identity);
+
 // How the process finds those that it trains with. The calls below require that PlaceOf succeeds.
 std::unique_ptr<Rendezvous> MakeRendezvous(const Identity& identity, const Clock& clock);
 

@@ -63,6 +63,14 @@ Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
   is_reported_ = last_.step < 0;
 }
 
+// The optimizer's file is read after the model's, whose bytes are gone by then.
+std::size_t Evaluator::BytesOfCheckpoint(Session& session) {
+  const std::size_t model = ModelBytes(session);
+  if (!session.training().checkpoint.keep_best) return 2 * model;
+  const std::size_t optimizer = SnapshotBytes(session) - model;
+  return model + std::max(model, 2 * optimizer);
+}
+
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
   Publish();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,10 @@ class Evaluator {
   // may not, it logs that and goes on. Writes summaries below summaries.directory, in `eval`.
   // Requires: the session has a test set.
   Evaluator(Session& session, FileSystem& files, const Clock& clock, EvaluatorOptions options);
+
+  // The bytes of a checkpoint while it is read, at most: its tensors, and the file that they are
+  // taken from.
+  static std::size_t BytesOfCheckpoint(Session& session);
 
   // Evaluates each complete checkpoint once, the oldest first. A checkpoint may be skipped if it is
   // damaged or removed, or if the Evaluator is too slow: see CheckpointFollower. Returns

@@ -45,6 +45,10 @@ std::string ElementsOf(const Dataset& dataset) {
 
 }  // namespace
 
+std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan) {
+  return training.steps ? *training.steps : training.epochs.value_or(0) * plan.StepsPerEpoch();
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& options) {
   SessionParts parts;
   LOCKSTEP_ASSIGN_OR_RETURN(parts.data, OpenData(options));
@@ -78,8 +82,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
                     "at least one sample a replica",
                     plan.global_batch, options.world));
   }
-  session->total_steps_ =
-      training.steps ? *training.steps : training.epochs.value_or(0) * plan.StepsPerEpoch();
+  session->total_steps_ = TotalSteps(training, plan);
   LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts));
   return session;
 }
@@ -130,14 +133,16 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   if (update_site_ != UpdateSite::kEveryRank && backend_->IsHost()) {
     root_memory_ = std::make_unique<RootMemory>(update_site_ == UpdateSite::kThisRank);
   }
-  const ModelOptions model_options{.batch = part_rows,
-                                   .input = train_data_->sample_shape(),
-                                   .classes = outputs_,
-                                   .seed = static_cast<std::uint64_t>(training_.seed),
-                                   .outputs = OutputsOf(training_.loss),
-                                   .type = TypeOf(training_.precision),
-                                   .parameter_memory = root_memory_.get(),
-                                   .initializes = parts.initializes_model};
+  const ModelOptions model_options{
+      .batch = part_rows,
+      .input = train_data_->sample_shape(),
+      .classes = outputs_,
+      .seed = static_cast<std::uint64_t>(training_.seed),
+      .outputs = OutputsOf(training_.loss),
+      .type = TypeOf(training_.precision),
+      .parameter_memory = root_memory_.get(),
+      // A rank that takes those of rank 0 would only use memory.
+      .initializes = parts.initializes_model && update_site_ != UpdateSite::kRankZero};
   WarnIfEmulated(model_options.type, *backend_);
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   model_description_ = {

@@ -34,13 +34,18 @@ struct SessionOptions {
   UpdateSite update_site = UpdateSite::kEveryRank;
 };
 
+// The steps of a whole run.
+std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan);
+
 // What a session is made of besides its options.
 struct SessionParts {
   TrainAndTest data;  // that OpenData has opened, or checked
   std::unique_ptr<Backend> backend;
   std::function<absl::StatusOr<std::unique_ptr<GradientBuffer>>(std::size_t floats)> make_buffer =
       &GradientBuffer::Create;
-  bool initializes_model = true;  // see ModelOptions
+  // See ModelOptions. A rank whose parameters rank 0 updates never initializes them: they stay zero
+  // until it takes those of rank 0.
+  bool initializes_model = true;
 };
 
 // Bytes. Each part is in one of the members.
@@ -113,8 +118,7 @@ class Session {
   // correct. `loss_scale` is multiplied by that of the gate.
   void BeginStep(const UpdateSettings& settings, float loss_scale, const StepTail& own);
   // Copies a part of a batch into the model's input and the losses' labels (or targets) and
-  // weights. Rows that
-  // the batch does not have get weight 0.
+  // weights. Rows that the batch does not have get weight 0.
   void Load(const Batch& batch, int part);
   // Adds the gradients of a part that is not the last to those of the parts before.
   void KeepGradients();
@@ -180,7 +184,7 @@ class Session {
   int reading_threads_ = 1;
   std::unique_ptr<ThreadPool> readers_;  // those beside a loader's own
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<RootMemory> root_memory_;  // likewise
+  std::unique_ptr<RootMemory> root_memory_;  // outlives the model, like the buffer
   std::unique_ptr<GradientBuffer> buffer_;   // outlives the model that is bound to it
   Arena device_sums_;                        // unused with a host device
   float* sums_ = nullptr;                    // device memory: buffer_'s or device_sums_'s
@@ -200,7 +204,7 @@ class Session {
     LossTotals* evaluation = nullptr;
     std::int32_t* labels = nullptr;   // a part's rows; null if the loss reads targets
     float* targets = nullptr;         // a part's rows,outputs; null if the loss reads labels
-    float* weights = nullptr;         // likewise
+    float* weights = nullptr;         // a part's rows
     float* saved_states = nullptr;    // as before the step, in case it does not count
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
   } device_;
@@ -209,7 +213,7 @@ class Session {
   int first_begun_ = 0, begun_count_ = 0;
   absl::Status sum_failure_;
   std::vector<std::int32_t> labels_;  // of a part, for the upload
-  std::vector<float> targets_;        // likewise; empty if the loss reads labels
+  std::vector<float> targets_;        // of a part, too; empty if the loss reads labels
   std::vector<float> weights_;
   std::int64_t outputs_ = 0;  // of the model for a sample
   int parts_ = 1;

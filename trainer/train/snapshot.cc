@@ -70,6 +70,12 @@ std::vector<SavedTensor> OptimizerTensors(Session& session) {
   return tensors;
 }
 
+std::size_t BytesOfTensors(const std::vector<SavedTensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const SavedTensor& tensor : tensors) elements += tensor.slot->desc.shape.elements();
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
 // The settings that must match for a saved step number to mean the same samples.
 nlohmann::json RunSettings(const Session& session) {
   return {{"examples", session.plan().examples},
@@ -142,11 +148,11 @@ Snapshot MakeSnapshot(Session& session, const RunState& state, Time now) {
 }
 
 std::size_t SnapshotBytes(Session& session) {
-  std::int64_t elements = 0;
-  for (const auto& tensors : {ModelTensors(session), OptimizerTensors(session)}) {
-    for (const SavedTensor& tensor : tensors) elements += tensor.slot->desc.shape.elements();
-  }
-  return static_cast<std::size_t>(elements) * sizeof(float);
+  return ModelBytes(session) + BytesOfTensors(OptimizerTensors(session));
+}
+
+std::size_t ModelBytes(Session& session) {
+  return BytesOfTensors(ModelTensors(session));
 }
 
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state) {

@@ -20,8 +20,9 @@ std::string ModelHash(Session& session);
 // `now` becomes Snapshot::saved.
 Snapshot MakeSnapshot(Session& session, const RunState& state, Time now);
 
-// The bytes of the tensors of a snapshot.
+// The bytes of the tensors of a snapshot, and of those that are the model's.
 std::size_t SnapshotBytes(Session& session);
+std::size_t ModelBytes(Session& session);
 
 // FailedPrecondition: the snapshot was saved with another data set size, batch, seed or optimizer,
 // or lacks a tensor or has another shape for it (names both sides). DataLoss: its run state is

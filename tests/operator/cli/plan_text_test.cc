@@ -8,6 +8,7 @@ namespace {
 nlohmann::ordered_json Plan() {
   return nlohmann::ordered_json::parse(R"({
     "job": "mnist", "model": "core-cnn", "strategy": "MultiWorkerMirrored",
+    "variant": null,
     "replicas": {"pods": 2, "per_pod": 1, "threads": 4, "device": "cpu:avx2"},
     "data": {"opened": true, "training_samples": 60000, "test_samples": null,
              "sample_shape": [1, 28, 28], "element": "uint8", "classes": 10, "label_numbers": 0},
@@ -22,11 +23,13 @@ nlohmann::ordered_json Plan() {
               "total": 938, "padded_per_epoch": 32, "dropped_per_epoch": 0},
     "communication": {"buckets": [2048, 2048], "bucket_count": 2,
                       "all_reduced_bytes_per_step": 4096, "sent_bytes_per_step": 4096,
+                      "broadcast_bytes_per_step": 0, "shared_memory": false,
                       "servers": [], "pushed_bytes_per_step": 0, "pulled_bytes_per_step": 0},
     "checkpoint_bytes": 7680,
     "memory": {"replica": {"process": 47185920, "step": 100, "server_values": 2097152,
                            "total": 49283172},
-               "pod": 98566344, "job": 197132688, "pod_limit": 536870912,
+               "pods": [{"role": "Worker", "count": 2, "bytes": 98566344, "limit": 536870912}],
+               "job": 197132688,
                "available": 4294967296, "fits": true, "largest_batch": null},
     "refusal": null})");
 }
@@ -47,7 +50,7 @@ Steps: 469 an epoch, with 32 padding rows of weight 0, and no sample left out; 9
 Communication: 2 gradient buckets of 4.0 KiB in all are summed in a step; by a ring, a replica sends 4.0 KiB
 Checkpoint: 7.5 KiB
 Memory of a replica: 47.0 MiB (process 45.0 MiB, server values 2.0 MiB)
-Memory of a pod: 94.0 MiB of 512.0 MiB
+Memory of a pod of Worker: 94.0 MiB of 512.0 MiB
 Memory of all pods: 188.0 MiB; this machine has 4.0 GiB available
 )" + 1);
 }
@@ -60,14 +63,14 @@ TEST(PlanTextTest, SaysWhatIsNotKnown) {
   plan["data"]["classes"] = nullptr;
   plan["data"]["label_numbers"] = 1;
   plan["steps"]["per_epoch"] = plan["steps"]["total"] = nullptr;
-  plan["memory"]["pod_limit"] = nullptr;
+  plan["memory"]["pods"][0]["limit"] = nullptr;
   const std::string text = PlanText(plan);
   for (const char* line :
        {"Job mnist: Multi",
         "Data: an unknown number of training samples of uint8 (1, 28, 28), labels of 1 number (no "
         "file was opened)\n",
         "Steps: how many an epoch has is not known without the number of samples\n",
-        "Memory of a pod: 94.0 MiB, without a limit\n"}) {
+        "Memory of a pod of Worker: 94.0 MiB, without a limit\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
 }
@@ -86,6 +89,25 @@ TEST(PlanTextTest, ParameterServersAndDroppedSamples) {
   plan["communication"] = Plan()["communication"];
   plan["communication"]["bucket_count"] = 0;
   EXPECT_NE(PlanText(plan).find("Communication: none\n"), std::string::npos);
+}
+
+TEST(PlanTextTest, ReplicasOfOnePodShareMemory) {
+  nlohmann::ordered_json plan = Plan();
+  plan["communication"]["shared_memory"] = true;
+  EXPECT_NE(PlanText(plan).find("in a step; replicas share memory, so that nothing is sent\n"),
+            std::string::npos);
+  plan["communication"]["shared_memory"] = false;
+  plan["communication"]["broadcast_bytes_per_step"] = 1024;
+  EXPECT_NE(PlanText(plan).find(
+                "sends 4.0 KiB; rank 0 sends each other replica its parameters of 1.0 KiB\n"),
+            std::string::npos);
+}
+
+TEST(PlanTextTest, NamesTheVariantThatItDescribes) {
+  nlohmann::ordered_json plan = Plan();
+  plan["variant"] = 3;
+  EXPECT_NE(PlanText(plan).find("\nVariant 3, which needs the most memory:\nLayer (type)"),
+            std::string::npos);
 }
 
 TEST(PlanTextTest, NumbersAreReadable) {

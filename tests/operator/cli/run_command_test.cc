@@ -240,7 +240,7 @@ TEST_F(RunCommandTest, WhatCannotRunIsNamed) {
                        "spec.replicaSpecs.Worker.template.spec.volumes=[{name: scratch, "
                        "nfs: {server: a, path: b}}]"}),
               HasSubstr("volume \"scratch\" is of type nfs"));
-  EXPECT_THAT(Run({"run", "absent.yaml"}).err, HasSubstr("cannot read absent.yaml"));
+  EXPECT_THAT(Run({"run", "absent.yaml"}).err, HasSubstr("absent.yaml: the job cannot be read"));
 }
 
 TEST_F(RunCommandTest, AnImageWithoutCommandFailsWithTheReason) {

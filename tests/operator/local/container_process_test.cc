@@ -108,15 +108,6 @@ TEST(CpuSharesTest, WhoRunsOnAllCoresTakesNone) {
   EXPECT_THAT(shares.Take("b", std::nullopt), ElementsAre(4));
 }
 
-TEST(CpuSharesTest, OnlyParameterServersRunOnAllCores) {
-  const auto pod = [](const char* role) {
-    return Object{{"metadata", {{"labels", {{"training.lockstep.dev/role", role}}}}}};
-  };
-  EXPECT_TRUE(RunsOnAllCores(pod("ps")));
-  EXPECT_FALSE(RunsOnAllCores(pod("worker")));
-  EXPECT_FALSE(RunsOnAllCores({{"metadata", Object::object()}}));
-}
-
 TEST(QuantityTest, ReadsKubernetesQuantities) {
   EXPECT_DOUBLE_EQ(*api::ParseQuantity("500m"), 0.5);
   EXPECT_DOUBLE_EQ(*api::ParseQuantity("4Gi"), 4.0 * (1 << 30));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -34,6 +35,8 @@ PlanOptions JobOf(int workers, std::int64_t batch) {
 }
 
 JobPlan Plan(const PlanOptions& options) {
+  // A process's first session makes it larger than later ones do.
+  [[maybe_unused]] static const bool is_warm = PlanJob(JobOf(1, 8)).ok();
   absl::StatusOr<JobPlan> plan = PlanJob(options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);
@@ -82,7 +85,7 @@ TEST(JobPlanTest, MemoryIsThatOfARealSession) {
   EXPECT_EQ(memory.step, real.step);
   EXPECT_EQ(memory.checkpoint, 0u) << "the job saves none";
   EXPECT_GT(memory.process, std::size_t{10} << 20);
-  EXPECT_EQ(plan.memory.job, 2 * plan.memory.pod);
+  EXPECT_EQ(plan.memory.job, 2 * plan.memory.pods.at(0).bytes);
   std::size_t bytes = 0;
   for (const NamedTensor& tensor : MakeSnapshot(*session, {.step = 0}, Time()).model) {
     bytes += tensor.data.size() * sizeof(float);
@@ -97,27 +100,31 @@ TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
   options.identity.processes_per_pod = 2;
   const PlannedMemory once = Plan(options).memory;
   EXPECT_EQ(once.replica.checkpoint, Plan(options).checkpoint);
-  EXPECT_EQ(once.job, 3 * once.pod - 2 * once.replica.checkpoint);
+  EXPECT_EQ(once.job, 3 * once.pods.at(0).bytes - 2 * once.replica.checkpoint);
   options.identity.training.checkpoint.every_steps = 1;
   EXPECT_EQ(Plan(options).memory.replica.checkpoint, 2 * once.replica.checkpoint)
       << "the next one is made while one is written";
 }
 
-TEST(JobPlanTest, WithCentralStorageOnlyTheControllerHasTheOptimizersSlots) {
+PlanOptions CentralStorageOf(int processes) {
   PlanOptions options = JobOf(1, 6);
-  options.identity.processes_per_pod = 3;
+  options.identity.processes_per_pod = processes;
+  options.identity.strategy.type = api::StrategyType::kCentralStorage;
   options.identity.training.optimizer.name = "Adam";
-  const auto beyond_replicas = [&](api::StrategyType type) {
-    options.identity.strategy.type = type;
-    const PlannedMemory memory = Plan(options).memory;
-    return static_cast<double>(memory.pod) - 3.0 * static_cast<double>(memory.replica.total());
-  };
-  const auto slots = static_cast<double>(Plan(options).memory.replica.optimizer);
-  ASSERT_GT(slots, 0);
-  // Beyond its replicas a pod has its supervisor, planned as large as this process is by then.
-  EXPECT_NEAR(beyond_replicas(api::StrategyType::kMirrored) -
-                  beyond_replicas(api::StrategyType::kCentralStorage),
-              2 * slots, slots / 4);
+  return options;
+}
+
+TEST(JobPlanTest, WithCentralStorageParametersAreSentUnlessMemoryIsShared) {
+  PlanOptions options = CentralStorageOf(3);
+  EXPECT_TRUE(Plan(options).messages.is_memory_shared);
+  EXPECT_EQ(Plan(options).messages.broadcast, 0u);
+  options.identity.strategy.communication = api::Communication::kRing;
+  EXPECT_FALSE(Plan(options).messages.is_memory_shared);
+  EXPECT_EQ(Plan(options).messages.broadcast,
+            RealSession(options)->model().parameters().size_bytes());
+  options.identity.strategy.type = api::StrategyType::kMirrored;
+  EXPECT_EQ(Plan(options).messages.broadcast, 0u) << "each updates its own";
+  EXPECT_FALSE(Plan(JobOf(2, 64)).messages.is_memory_shared) << "pods may be on different hosts";
 }
 
 TEST(JobPlanTest, BucketsAreThoseOfTheStrategy) {
@@ -157,6 +164,21 @@ TEST(JobPlanTest, ServersShareTheModel) {
   EXPECT_EQ(plan.steps.plan.LocalBatch(), 64) << "asynchronous: each worker has batches of its own";
 }
 
+TEST(JobPlanTest, AServerNeedsRoomForWhatArrives) {
+  PlanOptions options = JobOf(3, 66);
+  options.identity.strategy.type = api::StrategyType::kParameterServer;
+  options.identity.cluster.ps = {"127.0.1.1:2222"};
+  const auto server = [&] { return Plan(options).messages.servers.at(0); };
+  EXPECT_EQ(server().needed, 2 * server().held) << "what is loaded, and what it becomes";
+  options.pod_limits[api::Role::kParameterServer] = std::uint64_t{1} << 60;
+  EXPECT_EQ(server().needed, server().held + 6 * server().moved)
+      << "on a cluster, a gradient and the values of each worker";
+  options.identity.strategy.parameter_server =
+      api::ParameterServerSpec{.mode = api::ParameterServerMode::kSync};
+  EXPECT_EQ(server().needed, server().held + 9 * server().moved)
+      << "a step's sum, and two gradients that wait for their turn";
+}
+
 TEST(JobPlanTest, WithoutALimitAllPodsMustFitIntoTheMachine) {
   PlanOptions options = JobOf(2, 2000);
   options.available = Plan(options).memory.job - (std::size_t{20} << 20);
@@ -166,8 +188,138 @@ TEST(JobPlanTest, WithoutALimitAllPodsMustFitIntoTheMachine) {
   EXPECT_LT(refused.largest->per_replica, 1000);
   EXPECT_GT(refused.largest->per_replica, 900);
   EXPECT_EQ(refused.largest->global, 2 * refused.largest->per_replica);
-  options.pod_limit = std::uint64_t{1} << 60;
+  options.pod_limits[api::Role::kWorker] = std::uint64_t{1} << 60;
   EXPECT_EQ(Plan(options).refusal, "") << "on a cluster, the limit decides";
+}
+
+std::size_t PodOf(const JobPlan& plan, api::Role role) {
+  for (const PlannedPods& pods : plan.memory.pods) {
+    if (pods.role == role) return pods.bytes;
+  }
+  ADD_FAILURE() << "no pods of " << api::RoleKey(role);
+  return 0;
+}
+
+constexpr std::size_t kSlack = std::size_t{8} << 20;  // a program's own memory varies
+
+TEST(JobPlanTest, EachRolesPodsAreComparedWithTheirOwnLimit) {
+  PlanOptions options = JobOf(1, 600);
+  options.identity.cluster.chief = {"127.0.0.9:2222"};
+  options.identity.role = api::Role::kChief;
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  const JobPlan plan = Plan(options);
+  const std::size_t chief = PodOf(plan, api::Role::kChief);
+  const std::size_t worker = PodOf(plan, api::Role::kWorker);
+  EXPECT_EQ(chief, worker + plan.memory.replica.checkpoint) << "the chief saves";
+  ASSERT_GT(chief, worker + 2 * kSlack);
+  options.available = 0;
+  options.pod_limits = {{api::Role::kChief, chief + kSlack}, {api::Role::kWorker, worker + kSlack}};
+  EXPECT_EQ(Plan(options).refusal, "") << "only the chief needs that much";
+  options.pod_limits = {{api::Role::kChief, worker + kSlack}, {api::Role::kWorker, chief}};
+  EXPECT_THAT(Plan(options).refusal, HasSubstr("a pod of Chief needs "));
+  options.pod_limits.erase(api::Role::kChief);
+  EXPECT_THAT(Plan(options).refusal, HasSubstr("the pods without a limit (Chief) need "));
+}
+
+TEST(JobPlanTest, AnEvaluatorIsPlannedWithTheCheckpointThatItReads) {
+  PlanOptions options = JobOf(1, 64);
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  options.evaluators = 1;
+  const auto session = RealSession(options);
+  const std::size_t model = ModelBytes(*session), optimizer = SnapshotBytes(*session) - model;
+  const std::size_t batch =
+      Loader::BytesOfBatches(session->train_data(), {.plan = session->plan()});
+  const auto read = [&] {  // beside what a replica has that trains
+    const JobPlan plan = Plan(options);
+    return PodOf(plan, api::Role::kEvaluator) + batch + plan.memory.replica.checkpoint -
+           PodOf(plan, api::Role::kWorker);
+  };
+  EXPECT_EQ(read(), 2 * model) << "the tensors, and the file that they come from";
+  options.identity.training.checkpoint.keep_best = api::BestMetric::kLoss;
+  EXPECT_EQ(read(), model + 2 * optimizer) << "to keep the best one, it reads all of it";
+  options.pod_limits[api::Role::kEvaluator] = std::size_t{20} << 20;
+  EXPECT_THAT(Plan(options).refusal, HasSubstr("a pod of Evaluator needs "));
+}
+
+TEST(JobPlanTest, AParameterServerHasALimitThatNoBatchHelps) {
+  PlanOptions options = JobOf(2, 64);
+  options.identity.strategy.type = api::StrategyType::kParameterServer;
+  options.identity.cluster.ps = {"127.0.1.1:2222"};
+  const JobPlan shared = Plan(options);
+  const std::size_t held = shared.messages.servers.at(0).held;
+  EXPECT_GT(PodOf(shared, api::Role::kParameterServer), 2 * held) << "while they are loaded";
+  options.pod_limits[api::Role::kParameterServer] = held;
+  const JobPlan plan = Plan(options);
+  EXPECT_GT(PodOf(plan, api::Role::kParameterServer), PodOf(shared, api::Role::kParameterServer))
+      << "on a cluster, gradients and values pass through its memory";
+  EXPECT_THAT(plan.refusal, HasSubstr("spec.replicaSpecs.PS: a pod of PS needs "));
+  EXPECT_EQ(plan.largest->per_replica, 0);
+}
+
+PlanOptions VariantsOf(const api::Json& variants) {
+  PlanOptions options = JobOf(1, 8);
+  options.identity.strategy.type = api::StrategyType::kIndependent;
+  options.identity.processes_per_pod = static_cast<int>(variants.size());
+  options.identity.training.variants = variants;
+  return options;
+}
+
+TEST(JobPlanTest, TheVariantThatNeedsTheMostIsDescribedAndAllCount) {
+  const JobPlan small = Plan(VariantsOf({{{"seed", 1}}, {{"seed", 2}}}));
+  EXPECT_EQ(small.variant, 0);
+  const JobPlan plan =
+      Plan(VariantsOf({{{"batchSize", {{"global", 8}}}}, {{"batchSize", {{"global", 800}}}}}));
+  EXPECT_EQ(plan.variant, 1);
+  EXPECT_EQ(plan.steps.plan.LocalBatch(), 800);
+  EXPECT_GT(plan.memory.replica.activations, 50 * small.memory.replica.activations);
+  const std::size_t more = plan.memory.replica.total() - small.memory.replica.total();
+  EXPECT_NEAR(static_cast<double>(plan.memory.job - small.memory.job), static_cast<double>(more),
+              kSlack)
+      << "the other one is as small as before";
+  EXPECT_EQ(Plan(JobOf(1, 8)).variant, std::nullopt);
+}
+
+TEST(JobPlanTest, TheLargestBatchLeavesSmallerVariantsAsTheyAre) {
+  PlanOptions options =
+      VariantsOf({{{"batchSize", {{"global", 8}}}}, {{"batchSize", {{"global", 800}}}}});
+  options.available = Plan(options).memory.job - (std::size_t{20} << 20);
+  const JobPlan refused = Plan(options);
+  ASSERT_TRUE(refused.largest.has_value());
+  EXPECT_GT(refused.largest->per_replica, 400);
+  EXPECT_LT(refused.largest->per_replica, 800);
+}
+
+TEST(JobPlanTest, AVariantThatCannotBeTrainedIsNamed) {
+  const PlanOptions options =
+      VariantsOf({{{"seed", 1}},
+                  {{"model", {{"name", "resnet-50"}, {"zeroGamma", false}}},
+                   {"dataset", {{"format", "idx"}, {"path", "/nowhere"}}}}});
+  EXPECT_THAT(std::string(PlanJob(options).status().message()), HasSubstr("variant 1: "));
+}
+
+// From a batch of 70 on, an epoch is one step and the job 3, after which it saves once. With a
+// smaller one it saves earlier, too, and makes the next checkpoint while one is being written.
+TEST(JobPlanTest, ABatchThatIsTooSmallToFitDoesNotHideTheLargestThatFits) {
+  PlanOptions options = JobOf(1, 2000);
+  options.identity.training.model.name = "";
+  options.identity.training.model.layers = api::Json::array({{{"type", "Flatten"}},
+                                                             {{"type", "Dense"}, {"units", 2000}},
+                                                             {{"type", "Dense"}, {"units", 2000}},
+                                                             {{"type", "Dense"}, {"units", 10}}});
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  options.identity.training.checkpoint.every_steps = 3;
+  const auto need_of = [&](std::int64_t rows) {
+    PlanOptions changed = options;
+    changed.identity.training.batch_size.global = rows;
+    return Plan(changed).memory.job;
+  };
+  const std::size_t least = need_of(70), most = std::min(need_of(1), need_of(2000));
+  ASSERT_GT(most, least + 4 * kSlack) << "one sample needs a second copy, 2000 much else";
+  options.available = least + (most - least) / 2;
+  const JobPlan plan = Plan(options);
+  ASSERT_TRUE(plan.largest.has_value()) << plan.memory.job;
+  EXPECT_GT(plan.largest->per_replica, 70) << plan.refusal;
+  EXPECT_LT(plan.largest->per_replica, 2000);
 }
 
 TEST(JobPlanTest, AModelThatNoMachineHoldsIsPlanned) {
@@ -180,7 +332,9 @@ TEST(JobPlanTest, AModelThatNoMachineHoldsIsPlanned) {
   options.available = std::uint64_t{4} << 30;
   const JobPlan plan = Plan(options);
   EXPECT_GT(plan.memory.replica.optimizer, std::size_t{16} << 30);
-  EXPECT_THAT(plan.refusal, HasSubstr("no batch fits, not even one sample"));
+  EXPECT_THAT(plan.refusal,
+              HasSubstr("no batch fits, not even one sample per replica, with which a "
+                        "replica still needs "));
 }
 
 }  // namespace

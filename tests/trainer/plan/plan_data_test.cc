@@ -25,7 +25,7 @@ TEST(PlanDataTest, SyntheticDataAreKnownWithoutFiles) {
   EXPECT_EQ(data.train.shape, (Shape{3, 32, 32}));
   EXPECT_EQ(data.train.classes, 4);
   EXPECT_EQ(data.test->samples, 20);
-  EXPECT_GE(data.bytes, 5000u * 3 * 32 * 32) << "they are kept in memory";
+  EXPECT_GT(data.bytes, std::size_t{14} << 20) << "they are kept in memory: 14.6 MiB";
   EXPECT_LT(data.bytes, std::size_t{80} << 20);
 }
 
@@ -77,6 +77,57 @@ TEST(PlanDataTest, WhatIsGivenComesBeforeTheFiles) {
   EXPECT_EQ(numbers.train.targets, 1) << "a table has one label column";
   EXPECT_EQ(numbers.train.element, DType::kFloat32);
   EXPECT_FALSE(numbers.test.has_value());
+}
+
+TEST(PlanDataTest, DescribedSamplesThatWillBeKeptCount) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kImageFolder);
+  options.training.dataset.image_size = {32, 32};
+  options.training.dataset.image_channels = 3;
+  options.training.evaluation.enabled = false;
+  const auto bytes = [&](std::optional<std::int64_t> samples) {
+    return PlanData(options, {.samples = samples, .classes = 10, .shape = {}})->bytes;
+  };
+  constexpr std::size_t kSample = 3 * 32 * 32 + 4;  // with its label
+  EXPECT_EQ(bytes(1000), 1000 * kSample);
+  EXPECT_EQ(bytes(1'000'000), 0u) << "so many are not kept";
+  EXPECT_EQ(bytes(std::nullopt), 0u);
+  options.training.dataset.validation_fraction = 0.2;
+  EXPECT_EQ(bytes(800), 1000 * kSample) << "the held out ones, too";
+  options.training.dataset.cache = false;
+  EXPECT_EQ(bytes(800), 0u);
+}
+
+TEST(PlanDataTest, ADescribedTableIsKept) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kCsv);
+  options.training.evaluation.enabled = false;
+  EXPECT_EQ(PlanData(options, {.samples = 50, .classes = 3, .shape = Shape{12}})->bytes,
+            50u * 13 * 4);
+}
+
+TEST(PlanDataTest, DescribedSyntheticDataKeepWhatGeneratedOnesDo) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kSynthetic);
+  options.training.dataset.synthetic = api::SyntheticSpec{
+      .train_examples = 5000, .test_examples = 1000, .shape = {3, 32, 32}, .classes = 4};
+  const PlannedData opened = *PlanData(options, {});
+  const PlannedData described =
+      *PlanData(options, {.samples = {}, .classes = {}, .shape = Shape{3, 32, 32}});
+  EXPECT_EQ(described.train.samples, 5000);
+  EXPECT_EQ(described.test->samples, 1000);
+  EXPECT_EQ(described.bytes, 6008u * 3 * 32 * 32);
+  EXPECT_NEAR(static_cast<double>(opened.bytes), static_cast<double>(described.bytes), 1 << 20);
+}
+
+TEST(PlanDataTest, SaysWhatItCannotCount) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kCsv);
+  const auto uncounted = [&](std::optional<std::int64_t> samples) {
+    return PlanData(options, {.samples = samples, .classes = 3, .shape = Shape{12}})->uncounted;
+  };
+  EXPECT_THAT(uncounted(std::nullopt), HasSubstr("give their number (--samples)"));
+  EXPECT_THAT(uncounted(50), HasSubstr("test samples that are kept"));
+  options.training.evaluation.enabled = false;
+  EXPECT_EQ(uncounted(50), "");
+  options.training.dataset.format = api::DatasetFormat::kCifar;
+  EXPECT_EQ(uncounted(std::nullopt), "") << "mapped files are not kept";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,6 +66,18 @@ TEST(SessionTest, ACheckpointOfOtherDataIsRefusedAndAnOldOneHasOneSeed) {
               HasSubstr("was saved with dataSeed = 3, this job has 4"));
   snapshot.state["settings"].erase("dataSeed");
   EXPECT_TRUE(RestoreSnapshot(snapshot, *other, state).ok());
+}
+
+TEST(SessionTest, ARankThatTakesTheParametersOfRankZeroMakesNone) {
+  SessionOptions options{.training = SmallTraining(), .world = 2, .backend = "cpu"};
+  const auto is_zero = [&](UpdateSite site) {
+    options.update_site = site;
+    const auto session = *Session::Create(options);
+    return std::ranges::all_of(session->model().parameters(), [](float x) { return x == 0; });
+  };
+  EXPECT_FALSE(is_zero(UpdateSite::kEveryRank));
+  EXPECT_FALSE(is_zero(UpdateSite::kThisRank));
+  EXPECT_TRUE(is_zero(UpdateSite::kRankZero)) << "they would take memory until the first step";
 }
 
 TEST(SessionTest, EveryByteOfItsMemoryIsInOnePart) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -239,6 +240,17 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
   auto server = std::make_unique<GrpcParameterServer>(std::move(options), shard, clock);
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
   return server;
+}
+
+// See Shard and ShardSession. What is loaded arrives beside the values that it becomes. Each caller
+// has a buffer for its gradient, and the values that it pulls are copied into messages. In the mode
+// Sync there is a step's sum, and the gradients that came before their turn.
+absl::StatusOr<std::size_t> MostBytesOfServer(const Shard& shard, const ShardLayout& layout,
+                                              int callers) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::int64_t held, shard.FloatsToLoad(layout));
+  const std::int64_t moved = layout.values() + layout.states;
+  const std::int64_t arriving = std::max(held, 2 * moved * callers);
+  return static_cast<std::size_t>(held + arriving + layout.parts * moved) * sizeof(float);
 }
 
 std::string ServerGroupHash(const Identity& identity) {

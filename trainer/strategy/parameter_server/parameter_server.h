@@ -31,6 +31,7 @@
 // would copy every float).
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -56,6 +57,12 @@ struct ParameterServerOptions {
   // After the end of the run, how long to wait for callers to learn of it and hang up.
   Duration drain = std::chrono::seconds(5);
 };
+
+// The most bytes that a server with this layout has for floats at a time, while `callers` processes
+// of other hosts exchange them with it. Processes of its own host cost it nothing: they share its
+// memory. InvalidArgument: as of Shard::FloatsToLoad.
+absl::StatusOr<std::size_t> MostBytesOfServer(const Shard& shard, const ShardLayout& layout,
+                                              int callers);
 
 // Thread-safe.
 class ParameterServer {

@@ -1,0 +1,83 @@
+#include "operator/local/pod_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::local {
+namespace {
+
+using kube::Object;
+using ::testing::HasSubstr;
+
+Object PodOf(const std::string& role, const Object& limits) {
+  return {
+      {"metadata",
+       {{"name", "job-" + role + "-0"}, {"labels", {{"training.lockstep.dev/role", role}}}}},
+      {"spec",
+       {{"containers",
+         {{{"name", "sidecar"}}, {{"name", "trainer"}, {"resources", {{"limits", limits}}}}}}}}};
+}
+
+absl::StatusOr<std::optional<std::int64_t>> Memory(const Object& quantity) {
+  const Object pod = PodOf("worker", {{"memory", quantity}});
+  return MemoryLimit(pod, pod["spec"]["containers"][1]);
+}
+
+absl::StatusOr<std::optional<std::int64_t>> Cpu(const Object& quantity) {
+  const Object pod = PodOf("worker", {{"cpu", quantity}});
+  return CpuLimit(pod, pod["spec"]["containers"][1]);
+}
+
+TEST(PodChecksTest, LimitsAreReadAsByKubernetes) {
+  EXPECT_EQ(*Memory("512Mi"), 512 << 20);
+  EXPECT_EQ(*Memory("1.5k"), 1500);
+  EXPECT_EQ(*Cpu("500m"), 500);
+  EXPECT_EQ(*Cpu(2), 2000);
+  EXPECT_EQ(*Memory("0"), std::nullopt);
+  EXPECT_EQ(*Cpu(0), std::nullopt);
+  const Object pod = PodOf("worker", Object::object());
+  EXPECT_EQ(*MemoryLimit(pod, pod["spec"]["containers"][0]), std::nullopt);
+}
+
+TEST(PodChecksTest, ALimitThatIsNoneNamesItsField) {
+  const std::string field =
+      "spec.replicaSpecs.Worker.template.spec.containers[1].resources.limits.";
+  EXPECT_EQ(Memory("lots").status().message(),
+            field + "memory: found \"lots\", expected a quantity like \"2\", \"500m\" or \"4Gi\"");
+  EXPECT_EQ(Memory("-1Gi").status().message(),
+            field + "memory: found \"-1Gi\", expected 0 (no limit) to 1Ei");
+  EXPECT_EQ(Memory("16Ei").status().message(),
+            field + "memory: found \"16Ei\", expected 0 (no limit) to 1Ei");
+  EXPECT_EQ(Cpu("-1").status().message(), field + "cpu: found \"-1\", expected 0 (no limit) to 1M");
+  EXPECT_EQ(Cpu("9E").status().message(), field + "cpu: found \"9E\", expected 0 (no limit) to 1M");
+}
+
+TEST(PodChecksTest, EveryPodIsChecked) {
+  const VolumeOptions options{.work_dir = "/work", .current_dir = "/", .folders = {}};
+  const Object good = PodOf("worker", {{"cpu", 1}});
+  EXPECT_TRUE(CheckPods({good, good}, options).ok());
+  EXPECT_THAT(
+      std::string(CheckPods({good, PodOf("ps", {{"memory", "-1"}})}, options).message()),
+      HasSubstr("spec.replicaSpecs.PS.template.spec.containers[1].resources.limits.memory"));
+  Object nfs = good;
+  nfs["spec"]["volumes"] = {{{"name", "data"}, {"nfs", {{"server", "a"}, {"path", "/b"}}}}};
+  EXPECT_THAT(std::string(CheckPods({good, nfs}, options).message()),
+              HasSubstr("volume \"data\" is of type nfs"));
+  EXPECT_TRUE(CheckPods({nfs}, {"/work", "/", {{"data", "/srv"}}}).ok());
+  EXPECT_THAT(std::string(CheckPods({nfs}, {"/work", "/", {{"date", "/srv"}}}).message()),
+              HasSubstr("--volume date=/srv: the job has no volume of this name; it has: data"));
+}
+
+TEST(PodChecksTest, ParameterServersTakeNoShareOfTheCores) {
+  const Object worker = PodOf("worker", Object::object()), server = PodOf("ps", Object::object()),
+               evaluator = PodOf("evaluator", Object::object());
+  EXPECT_EQ(PodsThatShareCores({worker, worker, server, evaluator}), 3);
+  EXPECT_TRUE(RunsOnAllCores(server));
+  EXPECT_FALSE(RunsOnAllCores({{"metadata", Object::object()}}));
+}
+
+}  // namespace
+}  // namespace lockstep::local
