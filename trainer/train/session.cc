@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
   }
   session->total_steps_ =
       training.steps ? *training.steps : training.epochs.value_or(0) * plan.StepsPerEpoch();
-  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts));
+  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts, options.only_evaluates));
   return session;
 }
 
@@ -116,7 +116,7 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
                   training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
 }
 
-absl::Status Session::BuildModel(const SessionParts& parts) {
+absl::Status Session::BuildModel(const SessionParts& parts, bool only_evaluates) {
   LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
@@ -142,10 +142,10 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   LOCKSTEP_ASSIGN_OR_RETURN(model_, Model::Build(layers, model_options, *backend_));
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
   model_->BindGradients(sums_);
-  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
-                                                          update_site_ == UpdateSite::kRankZero
-                                                              ? OptimizerRole::kIdle
-                                                              : OptimizerRole::kUpdates));
+  const bool is_idle = only_evaluates || update_site_ == UpdateSite::kRankZero;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
+                                    is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {
