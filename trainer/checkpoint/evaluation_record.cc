@@ -24,6 +24,10 @@ double NumberOrNan(const nlohmann::json& json, const char* key) {
 
 absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directory,
                                    const EvaluationRecord& record) {
+  const auto present = ReadEvaluationRecord(files, directory, record.job_uid);
+  if (present.ok() && present->has_value() && (*present)->step > record.step) {
+    return absl::OkStatus();
+  }
   const nlohmann::ordered_json json = {{"jobUid", record.job_uid},
                                        {"step", record.step},
                                        {"testLoss", record.loss},

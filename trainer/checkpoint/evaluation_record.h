@@ -19,7 +19,8 @@ struct EvaluationRecord {
   std::int64_t skipped = 0;     // see CheckpointFollower
 };
 
-// Replaces the file in `directory`. A process that dies meanwhile leaves the old one. Errors: see
+// Replaces the file in `directory`, unless it has a later step of the same job: another process of
+// the Evaluator is further. A process that dies meanwhile leaves the old file. Errors: see
 // FileSystem.
 absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directory,
                                    const EvaluationRecord& record);
