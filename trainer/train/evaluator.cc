@@ -109,7 +109,7 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
   if (!evaluation) return std::nullopt;
   const EvaluationResult result{snapshot.step, evaluation->loss, evaluation->accuracy};
-  // Those that are evaluated behind the run's last one change neither the record nor the status.
+  // One that is evaluated after the run's last one changes neither the record nor the status.
   const bool is_latest = result.step > last_.step;
   if (is_latest) {
     last_.step = result.step;
@@ -172,7 +172,7 @@ void Evaluator::Report() {
   next_ask_ = now + options_.ask_every;
   is_reported_ = answer.ok() || last_.step < 0;
   if (!answer.ok() && may_report_ && !HasEnded()) {
-    LogWarning("the leading pod cannot be told of evaluations now",
+    LogWarning("the leading pod does not answer now: trying again",
                {{"reason", std::string(answer.status().message())}});
   }
   may_report_ = answer.ok();
@@ -180,9 +180,8 @@ void Evaluator::Report() {
   leader_step_ = answer->checkpoint_step;
   if (unseen_.Note(leader_step_, follower_.newest(), now)) {
     LogWarning(
-        "the leading pod has saved a checkpoint that is not seen here: is checkpoint.directory on "
-        "a "
-        "volume that both pods mount?",
+        "a checkpoint that the leading pod has saved is not seen here: is checkpoint.directory "
+        "on a volume that both pods mount?",
         {{"directory", directory_}, {"saved", leader_step_}, {"newestHere", follower_.newest()}});
   }
   Publish();

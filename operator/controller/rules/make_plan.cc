@@ -64,9 +64,9 @@ constexpr Rule kRules[] = {
     // as one that the server has accepted, so this rule would never apply again.
     PlanRejected,
 
-    // PlanRestart may wait until it knows the cause of a failure, and so may this one then. It and
-    // PlanRescaled may also open the next attempt, and failures of an earlier one are never
-    // counted.
+    // PlanRestart may wait until it knows the cause of its failures, and this one need not wait for
+    // that. Both PlanRestart and PlanRescaled may open the next attempt, and failures of an earlier
+    // one are never counted.
     PlanEvaluatorRestart,
 
     // PlanRescaled opens the next attempt, and failures of an earlier one are never charged.
