@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "trainer/checkpoint/file_system.h"
 
 namespace lockstep::train {
@@ -15,6 +16,7 @@ namespace lockstep::train {
 struct EvaluationRecord {
   std::string job_uid;
   std::int64_t step = -1;       // of the checkpoint that was evaluated last
+  Time saved;                   // as in its Snapshot
   double loss = 0, metric = 0;  // NaN or infinite if the evaluation was; see EvaluationResult
   std::int64_t skipped = 0;     // see CheckpointFollower
 };

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -30,6 +31,20 @@ EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
   return record.ok() ? record->value_or(none) : none;
 }
 
+// Returns the step after which there are checkpoints to evaluate. The recorded step is among them
+// if it was saved again since: training has gone on from an earlier one.
+std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
+                           const EvaluationRecord& record) {
+  const absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
+  if (!folders.ok() || record.saved == Time{}) return record.step;
+  for (const FolderName& name : *folders) {
+    if (name.step != record.step) continue;
+    const auto manifest = ReadManifest(files, directory + "/" + name.ToString());
+    if (manifest.ok() && manifest->saved > record.saved) return record.step - 1;
+  }
+  return record.step;
+}
+
 std::unique_ptr<SummaryWriter> OpenEvalSummaries(const std::string& directory) {
   if (directory.empty()) return nullptr;
   auto opened = SummaryWriter::Open(directory + "/eval");
@@ -49,7 +64,8 @@ Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
       directory_(session.training().checkpoint.directory),
       model_hash_(ModelHash(session)),
       last_(RecordOf(files, directory_, options_.job_uid)),
-      follower_(files, directory_, {.after = last_.step, .last = session.total_steps()}),
+      follower_(files, directory_,
+                {.after = EvaluatedStep(files, directory_, last_), .last = session.total_steps()}),
       summaries_(OpenEvalSummaries(session.training().summaries.directory)),
       skipped_before_(last_.skipped) {
   LOCKSTEP_CHECK(session.test_data() != nullptr, "an Evaluator without a test set");
@@ -110,9 +126,10 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   if (!evaluation) return std::nullopt;
   const EvaluationResult result{snapshot.step, evaluation->loss, evaluation->accuracy};
   // One that is evaluated after the run's last one changes neither the record nor the status.
-  const bool is_latest = result.step > last_.step;
+  const bool is_latest = result.step >= last_.step;
   if (is_latest) {
     last_.step = result.step;
+    last_.saved = snapshot.saved;
     last_.loss = result.loss;
     last_.metric = result.metric;
   }

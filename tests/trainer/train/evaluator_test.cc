@@ -43,13 +43,13 @@ class EvaluatorTest : public ::testing::Test {
   }
   // Saves the parameters of a model that was initialized with another seed; returns what
   // evaluating them gives.
-  EvaluationResult Save(std::int64_t step) {
+  EvaluationResult Save(std::int64_t step, Time saved_at = Time()) {
     api::TrainingSpec training = FollowedTraining();
-    training.seed = 100 + step;
+    training.seed = 100 + step + saved_at.time_since_epoch().count() % 97;
     const auto trained = NewSession(training), saved = NewSession(FollowedTraining());
     const auto from = trained->model().parameters();
     std::ranges::copy(from, saved->model().parameters().begin());
-    EXPECT_TRUE(store_->Save(MakeSnapshot(*saved, RunState{.step = step}, Time())).ok());
+    EXPECT_TRUE(store_->Save(MakeSnapshot(*saved, RunState{.step = step}, saved_at)).ok());
     const auto evaluation =
         std::get<std::optional<Evaluation>>(EvaluateAlone(*saved, [] { return false; }, [] {}));
     return {step, evaluation->loss, evaluation->accuracy};
@@ -213,6 +213,20 @@ TEST_F(EvaluatorTest, ItsNextProcessDoesNotRepeatWhatIsDone) {
   reports_.clear();
   EXPECT_EQ(Run().end, LoopEnd::kDone);
   EXPECT_THAT(Reported(), ElementsAre(kLastStep));
+}
+
+// Training may have gone on from an earlier step meanwhile.
+TEST_F(EvaluatorTest, ItsNextProcessEvaluatesACheckpointThatWasSavedAgain) {
+  const Time first{std::chrono::seconds(1'700'000'000)};
+  const EvaluationResult before = Save(kLastStep, first);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 0) << "the second has nothing to do";
+  const EvaluationResult after = Save(kLastStep, first + std::chrono::seconds(60));
+  ASSERT_NE(after.loss, before.loss);
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 1);
+  EXPECT_EQ(reports_.back().loss, after.loss);
+  EXPECT_EQ(last_.loss, after.loss);
 }
 
 TEST_F(EvaluatorTest, WithoutTheDiskItsNextProcessEvaluatesAgain) {
