@@ -27,6 +27,7 @@ void Fields(auto& visit, Like<RestartCounts> auto& restarts) {
   visit.Field("application", restarts.application);
   visit.Field("disruption", restarts.disruption);
   visit.Field("sinceProgress", restarts.since_progress);
+  visit.Field("evaluator", restarts.evaluator);
 }
 
 void Fields(auto& visit, Like<Progress> auto& progress) {

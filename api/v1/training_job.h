@@ -310,6 +310,7 @@ struct ReplicaStatus {
 struct RestartCounts {
   int application = 0, disruption = 0;
   int since_progress = 0;  // consecutive restarts of both kinds without progress
+  int evaluator = 0;       // of the Evaluator by its own failures, which no budget bounds
   bool operator==(const RestartCounts&) const = default;
 };
 struct Progress {

@@ -8,6 +8,7 @@
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
 #include "api/v1/quantity.h"
+#include "api/v1/validate_evaluator.h"
 #include "api/v1/validate_replicas.h"
 #include "api/v1/variants.h"
 #include "base/json_text.h"
@@ -130,34 +131,6 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   if (strategy.communication == Communication::kNccl) {
     errors.push_back({"spec.strategy.communication",
                       "NCCL is not supported yet by the bundled trainer; it runs Auto and Ring"});
-  }
-}
-
-void ValidateEvaluator(const TrainingJob& job, Errors& errors) {
-  if (!UsesBundledTrainer(job)) return;
-  const TrainingSpec& training = *job.spec.training;
-  if (!HasEvaluator(job.spec)) {
-    if (training.checkpoint.keep_best) {
-      errors.push_back({"spec.training.checkpoint.keepBest",
-                        "found without an Evaluator, expected one in spec.replicaSpecs: only an "
-                        "Evaluator keeps the best checkpoint"});
-    }
-    return;
-  }
-  const BestMetric metric = MetricOf(training.loss.type);
-  const BestMetric best = training.checkpoint.keep_best.value_or(metric);
-  if (best != metric && best != BestMetric::kLoss) {
-    errors.push_back({"spec.training.checkpoint.keepBest",
-                      fmt::format("found {} with loss {}, expected {} or Loss", NameOf(best),
-                                  NameOf(training.loss.type), NameOf(metric))});
-  }
-  if (training.checkpoint.directory.empty()) {
-    errors.push_back({"spec.training.checkpoint.directory",
-                      "found none, expected one with an Evaluator: it evaluates checkpoints"});
-  }
-  if (!training.evaluation.enabled) {
-    errors.push_back({"spec.training.evaluation.enabled",
-                      "found false with an Evaluator, which does nothing else; expected true"});
   }
 }
 

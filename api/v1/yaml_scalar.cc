@@ -48,7 +48,7 @@ bool IsAnyOf(std::string_view text, std::initializer_list<std::string_view> name
 }
 
 // Returns nullopt if the number does not fit into 64 bits.
-std::optional<Json> Integer(std::string_view digits, int base, bool negative) {
+std::optional<Json> ParseInteger(std::string_view digits, int base, bool negative) {
   std::uint64_t value = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
@@ -80,15 +80,15 @@ std::optional<Json> ResolvePlainScalar(std::string_view text) {
   if (IsAnyOf(text, {"true", "True", "TRUE"})) return Json(true);
   if (IsAnyOf(text, {"false", "False", "FALSE"})) return Json(false);
   if (IsAnyOf(text, {".nan", ".NaN", ".NAN"})) return std::nullopt;
-  if (HasPrefixAndDigits(text, "0o", "01234567")) return Integer(text.substr(2), 8, false);
+  if (HasPrefixAndDigits(text, "0o", "01234567")) return ParseInteger(text.substr(2), 8, false);
   if (HasPrefixAndDigits(text, "0x", "0123456789abcdefABCDEF"))
-    return Integer(text.substr(2), 16, false);
+    return ParseInteger(text.substr(2), 16, false);
 
   const bool negative = text.starts_with('-');
   std::string_view magnitude = text;
   if (negative || text.starts_with('+')) magnitude.remove_prefix(1);
   if (IsAnyOf(magnitude, {".inf", ".Inf", ".INF"})) return std::nullopt;
-  if (IsDecimal(magnitude)) return Integer(magnitude, 10, negative);
+  if (IsDecimal(magnitude)) return ParseInteger(magnitude, 10, negative);
   if (IsFloat(magnitude)) return Real(magnitude, negative);
   return Json(std::string(text));
 }

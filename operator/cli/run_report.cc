@@ -31,7 +31,9 @@ OrderedJson OrNull(const std::string& text) {
 }
 
 int Restarts(const api::TrainingJobStatus& status) {
-  return std::max(status.restart_count, status.restarts.application + status.restarts.disruption);
+  const api::RestartCounts& restarts = status.restarts;
+  return std::max(status.restart_count,
+                  restarts.application + restarts.disruption + restarts.evaluator);
 }
 
 // The Failed condition says why, for failures of no single replica.

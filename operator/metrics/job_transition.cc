@@ -51,6 +51,7 @@ JobTransition Compare(const api::TrainingJob* before, const api::TrainingJob& af
   transition.application_restarts =
       std::max(0, now.restarts.application - then.restarts.application);
   transition.disruption_restarts = std::max(0, now.restarts.disruption - then.restarts.disruption);
+  transition.evaluator_restarts = std::max(0, now.restarts.evaluator - then.restarts.evaluator);
   CompareRunning(then, now, transition);
   return transition;
 }

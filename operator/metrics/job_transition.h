@@ -12,9 +12,9 @@ struct JobTransition {
   bool created = false;    // seen for the first time, and without a status yet
   bool succeeded = false;  // became true with this version, as does failed
   bool failed = false;
-  std::string failure_reason;                             // of the Failed condition
-  int application_restarts = 0, disruption_restarts = 0;  // since `before`
-  std::optional<double> seconds_to_running;               // from the job's start to its first run
+  std::string failure_reason;  // of the Failed condition
+  int application_restarts = 0, disruption_restarts = 0, evaluator_restarts = 0;  // since `before`
+  std::optional<double> seconds_to_running;  // from the job's start to its first run
   std::optional<double> seconds_to_recover;  // from the start of a restart to running again
 };
 

@@ -101,9 +101,9 @@ struct OperatorMetrics::Recorded {
           .Add({});
   Family<Counter>& failed = CounterFamily(registry, "lockstep_operator_jobs_failed_total",
                                           "Jobs that failed, by the condition's reason.");
-  Family<Counter>& restarts =
-      CounterFamily(registry, "lockstep_operator_job_restarts_total",
-                    "Restarts of jobs, by cause: of the application, or a disruption.");
+  Family<Counter>& restarts = CounterFamily(
+      registry, "lockstep_operator_job_restarts_total",
+      "Restarts of jobs, by cause: of the application, a disruption, or of the Evaluator.");
   Histogram& to_running =
       OneHistogram(registry, "lockstep_operator_job_time_to_running_seconds",
                    "From a job's start to the first time that all replicas ran.", kJobBuckets);
@@ -124,7 +124,8 @@ struct OperatorMetrics::Recorded {
                        .Add({{"version", version}})) {
     build_info.Set(1);
     // Start at 0: rate() and increase() miss the first increment of a counter that starts at 1.
-    for (const char* cause : {"application", "disruption"}) restarts.Add({{"cause", cause}});
+    for (const char* cause : {"application", "disruption", "evaluator"})
+      restarts.Add({{"cause", cause}});
     for (const char* reason : kReasons) failed.Add({{"reason", BoundedReason(reason)}});
   }
 
@@ -166,6 +167,7 @@ void OperatorMetrics::OnJobChange(const api::TrainingJob* before, const api::Tra
   }
   recorded.restarts.Add({{"cause", "application"}}).Increment(transition.application_restarts);
   recorded.restarts.Add({{"cause", "disruption"}}).Increment(transition.disruption_restarts);
+  recorded.restarts.Add({{"cause", "evaluator"}}).Increment(transition.evaluator_restarts);
   if (transition.seconds_to_running) recorded.to_running.Observe(*transition.seconds_to_running);
   if (transition.seconds_to_recover) recorded.to_recover.Observe(*transition.seconds_to_recover);
 }

@@ -46,12 +46,15 @@ api::Progress FromProto(const proto::TrainerProgress& message) {
   progress.epoch = message.epoch();
   progress.loss = IfFinite(message.has_loss(), message.loss());
   progress.accuracy = IfFinite(message.has_accuracy(), message.accuracy());
-  progress.test_accuracy = IfFinite(message.has_test_accuracy(), message.test_accuracy());
-  progress.test_loss = IfFinite(message.has_test_loss(), message.test_loss());
+  // An evaluation whose numbers are not finite takes the place of the one before: see
+  // NoteEvaluation.
+  if (message.has_test_accuracy()) progress.test_accuracy = message.test_accuracy();
+  if (message.has_test_loss()) progress.test_loss = message.test_loss();
   progress.mean_absolute_error =
       IfFinite(message.has_mean_absolute_error(), message.mean_absolute_error());
-  progress.test_mean_absolute_error =
-      IfFinite(message.has_test_mean_absolute_error(), message.test_mean_absolute_error());
+  if (message.has_test_mean_absolute_error()) {
+    progress.test_mean_absolute_error = message.test_mean_absolute_error();
+  }
   progress.goodput = IfFinite(message.has_goodput(), message.goodput());
   progress.estimated_remaining_seconds =
       IfFinite(message.has_estimated_remaining_seconds(), message.estimated_remaining_seconds());

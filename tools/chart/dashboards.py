@@ -106,7 +106,7 @@ FLEET = [
     Panel("Failures", "Jobs that failed, by the reason of their condition.", "short",
           [("sum by (reason) (increase(lockstep_operator_jobs_failed_total{OPERATOR}[WINDOW]))",
             "{{reason}}")], stacked=True),
-    Panel("Restarts", "Restarts of jobs: `application` is charged to backoffLimit, `disruption` is not.",
+    Panel("Restarts", "Restarts of jobs: `application` is charged to backoffLimit, `disruption` and `evaluator` are not.",
           "short", [("sum by (cause) (increase(lockstep_operator_job_restarts_total{OPERATOR}[WINDOW]))",
                      "{{cause}}")], stacked=True),
     Panel("Time to running", "From a job's start to all of its replicas running.", "s",

@@ -1,6 +1,8 @@
 #include "trainer/checkpoint/evaluation_record.h"
 
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -14,6 +16,10 @@ std::string RecordPath(const std::string& directory) {
   return directory + "/evaluation.json";
 }
 
+std::int64_t UnixTime(Time time) {
+  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+}
+
 // JSON has no NaN: the library writes null for it.
 double NumberOrNan(const nlohmann::json& json, const char* key) {
   const nlohmann::json& value = json.at(key);
@@ -24,8 +30,13 @@ double NumberOrNan(const nlohmann::json& json, const char* key) {
 
 absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directory,
                                    const EvaluationRecord& record) {
+  const auto present = ReadEvaluationRecord(files, directory, record.job_uid);
+  if (present.ok() && present->has_value() && (*present)->step > record.step) {
+    return absl::OkStatus();
+  }
   const nlohmann::ordered_json json = {{"jobUid", record.job_uid},
                                        {"step", record.step},
+                                       {"savedTime", UnixTime(record.saved)},
                                        {"testLoss", record.loss},
                                        {"testMetric", record.metric},
                                        {"skipped", record.skipped}};
@@ -49,6 +60,7 @@ absl::StatusOr<std::optional<EvaluationRecord>> ReadEvaluationRecord(FileSystem&
   try {
     json.at("jobUid").get_to(record.job_uid);
     json.at("step").get_to(record.step);
+    record.saved = Time(std::chrono::seconds(json.value("savedTime", std::int64_t{0})));
     record.loss = NumberOrNan(json, "testLoss");
     record.metric = NumberOrNan(json, "testMetric");
     json.at("skipped").get_to(record.skipped);

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "trainer/checkpoint/file_system.h"
 
 namespace lockstep::train {
@@ -15,11 +16,13 @@ namespace lockstep::train {
 struct EvaluationRecord {
   std::string job_uid;
   std::int64_t step = -1;       // of the checkpoint that was evaluated last
+  Time saved;                   // as in its Snapshot
   double loss = 0, metric = 0;  // NaN or infinite if the evaluation was; see EvaluationResult
   std::int64_t skipped = 0;     // see CheckpointFollower
 };
 
-// Replaces the file in `directory`. A process that dies meanwhile leaves the old one. Errors: see
+// Replaces the file in `directory`, unless it has a later step of the same job: another process of
+// the Evaluator is further. A process that dies meanwhile leaves the old file. Errors: see
 // FileSystem.
 absl::Status WriteEvaluationRecord(FileSystem& files, const std::string& directory,
                                    const EvaluationRecord& record);

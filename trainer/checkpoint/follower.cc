@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
 
 namespace lockstep::train {
 
-CheckpointFollower::CheckpointFollower(FileSystem& files, std::string directory, std::int64_t after)
-    : files_(files), directory_(std::move(directory)), last_(after) {}
+CheckpointFollower::CheckpointFollower(FileSystem& files, std::string directory,
+                                       FollowedSteps steps)
+    : files_(files),
+      directory_(std::move(directory)),
+      last_step_(steps.last),
+      done_(steps.after),
+      newest_(steps.after) {}
 
 absl::Status CheckpointFollower::Look() {
   present_.clear();
@@ -20,13 +24,14 @@ absl::Status CheckpointFollower::Look() {
   LOCKSTEP_RETURN_IF_ERROR(folders.status());
   std::ranges::sort(*folders);
   for (const FolderName& name : *folders) {
-    if (name.step <= last_ || damaged_.contains(name)) continue;
+    if (name.step <= done_ || name.step == ended_ || damaged_.contains(name)) continue;
     const absl::StatusOr<bool> committed = IsCommitted(files_, PathOf(name));
     if (absl::IsNotFound(committed.status())) continue;  // removed since it was listed
-    LOCKSTEP_RETURN_IF_ERROR(committed.status());
-    if (!*committed) continue;
+    if (!committed.ok()) PassOver(name, committed.status());
+    if (!committed.ok() || !*committed) continue;
     present_[name.step] = name;  // a later copy replaces an earlier one
     seen_.insert(name.step);
+    newest_ = std::max(newest_, name.step);
   }
   return absl::OkStatus();
 }
@@ -34,22 +39,38 @@ absl::Status CheckpointFollower::Look() {
 absl::StatusOr<std::optional<Snapshot>> CheckpointFollower::Next(const std::string& model_hash,
                                                                  CheckpointParts parts) {
   LOCKSTEP_RETURN_IF_ERROR(Look());
-  if (present_.size() > kMostBehind) present_.erase(present_.begin(), std::prev(present_.end()));
-  for (const auto& [step, name] : present_) {
+  for (const FolderName& name : Due()) {
     absl::StatusOr<Snapshot> snapshot = LoadSnapshot(files_, PathOf(name), model_hash, parts);
     if (snapshot.ok()) {
-      Passed(step);
+      unreadable_.erase(name);
+      Returned(name.step);
       return std::optional<Snapshot>(*std::move(snapshot));
     }
     if (absl::IsFailedPrecondition(snapshot.status())) return snapshot.status();
-    if (IsGone(name)) continue;
-    if (!absl::IsDataLoss(snapshot.status())) return snapshot.status();
-    damaged_.insert(name);
-    LogWarning(
-        "a damaged checkpoint is passed over",
-        {{"checkpoint", PathOf(name)}, {"damage", std::string(snapshot.status().message())}});
+    if (!IsGone(name)) PassOver(name, snapshot.status());
   }
   return std::optional<Snapshot>();
+}
+
+// Returns what to try, in this order. The ones behind the first matter only if that cannot be read.
+std::vector<FolderName> CheckpointFollower::Due() const {
+  std::vector<FolderName> due;
+  for (const auto& [step, name] : present_) due.push_back(name);
+  if (due.size() > kMostBehind) {
+    std::ranges::reverse(due);
+  } else if (!ended_ && !due.empty() && due.back().step >= last_step_) {
+    std::ranges::rotate(due, std::prev(due.end()));
+  }
+  return due;
+}
+
+void CheckpointFollower::PassOver(const FolderName& name, const absl::Status& why) {
+  const bool is_damaged = absl::IsDataLoss(why);
+  const bool is_new = (is_damaged ? damaged_ : unreadable_).insert(name).second;
+  if (!is_new) return;
+  LogWarning(is_damaged ? "a damaged checkpoint is passed over"
+                        : "a checkpoint that cannot be read is passed over",
+             {{"checkpoint", PathOf(name)}, {"reason", std::string(why.message())}});
 }
 
 // The owner removes the manifest first.
@@ -58,11 +79,23 @@ bool CheckpointFollower::IsGone(const FolderName& name) const {
   return committed.ok() ? !*committed : absl::IsNotFound(committed.status());
 }
 
+void CheckpointFollower::Returned(std::int64_t step) {
+  if (ended_ || step < last_step_) return Passed(step);
+  ended_ = step;
+  seen_.erase(step);
+}
+
+void CheckpointFollower::Finish() {
+  Passed(std::max(done_, newest_));
+}
+
+// No checkpoint up to `step` is due any more: those that were seen and not returned are skipped.
 void CheckpointFollower::Passed(std::int64_t step) {
+  seen_.erase(step);
   const auto end = seen_.upper_bound(step);
-  skipped_ += std::distance(seen_.begin(), end) - 1;
+  skipped_ += std::distance(seen_.begin(), end);
   seen_.erase(seen_.begin(), end);
-  last_ = step;
+  done_ = step;
 }
 
 }  // namespace lockstep::train

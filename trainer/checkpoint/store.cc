@@ -147,11 +147,16 @@ class FolderStore final : public CheckpointStore {
     return std::optional<Snapshot>(std::move(snapshot));
   }
 
-  // Called once `saved` is durable. Removes checkpoints beyond the newest `keep` and those known to
-  // be damaged. A failure only costs disk space.
+  // Called once `saved` is durable. Removes checkpoints beyond those to keep and those known to be
+  // damaged. A failure only costs disk space.
   void Prune(const FolderName& saved) {
     absl::StatusOr<std::vector<FolderName>> folders = Folders();
     if (!folders.ok()) return;
+    if (keep_ == kKeepLastSaved) {
+      std::erase(*folders, saved);
+      for (const FolderName& name : *folders) RemoveOld(name);
+      return;
+    }
     std::sort(folders->begin(), folders->end(), std::greater<>());
     int kept = 0;
     std::optional<std::int64_t> last_step;
@@ -159,13 +164,15 @@ class FolderStore final : public CheckpointStore {
       const bool superseded = last_step == name.step || damaged_.contains(name);
       if (name > saved && !superseded) continue;  // not saved by this run
       if (superseded || kept == keep_) {
-        WarnIfError(Remove(name), "an old checkpoint stays");
+        RemoveOld(name);
         continue;
       }
       ++kept;
       last_step = name.step;
     }
   }
+
+  void RemoveOld(const FolderName& name) { WarnIfError(Remove(name), "an old checkpoint stays"); }
 
   // Removes the manifest first: an interrupted removal then leaves no damaged checkpoint behind.
   absl::Status Remove(const FolderName& name) {
@@ -193,7 +200,7 @@ class FolderStore final : public CheckpointStore {
 
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
     FileSystem& files, const std::string& directory, int keep, const CheckpointOwner& owner) {
-  LOCKSTEP_CHECK(keep >= 1, "keep is {}", keep);
+  LOCKSTEP_CHECK(keep >= 1 || keep == kKeepLastSaved, "keep is {}", keep);
   LOCKSTEP_RETURN_IF_ERROR(files.CreateDirectories(directory));
   FolderClaim claim(files, directory, owner);
   const absl::Status claimed = claim.Take();

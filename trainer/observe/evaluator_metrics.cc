@@ -12,6 +12,7 @@ constexpr auto kEvaluatorFields = std::to_array<MetricField<EvaluatorMetrics>>({
     {"evaluations", &EvaluatorMetrics::evaluations},
     {"batches", &EvaluatorMetrics::batches},
     {"skipped", &EvaluatorMetrics::skipped},
+    {"leaderStep", &EvaluatorMetrics::leader_step, -1},
     {"testLoss", &EvaluatorMetrics::test_loss},
     {"testAccuracy", &EvaluatorMetrics::test_accuracy},
     {"testMeanAbsoluteError", &EvaluatorMetrics::test_mean_absolute_error},

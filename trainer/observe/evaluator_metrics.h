@@ -17,6 +17,7 @@ struct EvaluatorMetrics {
   double test_mean_absolute_error = std::numeric_limits<double>::quiet_NaN();
   std::int64_t evaluations = 0, batches = 0;  // of this process
   std::int64_t skipped = 0;                   // checkpoints, since the job began
+  std::int64_t leader_step = -1;  // of the leading pod's last checkpoint, as it has told; -1: none
 };
 
 // Converts to and from one line of JSON. InvalidArgument: `line` is malformed, a field is missing

@@ -186,6 +186,9 @@ class MetricsTable {
     add("lockstep_trainer_evaluator_skipped_checkpoints",
         "Checkpoints since the job began that were not evaluated.", kGauge,
         static_cast<double>(metrics.skipped));
+    add("lockstep_trainer_evaluator_leader_checkpoint_step",
+        "Step of the last checkpoint that the leading pod has told the Evaluator of.", kGauge,
+        static_cast<double>(metrics.leader_step));
     add("lockstep_trainer_evaluator_evaluations_total", "Checkpoints that were evaluated.",
         kCounter, static_cast<double>(metrics.evaluations));
     add("lockstep_trainer_evaluator_batches_total", "Batches of test data that were evaluated.",

@@ -79,12 +79,14 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
   return memory;
 }
 
-// It computes with all of a session, whatever the strategy, and reads one batch at a time.
+// It has a session without the optimizer's slots, whatever the strategy, and reads test samples.
 ReplicaMemory EvaluatorOf(ReplicaMemory memory, Session& session) {
-  memory.batches =
-      session.test_data() == nullptr
-          ? 0
-          : Loader::BytesOfBatches(*session.test_data(), {.plan = session.plan(), .prefetch = 0});
+  memory.batches = session.test_data() == nullptr
+                       ? 0
+                       : Loader::BytesOfBatches(*session.test_data(),
+                                                {.plan = session.plan(),
+                                                 .prefetch = session.training().dataset.prefetch});
+  memory.optimizer = 0;
   memory.servers = 0;
   memory.checkpoint = Evaluator::BytesOfCheckpoint(session);
   return memory;

@@ -319,6 +319,10 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
   // Another job's pod may have had this address before.
   if (report.job() != job_ || report.job_uid() != job_uid_) return;
   answer.set_accepted(true);
+  if (roster_.progress()) {
+    answer.set_last_checkpoint_step(roster_.progress()->last_checkpoint_step());
+  }
+  if (report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
   evaluation_ = report;
 }
 

@@ -87,7 +87,8 @@ class Coordinator {
   PendingGet* Get(const proto::GetRequest& request, proto::GetResponse* response);
   void Describe(const std::string& peer, const proto::GetStatusRequest& request,
                 proto::GetStatusResponse& response);
-  // From an accepted report on, Describe tells its numbers.
+  // From an accepted report on, Describe tells its numbers, unless a report of a later step was
+  // accepted before: a restarted Evaluator may repeat earlier evaluations.
   void TakeEvaluation(const std::string& peer, const proto::EvaluationReport& report,
                       proto::EvaluationAnswer& answer);
   void Tick();
@@ -126,7 +127,7 @@ class Coordinator {
   std::uint64_t store_generation_ = 0;  // 0: no active generation
   std::map<std::string, std::string> store_;
   std::size_t store_bytes_ = 0;
-  std::optional<proto::EvaluationReport> evaluation_;  // the Evaluator's last
+  std::optional<proto::EvaluationReport> evaluation_;  // of the latest step
   std::multimap<std::string, PendingGet*> gets_;       // by the first missing key
   int reactors_ = 0;
 };

@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <cmath>
 #include <memory>
 
 #include "api/proto/rendezvous.grpc.pb.h"
@@ -13,8 +12,8 @@
 
 namespace lockstep::train {
 
-absl::Status ReportEvaluation(const Identity& identity, const std::string& address,
-                              const EvaluationResult& result, Duration timeout) {
+absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const std::string& address,
+                                              const EvaluationResult& result, Duration timeout) {
   StartGrpc();
   const std::size_t colon = address.rfind(':');
   const auto stub = proto::Rendezvous::NewStub(grpc::CreateCustomChannel(
@@ -26,8 +25,8 @@ absl::Status ReportEvaluation(const Identity& identity, const std::string& addre
   report.set_job(identity.job);
   report.set_job_uid(identity.job_uid);
   report.set_step(result.step);
-  if (std::isfinite(result.loss)) report.set_test_loss(result.loss);
-  if (std::isfinite(result.metric)) {
+  if (result.step >= 0) {
+    report.set_test_loss(result.loss);
     const bool is_accuracy = api::IsCrossentropy(identity.training.loss.type);
     is_accuracy ? report.set_test_accuracy(result.metric)
                 : report.set_test_mean_absolute_error(result.metric);
@@ -40,7 +39,10 @@ absl::Status ReportEvaluation(const Identity& identity, const std::string& addre
       return absl::UnavailableError(
           fmt::format("the leading pod at {}: {}", address, sent.error_message()));
     }
-    if (answer.accepted()) return absl::OkStatus();
+    if (answer.accepted()) {
+      if (!answer.has_last_checkpoint_step()) return LeaderAnswer{};
+      return LeaderAnswer{answer.last_checkpoint_step()};
+    }
     if (has_nonce || answer.nonce().empty() || !identity.token.present()) break;
     report.set_nonce(answer.nonce());
     report.set_proof(

@@ -4,23 +4,28 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "trainer/identity/identity.h"
 
 namespace lockstep::train {
 
 struct EvaluationResult {
-  std::int64_t step = -1;  // of the checkpoint
+  std::int64_t step = -1;  // of the checkpoint; -1: nothing is evaluated yet
   // Means over the test set. The metric is the accuracy, or the mean absolute error: api::MetricOf.
   double loss = 0, metric = 0;
 };
 
+struct LeaderAnswer {
+  std::int64_t checkpoint_step = -1;  // of the last checkpoint that it has saved; -1: none, unknown
+};
+
 // Sends the result to `address` (host:port), on a connection of its own, and waits for the answer
-// at most `timeout`. `identity` gives the job, its token and its metric. Unavailable: nobody
-// answers there, as when the leading pod is being replaced or has ended. PermissionDenied: what
-// answers is not this job's, or has another token.
-absl::Status ReportEvaluation(const Identity& identity, const std::string& address,
-                              const EvaluationResult& result, Duration timeout);
+// at most `timeout`. The leading pod keeps the result of the greatest step. `identity` gives the
+// job, its token and its metric. Unavailable: nobody answers there, as when the leading pod is
+// being replaced or has ended. PermissionDenied: what answers is not this job's, or has another
+// token.
+absl::StatusOr<LeaderAnswer> ReportEvaluation(const Identity& identity, const std::string& address,
+                                              const EvaluationResult& result, Duration timeout);
 
 }  // namespace lockstep::train

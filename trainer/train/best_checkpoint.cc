@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -12,6 +14,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr char kResultKey[] = "evaluation";
+constexpr char kJobKey[] = "jobUid";
 
 const char* MetricKey(api::LossType loss) {
   return api::IsCrossentropy(loss) ? "testAccuracy" : "testMeanAbsoluteError";
@@ -26,18 +29,44 @@ double BestCheckpoint::Goodness(double loss, double metric) const {
   return std::isfinite(value) ? value : -std::numeric_limits<double>::infinity();
 }
 
+// Returns nullopt if the copy is incomplete, damaged, or of another job or model.
+absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const FolderName& name) const {
+  const std::string folder = options_.directory + "/" + name.ToString();
+  const std::optional<double> none;
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool committed, IsCommitted(files_, folder));
+  if (!committed) return none;
+  absl::StatusOr<Manifest> manifest = ReadManifest(files_, folder);
+  if (absl::IsDataLoss(manifest.status())) return none;
+  LOCKSTEP_RETURN_IF_ERROR(manifest.status());
+  const nlohmann::json result = manifest->state.value(kResultKey, nlohmann::json::object());
+  if (result.value(kJobKey, "") != options_.owner.job_uid ||
+      manifest->model_hash != options_.model_hash) {
+    LogWarning("the best checkpoint of another job or model will be replaced",
+               {{"folder", folder}, {"step", manifest->step}});
+    return none;
+  }
+  const absl::Status loaded =
+      LoadSnapshot(files_, folder, options_.model_hash, CheckpointParts::kModelAndOptimizer)
+          .status();
+  if (absl::IsDataLoss(loaded)) return none;
+  LOCKSTEP_RETURN_IF_ERROR(loaded);
+  const double nan = std::nan("");  // JSON has none
+  return Goodness(result.value("testLoss", nan), result.value(MetricKey(options_.loss), nan));
+}
+
+// A process that died before it had removed the previous copy has left several.
 absl::Status BestCheckpoint::Open() {
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<CheckpointStore> store,
-      CheckpointStore::Open(files_, options_.directory, /*keep=*/1, options_.owner));
-  absl::StatusOr<std::optional<Snapshot>> copy = store->LoadLatest(options_.model_hash);
-  // A damaged copy is as good as none: the next one replaces it.
-  if (!copy.ok() && !absl::IsDataLoss(copy.status())) return copy.status();
-  if (copy.ok() && copy->has_value()) {
-    const nlohmann::json result = (*copy)->state.value(kResultKey, nlohmann::json::object());
-    const double nan = std::nan("");  // JSON has none
-    best_ = Goodness(result.value("testLoss", nan), result.value(MetricKey(options_.loss), nan));
+      CheckpointStore::Open(files_, options_.directory, kKeepLastSaved, options_.owner));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> names,
+                            ListFolders(files_, options_.directory));
+  std::optional<double> best;
+  for (const FolderName& name : names) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<double> goodness, GoodnessOfCopy(name));
+    if (goodness && (!best || *goodness > *best)) best = goodness;
   }
+  best_ = best;
   store_ = std::move(store);
   return absl::OkStatus();
 }
@@ -46,7 +75,8 @@ absl::Status BestCheckpoint::Offer(Snapshot snapshot, const EvaluationResult& re
   if (store_ == nullptr) LOCKSTEP_RETURN_IF_ERROR(Open());
   const double goodness = Goodness(result.loss, result.metric);
   if (best_ && goodness <= *best_) return absl::OkStatus();
-  nlohmann::json& state = snapshot.state[kResultKey] = nlohmann::json::object();
+  nlohmann::json& state = snapshot.state[kResultKey];
+  state = {{kJobKey, options_.owner.job_uid}};
   if (std::isfinite(result.loss)) state["testLoss"] = result.loss;
   if (std::isfinite(result.metric)) state[MetricKey(options_.loss)] = result.metric;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string folder, store_->Save(snapshot));

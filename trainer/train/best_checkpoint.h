@@ -8,16 +8,17 @@
 
 #include "absl/status/status.h"
 #include "api/v1/training_job.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/rendezvous/report_evaluation.h"
 
 namespace lockstep::train {
 
 struct BestCheckpointOptions {
-  std::string directory;  // for these copies alone
+  std::string directory;  // for these copies alone; see checkpoint/format.md
   api::BestMetric by = api::BestMetric::kAccuracy;
   api::LossType loss = {};  // of the job
-  CheckpointOwner owner;
+  CheckpointOwner owner;    // its job is that of the copies
   std::string model_hash;
 };
 
@@ -27,19 +28,22 @@ class BestCheckpoint {
   BestCheckpoint(FileSystem& files, BestCheckpointOptions options)
       : files_(files), options_(std::move(options)) {}
 
-  // Saves `snapshot`, with the result in its state, if the result is better than that of the copy
-  // in the directory, or if there is no copy. Of equal ones the first is kept. On failure, an
-  // earlier copy is unchanged. Errors: see CheckpointStore.
+  // Saves `snapshot`, with the result in its state, if the result is better than that of the best
+  // copy in the directory, or if there is no copy. Then removes the other copies, whatever their
+  // steps. Of equal ones the first is kept. A copy of another job or model does not count as one:
+  // its numbers may be of another test set. On failure, an earlier copy is unchanged. Errors: see
+  // CheckpointStore.
   absl::Status Offer(Snapshot snapshot, const EvaluationResult& result);
 
  private:
   absl::Status Open();
+  absl::StatusOr<std::optional<double>> GoodnessOfCopy(const FolderName& name) const;
   double Goodness(double loss, double metric) const;
 
   FileSystem& files_;
   const BestCheckpointOptions options_;
   std::unique_ptr<CheckpointStore> store_;  // null: not opened yet
-  std::optional<double> best_;              // of the copy; nullopt: there is none
+  std::optional<double> best_;              // of the best copy; nullopt: there is none
 };
 
 }  // namespace lockstep::train

@@ -90,7 +90,11 @@ std::variant<std::optional<Evaluation>, LoopOutcome> EvaluateAlone(
   const StepPlan plan{.examples = session.test_data()->size(),
                       .global_batch = session.plan().LocalBatch()};
   const auto loader =
-      Loader::Create(*session.test_data(), {.plan = plan, .shuffle = false, .prefetch = 0});
+      Loader::Create(*session.test_data(), {.plan = plan,
+                                            .shuffle = false,
+                                            .prefetch = session.training().dataset.prefetch,
+                                            .threads = session.reading_threads(),
+                                            .end_step = plan.StepsPerEpoch()});
   Sums sums;
   for (std::int64_t step = 0; step < plan.StepsPerEpoch(); ++step) {
     const absl::StatusOr<const Batch*> batch = loader->Next();

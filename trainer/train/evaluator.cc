@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -30,6 +31,20 @@ EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
   return record.ok() ? record->value_or(none) : none;
 }
 
+// Returns the step after which there are checkpoints to evaluate. The recorded step is among them
+// if it was saved again since: training has gone on from an earlier one.
+std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
+                           const EvaluationRecord& record) {
+  const absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
+  if (!folders.ok() || record.saved == Time{}) return record.step;
+  for (const FolderName& name : *folders) {
+    if (name.step != record.step) continue;
+    const auto manifest = ReadManifest(files, directory + "/" + name.ToString());
+    if (manifest.ok() && manifest->saved > record.saved) return record.step - 1;
+  }
+  return record.step;
+}
+
 std::unique_ptr<SummaryWriter> OpenEvalSummaries(const std::string& directory) {
   if (directory.empty()) return nullptr;
   auto opened = SummaryWriter::Open(directory + "/eval");
@@ -49,7 +64,8 @@ Evaluator::Evaluator(Session& session, FileSystem& files, const Clock& clock,
       directory_(session.training().checkpoint.directory),
       model_hash_(ModelHash(session)),
       last_(RecordOf(files, directory_, options_.job_uid)),
-      follower_(files, directory_, last_.step),
+      follower_(files, directory_,
+                {.after = EvaluatedStep(files, directory_, last_), .last = session.total_steps()}),
       summaries_(OpenEvalSummaries(session.training().summaries.directory)),
       skipped_before_(last_.skipped) {
   LOCKSTEP_CHECK(session.test_data() != nullptr, "an Evaluator without a test set");
@@ -73,16 +89,24 @@ std::size_t Evaluator::BytesOfCheckpoint(Session& session) {
 
 LoopOutcome Evaluator::Run() {
   LogInfo("following the checkpoints", {{"directory", directory_}, {"afterStep", last_.step}});
+  next_ask_ = clock_.SteadyNow() + options_.ask_every;
   Publish();
-  while (!options_.stop_requested()) {
+  while (!MustStop()) {
     bool waits = false;
     if (std::optional<LoopOutcome> ended = RunOnce(waits)) return *std::move(ended);
     if (!waits) continue;
-    if (!is_reported_) Report();
-    if (last_.step >= session_.total_steps()) return {LoopEnd::kDone, absl::OkStatus()};
+    if (!is_reported_ || clock_.SteadyNow() >= next_ask_) Report();
+    if (HasEnded()) break;
     Pause();
   }
-  return {LoopEnd::kStopped, absl::OkStatus()};
+  if (!HasEnded()) return {LoopEnd::kStopped, absl::OkStatus()};
+  follower_.Finish();
+  if (CountSkipped()) WriteRecord();
+  return {LoopEnd::kDone, absl::OkStatus()};
+}
+
+bool Evaluator::MustStop() const {
+  return options_.stop_requested() || (ends_at_ && clock_.SteadyNow() >= *ends_at_);
 }
 
 // `waits`: there was nothing to evaluate.
@@ -91,10 +115,11 @@ std::optional<LoopOutcome> Evaluator::RunOnce(bool& waits) {
   absl::StatusOr<std::optional<Snapshot>> next = follower_.Next(
       model_hash_, keeps ? CheckpointParts::kModelAndOptimizer : CheckpointParts::kModel);
   if (absl::IsFailedPrecondition(next.status())) return FailedFor(next.status());
-  if (!next.ok()) {
+  if (!next.ok() && may_list_) {
     LogWarning("no checkpoint can be read now: trying again",
                {{"reason", std::string(next.status().message())}});
   }
+  may_list_ = next.ok();
   waits = !next.ok() || !next->has_value();
   return waits ? std::nullopt : EvaluateSnapshot(*std::move(*next));
 }
@@ -103,48 +128,59 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   if (absl::Status restored = RestoreModel(snapshot, session_); !restored.ok()) {
     return FailedFor(std::move(restored));
   }
-  auto evaluated = EvaluateAlone(session_, options_.stop_requested, [this] { BatchDone(); });
+  auto evaluated = EvaluateAlone(session_, [this] { return MustStop(); }, [this] { BatchDone(); });
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
-  if (!evaluation) return LoopOutcome{LoopEnd::kStopped, absl::OkStatus()};
-  LogSkipped();
-  last_.step = snapshot.step;
-  last_.loss = evaluation->loss;
-  last_.metric = evaluation->accuracy;
-  last_.skipped = skipped_before_ + follower_.skipped();
+  if (!evaluation) return std::nullopt;
+  const EvaluationResult result{snapshot.step, evaluation->loss, evaluation->accuracy};
+  // One that is evaluated after the run's last one changes neither the record nor the status.
+  const bool is_latest = result.step >= last_.step;
+  if (is_latest) {
+    last_.step = result.step;
+    last_.saved = snapshot.saved;
+    last_.loss = result.loss;
+    last_.metric = result.metric;
+  }
+  CountSkipped();
   ++evaluations_;
   Publish();
-  Note(std::move(snapshot));
-  Report();
+  Note(std::move(snapshot), result);
+  if (is_latest) Report();
+  if (HasEnded() && !ends_at_) ends_at_ = clock_.SteadyNow() + kForTheOthers;
   return std::nullopt;
 }
 
 // The best is kept before the record is: if this process dies in between, the next one evaluates
 // the checkpoint again and finds that it is not better than itself.
-void Evaluator::Note(Snapshot snapshot) {
+void Evaluator::Note(Snapshot snapshot, const EvaluationResult& result) {
   const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
-  LogInfo("evaluated", {{"step", last_.step},
-                        {"testLoss", last_.loss},
-                        {is_accuracy ? "testAccuracy" : "testMeanAbsoluteError", last_.metric}});
-  if (!std::isfinite(last_.loss)) {
-    LogWarning("the test loss is not finite", {{"step", last_.step}});
+  LogInfo("evaluated", {{"step", result.step},
+                        {"testLoss", result.loss},
+                        {is_accuracy ? "testAccuracy" : "testMeanAbsoluteError", result.metric}});
+  if (!std::isfinite(result.loss)) {
+    LogWarning("the test loss is not finite", {{"step", result.step}});
   }
-  if (summaries_ != nullptr) {
-    summaries_->Scalar("test/loss", last_.loss, last_.step);
-    summaries_->Scalar(is_accuracy ? "test/accuracy" : "test/mean_absolute_error", last_.metric,
-                       last_.step);
-    if (const absl::Status status = summaries_->Flush(); !status.ok()) {
-      LogWarning("TensorBoard summaries are incomplete",
-                 {{"reason", std::string(status.message())}});
-    }
-  }
+  Summarize(result);
   if (best_) {
-    const absl::Status kept =
-        best_->Offer(std::move(snapshot), {last_.step, last_.loss, last_.metric});
-    if (!kept.ok()) {
+    if (const absl::Status kept = best_->Offer(std::move(snapshot), result); !kept.ok()) {
       LogError("the best checkpoint cannot be kept", {{"reason", std::string(kept.message())}});
     }
   }
+  WriteRecord();
+}
+
+void Evaluator::Summarize(const EvaluationResult& result) {
+  if (summaries_ == nullptr) return;
+  const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
+  summaries_->Scalar("test/loss", result.loss, result.step);
+  summaries_->Scalar(is_accuracy ? "test/accuracy" : "test/mean_absolute_error", result.metric,
+                     result.step);
+  if (const absl::Status status = summaries_->Flush(); !status.ok()) {
+    LogWarning("TensorBoard summaries are incomplete", {{"reason", std::string(status.message())}});
+  }
+}
+
+void Evaluator::WriteRecord() {
   const absl::Status written = WriteEvaluationRecord(files_, directory_, last_);
   if (!written.ok() && may_write_) {
     LogWarning("if the Evaluator is restarted, it evaluates again what is still there",
@@ -155,12 +191,25 @@ void Evaluator::Note(Snapshot snapshot) {
 
 // Once training has ended, nobody answers; then the process's termination message tells the result.
 void Evaluator::Report() {
-  const absl::Status sent = options_.report({last_.step, last_.loss, last_.metric});
-  is_reported_ = sent.ok();
-  if (!sent.ok() && last_.step < session_.total_steps()) {
-    LogWarning("the leading pod does not know the last evaluation yet",
-               {{"reason", std::string(sent.message())}});
+  const absl::StatusOr<LeaderAnswer> answer =
+      options_.report({last_.step, last_.loss, last_.metric});
+  const SteadyTime now = clock_.SteadyNow();
+  next_ask_ = now + options_.ask_every;
+  is_reported_ = answer.ok() || last_.step < 0;
+  if (!answer.ok() && may_report_ && !HasEnded()) {
+    LogWarning("the leading pod does not answer now: trying again",
+               {{"reason", std::string(answer.status().message())}});
   }
+  may_report_ = answer.ok();
+  if (!answer.ok()) return;
+  leader_step_ = answer->checkpoint_step;
+  if (unseen_.Note(leader_step_, follower_.newest(), now)) {
+    LogWarning(
+        "a checkpoint that the leading pod has saved is not seen here: is checkpoint.directory "
+        "on a volume that both pods mount?",
+        {{"directory", directory_}, {"saved", leader_step_}, {"newestHere", follower_.newest()}});
+  }
+  Publish();
 }
 
 // A checkpoint may come and go while one is evaluated.
@@ -177,7 +226,8 @@ void Evaluator::Publish() const {
   EvaluatorMetrics metrics{.step = last_.step,
                            .evaluations = evaluations_,
                            .batches = batches_,
-                           .skipped = last_.skipped};
+                           .skipped = last_.skipped,
+                           .leader_step = leader_step_};
   if (last_.step >= 0) {
     metrics.test_loss = last_.loss;
     const bool is_accuracy = api::IsCrossentropy(session_.training().loss.type);
@@ -186,11 +236,14 @@ void Evaluator::Publish() const {
   options_.publish(metrics);
 }
 
-void Evaluator::LogSkipped() {
+// Returns true if there are more.
+bool Evaluator::CountSkipped() {
   const std::int64_t skipped = skipped_before_ + follower_.skipped();
-  if (skipped == last_.skipped) return;
-  LogWarning("checkpoints were not evaluated: they were removed or superseded first",
+  if (skipped == last_.skipped) return false;
+  LogWarning("checkpoints were not evaluated: they were removed, unreadable or superseded first",
              {{"skipped", skipped - last_.skipped}, {"skippedInAll", skipped}});
+  last_.skipped = skipped;
+  return true;
 }
 
 void Evaluator::Pause() const {

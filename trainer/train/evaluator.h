@@ -20,18 +20,22 @@
 #include "trainer/train/best_checkpoint.h"
 #include "trainer/train/loop_outcome.h"
 #include "trainer/train/session.h"
+#include "trainer/train/unseen_checkpoints.h"
 
 namespace lockstep::train {
 
 struct EvaluatorOptions {
   std::string job_uid;
   CheckpointOwner owner;  // of the folder best/
-  // Tells the leading pod a result. After a failure it is called again with the latest result.
-  std::function<absl::Status(const EvaluationResult&)> report;
+  // Tells the leading pod a result: see ReportEvaluation. After a failure it is called again with
+  // the latest result. While the Evaluator waits, it is called from time to time, with the latest
+  // result or none, to learn what the leading pod has saved.
+  std::function<absl::StatusOr<LeaderAnswer>(const EvaluationResult&)> report;
   std::function<bool()> stop_requested;
   // Called at the start, after each evaluation, and about once per second during one.
   std::function<void(const EvaluatorMetrics&)> publish;
   Duration look_every = std::chrono::milliseconds(500);  // at the directory, while waiting
+  Duration ask_every = std::chrono::seconds(10);         // the leading pod, while waiting
 };
 
 // Not thread-safe.
@@ -46,25 +50,34 @@ class Evaluator {
   // taken from.
   static std::size_t BytesOfCheckpoint(Session& session);
 
-  // Evaluates each complete checkpoint once, the oldest first. A checkpoint may be skipped if it is
-  // damaged or removed, or if the Evaluator is too slow: see CheckpointFollower. Returns
+  // Evaluates each complete checkpoint once, the oldest first; once training has ended, that of the
+  // run's last step first, and then the others for at most kForTheOthers. A checkpoint may be
+  // skipped if it cannot be read or is removed, or if the Evaluator is too slow: see
+  // CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
-  //   kStopped: stop_requested;
+  //   kStopped: stop_requested before that;
   //   kFailed: a checkpoint is not of this job's model or settings, or a test sample cannot be
   //   read.
   LoopOutcome Run();
+  // The job waits for a bounded time for its Evaluator to end (Settings::evaluator_grace), which
+  // then tells its last result.
+  static constexpr Duration kForTheOthers = std::chrono::minutes(2);
 
-  // The last evaluation, of this process or an earlier one; step -1: none yet.
+  // The evaluation of the latest step, of this process or an earlier one; step -1: none yet.
   const EvaluationRecord& last() const { return last_; }
 
  private:
   std::optional<LoopOutcome> RunOnce(bool& waits);
   std::optional<LoopOutcome> EvaluateSnapshot(Snapshot snapshot);
-  void Note(Snapshot snapshot);
+  bool HasEnded() const { return last_.step >= session_.total_steps(); }
+  bool MustStop() const;
+  void Note(Snapshot snapshot, const EvaluationResult& result);
+  void Summarize(const EvaluationResult& result);
+  void WriteRecord();
   void Report();
   void BatchDone();
   void Publish() const;
-  void LogSkipped();
+  bool CountSkipped();
   void Pause() const;
 
   Session& session_;
@@ -76,11 +89,17 @@ class Evaluator {
   CheckpointFollower follower_;
   std::optional<BestCheckpoint> best_;
   std::unique_ptr<SummaryWriter> summaries_;  // null: none
-  SteadyTime next_look_{};
-  std::int64_t skipped_before_ = 0;  // by earlier processes
+  UnseenCheckpoints unseen_;
+  std::int64_t leader_step_ = -1;  // see LeaderAnswer
+  SteadyTime next_look_{}, next_ask_{};
+  std::optional<SteadyTime> ends_at_;  // set once the run's last checkpoint is evaluated
+  std::int64_t skipped_before_ = 0;    // by earlier processes
   std::int64_t evaluations_ = 0, batches_ = 0;
   bool is_reported_ = true;
-  bool may_write_ = true;  // evaluation.json, at the last attempt
+  // At the last attempt; a failure is logged when it is new.
+  bool may_write_ = true;  // evaluation.json
+  bool may_list_ = true;   // the directory
+  bool may_report_ = true;
 };
 
 }  // namespace lockstep::train

@@ -50,8 +50,10 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
   if (const absl::Status checked = CheckSections(identity.training); !checked.ok()) {
     return FailWith(checked);
   }
-  const auto session = Session::Create(
-      {.training = identity.training, .world = identity.BatchParts(), .threads = threads});
+  const auto session = Session::Create({.training = identity.training,
+                                        .world = identity.BatchParts(),
+                                        .threads = threads,
+                                        .only_evaluates = true});
   if (!session.ok()) return FailWith(session.status());
   MetricsPipeWriter pipe(ProcessEnv);
   Evaluator evaluator(

@@ -57,7 +57,9 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
   first_step_of_generation_ = true;
   meter_.ExcludeTimeSinceLastMark();
   meter_.Restore(state.step, state.sums);
-  if (state.evaluated_step >= 0) SetEvaluation(state);
+  // Where an Evaluator evaluates, these do not, and what a checkpoint holds is not its last result.
+  const bool evaluates = session_.training().evaluation.enabled;
+  if (evaluates && state.evaluated_step >= 0) SetEvaluation(state);
   step_began_ = clock_.SteadyNow();
   LogInfo("the generation has started", {{"generation", generation_},
                                          {"rank", rank_},

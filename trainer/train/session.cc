@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
                     plan.global_batch, options.world));
   }
   session->total_steps_ = TotalSteps(training, plan);
-  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts));
+  LOCKSTEP_RETURN_IF_ERROR(session->BuildModel(parts, options.only_evaluates));
   return session;
 }
 
@@ -119,7 +119,7 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
                   training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
 }
 
-absl::Status Session::BuildModel(const SessionParts& parts) {
+absl::Status Session::BuildModel(const SessionParts& parts, bool only_evaluates) {
   LOCKSTEP_ASSIGN_OR_RETURN(outputs_, CountOutputs(training_.loss.type, *train_data_));
   auto layers = training_.model.layers->get<std::vector<api::Json>>();
   if (layers.empty()) {
@@ -149,10 +149,10 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
       .layers = std::move(layers), .input = model_options.input, .outputs = outputs_};
   LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
   model_->BindGradients(sums_);
-  LOCKSTEP_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
-                                                          update_site_ == UpdateSite::kRankZero
-                                                              ? OptimizerRole::kIdle
-                                                              : OptimizerRole::kUpdates));
+  const bool is_idle = only_evaluates || update_site_ == UpdateSite::kRankZero;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
+                                    is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {

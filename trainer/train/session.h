@@ -32,6 +32,7 @@ struct SessionOptions {
   int threads = 1;  // that compute
   std::string backend = "cpu";
   UpdateSite update_site = UpdateSite::kEveryRank;
+  bool only_evaluates = false;  // never updates, so that the optimizer has no slots
 };
 
 // The steps of a whole run.
@@ -84,7 +85,7 @@ class Session {
   // Equal on all ranks of a group: the sizes, elements and classes of the data sets, then the
   // parameters' layout. The form is that of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
-  // Without slots if rank 0 updates this rank's parameters.
+  // Without slots if rank 0 updates this rank's parameters, or the session only evaluates.
   Optimizer& optimizer() { return *optimizer_; }
   UpdateSite update_site() const { return update_site_; }
 
@@ -163,7 +164,7 @@ class Session {
   };
 
   Session() = default;
-  absl::Status BuildModel(const SessionParts& parts);
+  absl::Status BuildModel(const SessionParts& parts, bool only_evaluates);
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
   void LoadLabels(const Batch& batch, std::int64_t first, std::int64_t rows);

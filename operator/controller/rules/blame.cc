@@ -27,12 +27,12 @@ bool HasRecentCause(const Observed& observed) {
          observed.now - *observed.last_cause <= observed.settings.settling;
 }
 
-// Considers only failures of peers that cannot be consequences. Returns the earliest disruption,
+// Considers only failures that cannot be consequences. Returns the earliest disruption,
 // else the earliest failure; null if there is none.
 const PodFailure* FindCause(const api::TrainingJob& job, const std::vector<PodFailure>& failures) {
   const PodFailure* cause = nullptr;
   for (const PodFailure& failure : failures) {
-    if (!IsPeer(failure) || MayBeConsequence(job, failure)) continue;
+    if (MayBeConsequence(job, failure)) continue;
     const bool is_better = cause == nullptr || (cause->cause != PodFailureCause::kDisruption &&
                                                 failure.cause == PodFailureCause::kDisruption);
     if (is_better) cause = &failure;

@@ -27,20 +27,18 @@ bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
 // Returns when to delete a pod of an ended job; nullopt to keep it.
 std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
   const api::TrainingJob& job = observed.job;
+  const api::CleanPodPolicy policy = job.spec.run_policy.clean_pod_policy;
+  if (policy == api::CleanPodPolicy::kAll) return observed.now;
+  if (HasEnded(pod)) return std::nullopt;
   // Kueue has taken back the quota that the pod still uses, and gives it to others once it ends.
-  if (observed.workload && observed.workload->evicted && !HasEnded(pod)) return observed.now;
-  switch (job.spec.run_policy.clean_pod_policy) {
-    case api::CleanPodPolicy::kAll:
-      return observed.now;
-    case api::CleanPodPolicy::kRunning:
-      if (HasEnded(pod)) return std::nullopt;
-      // Bounded, since a sidecar may keep a pod running after its main container has ended.
-      return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
-                                    : observed.now;
-    case api::CleanPodPolicy::kNone:
-      return std::nullopt;
-  }
-  return std::nullopt;
+  if (observed.workload && observed.workload->evicted) return observed.now;
+  // The time of an Evaluator that still runs is over. It would wait for ever for checkpoints that
+  // nobody saves, and hold the job's quota.
+  const bool stays = policy == api::CleanPodPolicy::kNone && pod.role != api::Role::kEvaluator;
+  if (stays) return std::nullopt;
+  // Bounded, since a sidecar may keep a pod running after its main container has ended.
+  return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
+                                : observed.now;
 }
 
 void AddCleanUp(const Observed& observed, Plan& plan) {
@@ -124,7 +122,7 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   std::string who = deciding.size() == 1
                         ? fmt::format("{} has finished", Describe(deciding.front()))
                         : "all workers have finished";
-  if (LacksLastEvaluation(observed)) who += "; the Evaluator has not finished";
+  who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);
   if (diverged > 0) who += fmt::format("; {} of {} variants diverged", diverged, results.size());

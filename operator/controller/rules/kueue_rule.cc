@@ -240,6 +240,13 @@ bool IsStoppedByKueue(const Observed& observed) {
   return !HasGrant(*workload) || IsTrue(observed.job.status, kSuspended);
 }
 
+bool LacksQuota(const Observed& observed) {
+  const bool is_queued = IsQueued(observed.job, observed.settings);
+  if (!observed.workload) return is_queued;
+  if (!is_queued && IsUntouched(observed.workload)) return false;
+  return !HasGrant(*observed.workload);
+}
+
 std::optional<Plan> PlanQueued(const Observed& observed) {
   const bool is_queued = IsQueued(observed.job, observed.settings);
   // Without its Workload a job that cannot be suspended would go on.

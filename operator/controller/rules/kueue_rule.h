@@ -28,6 +28,9 @@ std::optional<SetSuspend> RefusedSuspension(const Observed& observed);
 // since an object that cannot be read cannot be updated.
 bool IsStoppedByKueue(const Observed& observed);
 
+// Returns true if Kueue manages the job and has not granted its quota, or has taken it back.
+bool LacksQuota(const Observed& observed);
+
 // Adds the Workload conditions that Kueue expects of a job: PodsReady, by which it times out jobs
 // that do not start or do not recover (waitForPodsReady), and of a job that has ended
 // Finished, which gives the quota back, once none of the job's pods runs or waits. Kueue's own

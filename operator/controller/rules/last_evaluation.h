@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "operator/controller/rules/plan.h"
@@ -11,13 +12,14 @@ namespace lockstep::controller {
 
 // Waits until the Evaluator has finished the last checkpoint, but at most Settings::evaluator_grace
 // from `trained`, when training ended. Meanwhile a pod of it that is lost, or fails and may be
-// retried, is charged and replaced as during training; the other replicas are left alone. Returns
+// retried, is counted and replaced as during training; the other replicas are left alone. Returns
 // nullopt if there is nothing to wait for: the job has no Evaluator, it has succeeded, it will not
-// run again (a permanent failure, backoffLimit is spent, the job is suspended or its quota is taken
-// back), or the time is over.
+// run again (a permanent failure, the job is suspended or its quota is taken back), or the time is
+// over.
 std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained);
 
-// Returns true if the job has an Evaluator that has not succeeded.
-bool LacksLastEvaluation(const Observed& observed);
+// Returns what the status of a job that has succeeded says about its Evaluator, if it has one that
+// has not: "; the Evaluator has not finished".
+std::string MissingEvaluation(const Observed& observed);
 
 }  // namespace lockstep::controller

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/finalize_plan.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
@@ -62,6 +63,11 @@ constexpr Rule kRules[] = {
     // PlanRestart and PlanRescaled count a restart or open an attempt. After that a template counts
     // as one that the server has accepted, so this rule would never apply again.
     PlanRejected,
+
+    // PlanRestart may wait until it knows the cause of its failures, and this one need not wait for
+    // that. Both PlanRestart and PlanRescaled may open the next attempt, and failures of an earlier
+    // one are never counted.
+    PlanEvaluatorRestart,
 
     // PlanRescaled opens the next attempt, and failures of an earlier one are never charged.
     PlanRestart,

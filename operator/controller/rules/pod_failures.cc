@@ -33,6 +33,13 @@ bool IsNewPodFailure(const Observed& observed, const ObservedPod& pod) {
   return !IsCounted(observed, pod);
 }
 
+PodFailure FailureOfPod(const Observed& observed, const ObservedPod& pod) {
+  const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
+  return {&pod,
+          {pod.role, pod.index},
+          node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)};
+}
+
 // Returns how many workers had a pod when the status last counted them, have not finished, and have
 // none now. A process that has just started knows no more. The count may be a little old, but never
 // includes a pod that did not exist.
@@ -160,12 +167,8 @@ bool IsSharedWork(const api::TrainingJob& job) {
   return NodeCount(job) + ReplicaCount(job, api::Role::kParameterServer) > 1;
 }
 
-bool IsPeer(const PodFailure& failure) {
-  return failure.replica.role != api::Role::kEvaluator;
-}
-
 bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure) {
-  if (!IsPeer(failure) || failure.pod == nullptr || !failure.pod->termination) return false;
+  if (failure.pod == nullptr || !failure.pod->termination) return false;
   const Termination& end = *failure.pod->termination;
   if (failure.cause == PodFailureCause::kDisruption || WasEndedByNode(*failure.pod)) return false;
   if (end.signal != 0 || end.reason == "OOMKilled") return false;
@@ -178,11 +181,8 @@ bool MayBeConsequence(const api::TrainingJob& job, const PodFailure& failure) {
 std::vector<PodFailure> NewPodFailures(const Observed& observed) {
   std::vector<PodFailure> failures;
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsNewPodFailure(observed, pod)) continue;
-    const bool node_lost = !HasFailed(pod) && IsUnreachable(observed, pod);
-    failures.push_back({&pod,
-                        {pod.role, pod.index},
-                        node_lost ? PodFailureCause::kDisruption : Classify(observed.job, pod)});
+    if (pod.role == api::Role::kEvaluator || !IsNewPodFailure(observed, pod)) continue;
+    failures.push_back(FailureOfPod(observed, pod));
   }
   AddVanished(observed, failures);
   AddStranded(observed, failures);
@@ -191,6 +191,12 @@ std::vector<PodFailure> NewPodFailures(const Observed& observed) {
   std::ranges::stable_sort(
       failures, {}, [&observed](const PodFailure& failure) { return EndOf(observed, failure); });
   return failures;
+}
+
+std::optional<PodFailure> NewEvaluatorFailure(const Observed& observed) {
+  const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
+  if (pod == nullptr || !IsNewPodFailure(observed, *pod)) return std::nullopt;
+  return FailureOfPod(observed, *pod);
 }
 
 bool LeadsFinishedPeers(const Observed& observed, const Replica& replica) {

@@ -30,10 +30,13 @@ PodFailureCause Classify(const api::TrainingJob& job, const ObservedPod& pod);
 // before its replica can be recreated.
 bool IsCounted(const Observed& observed, const ObservedPod& pod);
 
-// Returns the failures that are not charged yet, earliest end first: pods that have failed, are
-// being deleted or cannot be reached; vanished pods of a gang that has run; and a leading replica
-// that waits for peers that have finished. The result points into `observed`.
+// Returns the failures that are not charged yet, without the Evaluator's, earliest end first: pods
+// that have failed, are being deleted or cannot be reached; vanished pods of a gang that has run;
+// and a leading replica that waits for peers that have finished. The result points into `observed`.
 std::vector<PodFailure> NewPodFailures(const Observed& observed);
+// Returns that of the Evaluator, if it is not counted yet. No replica waits for an Evaluator, so it
+// is neither the cause nor the consequence of another failure.
+std::optional<PodFailure> NewEvaluatorFailure(const Observed& observed);
 
 // Returns true if `replica` leads a group of the bundled trainer in which a peer has finished.
 // Members finish together, and the leading one last. If it restarts after that, it needs all of
@@ -45,8 +48,6 @@ std::optional<Duration> UntilStranded(const Observed& observed);
 
 // Returns true if the replicas cannot go on without each other.
 bool IsSharedWork(const api::TrainingJob& job);
-// Returns false for an Evaluator, which no replica waits for.
-bool IsPeer(const PodFailure& failure);
 // Returns true if the program ended by itself, possibly because it lost a peer. The bundled
 // trainer's exit code says so; other programs use 1 to 127 for everything. A signal, an OOM kill or
 // an end without an exit code is never a consequence.

@@ -18,7 +18,6 @@ namespace {
 constexpr Duration kHealthyRun = std::chrono::minutes(10);
 
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
-  if (failure.replica.role == api::Role::kEvaluator) return false;
   return observed.job.spec.restart_scope == api::RestartScope::kGang ||
          LeadsFinishedPeers(observed, failure.replica);
 }
@@ -91,6 +90,7 @@ std::optional<Plan> PlanKubeletRestarts(const Observed& observed) {
   int restarts = observed.job.status.restarts.application;
   const ObservedPod* worst = nullptr;
   for (const ObservedPod& pod : observed.pods) {
+    if (pod.role == api::Role::kEvaluator) continue;
     if (!IsMember(observed, pod) || IsCounted(observed, pod)) continue;
     restarts += pod.restart_count;
     if (worst == nullptr || pod.restart_count > worst->restart_count) worst = &pod;
@@ -162,20 +162,6 @@ Duration RestartDelay(const Settings& settings, int restarts) {
                              .factor = 2.0,
                              .jitter = 0.0},
                             restarts - 1, 0.0);
-}
-
-std::optional<Plan> PlanReplacement(const Observed& observed, const PodFailure& failure) {
-  const std::vector<PodFailure> failures{failure};
-  const Blame blame = FindBlame(observed, failures);
-  if (FindPermanent(failures, blame) != nullptr) return std::nullopt;
-  Plan plan;
-  plan.status = BaseStatus(observed);
-  ChargePods(failures, blame, plan.status);
-  if (plan.status.restarts.application > observed.job.spec.run_policy.backoff_limit) {
-    return std::nullopt;
-  }
-  AddRestart(observed, failures, failure, /*gang=*/false, plan);
-  return plan;
 }
 
 std::optional<Plan> PlanRestart(const Observed& observed) {

@@ -12,6 +12,7 @@
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/children/replica_env.h"
+#include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/gang_rule.h"
 #include "operator/controller/rules/guard_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
@@ -41,10 +42,12 @@ bool IsObsolete(const Observed& observed, const ObservedPod& pod) {
 
 void AddDeletes(const Observed& observed, Plan& plan) {
   for (const ObservedPod& pod : observed.pods) {
-    if (IsObsolete(observed, pod) && !pod.being_deleted) {
+    const bool has_own_rule = pod.role == api::Role::kEvaluator && IsMember(observed, pod);
+    if (IsObsolete(observed, pod) && !pod.being_deleted && !has_own_rule) {
       plan.actions.emplace_back(DeletePod{pod.name, pod.uid, IsUnreachable(observed, pod)});
     }
   }
+  AddEvaluatorReplacement(observed, plan);
   AddForcedDeletes(observed, plan);
 }
 

@@ -45,7 +45,8 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     ++ready;
   }
   status.ready_replicas = fmt::format("{}/{}", ready, wanted);
-  const int restarts = status.restarts.application + status.restarts.disruption + kubelet_restarts;
+  const int restarts = status.restarts.application + status.restarts.disruption +
+                       status.restarts.evaluator + kubelet_restarts;
   status.restart_count = std::max(status.restart_count, restarts);
 }
 
@@ -57,10 +58,6 @@ bool HasSucceededChief(const api::TrainingJobStatus& status) {
 // JSON has no NaN, so non-finite values are dropped.
 void DropNonFinite(std::optional<double>& value) {
   if (value && !std::isfinite(*value)) value.reset();
-}
-
-bool HasEvaluation(const api::Progress& progress) {
-  return progress.test_loss || progress.test_accuracy || progress.test_mean_absolute_error;
 }
 
 // With an Evaluator the other replicas do not evaluate. What it has found reaches the leading pod's
@@ -108,6 +105,10 @@ void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condi
 }
 
 }  // namespace
+
+bool HasEvaluation(const api::Progress& progress) {
+  return progress.test_loss || progress.test_accuracy || progress.test_mean_absolute_error;
+}
 
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                   bool value, std::string reason, std::string message) {
@@ -216,7 +217,8 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   // Clean-up deletes active pods, and pods are not counted again after this write.
   if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
     for (auto& [role, counts] : plan.status.replica_statuses) {
-      if (succeeded) counts.succeeded += counts.active;
+      // Training is done. An Evaluator that still runs is not, and is stopped before its end.
+      if (succeeded && role != api::Role::kEvaluator) counts.succeeded += counts.active;
       counts.active = counts.ready = 0;
     }
   }

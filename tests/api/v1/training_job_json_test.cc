@@ -371,7 +371,7 @@ class JobSource {
     status.ready_replicas = "3/4";
     status.restart_count = Small();
     if (Flip()) status.replica_statuses[Role::kWorker] = {Small(), 2, 3, 4, 5};
-    status.restarts = {Small(), Small()};
+    status.restarts = {Small(), Small(), 0, Small()};
     if (Flip()) {
       status.progress = Progress{Small(), Small(), Real(), Real(), Real(), Real(),  Real(),
                                  Real(),  Real(),  Real(), Real(), Real(), Small(), Instant()};

@@ -58,10 +58,11 @@ TEST(JobTransitionTest, AnEndIsCountedOnceWithItsReason) {
 TEST(JobTransitionTest, RestartsAreTheDifferenceEvenIfVersionsWereMissed) {
   TrainingJob before = Job({}), after = before;
   before.status.restarts.application = 1;
-  after.status.restarts = {.application = 3, .disruption = 1};
+  after.status.restarts = {.application = 3, .disruption = 1, .evaluator = 4};
   const JobTransition transition = Compare(&before, after);
   EXPECT_EQ(transition.application_restarts, 2);
   EXPECT_EQ(transition.disruption_restarts, 1);
+  EXPECT_EQ(transition.evaluator_restarts, 4);
   EXPECT_EQ(Compare(&after, before).application_restarts, 0);
 }
 

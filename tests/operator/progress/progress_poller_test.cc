@@ -155,6 +155,21 @@ TEST(ProgressPollerTest, ReturnsTheTrainersLatestAnswer) {
   EXPECT_TRUE(WaitForStep(poller, trainer, 8).has_value());
 }
 
+// Otherwise the numbers of the evaluation before would stand: see NoteEvaluation.
+TEST(ProgressPollerTest, AnEvaluationWithoutANumberIsAnEvaluation) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+  trainer.SetProgress([](auto& progress) {
+    progress.set_test_mean_absolute_error(std::numeric_limits<double>::quiet_NaN());
+  });
+  trainer.SetStep(7);
+  const auto progress = WaitForStep(poller, trainer, 7);
+  ASSERT_TRUE(progress.has_value());
+  ASSERT_TRUE(progress->test_mean_absolute_error.has_value());
+  EXPECT_TRUE(std::isnan(*progress->test_mean_absolute_error));
+}
+
 TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {
   FakeTrainer trainer("somebody else's");
   trainer.SetStep(7);

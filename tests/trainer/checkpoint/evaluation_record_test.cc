@@ -48,6 +48,16 @@ TEST_F(EvaluationRecordTest, AnotherJobsRecordDoesNotCount) {
   EXPECT_FALSE(Read("uid-b").has_value());
 }
 
+// A process that was given up as lost may live on, and one that could not read the record may begin
+// again.
+TEST_F(EvaluationRecordTest, AnEarlierStepReplacesNone) {
+  ASSERT_TRUE(Write(20).ok());
+  ASSERT_TRUE(Write(10).ok());
+  EXPECT_EQ(Read()->step, 20);
+  ASSERT_TRUE(WriteEvaluationRecord(files_, "/ckpt", {.job_uid = "uid-b", .step = 5}).ok());
+  EXPECT_EQ(Read("uid-b")->step, 5) << "another job begins anew";
+}
+
 TEST_F(EvaluationRecordTest, ADamagedRecordDoesNotCount) {
   ASSERT_TRUE(Write(10).ok());
   files_.Content("/ckpt/evaluation.json").resize(20);

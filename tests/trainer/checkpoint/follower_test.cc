@@ -17,17 +17,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Calls `before` ahead of each read of a file. Refuses every change: a follower makes none.
+// Calls `before` ahead of each read of a file, and fails to read what begins with `unreadable`.
+// Refuses every change: a follower makes none.
 class WatchedFileSystem final : public FileSystem {
  public:
   explicit WatchedFileSystem(FileSystem& files) : files_(files) {}
   std::function<void(const std::string& path)> before = [](const std::string&) {};
+  std::string unreadable = "nothing";
 
   absl::StatusOr<std::string> ReadFile(const std::string& path) override {
     before(path);
+    if (path.starts_with(unreadable)) return absl::UnknownError(path + ": Input/output error");
     return files_.ReadFile(path);
   }
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    if (path.starts_with(unreadable)) return absl::UnknownError(path + ": Input/output error");
     return files_.ListDirectory(path);
   }
   absl::Status CreateDirectories(const std::string&) override { return Refused(); }
@@ -104,7 +108,8 @@ TEST_F(FollowerTest, OneThatIsNotCommittedIsNotThereYet) {
 TEST_F(FollowerTest, ContinuesBehindTheStepThatItIsGiven) {
   OpenStore(3);
   for (const int step : {10, 20, 30}) Save(step);
-  CheckpointFollower follower(watched_, "/ckpt", 20);
+  CheckpointFollower follower(watched_, "/ckpt", {.after = 20});
+  EXPECT_EQ(follower.newest(), 20);
   EXPECT_EQ(Next(follower), 30);
 }
 
@@ -152,7 +157,7 @@ TEST_F(FollowerTest, ADamagedOneIsPassedOverUntilItIsSavedAgain) {
   EXPECT_EQ(Next(follower_), 20);
   EXPECT_EQ(follower_.skipped(), 1);
 
-  CheckpointFollower other(watched_, "/ckpt", 10);
+  CheckpointFollower other(watched_, "/ckpt", {.after = 10});
   files_.Content("/ckpt/step-00000020/model.safetensors").back() ^= 1;
   EXPECT_EQ(Next(other), -1);
   Save(20);  // as step-00000020.1
@@ -168,9 +173,78 @@ TEST_F(FollowerTest, ADiskThatFailsForAMomentIsAskedAgain) {
   for (int n = 1; n <= reads; ++n) {
     CheckpointFollower follower(watched_, "/ckpt");
     files_.FailInRead(n);
-    EXPECT_FALSE(follower.Next("model-a", CheckpointParts::kModelAndOptimizer).ok()) << n;
+    const auto next = follower.Next("model-a", CheckpointParts::kModelAndOptimizer);
+    EXPECT_FALSE(next.ok() && next->has_value()) << n;
     EXPECT_EQ(Next(follower), 10) << n;
   }
+}
+
+TEST_F(FollowerTest, OneThatCannotBeReadDoesNotHoldUpTheOthersAndIsNamedOnce) {
+  OpenStore(10);
+  for (const std::string what : {"", "/manifest.json", "/model.safetensors"}) {
+    const auto step = 10 * static_cast<std::int64_t>(what.size() + 1);
+    Save(step);
+    watched_.unreadable = "/ckpt/" + FolderName{step, 0}.ToString() + what;
+    CheckpointFollower follower(watched_, "/ckpt", {.after = step - 1});
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(Next(follower), -1);
+    EXPECT_EQ(Next(follower), -1);
+    Save(step + 1);
+    EXPECT_EQ(Next(follower), step + 1);
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    const std::size_t first = log.find("cannot be read");
+    ASSERT_NE(first, std::string::npos) << log;
+    EXPECT_EQ(log.find("cannot be read", first + 1), std::string::npos) << log;
+    EXPECT_THAT(log, HasSubstr("Input/output error"));
+  }
+}
+
+TEST_F(FollowerTest, OneThatCanBeReadAgainBeforeALaterOneIsThereIsReturned) {
+  OpenStore(3);
+  Save(10);
+  watched_.unreadable = "/ckpt/step-00000010/";
+  EXPECT_EQ(Next(follower_), -1);
+  watched_.unreadable = "nothing";
+  EXPECT_EQ(Next(follower_), 10);
+}
+
+TEST_F(FollowerTest, OneThatIsFarBehindTakesTheNewestThatCanBeRead) {
+  OpenStore(100);
+  const auto most = static_cast<int>(CheckpointFollower::kMostBehind);
+  for (int step = 1; step <= most + 2; ++step) Save(step);
+  watched_.unreadable = "/ckpt/" + FolderName{most + 2, 0}.ToString();
+  EXPECT_EQ(Next(follower_), most + 1);
+}
+
+TEST_F(FollowerTest, OnceTrainingHasEndedTheLastOneComesFirst) {
+  OpenStore(100);
+  for (const int step : {10, 20, 30}) Save(step);
+  CheckpointFollower follower(watched_, "/ckpt", {.last = 40});
+  EXPECT_EQ(Next(follower), 10);
+  Save(40);
+  for (const int step : {40, 20, 30, -1, -1}) EXPECT_EQ(Next(follower), step);
+  follower.Finish();
+  EXPECT_EQ(follower.skipped(), 0);
+  EXPECT_EQ(follower.newest(), 40);
+}
+
+TEST_F(FollowerTest, BehindTheLastOneThoseThatAreGoneAreCounted) {
+  OpenStore(100);
+  for (const int step : {10, 20, 30, 40}) Save(step);
+  CheckpointFollower follower(watched_, "/ckpt", {.last = 40});
+  EXPECT_EQ(Next(follower), 40);
+  ASSERT_TRUE(files_.RemoveRecursively("/ckpt/step-00000030").ok());
+  for (const int step : {10, 20, -1}) EXPECT_EQ(Next(follower), step);
+  follower.Finish();
+  EXPECT_EQ(follower.skipped(), 1);
+}
+
+// As of a job that trained longer in the same directory.
+TEST_F(FollowerTest, SeveralCheckpointsBeyondTheLastStepAreEachReturnedOnce) {
+  OpenStore(100);
+  for (const int step : {10, 20, 30}) Save(step);
+  CheckpointFollower follower(watched_, "/ckpt", {.last = 15});
+  for (const int step : {30, 10, 20, -1, -1}) EXPECT_EQ(Next(follower), step);
 }
 
 TEST_F(FollowerTest, ACheckpointOfAnotherModelIsRefused) {

@@ -17,7 +17,8 @@ TEST(EvaluatorMetricsTest, ALineIsDecodedAsItWasEncoded) {
                               .test_mean_absolute_error = std::numeric_limits<double>::infinity(),
                               .evaluations = 3,
                               .batches = 40,
-                              .skipped = 2}));
+                              .skipped = 2,
+                              .leader_step = 12}));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->step, 9);
   EXPECT_EQ(decoded->test_loss, 0.5);
@@ -26,6 +27,7 @@ TEST(EvaluatorMetricsTest, ALineIsDecodedAsItWasEncoded) {
   EXPECT_EQ(decoded->evaluations, 3);
   EXPECT_EQ(decoded->batches, 40);
   EXPECT_EQ(decoded->skipped, 2);
+  EXPECT_EQ(decoded->leader_step, 12);
   EXPECT_EQ(DecodeEvaluatorMetrics(EncodeEvaluatorMetrics({}))->step, -1);
 }
 
@@ -39,7 +41,7 @@ TEST(EvaluatorMetricsTest, AMalformedLineIsRefused) {
     std::string line, reason;
   } cases[] = {
       {"", "not a JSON object"},
-      {with("{", "{\"more\":1,"), "found 8 fields, expected 7"},
+      {with("{", "{\"more\":1,"), "found 9 fields, expected 8"},
       {with("batches", "batch"), "metrics.batches: is missing"},
       {with("\"step\":-1", "\"step\":-2"),
        "metrics.step: found -2, expected an integer of at least -1"},

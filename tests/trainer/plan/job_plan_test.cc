@@ -229,10 +229,10 @@ TEST(JobPlanTest, AnEvaluatorIsPlannedWithTheCheckpointThatItReads) {
   const std::size_t model = ModelBytes(*session), optimizer = SnapshotBytes(*session) - model;
   const std::size_t batch =
       Loader::BytesOfBatches(session->train_data(), {.plan = session->plan()});
-  const auto read = [&] {  // beside what a replica has that trains
+  const auto read = [&] {  // beside what it has in common with a replica that trains
     const JobPlan plan = Plan(options);
-    return PodOf(plan, api::Role::kEvaluator) + batch + plan.memory.replica.checkpoint -
-           PodOf(plan, api::Role::kWorker);
+    return PodOf(plan, api::Role::kEvaluator) + batch + plan.memory.replica.checkpoint +
+           plan.memory.replica.optimizer - PodOf(plan, api::Role::kWorker);
   };
   EXPECT_EQ(read(), 2 * model) << "the tensors, and the file that they come from";
   options.identity.training.checkpoint.keep_best = api::BestMetric::kLoss;

@@ -60,7 +60,7 @@ class ReportEvaluationTest : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(said.progress().step(), 7);
     return said.progress();
   }
-  absl::Status Report(const Identity& from, const EvaluationResult& result) {
+  absl::StatusOr<LeaderAnswer> Report(const Identity& from, const EvaluationResult& result) {
     return ReportEvaluation(from, address_, result, TimeLimit(20s));
   }
 
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Tokens, ReportEvaluationTest,
 
 TEST_P(ReportEvaluationTest, TheStatusTellsTheLastResult) {
   for (const double loss : {0.5, 0.25}) {
-    const absl::Status sent = Report(identity_, {.step = 5, .loss = loss, .metric = 1 - loss});
+    const auto sent = Report(identity_, {.step = 5, .loss = loss, .metric = 1 - loss}).status();
     ASSERT_TRUE(sent.ok()) << sent;
   }
   const proto::TrainerProgress progress = Progress();
@@ -88,11 +88,31 @@ TEST_P(ReportEvaluationTest, TheStatusTellsTheLastResult) {
   EXPECT_EQ(service_->refusals(), 0);
 }
 
-TEST_P(ReportEvaluationTest, ALossThatIsNotANumberIsLeftOut) {
+// Left out, it would leave the numbers of the evaluation before.
+TEST_P(ReportEvaluationTest, ALossThatIsNotANumberIsTold) {
   ASSERT_TRUE(Report(identity_, {.step = 5, .loss = std::nan(""), .metric = 0.5}).ok());
   const proto::TrainerProgress progress = Progress();
-  EXPECT_FALSE(progress.has_test_loss());
+  EXPECT_TRUE(std::isnan(progress.test_loss()));
   EXPECT_EQ(progress.test_accuracy(), 0.5);
+}
+
+TEST_P(ReportEvaluationTest, AnEarlierStepDoesNotReplaceALaterOne) {
+  ASSERT_TRUE(Report(identity_, {.step = 10, .loss = 0.5, .metric = 0.75}).ok());
+  const auto earlier = Report(identity_, {.step = 5, .loss = 2, .metric = 0.25});
+  EXPECT_TRUE(earlier.ok()) << "it need not be repeated: " << earlier.status();
+  EXPECT_EQ(Progress().test_accuracy(), 0.75);
+}
+
+TEST_P(ReportEvaluationTest, TheAnswerTellsWhatTheLeadingPodHasSaved) {
+  EXPECT_EQ(Report(identity_, {})->checkpoint_step, -1) << "nothing is known yet";
+  EXPECT_TRUE(member_->Join(0, "layout").ok());
+  member_->Report({.step = 7, .total_steps = 100, .last_checkpoint_step = 6});
+  const SteadyTime end = clock_.SteadyNow() + TimeLimit(20s);
+  while (!Ask().has_progress() && clock_.SteadyNow() < end) continue;
+  EXPECT_EQ(Report(identity_, {})->checkpoint_step, 6);
+  const proto::TrainerProgress progress = Ask().progress();
+  EXPECT_FALSE(progress.has_test_loss()) << "who has no result asks only";
+  EXPECT_FALSE(progress.has_test_accuracy());
 }
 
 TEST_P(ReportEvaluationTest, TheMetricOfARegressionIsItsError) {
@@ -106,7 +126,7 @@ TEST_P(ReportEvaluationTest, TheMetricOfARegressionIsItsError) {
 TEST_P(ReportEvaluationTest, AnotherJobsEvaluatorIsRefused) {
   Identity other = identity_;
   other.job_uid = "another";
-  EXPECT_TRUE(absl::IsPermissionDenied(Report(other, {.step = 5, .metric = 0.5})));
+  EXPECT_TRUE(absl::IsPermissionDenied(Report(other, {.step = 5, .metric = 0.5}).status()));
   EXPECT_FALSE(Progress().has_test_accuracy());
 }
 
@@ -116,7 +136,7 @@ TEST_P(ReportEvaluationTest, ACallerWithoutTheTokenIsRefused) {
        {api::JobToken("another token of the same length"), api::JobToken()}) {
     Identity stranger = identity_;
     stranger.token = token;
-    EXPECT_TRUE(absl::IsPermissionDenied(Report(stranger, {.step = 5, .metric = 0.5})));
+    EXPECT_TRUE(absl::IsPermissionDenied(Report(stranger, {.step = 5, .metric = 0.5}).status()));
   }
   EXPECT_EQ(service_->refusals(), 1) << "who asks only for a nonce is not counted";
   EXPECT_FALSE(Progress().has_test_accuracy());
@@ -124,7 +144,7 @@ TEST_P(ReportEvaluationTest, ACallerWithoutTheTokenIsRefused) {
 
 TEST_P(ReportEvaluationTest, ALeaderThatIsNotThereIsNamed) {
   service_.reset();
-  const absl::Status status = Report(identity_, {.step = 5});
+  const absl::Status status = Report(identity_, {.step = 5}).status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_NE(status.message().find(address_), std::string::npos) << status;
 }

@@ -3,7 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <span>
+#include <thread>
+#include <utility>
 #include <variant>
 
 #include "tests/trainer/train/rank.h"
@@ -69,6 +75,49 @@ TEST(EvaluateTest, ReadingAheadOnThreadsChangesNothing) {
   EXPECT_EQ(ahead.examples, direct.examples);
   EXPECT_EQ(ahead.accuracy, direct.accuracy);
   EXPECT_EQ(ahead.loss, direct.loss);
+}
+
+// Samples that take a moment to read, and on which threads they were read.
+class SlowTestSet final : public Dataset {
+ public:
+  explicit SlowTestSet(std::unique_ptr<Dataset> inner) : inner_(std::move(inner)) {}
+  std::int64_t size() const override { return inner_->size(); }
+  const Shape& sample_shape() const override { return inner_->sample_shape(); }
+  std::int64_t classes() const override { return inner_->classes(); }
+  bool InMemory() const override { return false; }
+  absl::StatusOr<std::int32_t> Read(std::int64_t index,
+                                    std::span<std::uint8_t> sample) const override {
+    {
+      const std::lock_guard lock(mutex_);
+      threads_.insert(std::this_thread::get_id());
+    }
+    return inner_->Read(index, sample);
+  }
+  std::set<std::thread::id> threads() const {
+    const std::lock_guard lock(mutex_);
+    return threads_;
+  }
+
+ private:
+  const std::unique_ptr<Dataset> inner_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::thread::id> threads_;
+};
+
+TEST(EvaluateTest, OneProcessAloneReadsAheadToo) {
+  api::TrainingSpec training = SmallTraining();
+  training.dataset = Uncached();
+  training.dataset.prefetch = 2;
+  const SessionOptions options{.training = training, .world = 1, .backend = "reference"};
+  SessionParts parts{.data = *Session::OpenData(options),
+                     .backend = MakeBackend({.name = options.backend, .threads = 1})};
+  auto slow = std::make_unique<SlowTestSet>(std::move(parts.data.test));
+  const SlowTestSet& test = *slow;
+  parts.data.test = std::move(slow);
+  const auto session = *Session::Assemble(options, std::move(parts));
+  const auto evaluated = EvaluateAlone(*session, [] { return false; }, [] {});
+  EXPECT_EQ(std::get<std::optional<Evaluation>>(evaluated)->examples, 33);
+  EXPECT_FALSE(test.threads().contains(std::this_thread::get_id()));
 }
 
 TEST(EvaluateTest, TestImagesAreNotAugmented) {

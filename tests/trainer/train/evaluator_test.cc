@@ -5,11 +5,14 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/support/fake_clock.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/train/snapshot.h"
@@ -19,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::int64_t kLastStep = 20;  // SmallTraining: 4 epochs of 5 steps
 const CheckpointOwner kTraining{.job_uid = "uid", .attempt = 0, .pod_started = 1};
@@ -39,30 +43,32 @@ class EvaluatorTest : public ::testing::Test {
   }
   // Saves the parameters of a model that was initialized with another seed; returns what
   // evaluating them gives.
-  EvaluationResult Save(std::int64_t step) {
+  EvaluationResult Save(std::int64_t step, Time saved_at = Time()) {
     api::TrainingSpec training = FollowedTraining();
-    training.seed = 100 + step;
+    training.seed = 100 + step + saved_at.time_since_epoch().count() % 97;
     const auto trained = NewSession(training), saved = NewSession(FollowedTraining());
     const auto from = trained->model().parameters();
     std::ranges::copy(from, saved->model().parameters().begin());
-    EXPECT_TRUE(store_->Save(MakeSnapshot(*saved, RunState{.step = step}, Time())).ok());
+    EXPECT_TRUE(store_->Save(MakeSnapshot(*saved, RunState{.step = step}, saved_at)).ok());
     const auto evaluation =
         std::get<std::optional<Evaluation>>(EvaluateAlone(*saved, [] { return false; }, [] {}));
     return {step, evaluation->loss, evaluation->accuracy};
   }
   LoopOutcome Run(const api::TrainingSpec& training = FollowedTraining()) {
     const auto session = NewSession(training);
-    Evaluator evaluator(*session, files_, clock_,
-                        {.job_uid = "uid",
-                         .owner = kTraining,
-                         .report =
-                             [this](const EvaluationResult& result) {
-                               reports_.push_back(result);
-                               return report_(result);
-                             },
-                         .stop_requested = [this] { return stop_(); },
-                         .publish = [this](const EvaluatorMetrics& shown) { shown_ = shown; },
-                         .look_every = std::chrono::milliseconds(1)});
+    Evaluator evaluator(
+        *session, files_, *clock_,
+        {.job_uid = "uid",
+         .owner = kTraining,
+         .report = [this](const EvaluationResult& result) -> absl::StatusOr<LeaderAnswer> {
+           reports_.push_back(result);
+           const absl::Status sent = report_(result);
+           if (!sent.ok()) return sent;
+           return leader_;
+         },
+         .stop_requested = [this] { return stop_(); },
+         .publish = [this](const EvaluatorMetrics& shown) { shown_ = shown; },
+         .look_every = std::chrono::milliseconds(1)});
     LoopOutcome outcome = evaluator.Run();
     last_ = evaluator.last();
     return outcome;
@@ -73,8 +79,15 @@ class EvaluatorTest : public ::testing::Test {
     return steps;
   }
 
+  static int Count(const std::string& text, const std::string& part) {
+    int count = 0;
+    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  }
+
   FaultFileSystem files_;
-  SystemClock clock_;
+  SystemClock system_clock_;
+  const Clock* clock_ = &system_clock_;
   std::unique_ptr<CheckpointStore> store_;
   std::vector<EvaluationResult> reports_;
   EvaluationRecord last_;
@@ -82,6 +95,7 @@ class EvaluatorTest : public ::testing::Test {
   std::function<absl::Status(const EvaluationResult&)> report_ = [](const EvaluationResult&) {
     return absl::OkStatus();
   };
+  LeaderAnswer leader_;
   std::function<bool()> stop_ = [] { return false; };
 };
 
@@ -109,13 +123,89 @@ TEST_F(EvaluatorTest, EvaluatesEachCheckpointAndEndsWithThatOfTheLastStep) {
   EXPECT_EQ(shown_.evaluations, 4);
 }
 
-TEST_F(EvaluatorTest, ItsNextProcessDoesNotRepeatWhatIsDone) {
+TEST_F(EvaluatorTest, OnceTrainingHasEndedTheLastCheckpointIsFirst) {
+  for (const std::int64_t step : {5, 10, 15}) Save(step);
+  const EvaluationResult last = Save(kLastStep);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(Reported(), ElementsAre(kLastStep)) << "the others are older than the status";
+  EXPECT_EQ(shown_.evaluations, 4);
+  EXPECT_EQ(Count(log, "\"message\":\"evaluated\""), 4) << log;
+  EXPECT_EQ(last_.step, kLastStep);
+  EXPECT_EQ(last_.loss, last.loss);
+  EXPECT_EQ(last_.skipped, 0);
+}
+
+// The job waits for the Evaluator's end only so long.
+TEST_F(EvaluatorTest, BehindTheLastCheckpointTheTimeForTheOthersIsBounded) {
+  for (const std::int64_t step : {5, 10, 15, 20}) Save(step);
+  lockstep::testing::FakeClock clock;
+  clock_ = &clock;
+  report_ = [&](const EvaluationResult&) {
+    stop_ = [&] {  // from now on time passes
+      clock.Advance(Evaluator::kForTheOthers / 5);
+      return false;
+    };
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_THAT(Reported(), ElementsAre(kLastStep));
+  EXPECT_EQ(last_.step, kLastStep);
+  EXPECT_EQ(shown_.evaluations, 2) << "of 3 batches each";
+  EXPECT_EQ(last_.skipped, 2);
+}
+
+TEST_F(EvaluatorTest, OneThatIsStoppedBehindTheLastCheckpointIsDone) {
   Save(5);
   Save(kLastStep);
+  stop_ = [this] { return !reports_.empty(); };
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_EQ(last_.step, kLastStep);
+}
+
+TEST_F(EvaluatorTest, ALeadingPodThatSavesWhereItSeesNothingIsToldOnce) {
+  lockstep::testing::FakeClock clock;
+  clock_ = &clock;
+  leader_.checkpoint_step = 15;
+  stop_ = [&] {
+    clock.Advance(std::chrono::seconds(1));
+    return reports_.size() > 50;
+  };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Run().end, LoopEnd::kStopped);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(reports_.front().step, -1) << "there is no result to tell";
+  EXPECT_EQ(Count(log, "is not seen here"), 1) << log;
+  EXPECT_THAT(log, HasSubstr("\"saved\":15"));
+  EXPECT_EQ(shown_.leader_step, 15);
+}
+
+TEST_F(EvaluatorTest, WhatFailsAgainAndAgainIsLoggedOnce) {
+  Save(5);
+  lockstep::testing::FakeClock clock;
+  clock_ = &clock;
+  int reports = 0;
+  report_ = [&](const EvaluationResult&) {
+    ++reports;
+    return absl::UnavailableError("nobody there");
+  };
+  stop_ = [&] {
+    clock.Advance(std::chrono::milliseconds(1));
+    return reports > 20;
+  };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Run().end, LoopEnd::kStopped);
+  EXPECT_EQ(Count(::testing::internal::GetCapturedStderr(), "nobody there"), 1);
+}
+
+TEST_F(EvaluatorTest, ItsNextProcessDoesNotRepeatWhatIsDone) {
+  Save(5);
   stop_ = [this] { return !reports_.empty(); };
   EXPECT_EQ(Run().end, LoopEnd::kStopped);
   EXPECT_THAT(Reported(), ElementsAre(5));
   reports_.clear();
+  Save(kLastStep);
   stop_ = [] { return false; };
   EXPECT_EQ(Run().end, LoopEnd::kDone);
   EXPECT_THAT(Reported(), ElementsAre(kLastStep));
@@ -125,13 +215,29 @@ TEST_F(EvaluatorTest, ItsNextProcessDoesNotRepeatWhatIsDone) {
   EXPECT_THAT(Reported(), ElementsAre(kLastStep));
 }
 
+// Training may have gone on from an earlier step meanwhile.
+TEST_F(EvaluatorTest, ItsNextProcessEvaluatesACheckpointThatWasSavedAgain) {
+  const Time first{std::chrono::seconds(1'700'000'000)};
+  const EvaluationResult before = Save(kLastStep, first);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 0) << "the second has nothing to do";
+  const EvaluationResult after = Save(kLastStep, first + std::chrono::seconds(60));
+  ASSERT_NE(after.loss, before.loss);
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_EQ(shown_.evaluations, 1);
+  EXPECT_EQ(reports_.back().loss, after.loss);
+  EXPECT_EQ(last_.loss, after.loss);
+}
+
 TEST_F(EvaluatorTest, WithoutTheDiskItsNextProcessEvaluatesAgain) {
   Save(5);
   Save(kLastStep);
   files_.FillDiskInOperation(1, /*stays_full=*/true);
-  EXPECT_EQ(Run().end, LoopEnd::kDone) << "what cannot be written is not needed";
-  EXPECT_EQ(Run().end, LoopEnd::kDone);
-  EXPECT_THAT(Reported(), ElementsAre(5, kLastStep, 5, kLastStep));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Run().end, LoopEnd::kDone) << "what cannot be written is not needed";
+    EXPECT_EQ(shown_.evaluations, 2);
+  }
+  EXPECT_THAT(Reported(), ElementsAre(kLastStep, kLastStep));
 }
 
 TEST_F(EvaluatorTest, AReportThatFailedIsMadeAgain) {
@@ -218,6 +324,55 @@ TEST_F(BestCheckpointTest, OnlyABetterOneReplacesTheCopy) {
   best = New(api::BestMetric::kAccuracy);  // the next process
   Offer(*best, {.step = 6, .loss = 1, .metric = 0.7});
   EXPECT_THAT(Kept(), ElementsAre("step-00000005"));
+}
+
+// Training may go on from an earlier step than that of the best copy.
+TEST_F(BestCheckpointTest, ABetterOneOfAnEarlierStepIsTheOnlyOne) {
+  auto best = New(api::BestMetric::kAccuracy);
+  Offer(*best, {.step = 100, .loss = 1, .metric = 0.5});
+  Offer(*best, {.step = 50, .loss = 1, .metric = 0.75});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000050"));
+  best = New(api::BestMetric::kAccuracy);  // the next process
+  Offer(*best, {.step = 60, .loss = 1, .metric = 0.6});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000050"));
+}
+
+TEST_F(BestCheckpointTest, OfTwoCopiesThatACrashHasLeftTheBetterCounts) {
+  auto best = New(api::BestMetric::kAccuracy);
+  Offer(*best, {.step = 100, .loss = 1, .metric = 0.5});
+  const std::vector<std::string> old = {"manifest.json", "model.safetensors",
+                                        "optimizer.safetensors"};
+  std::map<std::string, std::string> content;
+  for (const std::string& name : old) content[name] = files_.Content("/best/step-00000100/" + name);
+  Offer(*best, {.step = 50, .loss = 1, .metric = 0.75});
+  ASSERT_TRUE(files_.CreateDirectory("/best/step-00000100").ok());
+  for (const std::string& name : old) {
+    const std::string path = "/best/step-00000100/" + name;
+    ASSERT_TRUE(files_.WriteFile(path, {std::as_bytes(std::span(content[name]))}).ok());
+  }
+  best = New(api::BestMetric::kAccuracy);
+  Offer(*best, {.step = 110, .loss = 1, .metric = 0.6});
+  EXPECT_THAT(Kept(), UnorderedElementsAre("step-00000050", "step-00000100"));
+  Offer(*best, {.step = 120, .loss = 1, .metric = 0.8});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000120"));
+}
+
+// Its numbers may be of another test set, and a job cannot go on from another model.
+TEST_F(BestCheckpointTest, TheCopyOfAnotherJobOrModelIsReplaced) {
+  auto best = New(api::BestMetric::kAccuracy);
+  Offer(*best, {.step = 100, .loss = 1, .metric = 0.9});
+  BestCheckpointOptions other{.directory = "/best",
+                              .by = api::BestMetric::kAccuracy,
+                              .loss = {},
+                              .owner = {.job_uid = "another", .pod_started = 2},
+                              .model_hash = "h"};
+  BestCheckpoint of_other_job(files_, other);
+  Offer(of_other_job, {.step = 50, .loss = 1, .metric = 0.25});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000050"));
+  other.model_hash = "of another model";
+  BestCheckpoint of_other_model(files_, other);
+  Offer(of_other_model, {.step = 10, .loss = 1, .metric = 0.125});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000010"));
 }
 
 TEST_F(BestCheckpointTest, ByLossTheLowestIsTheBest) {

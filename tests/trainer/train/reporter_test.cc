@@ -93,6 +93,24 @@ class SecondRankReporterTest : public ReporterTest {
   SecondRankReporterTest() : ReporterTest(1) {}
 };
 
+// Its last result is later than what a checkpoint holds, which may even be of another job.
+TEST_F(ReporterTest, WhereAnEvaluatorEvaluatesARestoredEvaluationIsNotReported) {
+  state_.evaluated_step = 5;
+  state_.test_loss = 0.5;
+  state_.test_accuracy = 0.75;
+  const Membership next{.generation = 2, .rank = 0, .members = {{}, {}}};
+  reporter_->GenerationStarted(next, *strategy_, state_);
+  EXPECT_EQ(LastLine().test_accuracy, 0.75);
+  api::TrainingSpec training = SmallTraining();
+  training.evaluation.enabled = false;  // what the others are told beside an Evaluator
+  const auto session = *Session::Create({.training = training, .world = 2, .backend = "reference"});
+  Reporter beside(*session, *rendezvous_, *sender_, clock_,
+                  [](const std::string&) { return std::nullopt; });
+  beside.GenerationStarted(next, *strategy_, state_);
+  EXPECT_TRUE(std::isnan(LastLine().test_accuracy));
+  EXPECT_TRUE(std::isnan(LastLine().test_loss));
+}
+
 TEST_F(ReporterTest, ARankCountsItsOwnShareOfTheSamples) {
   for (int i = 0; i < 5; ++i) Step(milliseconds(10));
   EXPECT_EQ(LastLine().examples_total, 4 * 8 + 3);  // of an epoch's 70

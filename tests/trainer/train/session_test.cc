@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/measuring_backend.h"
+#include "trainer/train/evaluate.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
@@ -78,6 +80,16 @@ TEST(SessionTest, ARankThatTakesTheParametersOfRankZeroMakesNone) {
   EXPECT_FALSE(is_zero(UpdateSite::kEveryRank));
   EXPECT_FALSE(is_zero(UpdateSite::kThisRank));
   EXPECT_TRUE(is_zero(UpdateSite::kRankZero)) << "they would take memory until the first step";
+}
+
+TEST(SessionTest, OneThatOnlyEvaluatesHasNoOptimizerSlots) {
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  EXPECT_EQ((*Session::Create(options))->optimizer().slots(), 2) << "Adam's";
+  options.only_evaluates = true;
+  const auto session = *Session::Create(options);
+  EXPECT_EQ(session->optimizer().slots(), 0);
+  const auto evaluated = EvaluateAlone(*session, [] { return false; }, [] {});
+  EXPECT_EQ(std::get<std::optional<Evaluation>>(evaluated)->examples, 33);
 }
 
 TEST(SessionTest, EveryByteOfItsMemoryIsInOnePart) {

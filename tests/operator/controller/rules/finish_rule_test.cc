@@ -214,6 +214,19 @@ TEST(FinishRuleTest, AnEvaluatorGetsABoundedTimeToFinish) {
   EXPECT_EQ(done.Plan().status.state, "Succeeded");
 }
 
+// It would wait for ever, and under Kueue hold the job's quota.
+TEST(FinishRuleTest, AnEvaluatorThatHasNotFinishedIsStoppedWhateverThePolicy) {
+  for (const auto policy : {CleanPodPolicy::kNone, CleanPodPolicy::kRunning}) {
+    Seen seen(Job("j").Workers(2).Evaluator().CleanPodPolicy(policy).Training());
+    seen.Running().Worker(0, Exited(0)).Worker(1, Exited(0)).Pod(Role::kEvaluator, 0, kReady);
+    seen.Later(minutes(5)).Write();
+    ASSERT_EQ(seen.Build().job.status.state, "Succeeded");
+    EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "it may be about to end";
+    EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+                ElementsAre(DeletePod{"j-evaluator-0", "j-evaluator-0-uid"}));
+  }
+}
+
 // Training has ended a minute ago, and the Evaluator's pod is in this state.
 Seen Trained(const PodState& evaluator) {
   const Time ended = Time(seconds(1'700'000'000));
@@ -221,6 +234,56 @@ Seen Trained(const PodState& evaluator) {
   seen.Running().Worker(0, Exited(0, "", ended)).Later(seconds(60));
   seen.Pod(Role::kEvaluator, 0, evaluator);
   return seen;
+}
+
+// It is deleted before it has finished.
+TEST(FinishRuleTest, AnEvaluatorThatHasNotFinishedHasNotSucceeded) {
+  Seen seen = Trained(kReady);
+  const Plan plan = seen.Later(minutes(4)).Plan();
+  ASSERT_EQ(plan.status.state, "Succeeded");
+  EXPECT_EQ(plan.status.replica_statuses.at(Role::kEvaluator).succeeded, 0);
+  EXPECT_EQ(plan.status.replica_statuses.at(Role::kEvaluator).active, 0);
+  EXPECT_EQ(Trained(Exited(0)).Plan().status.replica_statuses.at(Role::kEvaluator).succeeded, 1);
+}
+
+TEST(FinishRuleTest, AnEvaluatorThatSawNoCheckpointIsAskedForItsVolume) {
+  const auto message = [](const api::Progress& progress) {
+    Seen seen = Trained(kReady);
+    seen.With([&](Observed& observed) { observed.job.status.progress = progress; });
+    return FindCondition(seen.Later(minutes(4)).Plan().status, kSucceeded)->message;
+  };
+  EXPECT_EQ(message({.step = 9, .last_checkpoint_step = 8}),
+            "worker-0 has finished; the Evaluator has not finished and has told no result: is "
+            "checkpoint.directory on a volume that it shares with the leading pod?");
+  EXPECT_EQ(message({.step = 9, .test_loss = 1, .last_checkpoint_step = 8}),
+            "worker-0 has finished; the Evaluator has not finished");
+  EXPECT_EQ(message({.step = 9}), "worker-0 has finished; the Evaluator has not finished");
+}
+
+TEST(FinishRuleTest, AnEvaluatorGetsNoPodWithoutQuota) {
+  const auto without = [](const std::function<void(Observed&)>& change) {
+    Seen seen = Trained(kReady);
+    seen.NoPods().Worker(0, Exited(0, "", Time(seconds(1'700'000'000))));
+    seen.With([&](Observed& observed) {
+      observed.settings.kueue = true;
+      observed.job.metadata.labels["kueue.x-k8s.io/queue-name"] = "research";
+      change(observed);
+    });
+    return seen.Plan();
+  };
+  EXPECT_EQ(without([](Observed&) {}).status.state, "Succeeded") << "its Workload is gone";
+  EXPECT_EQ(without([](Observed& observed) { observed.workload.emplace(); }).status.state,
+            "Succeeded")
+      << "its Workload waits";
+  const auto admit = [](Observed& observed) { observed.workload.emplace().admitted = true; };
+  EXPECT_TRUE(MakesPods(without(admit)));
+  const auto evict = [](Observed& observed) {
+    ObservedWorkload& workload = observed.workload.emplace();
+    workload.admitted = workload.evicted = true;
+  };
+  EXPECT_EQ(without(evict).status.state, "Succeeded");
+  const auto leave = [](Observed& observed) { observed.job.metadata.labels.clear(); };
+  EXPECT_TRUE(MakesPods(without(leave))) << "it needs none";
 }
 
 TEST(FinishRuleTest, AnEvaluatorThatIsLostAfterTrainingIsReplaced) {
@@ -247,11 +310,16 @@ TEST(FinishRuleTest, AnEvaluatorThatCannotGoOnDoesNotSpoilTheSuccess) {
   EXPECT_EQ(permanent.status.state, "Succeeded");
   EXPECT_EQ(FindCondition(permanent.status, kSucceeded)->message,
             "worker-0 has finished; the Evaluator has not finished");
+  Seen counted = Trained(Exited(11));
+  counted.With([](Observed& observed) {
+    observed.job.status.counted_pods.push_back(observed.pods.back().uid);
+  });
+  EXPECT_EQ(counted.Plan().status.state, "Succeeded") << "it had failed during training";
   Seen spent = Trained(Exited(137));
   spent.With([](Observed& observed) {
     observed.job.status.restarts.application = observed.job.spec.run_policy.backoff_limit;
   });
-  EXPECT_EQ(spent.Plan().status.state, "Succeeded");
+  EXPECT_NE(spent.Plan().status.state, "Succeeded") << "the budget is not the Evaluator's";
   Seen suspended = Trained(kBeingDeleted);
   suspended.With([](Observed& observed) { observed.job.spec.suspend = true; });
   EXPECT_EQ(suspended.Plan().status.state, "Succeeded");

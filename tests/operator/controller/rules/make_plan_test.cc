@@ -11,6 +11,7 @@
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/deadline_rule.h"
+#include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/finalize_plan.h"
 #include "operator/controller/rules/finish_rule.h"
 #include "operator/controller/rules/invalid_rule.h"
@@ -165,6 +166,16 @@ std::vector<Pair> Pairs() {
        HasAChief(Exited(137)).With(kWorkersAreRejected)},
       {"nor does another size", PlanRejected, PlanRescaled,
        HasAChief(kReady).With(kWorkersAreRejected).With(kIsRescaled)},
+      {"an Evaluator that fails beside the others is counted", PlanEvaluatorRestart, PlanRestart,
+       Runs(Job("j").Workers(2).Evaluator())
+           .With(kSecondFails)
+           .Pod(Role::kEvaluator, 0, Exited(137))},
+      {"and so is one that comes with another size", PlanEvaluatorRestart, PlanRescaled,
+       Runs(Job("j").Workers(2).Evaluator())
+           .With(kIsRescaled)
+           .Pod(Role::kEvaluator, 0, Exited(137))},
+      {"its failure is counted before its pod is deleted", PlanEvaluatorRestart, PlanRunning,
+       Runs(Job("j").Workers(2).Evaluator()).Pod(Role::kEvaluator, 0, Exited(137))},
       {"a failure that comes with another size is charged", PlanRestart, PlanRescaled,
        Runs().With(kIsRescaled).With(kSecondFails)},
       {"an attempt has one size", PlanRescaled, PlanRunning, Runs().With(kIsRescaled)},

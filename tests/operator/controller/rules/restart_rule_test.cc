@@ -366,19 +366,22 @@ TEST(RestartRuleTest, ADrainedPodInPlaceIsFreeAndMadeWhenTheOldOneIsGone) {
   EXPECT_EQ(seen.Write().Build().job.status.restarts.disruption, 1);
 }
 
-TEST(RestartRuleTest, AnEvaluatorIsReplacedAloneEvenInAGang) {
-  Seen seen(Gang().Evaluator());
-  seen.Running().Worker(0, kReady).Worker(1, kReady).Pod(Role::kEvaluator, 0, Exited(137)).Write();
-  EXPECT_EQ(seen.Build().job.status.attempt, 0);
-  EXPECT_THAT(seen.Plan().actions, ElementsAre(DeletePod{"j-evaluator-0", "j-evaluator-0-uid"}));
-}
-
-// As a worker that evaluates would: its test set or its settings are wrong.
-TEST(RestartRuleTest, AnEvaluatorsPermanentFailureFailsTheJobBeforeTrainingHasEnded) {
-  Seen seen(Job("j").Workers(1).Evaluator().Training());
-  seen.Running().Worker(0, kReady).Pod(Role::kEvaluator, 0, Exited(11));
-  EXPECT_EQ(seen.Plan().status.state, "Failed");
-  EXPECT_EQ(seen.Plan().status.failure->role, "evaluator");
+// An Evaluator is no peer, so its failure explains none of theirs; see evaluator_rule_test.cc.
+TEST(RestartRuleTest, AnEvaluatorThatFailsBesideThemDoesNotShortenTheSettling) {
+  Seen seen(Job("j")
+                .Workers(3)
+                .Evaluator()
+                .RestartScope(RestartScope::kGang)
+                .RestartPolicy(Role::kWorker, RestartPolicy::kExitCode));
+  seen.Running().Worker(0, ExitedBefore(1, seconds(4))).Worker(1, kReady).Worker(2, kReady);
+  seen.Pod(Role::kEvaluator, 0, Exited(137)).Write();
+  EXPECT_EQ(seen.Build().job.status.state, "Running");
+  EXPECT_EQ(seen.Plan().status.state, "Running");
+  EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(6)));
+  // What was lost before shows meanwhile.
+  seen.With([](Observed& observed) { kBeingDeleted(observed.pods.at(1)); }).Write();
+  EXPECT_EQ(seen.Build().job.status.restarts.application, 0);
+  EXPECT_EQ(seen.Build().job.status.restarts.disruption, 1);
 }
 
 TEST(RestartRuleTest, APermanentFailureFailsTheJob) {

@@ -110,6 +110,15 @@ TEST(StatusTest, TheErrorOfAnEvaluatorsRegressionStandsToo) {
   EXPECT_EQ(BaseStatus(seen.Build()).progress->test_mean_absolute_error, 0.25);
 }
 
+TEST(StatusTest, AnEvaluationWithoutANumberReplacesTheOneBefore) {
+  Seen seen(Job("j").Workers(1).Evaluator().Training());
+  seen.Worker(0, kReady).Pod(Role::kEvaluator, 0, kReady).With([](Observed& observed) {
+    observed.job.status.progress = api::Progress{.step = 5, .test_mean_absolute_error = 0.5};
+    observed.progress = api::Progress{.step = 6, .test_mean_absolute_error = std::nan("")};
+  });
+  EXPECT_FALSE(BaseStatus(seen.Build()).progress->test_mean_absolute_error);
+}
+
 TEST(StatusTest, WithoutAnEvaluatorOldNumbersDoNotStand) {
   Seen seen(Job("j").Workers(1).Training());
   seen.With([](Observed& observed) {

@@ -1,0 +1,25 @@
+// An Evaluator that fails. Training does not need it, so its failures cost the job nothing. Pure.
+#pragma once
+
+#include <optional>
+
+#include "operator/controller/rules/plan.h"
+#include "operator/controller/state/observed.h"
+
+namespace lockstep::controller {
+
+// Counts the failure of an Evaluator that is not counted yet: in restarts.evaluator, or as a
+// disruption. It never fails the job, restarts no other replica and delays none. A permanent
+// failure is reported and counted nowhere. The plan only records that: see AddEvaluatorReplacement.
+// Returns nullopt if there is no such failure.
+std::optional<Plan> PlanEvaluatorRestart(const Observed& observed);
+
+// Deletes the pod of an Evaluator whose failure is counted, once its successor is due: at once
+// after a disruption, otherwise as RestartDelay says of restarts.evaluator. Until then, and for
+// ever after a permanent failure, the failed pod and its log stay.
+void AddEvaluatorReplacement(const Observed& observed, Plan& plan);
+
+// Returns true if the Evaluator has failed and will not be replaced in this attempt.
+bool IsEvaluatorGone(const Observed& observed);
+
+}  // namespace lockstep::controller
