@@ -31,18 +31,16 @@ constexpr auto kPoll = std::chrono::milliseconds(50);
 // Beyond those of callers: gRPC's own, and those that turn callers away.
 constexpr int kSpareThreads = 16;
 
-void Configure(const std::string& address, int* port, const grpc::ResourceQuota& threads,
-               grpc::ServerBuilder& builder) {
+void Configure(const grpc::ResourceQuota& threads, grpc::ServerBuilder& builder) {
   SetServerOptions(builder);
   builder.SetMaxReceiveMessageSize(kLargestDataMessage);
   builder.SetMaxSendMessageSize(kLargestDataMessage);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Callers open one stream per connection. gRPC holds only those to it that have acknowledged its
-  // settings, and gives each stream a thread; the quota is for the others.
+  // settings, and gives each stream a thread. The quota is for the streams of others that begin
+  // before the gate has cut their connection.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   builder.SetResourceQuota(threads);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
 }
 
 class GrpcParameterServer final : public ParameterServer, private proto::ParameterServer::Service {
@@ -51,12 +49,13 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
       : options_(std::move(options)),
         shard_(shard),
         tasks_(options_.tasks, clock),
-        introductions_(options_.introductions) {
+        threads_("parameter server") {
     AllowThreads();
   }
 
   ~GrpcParameterServer() override {
     tasks_.Stop();
+    if (gate_) gate_->Close();
     if (server_) {
       server_->Shutdown(std::chrono::system_clock::now());
       server_->Wait();
@@ -64,16 +63,34 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   }
 
   absl::Status Listen() {
+    absl::StatusOr<std::unique_ptr<CallerGate>> gate =
+        CallerGate::Listen(options_.address, options_.callers);
+    if (!gate.ok()) {
+      return absl::UnavailableError(fmt::format("parameter server {}: cannot listen at {}: {}",
+                                                options_.index, options_.address,
+                                                std::string(gate.status().message())));
+    }
+    gate_ = *std::move(gate);
     grpc::ServerBuilder builder;
-    Configure(options_.address, &port_, threads_, builder);
+    Configure(threads_, builder);
+    using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        External::FROM_FD, grpc::InsecureServerCredentials());
     builder.RegisterService(static_cast<proto::ParameterServer::Service*>(this));
     server_ = builder.BuildAndStart();
-    if (server_ && port_ != 0) return absl::OkStatus();
-    return absl::UnavailableError(
-        fmt::format("parameter server {}: cannot listen at {}", options_.index, options_.address));
+    if (!server_) {
+      return absl::UnavailableError(
+          fmt::format("parameter server {}: gRPC did not start", options_.index));
+    }
+    gate_->Open([this](Descriptor caller) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = caller.Release();
+      acceptor_->HandleNewConnection(&connection);
+    });
+    return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return gate_->port(); }
 
   End WaitForEnd() override {
     std::unique_lock lock(mutex_);
@@ -106,8 +123,7 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
 
   // One for each stream, and for each caller that may be about to prove the token.
   void AllowThreads() {
-    threads_.SetMaxThreads(streams_ + static_cast<int>(options_.introductions.at_once) +
-                           kSpareThreads);
+    threads_.SetMaxThreads(streams_ + static_cast<int>(options_.callers.at_once) + kSpareThreads);
   }
 
   bool IsStopping() {
@@ -134,21 +150,17 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   // Challenges the caller and checks its introduction.
   template <typename Stream, typename Reply, typename Request>
   Met Meet(grpc::ServerContext& context, Stream& stream, Request& request) {
-    Introductions::Pending pending(introductions_, context);
-    if (!pending.may_begin()) {
-      context.TryCancel();  // a status would keep this thread until the caller has read it
-      return {.status = Status::CANCELLED, .proof = {}};
-    }
+    if (!gate_->BeginStream(context.peer())) return {Status::CANCELLED, {}};
     Reply reply;
     const std::string nonce = RandomBytes(32);
     reply.mutable_challenge()->set_nonce(nonce);
     if (!stream.Write(reply) || !stream.Read(&request)) return {Status::CANCELLED, {}};
     const proto::Introduction& who = request.introduction();
     if (!AcceptsIntroduction(options_.token, nonce, who)) {
-      introductions_.CountRefusal();
+      gate_->CountRefusal();
       return {{StatusCode::PERMISSION_DENIED, "the caller does not know the job's token"}, {}};
     }
-    pending.NoteProof();
+    gate_->Prove(context.peer());
     return {WhyNot(who), ProofOfServer(options_.token, nonce, who)};
   }
 
@@ -221,14 +233,14 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
   const ParameterServerOptions options_;
   Shard& shard_;
   TaskCoordinator tasks_;
-  Introductions introductions_;
   grpc::ResourceQuota threads_;
-  int port_ = 0;
+  std::unique_ptr<CallerGate> gate_;
   std::atomic<bool> is_stopping_ = false;
   std::mutex mutex_;  // guards the next two
   ShardSession::Events events_;
   int streams_ = 0;
   std::condition_variable changed_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -25,10 +25,8 @@
 //     of the worker instead.
 //
 // Callers prove that they know the job's token before the server reads anything else from them, and
-// the server proves it to them before they send or take values. introductions.h bounds what callers
-// cost before their proof. The job's NetworkPolicy keeps strangers from connecting at all; unlike
-// the rendezvous, this server has no gate that bounds the number of their connections (its relay
-// would copy every float).
+// the server proves it to them before they send or take values. caller_gate.h bounds what callers
+// cost before their proof, and the job's NetworkPolicy keeps strangers from connecting at all.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +38,7 @@
 #include "api/v1/job_token.h"
 #include "base/clock.h"
 #include "trainer/identity/identity.h"
-#include "trainer/strategy/parameter_server/introductions.h"
+#include "trainer/strategy/parameter_server/caller_gate.h"
 #include "trainer/strategy/parameter_server/shard.h"
 #include "trainer/strategy/parameter_server/task_coordinator.h"
 
@@ -52,7 +50,7 @@ struct ParameterServerOptions {
   std::string job;      // ServerGroupHash
   api::JobToken token;
   TaskCoordinatorOptions tasks;  // used by server 0
-  IntroductionLimits introductions;
+  CallerLimits callers;
   std::function<bool()> stop_requested = [] { return false; };
   // After the end of the run, how long to wait for callers to learn of it and hang up.
   Duration drain = std::chrono::seconds(5);

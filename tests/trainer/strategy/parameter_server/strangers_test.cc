@@ -8,18 +8,20 @@
 #include <sys/time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/descriptor.h"
+#include "base/listener.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
@@ -72,9 +74,9 @@ class RudeConnection {
         "cannot connect to port {}", port);
     Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(/*type=*/4, /*flags=*/0, /*stream=*/0, ""));
   }
-  void OpenStreams(int count) {
+  void OpenStreams(int count, const std::string& method = "Coordinate") {
     std::string headers = "\x83\x86";  // :method POST, :scheme http
-    headers += '\x04' + Text("/lockstep.proto.ParameterServer/Coordinate");
+    headers += '\x04' + Text("/lockstep.proto.ParameterServer/" + method);
     headers += '\x01' + Text("server");
     headers += '\0' + Text("content-type") + Text("application/grpc");
     headers += '\0' + Text("te") + Text("trailers");
@@ -83,20 +85,20 @@ class RudeConnection {
       next_stream_ += 2;
     }
   }
-  // Reads until the server has ended `most` streams, or says nothing for a second. Returns how many
-  // it has ended.
-  std::size_t EndedStreams(std::size_t most) {
-    const timeval patience{.tv_sec = 1, .tv_usec = 0};
-    ::setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    std::set<std::string> ended;
-    std::string head, body;
-    while (ended.size() < most && Receive(9, head)) {
-      const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
-      if (!Receive(std::size_t{byte(0)} << 16 | std::size_t{byte(1)} << 8 | byte(2), body)) break;
-      const bool is_reset = head[3] == 3, is_last = head[3] == 1 && (head[4] & 1) != 0;
-      if (is_reset || is_last) ended.insert(head.substr(5));
-    }
-    return ended.size();
+  void Send(const std::string& bytes) {
+    ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Whether the server closes the connection before it says nothing for `patience`. It gives up
+  // connections that do not answer its pings after 4.5 s.
+  bool IsCut(std::chrono::seconds patience) {
+    const timeval timeout{.tv_sec = patience.count(), .tv_usec = 0};
+    ::setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    std::array<char, 4096> bytes;
+    ssize_t count = 0;
+    do {
+      count = ::recv(socket_.fd(), bytes.data(), bytes.size(), 0);
+    } while (count > 0);
+    return count == 0 || errno == ECONNRESET;
   }
 
  private:
@@ -112,13 +114,6 @@ class RudeConnection {
     for (const int shift : {24, 16, 8, 0}) frame += byte(stream, shift);
     return frame + body;
   }
-  bool Receive(std::size_t size, std::string& bytes) {
-    bytes.resize(size);
-    return ::recv(socket_.fd(), bytes.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size);
-  }
-  void Send(const std::string& bytes) {
-    ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
 
   const Descriptor socket_;
   std::uint32_t next_stream_ = 1;
@@ -126,15 +121,16 @@ class RudeConnection {
 
 class StrangersTest : public ::testing::Test {
  protected:
-  void Serve(const IntroductionLimits& introductions, const std::string& secret = kSecret) {
+  void Serve(const CallerLimits& callers, const std::string& secret = kSecret,
+             const std::string& host = "127.0.0.1") {
     server_ = *ParameterServer::Start({.index = 0,
-                                       .address = "127.0.0.1:0",
+                                       .address = host + ":0",
                                        .job = "job",
                                        .token = api::JobToken(secret),
                                        .tasks = {},
-                                       .introductions = introductions},
+                                       .callers = callers},
                                       *shard_, clock_);
-    address_ = fmt::format("127.0.0.1:{}", server_->port());
+    address_ = fmt::format("{}:{}", host, server_->port());
   }
   // Connects as a worker does, and returns how long that took.
   std::chrono::duration<double> Connect() const {
@@ -155,11 +151,31 @@ class StrangersTest : public ::testing::Test {
 };
 
 TEST_F(StrangersTest, HaveToAnswerTheirChallengeSoon) {
-  Serve({.at_once = 2, .patience = std::chrono::milliseconds(300)});
+  Serve({.patience = std::chrono::milliseconds(300)});
   SilentCaller stranger(address_);
   ASSERT_TRUE(stranger.is_met);
   EXPECT_FALSE(stranger.stream->Read(&stranger.reply));
-  EXPECT_EQ(stranger.stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  RudeConnection idle(server_->port());
+  EXPECT_TRUE(idle.IsCut(std::chrono::seconds(1)));
+}
+
+TEST_F(StrangersTest, MayOpenOneStreamBeforeTheirProof) {
+  Serve({.patience = std::chrono::minutes(1)});
+  RudeConnection one(server_->port()), two(server_->port());
+  one.OpenStreams(1);
+  EXPECT_FALSE(one.IsCut(std::chrono::seconds(1)));
+  two.OpenStreams(2);
+  EXPECT_TRUE(two.IsCut(std::chrono::seconds(1)));
+}
+
+// gRPC answers calls of methods that do not exist itself.
+TEST_F(StrangersTest, MaySendSixteenKibibytesBeforeTheirProof) {
+  Serve({.patience = std::chrono::minutes(1)});
+  RudeConnection connection(server_->port());
+  connection.OpenStreams(10, "Unknown");
+  EXPECT_FALSE(connection.IsCut(std::chrono::seconds(1)));
+  connection.OpenStreams(300, "Unknown");
+  EXPECT_TRUE(connection.IsCut(std::chrono::seconds(1)));
 }
 
 TEST_F(StrangersTest, MakeRoomForWorkersWhenAllPlacesAreTaken) {
@@ -188,11 +204,23 @@ TEST_F(StrangersTest, HoldFewThreadsHoweverManyStreamsTheyOpen) {
   RecordProperty("milliseconds", static_cast<int>(1000 * seconds));
 }
 
-TEST_F(StrangersTest, HoldOnePlaceForEachConnection) {
-  Serve({.at_once = 8, .patience = std::chrono::minutes(1)});
-  RudeConnection connection(server_->port());
-  connection.OpenStreams(100);
-  EXPECT_EQ(connection.EndedStreams(100), 99u);
+// gRPC names connections by their addresses.
+TEST_F(StrangersTest, AreToldFromWorkersWithIpv6AddressesToo) {
+  if (!ListenAt("[::1]:0", 1).ok()) GTEST_SKIP() << "no IPv6 here";
+  Serve({.patience = std::chrono::milliseconds(500)}, kSecret, "[::1]");
+  TaskLink link(address_, Worker());
+  ASSERT_TRUE(link.Connect().ok());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_TRUE(link.Next(proto::Next()).ok());
+}
+
+TEST_F(StrangersTest, AreToldFromWorkersOfAServerThatListensAtAllAddresses) {
+  Serve({.patience = std::chrono::milliseconds(500)}, kSecret, "");
+  address_ = fmt::format("127.0.0.1:{}", server_->port());
+  TaskLink link(address_, Worker());
+  ASSERT_TRUE(link.Connect().ok());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_TRUE(link.Next(proto::Next()).ok());
 }
 
 // Such a server accepts every caller.
