@@ -75,6 +75,7 @@ GroupState GroupFromProto(const proto::GetStatusResponse& message) {
   if (proto::Activity_IsValid(message.activity())) {
     group.activity = static_cast<api::Activity>(message.activity());
   }
+  group.evaluator_misses_checkpoints = message.evaluator_misses_checkpoints();
   return group;
 }
 
@@ -163,7 +164,8 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   if (peer.group) std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
-          .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence};
+          .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
+          .evaluator_misses_checkpoints = peer.group && peer.group->evaluator_misses_checkpoints};
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {

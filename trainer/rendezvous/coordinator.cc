@@ -301,6 +301,7 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
   for (const std::string& pod : roster_.LostPods()) response.add_missing_members(pod);
   if (roster_.progress()) *response.mutable_progress() = *roster_.progress();
   response.set_activity(roster_.activity());
+  response.set_evaluator_misses_checkpoints(evaluator_misses_checkpoints_);
   if (!evaluation_ || !response.has_progress()) return;
   proto::TrainerProgress& progress = *response.mutable_progress();
   if (evaluation_->has_test_loss()) progress.set_test_loss(evaluation_->test_loss());
@@ -322,6 +323,7 @@ void Coordinator::TakeEvaluation(const std::string& peer, const proto::Evaluatio
   if (roster_.progress()) {
     answer.set_last_checkpoint_step(roster_.progress()->last_checkpoint_step());
   }
+  evaluator_misses_checkpoints_ = report.misses_checkpoints();
   if (report.step() < (evaluation_ ? evaluation_->step() : 0)) return;
   evaluation_ = report;
 }

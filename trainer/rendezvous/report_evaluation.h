@@ -14,6 +14,7 @@ struct EvaluationResult {
   std::int64_t step = -1;  // of the checkpoint; -1: nothing is evaluated yet
   // Means over the test set. The metric is the accuracy, or the mean absolute error: api::MetricOf.
   double loss = 0, metric = 0;
+  bool misses_checkpoints = false;  // that the leading pod has told of: see UnseenCheckpoints
 };
 
 struct LeaderAnswer {

@@ -132,7 +132,8 @@ std::optional<LoopOutcome> Evaluator::EvaluateSnapshot(Snapshot snapshot) {
   if (auto* ended = std::get_if<LoopOutcome>(&evaluated)) return std::move(*ended);
   const auto& evaluation = std::get<std::optional<Evaluation>>(evaluated);
   if (!evaluation) return std::nullopt;
-  const EvaluationResult result{snapshot.step, evaluation->loss, evaluation->accuracy};
+  const EvaluationResult result{
+      .step = snapshot.step, .loss = evaluation->loss, .metric = evaluation->accuracy};
   // One that is evaluated after the run's last one changes neither the record nor the status.
   const bool is_latest = result.step >= last_.step;
   if (is_latest) {
@@ -192,7 +193,10 @@ void Evaluator::WriteRecord() {
 // Once training has ended, nobody answers; then the process's termination message tells the result.
 void Evaluator::Report() {
   const absl::StatusOr<LeaderAnswer> answer =
-      options_.report({last_.step, last_.loss, last_.metric});
+      options_.report({.step = last_.step,
+                       .loss = last_.loss,
+                       .metric = last_.metric,
+                       .misses_checkpoints = unseen_.is_told()});
   const SteadyTime now = clock_.SteadyNow();
   next_ask_ = now + options_.ask_every;
   is_reported_ = answer.ok() || last_.step < 0;

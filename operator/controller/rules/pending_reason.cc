@@ -56,6 +56,14 @@ std::optional<PendingReason> OldPod(const Observed& observed) {
   return std::nullopt;
 }
 
+std::optional<PendingReason> UnseenVolume(const Observed& observed) {
+  if (!observed.group.evaluator_misses_checkpoints) return std::nullopt;
+  if (!api::HasEvaluator(observed.job.spec)) return std::nullopt;
+  return PendingReason{"CheckpointsNotSeen",
+                       "the Evaluator does not see the checkpoints that the leading pod saves: is "
+                       "checkpoint.directory on a volume that both pods mount?"};
+}
+
 std::optional<PendingReason> BackOff(const Observed& observed) {
   const auto& retry = observed.job.status.next_retry_time;
   if (!retry || *retry <= observed.now) return std::nullopt;
@@ -75,7 +83,7 @@ std::optional<PendingReason> FindPendingReason(const Observed& observed) {
                          fmt::format("an object named {} exists and belongs to another owner",
                                      observed.name_conflicts.front())};
   }
-  for (const auto find : {WaitingContainer, NoPlace, OldPod, BackOff}) {
+  for (const auto find : {WaitingContainer, NoPlace, OldPod, BackOff, UnseenVolume}) {
     if (auto reason = find(observed)) return reason;
   }
   return std::nullopt;

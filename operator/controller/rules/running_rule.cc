@@ -112,9 +112,11 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const bool running = IsTrue(plan.status, kRunning);
   const Readiness ready = ReadinessOf(observed);
   const std::optional<PendingReason> pending = FindPendingReason(observed);
-  // Once the job runs, what keeps optional replicas from starting is reported too, and so is a pod
-  // that cannot be deleted.
-  const bool is_reported = ready.required ? running && (!ready.all || observed.action_fault) : true;
+  // Once the job runs, what keeps optional replicas from starting is reported too, and so are a pod
+  // that cannot be deleted and an Evaluator that sees no checkpoints.
+  const bool is_hindered = !ready.all || observed.action_fault.has_value() ||
+                           observed.group.evaluator_misses_checkpoints;
+  const bool is_reported = ready.required ? running && is_hindered : true;
   if (pending && is_reported && (pending->is_warning || !running)) {
     AddPendingReason(observed, *pending, plan);
   } else if (ready.required) {

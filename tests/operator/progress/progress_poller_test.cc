@@ -61,6 +61,10 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     const std::lock_guard lock(mutex_);
     changed_ = std::move(change);
   }
+  void SetMissesCheckpoints(bool misses) {
+    const std::lock_guard lock(mutex_);
+    misses_ = misses;
+  }
   // Delays all answers until Release().
   void Hold() {
     const std::lock_guard lock(mutex_);
@@ -101,6 +105,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
     response->set_job_uid(job_uid_);
     response->add_missing("worker 1");
     response->set_activity(proto::ACTIVITY_EVALUATION);
+    response->set_evaluator_misses_checkpoints(misses_);
     if (step_ < 0) return grpc::Status::OK;
     response->mutable_progress()->set_step(step_);
     response->mutable_progress()->set_loss(std::numeric_limits<double>::quiet_NaN());
@@ -120,7 +125,7 @@ class FakeTrainer final : public proto::TrainerStatus::Service {
   std::int64_t step_ = -1;
   int questions_ = 0;
   std::set<std::string> peers_;
-  bool held_ = false, compressed_ = false;
+  bool held_ = false, compressed_ = false, misses_ = false;
   std::vector<std::string> missing_;
   std::string padding_, nonce_;
   std::function<void(proto::TrainerProgress&)> changed_ = [](proto::TrainerProgress&) {};
@@ -168,6 +173,19 @@ TEST(ProgressPollerTest, AnEvaluationWithoutANumberIsAnEvaluation) {
   ASSERT_TRUE(progress.has_value());
   ASSERT_TRUE(progress->test_mean_absolute_error.has_value());
   EXPECT_TRUE(std::isnan(*progress->test_mean_absolute_error));
+}
+
+TEST(ProgressPollerTest, AnEvaluatorThatMissesCheckpointsIsPartOfTheGroupsReport) {
+  FakeTrainer trainer("uid");
+  ProgressPoller poller(Often());
+  EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+  trainer.SetStep(7);
+  ASSERT_TRUE(WaitForStep(poller, trainer, 7));
+  EXPECT_FALSE(poller.Group("uid").evaluator_misses_checkpoints);
+  trainer.SetMissesCheckpoints(true);
+  trainer.SetStep(8);
+  ASSERT_TRUE(WaitForStep(poller, trainer, 8));
+  EXPECT_TRUE(poller.Group("uid").evaluator_misses_checkpoints);
 }
 
 TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {

@@ -111,6 +111,9 @@ TEST_P(ReportEvaluationTest, TheAnswerTellsWhatTheLeadingPodHasSaved) {
   while (!Ask().has_progress() && clock_.SteadyNow() < end) continue;
   EXPECT_EQ(Report(identity_, {})->checkpoint_step, 6);
   const proto::TrainerProgress progress = Ask().progress();
+  EXPECT_FALSE(Ask().evaluator_misses_checkpoints());
+  ASSERT_TRUE(Report(identity_, {.misses_checkpoints = true}).ok());
+  EXPECT_TRUE(Ask().evaluator_misses_checkpoints());
   EXPECT_FALSE(progress.has_test_loss()) << "who has no result asks only";
   EXPECT_FALSE(progress.has_test_accuracy());
 }

@@ -179,6 +179,8 @@ TEST_F(EvaluatorTest, ALeadingPodThatSavesWhereItSeesNothingIsToldOnce) {
   EXPECT_EQ(Count(log, "is not seen here"), 1) << log;
   EXPECT_THAT(log, HasSubstr("\"saved\":15"));
   EXPECT_EQ(shown_.leader_step, 15);
+  EXPECT_FALSE(reports_.front().misses_checkpoints);
+  EXPECT_TRUE(reports_.back().misses_checkpoints);
 }
 
 TEST_F(EvaluatorTest, WhatFailsAgainAndAgainIsLoggedOnce) {

@@ -112,6 +112,23 @@ TEST(EvaluatorRuleTest, APermanentFailureEndsEvaluationButNotTheJob) {
   EXPECT_THAT(later.events, IsEmpty()) << "said once";
 }
 
+TEST(EvaluatorRuleTest, WhatItDoesNotSeeIsReportedUntilItDoes) {
+  Seen seen = Trains(kReady);
+  seen.With([](Observed& observed) { observed.group.evaluator_misses_checkpoints = true; });
+  ASSERT_EQ(seen.Plan().events.size(), 1U);
+  EXPECT_EQ(seen.Plan().events[0].reason, "CheckpointsNotSeen");
+  seen.Write();
+  const api::Condition* running = FindCondition(seen.Build().job.status, kRunning);
+  EXPECT_TRUE(IsTrue(seen.Build().job.status, kRunning));
+  EXPECT_EQ(running->reason, "CheckpointsNotSeen");
+  EXPECT_EQ(running->message,
+            "the Evaluator does not see the checkpoints that the leading pod saves: is "
+            "checkpoint.directory on a volume that both pods mount?");
+  EXPECT_THAT(seen.Plan().events, IsEmpty()) << "said once";
+  seen.With([](Observed& observed) { observed.group.evaluator_misses_checkpoints = false; });
+  EXPECT_EQ(FindCondition(seen.Plan().status, kRunning)->reason, "AllReplicasReady");
+}
+
 TEST(EvaluatorRuleTest, RestartsByTheKubeletCostNothingEither) {
   const PodState restarted = [](ObservedPod& pod) {
     kReady(pod);
