@@ -59,7 +59,7 @@ fuzz:
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
-## make test-peers  against TensorFlow and TensorBoard, which it installs into an environment of its own
+## make test-peers  against TensorFlow, TensorBoard and ONNX Runtime, which it installs into an environment of its own
 test-peers: build
 	@tools/setup peers
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer

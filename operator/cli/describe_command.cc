@@ -76,19 +76,24 @@ absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const api::
   return events;
 }
 
-// The pod of the replica that the status blames, else the first that has failed; null: none.
+// Of the pods with a failure to show, that of the replica that the status blames, else the first;
+// null: none. The failure in the status may be long past, and the pod a healthy successor.
 const Object* PodToBlame(const JobFacts& facts) {
   const std::optional<api::Failure>& failure = facts.job.status.failure;
+  const auto has_failure = [](const Object& pod) {
+    return HasFailed(pod) || KubeletRestarts(pod) > 0;
+  };
   const auto is_blamed = [&](const Object& pod) {
-    return failure && kube::Label(pod, api::kLabelRole) == failure->role &&
+    return failure && has_failure(pod) && kube::Label(pod, api::kLabelRole) == failure->role &&
            kube::Label(pod, api::kLabelReplicaIndex) == std::to_string(failure->index);
   };
   auto found = std::ranges::find_if(facts.pods, is_blamed);
   if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, HasFailed);
+  if (found == facts.pods.end()) found = std::ranges::find_if(facts.pods, has_failure);
   return found == facts.pods.end() ? nullptr : &*found;
 }
 
-// A container that was restarted has told its trouble before.
+// A container that was restarted, and has not failed again, has told its trouble before.
 std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_log) {
   const Object* pod = PodToBlame(facts);
   if (pod == nullptr) return std::nullopt;
@@ -96,7 +101,7 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
                                         kube::Label(*pod, api::kLabelReplicaIndex)),
                  .text = {},
                  .error = {}};
-  const bool previous = KubeletRestarts(*pod) > 0 && PodState(*pod).starts_with("CrashLoop");
+  const bool previous = KubeletRestarts(*pod) > 0 && !HasEnded(*pod);
   absl::StatusOr<std::string> text =
       read_log(kube::KeyOf(*pod), controller::MainContainerName(*pod), previous);
   if (!text.ok()) {
@@ -134,17 +139,17 @@ absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job,
                  .invalid = observed.invalid.value_or(""),
                  .pods = {},
                  .events = {},
+                 .events_error = {},
                  .log = {}};
   LOCKSTEP_ASSIGN_OR_RETURN(facts.pods, ReadPods(client, facts.job));
   absl::StatusOr<std::vector<Object>> events = ReadEvents(client, facts.job);
-  std::string note;
   if (events.ok()) {
     facts.events = *std::move(events);
   } else {
-    note = fmt::format("\nThe events cannot be read: {}\n", std::string(events.status().message()));
+    facts.events_error = std::string(events.status().message());
   }
   facts.log = ReadLog(facts, read_log);
-  return DescribeJob(facts, clock.Now()) + note;
+  return DescribeJob(facts, clock.Now());
 }
 
 int RunDescribe(const DescribeOptions& options) {

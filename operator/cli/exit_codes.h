@@ -9,8 +9,8 @@ inline constexpr int kExitDone = 0;
 
 // For `status`, `describe` and `logs`: the cluster cannot be reached, refused the request, or has
 // no such job or log. For `run`: the job failed, and no replica has an exit code to return. For
-// `plan`: `lockstep-trainer` cannot be started, or has ended without a plan. For every verb: an
-// internal error.
+// `plan` and `export`: `lockstep-trainer` cannot be started, or has ended without a result. For
+// every verb: an internal error.
 inline constexpr int kExitError = 1;
 
 // The command line or its input cannot be used: an unknown option, a file that is missing or not

@@ -1,27 +1,31 @@
 #include "operator/cli/export_command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "base/launch.h"
 #include "base/status.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
+#include "operator/cli/trainer_program.h"
 #include "operator/local/process_kubelet.h"
 
 namespace lockstep::cli {
 namespace {
 
-// Returns the trainer's exit code.
-absl::StatusOr<int> RunTrainerExport(const ExportOptions& options) {
-  const local::HostFacts host = local::ThisHost();
-  LaunchSpec spec{.argv = {"lockstep-trainer", "export", "--", options.checkpoint, options.file},
-                  .env = host.env,
+// Ok if it has written the file. InvalidArgument: it has said on stderr what is wrong with its
+// input. Others: it cannot be started, or has ended in another way.
+absl::Status RunTrainerExport(const ExportOptions& options) {
+  LaunchSpec spec{.argv = {kTrainer, "export", "--", options.checkpoint, options.file},
+                  .env = TrainerEnvironment(local::ThisHost()),
                   .dies_with_thread = true};
-  std::string& path = spec.env["PATH"];
-  path = host.program_dir + ":" + (path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path);
-  LOCKSTEP_ASSIGN_OR_RETURN(spec.program, FindProgram(spec.argv.front(), spec.env));
-  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t trainer, Launch(spec));
-  return ExitCodeOf(WaitFor(trainer));
+  LOCKSTEP_ASSIGN_OR_RETURN(const pid_t trainer, LaunchTrainer(spec));
+  const int status = WaitFor(trainer);
+  if (status == 0) return absl::OkStatus();
+  if (IsRefusal(status)) return absl::InvalidArgumentError("refused");
+  return absl::InternalError(
+      fmt::format("{} export: found {}, expected exit code 0", kTrainer, DescribeExit(status)));
 }
 
 }  // namespace
@@ -38,9 +42,10 @@ CLI::App* AddExportCommand(CLI::App& app, ExportOptions& options) {
 }
 
 int RunExport(const ExportOptions& options) {
-  const absl::StatusOr<int> code = RunTrainerExport(options);
-  if (!code.ok()) return Fail(kExitUsage, code.status());
-  return *code == 0 ? kExitDone : kExitUsage;
+  const absl::Status written = RunTrainerExport(options);
+  if (written.ok()) return kExitDone;
+  if (absl::IsInvalidArgument(written)) return kExitUsage;
+  return Fail(kExitError, written);
 }
 
 }  // namespace lockstep::cli

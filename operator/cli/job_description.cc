@@ -36,19 +36,31 @@ std::string AgeOf(const std::optional<Time>& time, Time now) {
   return time ? FormatAge(now - *time) : "-";
 }
 
+// ", 7 restarts (6 by its program, 1 by disruptions)"
+std::string RestartsText(const api::TrainingJobStatus& status) {
+  if (status.restart_count <= 0) return "";
+  const api::RestartCounts& restarts = status.restarts;
+  const int others =
+      status.restart_count - restarts.application - restarts.disruption - restarts.evaluator;
+  std::vector<std::string> kinds;
+  for (const auto& [count, kind] :
+       {std::pair(restarts.application, "by its program"),
+        std::pair(restarts.disruption, "by disruptions"),
+        std::pair(restarts.evaluator, "of the Evaluator"), std::pair(others, "by the kubelet")}) {
+    if (count > 0) kinds.push_back(fmt::format("{} {}", count, kind));
+  }
+  return fmt::format(", {} restarts ({})", status.restart_count, fmt::join(kinds, ", "));
+}
+
 std::string Headline(const JobFacts& facts, Time now) {
   const api::TrainingJob& job = facts.job;
-  const api::RestartCounts& restarts = job.status.restarts;
   std::string line =
       fmt::format("{} in namespace {}: {}", job.metadata.name, job.metadata.namespace_name,
                   job.status.state.empty() ? "not seen by the operator yet" : job.status.state);
   if (job.metadata.creation_time) {
     line += fmt::format(", created {} ago", AgeOf(job.metadata.creation_time, now));
   }
-  if (job.status.restart_count > 0) {
-    line += fmt::format(", {} restarts ({} by its program, {} by disruptions)",
-                        job.status.restart_count, restarts.application, restarts.disruption);
-  }
+  line += RestartsText(job.status);
   line += '\n';
   if (!facts.invalid.empty()) line += fmt::format("Invalid: {}\n", facts.invalid);
   return line;
@@ -197,9 +209,12 @@ std::string DescribeJob(const JobFacts& facts, Time now) {
   std::string text = Headline(facts, now);
   text += JobDetails(facts.job);
   text += ProgressText(facts.job.status, now);
-  text += SpecText(facts.job.spec);
+  if (facts.invalid.empty()) text += SpecText(facts.job.spec);  // it is not read in full otherwise
   text += ReplicaTable(facts, now);
   text += EventTable(facts.events, now);
+  if (!facts.events_error.empty()) {
+    text += fmt::format("\nThe events cannot be read: {}\n", facts.events_error);
+  }
   if (facts.log) text += LogText(*facts.log);
   return Printable(std::move(text));
 }

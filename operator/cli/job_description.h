@@ -21,7 +21,8 @@ struct JobFacts {
   std::string invalid;               // why the operator cannot run the job; empty if it can
   std::vector<kube::Object> pods;    // of the job, in any order, of any attempt
   std::vector<kube::Object> events;  // events.k8s.io/v1, of the job and its pods, in any order
-  std::optional<ReplicaLog> log;     // of the replica to blame
+  std::string events_error;          // why there are none; empty if they were read
+  std::optional<ReplicaLog> log;     // of a replica that has failed
 };
 
 // Returns the state, what the job waits for or has failed by, its settings, a line for each

@@ -19,6 +19,7 @@
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "base/status.h"
+#include "operator/cli/trainer_program.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/state/main_container.h"
 #include "operator/local/cpu_shares.h"
@@ -31,8 +32,6 @@ namespace {
 
 using kube::Object;
 using Json = nlohmann::ordered_json;
-
-constexpr char kTrainer[] = "lockstep-trainer";
 
 // The leading pod is the first that trains: the chief comes before the workers.
 const Object& LeadingPod(const std::vector<Object>& pods) {
@@ -82,7 +81,7 @@ absl::StatusOr<local::PathMap> PathsOf(const Object& pod, const local::VolumeOpt
 // A plan belongs to no group, so it needs no token.
 Environment EnvironmentOf(const Object& pod, const local::PathMap& paths,
                           const local::HostFacts& host) {
-  Environment env = host.env;
+  Environment env = TrainerEnvironment(host);
   std::erase_if(env, [](const auto& entry) {
     return entry.first.starts_with("LOCKSTEP_") || entry.first == api::kEnvTfConfig;
   });
@@ -91,8 +90,6 @@ Environment EnvironmentOf(const Object& pod, const local::PathMap& paths,
     env[variable.value("name", "")] = paths.Rewrite(variable.value("value", ""));
   }
   env.erase(api::kEnvTokenFile);
-  std::string& path = env["PATH"];
-  path = host.program_dir + ":" + (path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path);
   return env;
 }
 
@@ -117,27 +114,6 @@ std::string MessagesOf(const std::string& errors) {
   return messages;
 }
 
-// The trainer has found a fault of the job, of its data or of an option, and says which.
-bool IsRefusal(int wait_status, const std::string& messages) {
-  return wait_status != 0 && !api::IsRetryableExitCode(ExitCodeOf(wait_status)) &&
-         !messages.empty();
-}
-
-absl::StatusOr<pid_t> LaunchTrainer(LaunchSpec& spec) {
-  const absl::StatusOr<std::string> program = FindProgram(spec.argv.front(), spec.env);
-  if (!program.ok()) {
-    return absl::UnavailableError(
-        fmt::format("{}: found none beside this program or on the PATH, expected the program that "
-                    "makes the plan",
-                    kTrainer));
-  }
-  spec.program = *program;
-  absl::StatusOr<pid_t> trainer = Launch(spec);
-  if (trainer.ok()) return trainer;
-  return absl::UnavailableError(
-      fmt::format("{}: cannot be started: {}", *program, std::string(trainer.status().message())));
-}
-
 absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
@@ -151,7 +127,7 @@ absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
   reader.join();
   messages = MessagesOf(messages);
   const int status = WaitFor(trainer);
-  if (IsRefusal(status, messages)) return absl::InvalidArgumentError(messages);
+  if (IsRefusal(status) && !messages.empty()) return absl::InvalidArgumentError(messages);
   if (status != 0) {
     return absl::InternalError(fmt::format("{} plan: found {}, expected a plan{}{}", kTrainer,
                                            DescribeExit(status), messages.empty() ? "" : ": ",

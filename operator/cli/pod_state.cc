@@ -93,6 +93,10 @@ int KubeletRestarts(const Object& pod) {
   return kube::IntMember(MainStatus(pod), "restartCount");
 }
 
+bool HasEnded(const Object& pod) {
+  return Member(Member(MainStatus(pod), "state"), "terminated").is_object();
+}
+
 bool HasFailed(const Object& pod) {
   const Object& status = Member(pod, "status");
   const Object& state = Member(MainStatus(pod), "state");

@@ -15,7 +15,11 @@ std::string PodState(const kube::Object& pod);
 // The main container's restarts by the kubelet.
 int KubeletRestarts(const kube::Object& pod);
 
-// True if a container has ended with an error, or cannot run.
+// True if the main container has ended, for now.
+bool HasEnded(const kube::Object& pod);
+
+// True if the pod or its main container has ended with an error, or its kubelet waits before it
+// starts the container again.
 bool HasFailed(const kube::Object& pod);
 
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
 #include "trainer/export/export_model.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <span>
@@ -18,7 +19,7 @@ namespace {
 using Pieces = std::vector<std::span<const std::byte>>;
 
 absl::Status ReplaceFile(FileSystem& files, const std::string& path, const Pieces& pieces) {
-  const std::string unfinished = path + ".tmp";
+  const std::string unfinished = fmt::format("{}.{}.tmp", path, ::getpid());
   absl::Status written = files.WriteFile(unfinished, pieces);
   if (written.ok()) written = files.Rename(unfinished, path);
   if (!written.ok()) {

@@ -61,7 +61,8 @@ absl::Status CheckModel(const ModelDescription& model, const std::vector<Layer>&
 }
 
 // Adds a model's layers to a graph. Values have the names of layers, which have no slash, and parts
-// of a layer have its name before a slash, so no two have one name. Requires: CheckModel.
+// of a layer have its name before a slash, so no two have one name. Only "input" is that of the
+// samples: a layer of that name gives "input/output". Requires: CheckModel.
 class LayerWriter {
  public:
   LayerWriter(const ModelDescription& model, const Tensors& tensors)
@@ -101,7 +102,8 @@ class LayerWriter {
 
   std::string Node(const char* op, const OnnxGraph::Names& inputs,
                    const std::vector<OnnxGraph::Attribute>& attributes = {}) {
-    return graph_.AddNode(op, name_, inputs, attributes);
+    const std::string output = name_ == kInput ? name_ + "/output" : name_;
+    return graph_.AddNode(op, output, inputs, attributes);
   }
 
   // A value within the layer.

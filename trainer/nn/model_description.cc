@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/json_text.h"
 
 namespace lockstep::train {
@@ -11,11 +9,21 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The limit of one extent: that of one tensor (see compile.cc).
+// The limit of one extent, and of all together: that of one tensor (see compile.cc).
 constexpr std::int64_t kLargestExtent = 2147483647;
 
 bool IsExtent(const Json& json) {
   return json.is_number_integer() && json > 0 && json <= kLargestExtent;
+}
+
+bool IsShape(const Json& json) {
+  if (!json.is_array() || (json.size() != 1 && json.size() != 3)) return false;
+  double elements = 1;
+  for (const Json& extent : json) {
+    if (!IsExtent(extent)) return false;
+    elements *= extent.get<double>();
+  }
+  return elements <= static_cast<double>(kLargestExtent);
 }
 
 absl::Status FieldFault(const Json& json, const char* field, const char* expected) {
@@ -38,8 +46,7 @@ absl::StatusOr<ModelDescription> DescriptionFromJson(const nlohmann::json& json)
   const Json layers = json.value("layers", Json());
   if (!layers.is_array()) return FieldFault(json, "layers", "a list");
   const Json input = json.value("input", Json());
-  if (!input.is_array() || !std::ranges::all_of(input, IsExtent) ||
-      (input.size() != 1 && input.size() != 3)) {
+  if (!IsShape(input)) {
     return FieldFault(json, "input", "[C,H,W] or [F], positive numbers");
   }
   if (!IsExtent(json.value("outputs", Json()))) {

@@ -222,7 +222,7 @@ class Planner {
         }));
     plan.largest = LargestBatch{.per_replica = rows, .global = rows * members_[0].options.world};
     LOCKSTEP_ASSIGN_OR_RETURN(const PlannedMemory least, MemoryWith(1));
-    plan.refusal = RefusalOf(plan, least.replica);
+    plan.refusal = RefusalOf(plan, least);
     return absl::OkStatus();
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -68,10 +69,15 @@ std::optional<std::int64_t> FixedClasses(const api::TrainingSpec& training) {
   return std::nullopt;
 }
 
+// Of the training samples, those that are held out as the test set are not counted.
 std::optional<std::int64_t> FixedSamples(const api::DatasetSpec& spec, Split split) {
   if (spec.format != api::DatasetFormat::kSynthetic) return std::nullopt;
   const api::SyntheticSpec synthetic = spec.synthetic.value_or(api::SyntheticSpec{});
-  return split == Split::kTrain ? synthetic.train_examples : synthetic.test_examples;
+  if (split == Split::kTest) return synthetic.test_examples;
+  const std::int64_t all = synthetic.train_examples;
+  if (spec.validation_fraction <= 0 || all < 2) return all;
+  const auto share = std::llround(spec.validation_fraction * static_cast<double>(all));
+  return all - std::clamp<std::int64_t>(share, 1, all - 1);  // as DivideDataset
 }
 
 // Counts what a replica will keep of data sets that are not opened.

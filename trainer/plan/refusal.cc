@@ -10,6 +10,10 @@
 namespace lockstep::train {
 namespace {
 
+constexpr char kMoreServers[] =
+    "; more replicas divide the model and the optimizer's state further, and a smaller batch "
+    "changes nothing";
+
 std::string Amount(std::size_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   return mib < 10240 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
@@ -63,24 +67,32 @@ std::string NeedOf(const PlannedMemory& memory, std::uint64_t available) {
       Amount(memory.WithoutLimit()), Amount(available));
 }
 
+// Why a job does not fit whose replicas compute one sample each.
+std::string NeedOfOneSample(const PlannedMemory& least, std::uint64_t available) {
+  const PlannedPods* const over = OverLimit(least);
+  const std::string need = NeedOf(least, available);
+  if (over != nullptr && over->role == api::Role::kParameterServer) {
+    return need + kMoreServers;
+  }
+  if (over != nullptr && over->role == api::Role::kEvaluator) return need;
+  return fmt::format("{}: a replica still needs {} ({})", need, Amount(least.replica.total()),
+                     PartsOf(least.replica));
+}
+
 }  // namespace
 
-std::string RefusalOf(const JobPlan& plan, const ReplicaMemory& least) {
+std::string RefusalOf(const JobPlan& plan, const PlannedMemory& least) {
   const PlannedPods* const over = OverLimit(plan.memory);
   if (over != nullptr && over->role == api::Role::kParameterServer) {
-    return fmt::format(
-        "spec.replicaSpecs.{}: {}; more replicas divide the model and the "
-        "optimizer's state further, and a smaller batch changes nothing",
-        api::RoleKey(over->role), NeedOf(plan.memory, plan.available));
+    return fmt::format("spec.replicaSpecs.{}: {}{}", api::RoleKey(over->role),
+                       NeedOf(plan.memory, plan.available), kMoreServers);
   }
   const std::string largest =
       plan.largest->per_replica > 0
           ? fmt::format("the largest batch that fits is {} per replica, {} globally",
                         plan.largest->per_replica, plan.largest->global)
-          : fmt::format(
-                "no batch fits, not even one sample per replica, with which a replica still "
-                "needs {} ({})",
-                Amount(least.total()), PartsOf(least));
+          : fmt::format("no batch fits, not even one sample per replica, with which {}",
+                        NeedOfOneSample(least, plan.available));
   return fmt::format(
       "spec.training.batchSize: with {} samples per replica, {}: a replica needs {} ({}); {}",
       plan.steps.plan.LocalBatch(), NeedOf(plan.memory, plan.available),

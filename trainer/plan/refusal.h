@@ -7,8 +7,8 @@
 
 namespace lockstep::train {
 
-// The reason and, with plan.largest, what would fit. `least` is a replica's memory with one sample
-// in its batch. Requires: plan.memory does not fit.
-std::string RefusalOf(const JobPlan& plan, const ReplicaMemory& least);
+// The reason and, with plan.largest, what would fit. `least` is the job's memory with one sample in
+// each replica's batch. Requires: plan.memory does not fit.
+std::string RefusalOf(const JobPlan& plan, const PlannedMemory& least);
 
 }  // namespace lockstep::train

@@ -141,6 +141,33 @@ TEST_F(DescribeCommandTest, AContainerThatIsRestartedHasToldWhyBefore) {
   EXPECT_EQ(asked_, "mnist-worker-0/trainer, previous");
 }
 
+TEST_F(DescribeCommandTest, AFailureThatIsPastDoesNotBlameAHealthySuccessor) {
+  const Object failure = {{"role", "worker"}, {"index", 0}, {"exitCode", 137}};
+  AddJob(2, {{"state", "Running"}, {"failure", failure}});
+  AddPod(0, Running());
+  Describe();
+  EXPECT_EQ(asked_, "");
+  AddPod(1, MainContainer({{"terminated", {{"exitCode", 1}}}}, /*restarts=*/2));
+  Describe();
+  EXPECT_EQ(asked_, "mnist-worker-1/trainer") << "which has failed now";
+}
+
+TEST_F(DescribeCommandTest, OfAnInvalidJobItShowsNoSettings) {
+  client_.Add(kTrainingJobKind, {{"metadata", {{"name", "mnist"}, {"namespace", "team"}}},
+                                 {"spec", {{"training", {{"dataset", {{"format", "tapes"}}}}}}}});
+  const std::string text = Describe();
+  EXPECT_THAT(text, HasSubstr("Invalid: "));
+  EXPECT_THAT(text, Not(HasSubstr("training: ")));
+}
+
+TEST_F(DescribeCommandTest, EachKindOfRestartIsNamed) {
+  AddJob(1, {{"state", "Running"},
+             {"restartCount", 6},
+             {"restarts", {{"evaluator", 4}, {"disruption", 1}}}});
+  EXPECT_THAT(Describe(), HasSubstr("6 restarts (1 by disruptions, 4 of the Evaluator, 1 by the "
+                                    "kubelet)"));
+}
+
 TEST_F(DescribeCommandTest, PodsOfAnotherJobAreNotItsOwn) {
   AddJob(1, {{"state", "Running"}});
   AddPod(0, Running(), /*owner=*/"another-uid");
@@ -173,12 +200,13 @@ TEST_F(DescribeCommandTest, WhatMayNotBeReadIsSaid) {
   AddPod(0, MainContainer({{"terminated", {{"exitCode", 1}}}}));
   log_ = absl::PermissionDeniedError("pods/log is forbidden");
   client_.SetBefore([](const lockstep::testing::HookedClient::Call& call) {
-    return call.kind == kube::kEventKind.kind ? absl::PermissionDeniedError("events are forbidden")
-                                              : absl::OkStatus();
+    return call.kind == kube::kEventKind.kind
+               ? absl::PermissionDeniedError("events are forbidden\033[2J")
+               : absl::OkStatus();
   });
   const std::string text = Describe();
   EXPECT_THAT(text, HasSubstr("The log of worker-0 cannot be read: pods/log is forbidden\n"));
-  EXPECT_THAT(text, HasSubstr("The events cannot be read: events are forbidden\n"));
+  EXPECT_THAT(text, HasSubstr("The events cannot be read: events are forbidden?[2J\n"));
 }
 
 TEST_F(DescribeCommandTest, TextOfOthersCannotMoveTheCursor) {

@@ -108,7 +108,7 @@ TEST_F(ExportModelTest, AFullDiskLeavesTheOldFileAlone) {
   const auto exported = Export("/saved", "/out/model.onnx");
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Content("/out/model.onnx"), old);
-  EXPECT_FALSE(files_.Exists("/out/model.onnx.tmp"));
+  EXPECT_EQ(*files_.ListDirectory("/out"), std::vector<std::string>{"model.onnx"});
 }
 
 }  // namespace

@@ -184,6 +184,14 @@ TEST(OnnxModelTest, ABinaryModelMayEndInSigmoid) {
                                           "dense/activation = Sigmoid(dense)"));
 }
 
+TEST(OnnxModelTest, ALayerMayBeCalledInput) {
+  EXPECT_THAT(NodesOf({{{"type", "Dense"}, {"units", 3}, {"name", "input"}},
+                       {{"type", "ReLU"}, {"name", "last"}}},
+                      {3}, 3),
+              ElementsAre("input/output = Gemm(input, input/weight, input/bias) transB=1",
+                          "last = Relu(input/output)"));
+}
+
 TEST(OnnxModelTest, TensorsThatDoNotFitAreNamed) {
   const ModelDescription model = Describe({{{"type", "Dense"}, {"units", 2}}}, {3}, 2);
   std::vector<NamedTensor> tensors = TensorsOf(model);

@@ -25,8 +25,9 @@ TEST(ModelDescriptionTest, FaultsAreNamed) {
     return std::string(DescriptionFromJson(bad).status().message());
   };
   EXPECT_EQ(message("layers", nullptr), "model.layers: found null, expected a list");
-  for (const Json& input : {Json(3), Json({1, 2}), Json({1, 0, 3}), Json({1.5}), Json({"1"}),
-                            Json({std::uint64_t{1} << 63}), Json::array()}) {
+  for (const Json& input :
+       {Json(3), Json({1, 2}), Json({1, 0, 3}), Json({1.5}), Json({"1"}),
+        Json({std::uint64_t{1} << 63}), Json({50000, 50000, 1}), Json::array()}) {
     EXPECT_EQ(message("input", input),
               "model.input: found " + input.dump() + ", expected [C,H,W] or [F], positive numbers");
   }

@@ -333,8 +333,8 @@ TEST(JobPlanTest, AModelThatNoMachineHoldsIsPlanned) {
   const JobPlan plan = Plan(options);
   EXPECT_GT(plan.memory.replica.optimizer, std::size_t{16} << 30);
   EXPECT_THAT(plan.refusal,
-              HasSubstr("no batch fits, not even one sample per replica, with which a "
-                        "replica still needs "));
+              HasSubstr("no batch fits, not even one sample per replica, with which all "
+                        "pods need "));
 }
 
 }  // namespace

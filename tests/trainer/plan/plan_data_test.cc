@@ -117,6 +117,17 @@ TEST(PlanDataTest, DescribedSyntheticDataKeepWhatGeneratedOnesDo) {
   EXPECT_NEAR(static_cast<double>(opened.bytes), static_cast<double>(described.bytes), 1 << 20);
 }
 
+TEST(PlanDataTest, DescribedSyntheticDataAreDividedAsGeneratedOnes) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kSynthetic);
+  options.training.dataset.synthetic = api::SyntheticSpec{.train_examples = 1003};
+  options.training.dataset.validation_fraction = 0.2;
+  const PlannedData opened = *PlanData(options, {});
+  const PlannedData described = *PlanData(options, {.samples = {}, .classes = 10, .shape = {}});
+  EXPECT_EQ(opened.train.samples, 802);
+  EXPECT_EQ(described.train.samples, 802);
+  EXPECT_EQ(described.bytes, 1013u * 28 * 28) << "all are kept, and the 10 classes' patterns";
+}
+
 TEST(PlanDataTest, SaysWhatItCannotCount) {
   SessionOptions options = OptionsOf(api::DatasetFormat::kCsv);
   const auto uncounted = [&](std::optional<std::int64_t> samples) {
