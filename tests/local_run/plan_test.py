@@ -251,6 +251,8 @@ class PlanTest(unittest.TestCase):
                 ("kill -9 $$", "lockstep-trainer plan: found signal 9 (Killed), expected a plan"),
                 ("echo a failed check >&2; exit 134",
                  "lockstep-trainer plan: found exit code 134, expected a plan: a failed check"),
+                ("echo libx.so: cannot open >&2; exit 127",
+                 "lockstep-trainer plan: found exit code 127, expected a plan: libx.so: cannot open"),
                 ("echo nonsense", "lockstep-trainer plan: found 9 bytes on its stdout, expected a JSON object")):
             with self.subTest(script):
                 code, out, err = self.with_trainer(script)
