@@ -179,13 +179,14 @@ TEST(ProgressPollerTest, AnEvaluatorThatMissesCheckpointsIsPartOfTheGroupsReport
   FakeTrainer trainer("uid");
   ProgressPoller poller(Often());
   EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+  EXPECT_EQ(poller.Group("uid").evaluator_misses_checkpoints, std::nullopt) << "not known yet";
   trainer.SetStep(7);
   ASSERT_TRUE(WaitForStep(poller, trainer, 7));
-  EXPECT_FALSE(poller.Group("uid").evaluator_misses_checkpoints);
+  EXPECT_EQ(poller.Group("uid").evaluator_misses_checkpoints, false);
   trainer.SetMissesCheckpoints(true);
   trainer.SetStep(8);
   ASSERT_TRUE(WaitForStep(poller, trainer, 8));
-  EXPECT_TRUE(poller.Group("uid").evaluator_misses_checkpoints);
+  EXPECT_EQ(poller.Group("uid").evaluator_misses_checkpoints, true);
 }
 
 TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {
