@@ -494,7 +494,8 @@ TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
   EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"},
-                                                          .awaited = {"worker-1"}}));
+                                                          .awaited = {"worker-1"},
+                                                          .evaluator_misses_checkpoints = false}));
   trainer.reset();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!poller.Group("uid").leader_is_silent && std::chrono::steady_clock::now() < deadline) {
