@@ -13,6 +13,7 @@
 #include "operator/controller/expectations.h"
 #include "operator/controller/failed_actions.h"
 #include "operator/controller/name_conflicts.h"
+#include "operator/controller/rules/seen_evaluator.h"
 #include "operator/controller/rules/seen_workers.h"
 #include "operator/controller/state/observed.h"
 #include "operator/controller/status_throttle.h"
@@ -49,6 +50,7 @@ struct JobMemory {
   NameConflicts conflicts;
   std::map<std::string, Sight> sights;  // by pod uid
   SeenWorkers seen_workers;
+  SeenEvaluator seen_evaluator;
   std::optional<Time> last_status_write;
   std::optional<Time> last_cause, last_restart;
   std::optional<Incident> incident;

@@ -90,6 +90,7 @@ void Observer::Observe(ReconcileContext& context) const {
       context.memory.network_policy.attempt == observed.job.status.attempt;
   observed.progress = LatestProgress(context);
   if (observed.job.spec.training) observed.group = with_.progress.Group(observed.job.metadata.uid);
+  observed.evaluator_due = context.memory.seen_evaluator.Note(observed);
   observed.until_stranded = UntilStranded(observed);
 }
 

@@ -161,11 +161,15 @@ controller::GroupReport ProgressPoller::Group(const std::string& job_uid) {
   if (found == peers_.end()) return {};
   const Peer& peer = *found->second;
   std::vector<std::string> awaited;
-  if (peer.group) std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
+  std::optional<bool> misses_checkpoints;
+  if (peer.group) {
+    std::ranges::transform(peer.group->missing, std::back_inserter(awaited), PodOf);
+    misses_checkpoints = peer.group->evaluator_misses_checkpoints;
+  }
   return {.missing = peer.lost,
           .awaited = std::move(awaited),
           .leader_is_silent = peer.has_answered && peer.unanswered >= kSilence,
-          .evaluator_misses_checkpoints = peer.group && peer.group->evaluator_misses_checkpoints};
+          .evaluator_misses_checkpoints = misses_checkpoints};
 }
 
 void ProgressPoller::Forget(const std::string& job_uid) {

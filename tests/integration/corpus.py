@@ -20,13 +20,6 @@ def changed(base, **fields):
     return {**base, "spec": {**base["spec"], **fields}}
 
 
-def mounting(path):
-    """A role whose pods mount a claim at the path."""
-    return {"template": {"spec": {
-        "containers": [{"name": "trainer", "volumeMounts": [{"name": "claim", "mountPath": path}]}],
-        "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}}]}}}
-
-
 def workers(**fields):
     return {"Worker": {**role(), **fields}}
 
@@ -84,9 +77,6 @@ GOOD = {
     "the best checkpoint of a regression": training_job(
         replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
         checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
-    "an evaluator that mounts the checkpoints": training_job(
-        replicas={"Worker": mounting("/volume"), "Evaluator": mounting("/volume/checkpoints/")},
-        checkpoint={"directory": "/volume/checkpoints"}),
     "no evaluator, which needs no checkpoints": training_job(
         replicas={"Worker": {}, "Evaluator": {"replicas": 0}}, evaluation={"enabled": False}),
     "isolated, with an image of its own": job(networkPolicy="Isolated"),
@@ -270,10 +260,6 @@ ROLES = [
     Bad("a chief with Independent",
         job(strategy={"type": "Independent"}, replicaSpecs={"Chief": role(), "Worker": role()}),
         "spec.replicaSpecs.Chief"),
-    Bad("an evaluator that does not mount the checkpoints", training_job(
-        replicas={"Worker": mounting("/checkpoints"), "Evaluator": mounting("/check")},
-        checkpoint={"directory": "/checkpoints"}),
-        "spec.replicaSpecs.Evaluator.template.spec.containers", PROGRAM),
     Bad("an evaluator with Independent",
         job(strategy={"type": "Independent"}, replicaSpecs={"Worker": role(), "Evaluator": role()}),
         "spec.replicaSpecs.Evaluator"),

@@ -11,6 +11,7 @@
 #include "operator/controller/rules/make_plan.h"
 #include "operator/controller/rules/plan.h"
 #include "operator/controller/rules/pod_failures.h"
+#include "operator/controller/rules/seen_evaluator.h"
 #include "operator/controller/state/observed.h"
 #include "tests/support/builders.h"
 
@@ -126,6 +127,7 @@ class Seen {
     return *this;
   }
   const controller::Observed& Build() {
+    observed_.evaluator_due = evaluator_.Note(observed_);
     observed_.until_stranded = controller::UntilStranded(observed_);
     return observed_;
   }
@@ -133,6 +135,7 @@ class Seen {
 
  private:
   controller::Observed observed_;
+  controller::SeenEvaluator evaluator_;
 };
 
 }  // namespace lockstep::testing

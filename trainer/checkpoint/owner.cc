@@ -52,9 +52,23 @@ absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::
   }
 }
 
+absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
+                                                         const std::string& directory) {
+  const std::string path = directory + "/" + kOwner;
+  const absl::StatusOr<std::string> text = files.ReadFile(path);
+  if (absl::IsNotFound(text.status())) return std::optional<CheckpointOwner>();
+  if (!text.ok()) return text.status();
+  absl::StatusOr<CheckpointOwner> owner = DecodeOwner(*text, path);
+  if (owner.ok()) return std::optional<CheckpointOwner>(*std::move(owner));
+  LogWarning("the checkpoint folder's owner cannot be told",
+             {{"error", std::string(owner.status().message())}});
+  return std::optional<CheckpointOwner>();
+}
+
 absl::Status FolderClaim::Take() {
   taken_ = false;
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> before, Read());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> before,
+                            ReadOwner(files_, directory_));
   if (before && !owner_.Supersedes(*before)) return Superseded(*before);
   const std::string text = EncodeOwner(owner_), draft = directory_ + "/" + kOwnerDraft;
   LOCKSTEP_RETURN_IF_ERROR(files_.WriteFile(draft, {std::as_bytes(std::span(text))}));
@@ -66,22 +80,10 @@ absl::Status FolderClaim::Take() {
 
 absl::Status FolderClaim::Check() {
   if (!taken_) return Take();
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> now, Read());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<CheckpointOwner> now,
+                            ReadOwner(files_, directory_));
   if (!now) return Take();
   return *now == owner_ ? absl::OkStatus() : Superseded(*now);
-}
-
-// Returns nullopt if the folder was never claimed or its owner's file is damaged.
-absl::StatusOr<std::optional<CheckpointOwner>> FolderClaim::Read() const {
-  const std::string path = directory_ + "/" + kOwner;
-  const absl::StatusOr<std::string> text = files_.ReadFile(path);
-  if (absl::IsNotFound(text.status())) return std::optional<CheckpointOwner>();
-  if (!text.ok()) return text.status();
-  absl::StatusOr<CheckpointOwner> owner = DecodeOwner(*text, path);
-  if (owner.ok()) return std::optional<CheckpointOwner>(*std::move(owner));
-  LogWarning("the checkpoint folder's owner cannot be told",
-             {{"error", std::string(owner.status().message())}});
-  return std::optional<CheckpointOwner>();
 }
 
 absl::Status FolderClaim::Superseded(const CheckpointOwner& by) const {

@@ -32,6 +32,11 @@ std::string EncodeOwner(const CheckpointOwner& owner);  // JSON
 // DataLoss: `text` is not what EncodeOwner writes.
 absl::StatusOr<CheckpointOwner> DecodeOwner(const std::string& text, const std::string& path);
 
+// Returns the owner of a checkpoint folder; nullopt if it was never claimed or its owner's file is
+// damaged. Errors: see FileSystem::ReadFile.
+absl::StatusOr<std::optional<CheckpointOwner>> ReadOwner(FileSystem& files,
+                                                         const std::string& directory);
+
 // One process's claim to a folder. Not thread-safe.
 class FolderClaim {
  public:
@@ -46,7 +51,6 @@ class FolderClaim {
   absl::Status Check();
 
  private:
-  absl::StatusOr<std::optional<CheckpointOwner>> Read() const;
   absl::Status Superseded(const CheckpointOwner& by) const;
 
   FileSystem& files_;

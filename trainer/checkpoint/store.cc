@@ -172,16 +172,10 @@ class FolderStore final : public CheckpointStore {
     }
   }
 
-  void RemoveOld(const FolderName& name) { WarnIfError(Remove(name), "an old checkpoint stays"); }
-
-  // Removes the manifest first: an interrupted removal then leaves no damaged checkpoint behind.
-  absl::Status Remove(const FolderName& name) {
-    const std::string folder = PathOf(name);
-    LOCKSTEP_RETURN_IF_ERROR(files_.RemoveRecursively(folder + "/" + kManifestName));
-    LOCKSTEP_RETURN_IF_ERROR(files_.SyncDirectory(folder));
-    LOCKSTEP_RETURN_IF_ERROR(files_.RemoveRecursively(folder));
-    damaged_.erase(name);
-    return absl::OkStatus();
+  void RemoveOld(const FolderName& name) {
+    const absl::Status removed = RemoveCheckpoint(files_, PathOf(name));
+    if (removed.ok()) damaged_.erase(name);
+    WarnIfError(removed, "an old checkpoint stays");
   }
 
   static void WarnIfError(const absl::Status& status, std::string_view what) {
@@ -197,6 +191,12 @@ class FolderStore final : public CheckpointStore {
 };
 
 }  // namespace
+
+absl::Status RemoveCheckpoint(FileSystem& files, const std::string& path) {
+  LOCKSTEP_RETURN_IF_ERROR(files.RemoveRecursively(path + "/" + kManifestName));
+  LOCKSTEP_RETURN_IF_ERROR(files.SyncDirectory(path));
+  return files.RemoveRecursively(path);
+}
 
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
     FileSystem& files, const std::string& directory, int keep, const CheckpointOwner& owner) {

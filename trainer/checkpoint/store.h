@@ -62,4 +62,8 @@ class CheckpointStore {
   virtual absl::StatusOr<std::optional<CheckpointAge>> Newest() = 0;
 };
 
+// Removes a complete checkpoint, whose folder is at `path`, the manifest first: a removal that is
+// interrupted leaves no damaged checkpoint behind. Only for the process that saves there.
+absl::Status RemoveCheckpoint(FileSystem& files, const std::string& path);
+
 }  // namespace lockstep::train

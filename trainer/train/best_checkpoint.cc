@@ -39,7 +39,9 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
   if (absl::IsDataLoss(manifest.status())) return none;
   LOCKSTEP_RETURN_IF_ERROR(manifest.status());
   const nlohmann::json result = manifest->state.value(kResultKey, nlohmann::json::object());
-  if (result.value(kJobKey, "") != options_.owner.job_uid ||
+  // Copies of earlier versions do not name their job.
+  const std::string unnamed = was_ours_.value_or(false) ? options_.owner.job_uid : "";
+  if (result.value(kJobKey, unnamed) != options_.owner.job_uid ||
       manifest->model_hash != options_.model_hash) {
     LogWarning("the best checkpoint of another job or model will be replaced",
                {{"folder", folder}, {"step", manifest->step}});
@@ -54,18 +56,38 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(const Folde
   return Goodness(result.value("testLoss", nan), result.value(MetricKey(options_.loss), nan));
 }
 
+// A job that goes on from the directory takes the copy of the greatest step, which may be a worse.
+void BestCheckpoint::RemoveOthers(const std::vector<FolderName>& names, const FolderName& best) {
+  for (const FolderName& name : names) {
+    if (name == best) continue;
+    const std::string folder = options_.directory + "/" + name.ToString();
+    if (const absl::Status removed = RemoveCheckpoint(files_, folder); !removed.ok()) {
+      LogWarning("a copy that is not the best stays",
+                 {{"folder", folder}, {"error", std::string(removed.message())}});
+    }
+  }
+}
+
 // A process that died before it had removed the previous copy has left several.
 absl::Status BestCheckpoint::Open() {
+  if (!was_ours_) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto owner, ReadOwner(files_, options_.directory));
+    was_ours_ = owner && owner->job_uid == options_.owner.job_uid;
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<CheckpointStore> store,
       CheckpointStore::Open(files_, options_.directory, kKeepLastSaved, options_.owner));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<FolderName> names,
                             ListFolders(files_, options_.directory));
   std::optional<double> best;
+  FolderName best_name;
   for (const FolderName& name : names) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<double> goodness, GoodnessOfCopy(name));
-    if (goodness && (!best || *goodness > *best)) best = goodness;
+    if (!goodness || (best && *goodness <= *best)) continue;
+    best = goodness;
+    best_name = name;
   }
+  if (best) RemoveOthers(names, best_name);
   best_ = best;
   store_ = std::move(store);
   return absl::OkStatus();

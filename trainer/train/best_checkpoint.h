@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "api/v1/training_job.h"
@@ -31,19 +32,23 @@ class BestCheckpoint {
   // Saves `snapshot`, with the result in its state, if the result is better than that of the best
   // copy in the directory, or if there is no copy. Then removes the other copies, whatever their
   // steps. Of equal ones the first is kept. A copy of another job or model does not count as one:
-  // its numbers may be of another test set. On failure, an earlier copy is unchanged. Errors: see
-  // CheckpointStore.
+  // its numbers may be of another test set. If a process that died has left several copies of this
+  // job, the first call removes all but the best. On failure, an earlier copy is unchanged. Errors:
+  // see CheckpointStore.
   absl::Status Offer(Snapshot snapshot, const EvaluationResult& result);
 
  private:
   absl::Status Open();
   absl::StatusOr<std::optional<double>> GoodnessOfCopy(const FolderName& name) const;
+  void RemoveOthers(const std::vector<FolderName>& names, const FolderName& best);
   double Goodness(double loss, double metric) const;
 
   FileSystem& files_;
   const BestCheckpointOptions options_;
   std::unique_ptr<CheckpointStore> store_;  // null: not opened yet
   std::optional<double> best_;              // of the best copy; nullopt: there is none
+  // Whether the directory belonged to this job before this process claimed it; nullopt: not known.
+  std::optional<bool> was_ours_;
 };
 
 }  // namespace lockstep::train

@@ -37,12 +37,15 @@ std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
                            const EvaluationRecord& record) {
   const absl::StatusOr<std::vector<FolderName>> folders = ListFolders(files, directory);
   if (!folders.ok() || record.saved == Time{}) return record.step;
+  std::optional<FolderName> latest;  // of that step
   for (const FolderName& name : *folders) {
-    if (name.step != record.step) continue;
-    const auto manifest = ReadManifest(files, directory + "/" + name.ToString());
-    if (manifest.ok() && manifest->saved > record.saved) return record.step - 1;
+    if (name.step == record.step && (!latest || name > *latest)) latest = name;
   }
-  return record.step;
+  if (!latest) return record.step;
+  const auto manifest = ReadManifest(files, directory + "/" + latest->ToString());
+  // Not which is later: pods on two nodes have two clocks.
+  const bool is_another = manifest.ok() && manifest->saved != record.saved;
+  return is_another ? record.step - 1 : record.step;
 }
 
 std::unique_ptr<SummaryWriter> OpenEvalSummaries(const std::string& directory) {

@@ -3,19 +3,21 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "operator/controller/rules/lost_pod_rule.h"
 #include "operator/controller/rules/pod_failures.h"
-#include "operator/controller/rules/restart_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
 namespace {
 
+// Returns null if there is none, or if the job wants none any more.
 const ObservedPod* EvaluatorPod(const Observed& observed) {
-  return FindPod(observed, {api::Role::kEvaluator, 0});
+  const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
+  return pod != nullptr && IsMember(observed, *pod) ? pod : nullptr;
 }
 
 bool IsPermanent(const Observed& observed, const ObservedPod& pod) {
@@ -27,12 +29,8 @@ std::string DelayText(Duration delay) {
   return fmt::format(" in {}", std::chrono::duration_cast<std::chrono::seconds>(delay));
 }
 
-// Returns when the failed pod may be deleted. Requires: its failure is counted and not permanent.
-Time ReplacedAt(const Observed& observed, const ObservedPod& pod) {
-  const bool failed = HasFailed(pod) && Classify(observed.job, pod) != PodFailureCause::kDisruption;
-  if (!failed) return observed.now;
-  return pod.failed_since.value_or(observed.now) +
-         RestartDelay(observed.settings, observed.job.status.restarts.evaluator);
+Duration UntilReplaced(const Observed& observed) {
+  return std::max(observed.evaluator_due.value_or(observed.now) - observed.now, Duration::zero());
 }
 
 }  // namespace
@@ -47,6 +45,7 @@ std::optional<Plan> PlanEvaluatorRestart(const Observed& observed) {
   plan.status.counted_pods.push_back(failure->pod->uid);
   plan.status.failure = FailureOf(*failure);
   const std::string what = Describe(*failure);
+  const std::string delay = DelayText(UntilReplaced(observed));
   std::string message;
   switch (failure->cause) {
     case PodFailureCause::kPermanent:
@@ -54,14 +53,15 @@ std::optional<Plan> PlanEvaluatorRestart(const Observed& observed) {
       break;
     case PodFailureCause::kDisruption:
       ++restarts.disruption;
-      message = fmt::format("{}; it starts again (disruptions: {})", what, restarts.disruption);
+      message =
+          fmt::format("{}; it starts again{} (disruptions: {})", what, delay, restarts.disruption);
       break;
     case PodFailureCause::kApplication:
       ++restarts.evaluator;
       message = fmt::format(
           "{}; it starts again{} (failures of the Evaluator: {}, which do not count against "
           "backoffLimit)",
-          what, DelayText(RestartDelay(observed.settings, restarts.evaluator)), restarts.evaluator);
+          what, delay, restarts.evaluator);
       break;
   }
   plan.events.push_back({PlannedEvent::Type::kWarning, "EvaluatorFailed", message});
@@ -72,12 +72,14 @@ void AddEvaluatorReplacement(const Observed& observed, Plan& plan) {
   const ObservedPod* pod = EvaluatorPod(observed);
   if (pod == nullptr || !IsCounted(observed, *pod) || pod->being_deleted) return;
   if (IsPermanent(observed, *pod)) return;
-  const Time due = ReplacedAt(observed, *pod);
-  if (due > observed.now) {
-    RequeueWithin(plan, due - observed.now);
-  } else {
-    plan.actions.emplace_back(DeletePod{pod->name, pod->uid, IsUnreachable(observed, *pod)});
-  }
+  if (MustEvaluatorWait(observed, plan)) return;
+  plan.actions.emplace_back(DeletePod{pod->name, pod->uid, IsUnreachable(observed, *pod)});
+}
+
+bool MustEvaluatorWait(const Observed& observed, Plan& plan) {
+  const Duration left = UntilReplaced(observed);
+  if (left > Duration::zero()) RequeueWithin(plan, left);
+  return left > Duration::zero();
 }
 
 bool IsEvaluatorGone(const Observed& observed) {

@@ -14,10 +14,14 @@ namespace lockstep::controller {
 // Returns nullopt if there is no such failure.
 std::optional<Plan> PlanEvaluatorRestart(const Observed& observed);
 
-// Deletes the pod of an Evaluator whose failure is counted, once its successor is due: at once
-// after a disruption, otherwise as RestartDelay says of restarts.evaluator. Until then, and for
-// ever after a permanent failure, the failed pod and its log stay.
+// Deletes the pod of an Evaluator whose failure is counted, once its successor is due. Until then,
+// and for ever after a permanent failure, the failed pod and its log stay.
 void AddEvaluatorReplacement(const Observed& observed, Plan& plan);
+
+// Returns true if the successor of a lost Evaluator is not due yet, whoever deletes the lost pod:
+// something that deletes or rejects each pod at once must not have pods created without end. Then
+// adds to the plan when it is due.
+bool MustEvaluatorWait(const Observed& observed, Plan& plan);
 
 // Returns true if the Evaluator has failed and will not be replaced in this attempt.
 bool IsEvaluatorGone(const Observed& observed);

@@ -3,6 +3,8 @@
 #include "operator/controller/rules/evaluator_rule.h"
 #include "operator/controller/rules/kueue_rule.h"
 #include "operator/controller/rules/lost_pod_rule.h"
+#include "operator/controller/rules/pending_reason.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/rules/running_rule.h"
 #include "operator/controller/rules/status.h"
 #include "operator/controller/state/replicas.h"
@@ -13,7 +15,8 @@ namespace {
 constexpr Replica kEvaluator{api::Role::kEvaluator, 0};
 
 bool MayRun(const Observed& observed) {
-  return !observed.job.spec.suspend && !LacksQuota(observed);
+  // Of an invalid spec, parts may be missing.
+  return !observed.invalid && !observed.job.spec.suspend && !LacksQuota(observed);
 }
 
 bool LacksLastEvaluation(const Observed& observed) {
@@ -35,11 +38,15 @@ void AddEvaluator(const Observed& observed, Plan& plan) {
 
 std::string MissingEvaluation(const Observed& observed) {
   if (!LacksLastEvaluation(observed)) return "";
-  const std::optional<api::Progress> progress = BaseStatus(observed).progress;
-  const bool has_saved = progress && progress->last_checkpoint_step >= 0;
-  if (!has_saved || HasEvaluation(*progress)) return "; the Evaluator has not finished";
-  return "; the Evaluator has not finished and has told no result: is checkpoint.directory on a "
-         "volume that it shares with the leading pod?";
+  const std::string what = "; the Evaluator has not finished";
+  const ObservedPod* pod = FindPod(observed, kEvaluator);
+  if (pod != nullptr && HasFailed(*pod)) {
+    return what + ": " + Describe({pod, kEvaluator, Classify(observed.job, *pod)});
+  }
+  if (!MissesCheckpoints(observed)) return what;
+  return what +
+         " and does not see the checkpoints: is checkpoint.directory on a volume that it shares "
+         "with the leading pod?";
 }
 
 std::optional<Plan> PlanLastEvaluation(const Observed& observed, Time trained) {

@@ -12,6 +12,8 @@
 namespace lockstep::controller {
 namespace {
 
+constexpr char kNotSeen[] = "CheckpointsNotSeen";
+
 // A kubelet alternates between these two reasons while it retries.
 std::string StableReason(const std::string& reason) {
   return reason == "ErrImagePull" ? "ImagePullBackOff" : reason;
@@ -57,9 +59,8 @@ std::optional<PendingReason> OldPod(const Observed& observed) {
 }
 
 std::optional<PendingReason> UnseenVolume(const Observed& observed) {
-  if (!observed.group.evaluator_misses_checkpoints) return std::nullopt;
-  if (!api::HasEvaluator(observed.job.spec)) return std::nullopt;
-  return PendingReason{"CheckpointsNotSeen",
+  if (!MissesCheckpoints(observed)) return std::nullopt;
+  return PendingReason{kNotSeen,
                        "the Evaluator does not see the checkpoints that the leading pod saves: is "
                        "checkpoint.directory on a volume that both pods mount?"};
 }
@@ -72,6 +73,14 @@ std::optional<PendingReason> BackOff(const Observed& observed) {
 }
 
 }  // namespace
+
+bool MissesCheckpoints(const Observed& observed) {
+  const ObservedPod* pod = FindPod(observed, {api::Role::kEvaluator, 0});
+  if (pod == nullptr || !IsMember(observed, *pod) || !IsActive(*pod)) return false;
+  const api::Condition* running = FindCondition(observed.job.status, kRunning);
+  const bool was_said = running != nullptr && running->reason == kNotSeen;
+  return observed.group.evaluator_misses_checkpoints.value_or(was_said);
+}
 
 std::optional<PendingReason> FindPendingReason(const Observed& observed) {
   if (observed.create_fault) return PendingReason{"CreateFailed", observed.create_fault->message};

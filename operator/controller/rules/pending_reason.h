@@ -19,4 +19,8 @@ struct PendingReason {
 // long as the cause does, although a kubelet words it differently at each try.
 std::optional<PendingReason> FindPendingReason(const Observed& observed);
 
+// Returns true if the Evaluator runs and does not see the checkpoints that the leading pod saves.
+// As long as the leading pod does not answer, what the condition Running says stands.
+bool MissesCheckpoints(const Observed& observed);
+
 }  // namespace lockstep::controller

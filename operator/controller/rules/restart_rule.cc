@@ -14,9 +14,6 @@
 namespace lockstep::controller {
 namespace {
 
-// Without progress reports, a job counts as healthy after running this long since its last restart.
-constexpr Duration kHealthyRun = std::chrono::minutes(10);
-
 bool IsGangFailure(const Observed& observed, const PodFailure& failure) {
   return observed.job.spec.restart_scope == api::RestartScope::kGang ||
          LeadsFinishedPeers(observed, failure.replica);

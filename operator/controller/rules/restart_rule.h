@@ -9,6 +9,9 @@
 
 namespace lockstep::controller {
 
+// Without progress reports, a job counts as healthy after running this long since its last restart.
+inline constexpr Duration kHealthyRun = std::chrono::minutes(10);
+
 // Finds the cause and charges it once. A peer that ends by itself while another was disrupted,
 // killed by a signal or for its memory, or is on a silent node, is a consequence. To learn of such
 // causes, failures that may be consequences wait for Settings::settling. The bundled trainer's exit

@@ -114,8 +114,8 @@ void UpdateRunning(const Observed& observed, Plan& plan) {
   const std::optional<PendingReason> pending = FindPendingReason(observed);
   // Once the job runs, what keeps optional replicas from starting is reported too, and so are a pod
   // that cannot be deleted and an Evaluator that sees no checkpoints.
-  const bool is_hindered = !ready.all || observed.action_fault.has_value() ||
-                           observed.group.evaluator_misses_checkpoints;
+  const bool is_hindered =
+      !ready.all || observed.action_fault.has_value() || MissesCheckpoints(observed);
   const bool is_reported = ready.required ? running && is_hindered : true;
   if (pending && is_reported && (pending->is_warning || !running)) {
     AddPendingReason(observed, *pending, plan);
@@ -205,6 +205,7 @@ bool AddCreates(const Observed& observed, const std::vector<Replica>& wanted, Pl
     if (FindPod(observed, replica) != nullptr) continue;
     complete = false;
     if (IsNameTaken(observed, replica)) continue;
+    if (replica.role == api::Role::kEvaluator && MustEvaluatorWait(observed, plan)) continue;
     // No more can be created before the job is observed again.
     if (pods.size() > observed.settings.most_actions) break;
     pods.push_back(

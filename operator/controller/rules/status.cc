@@ -11,6 +11,7 @@
 #include "api/v1/names.h"
 #include "api/v1/variants.h"
 #include "base/shorten.h"
+#include "operator/controller/rules/pod_failures.h"
 #include "operator/controller/state/replicas.h"
 
 namespace lockstep::controller {
@@ -37,7 +38,8 @@ void CountPods(const Observed& observed, api::TrainingJobStatus& status) {
     counts.active += IsActive(pod) ? 1 : 0;
     counts.ready += is_ready ? 1 : 0;
     ready += is_ready || HasSucceeded(pod) ? 1 : 0;
-    kubelet_restarts += pod.restart_count;
+    // Those of a counted pod are among status.restarts.
+    if (!IsCounted(observed, pod)) kubelet_restarts += pod.restart_count;
   }
   const auto chief = status.replica_statuses.find(api::Role::kChief);
   if (chief_done && chief != status.replica_statuses.end() && chief->second.succeeded == 0) {
@@ -58,6 +60,11 @@ bool HasSucceededChief(const api::TrainingJobStatus& status) {
 // JSON has no NaN, so non-finite values are dropped.
 void DropNonFinite(std::optional<double>& value) {
   if (value && !std::isfinite(*value)) value.reset();
+}
+
+// Returns true if it has a number that an evaluation on the test set gave.
+bool HasEvaluation(const api::Progress& progress) {
+  return progress.test_loss || progress.test_accuracy || progress.test_mean_absolute_error;
 }
 
 // With an Evaluator the other replicas do not evaluate. What it has found reaches the leading pod's
@@ -105,10 +112,6 @@ void MaskReasons(const std::vector<api::Condition>& from, std::vector<api::Condi
 }
 
 }  // namespace
-
-bool HasEvaluation(const api::Progress& progress) {
-  return progress.test_loss || progress.test_accuracy || progress.test_mean_absolute_error;
-}
 
 void SetCondition(const Observed& observed, api::TrainingJobStatus& status, std::string_view type,
                   bool value, std::string reason, std::string message) {

@@ -33,9 +33,6 @@ void ClearCondition(const Observed& observed, api::TrainingJobStatus& status, st
 // is; adds a warning if the condition did not say so before.
 void AddActionFault(const Observed& observed, std::string_view type, Plan& plan);
 
-// Returns true if it has a number that an evaluation on the test set gave.
-bool HasEvaluation(const api::Progress& progress);
-
 // Returns when the job became active. Without a start time yet, returns now; or, if the job's first
 // status is still to be written, when this process first saw it.
 Time StartTime(const Observed& observed);

@@ -131,6 +131,7 @@ struct Observed : ObservedJob {
   GroupReport group;                       // what the leading pod says about its peers
   std::optional<Duration> until_stranded;  // see UntilStranded
   std::vector<int> gone_workers;           // see seen_workers.h
+  std::optional<Time> evaluator_due;       // of a lost Evaluator's successor; see seen_evaluator.h
   std::optional<Time> last_status_write;   // by this process
   std::optional<Time> last_cause;    // when it last charged a failure that explains peers' ends
   std::optional<Time> last_restart;  // when it last restarted a replica or the gang

@@ -23,8 +23,9 @@ struct GroupReport {
   std::vector<std::string> awaited;  // "worker-1": the next generation still lacks it
   // The leading pod has answered at its present address, but no longer does.
   bool leader_is_silent = false;
-  // The Evaluator has told the leading pod that it does not see the checkpoints that that saves.
-  bool evaluator_misses_checkpoints = false;
+  // Whether the Evaluator has told the leading pod that it does not see the checkpoints that that
+  // saves; nullopt: the leading pod has not answered.
+  std::optional<bool> evaluator_misses_checkpoints;
   bool operator==(const GroupReport&) const = default;
 };
 

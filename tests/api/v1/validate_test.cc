@@ -497,38 +497,6 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
             "spec.replicaSpecs: only an Evaluator keeps the best checkpoint");
 }
 
-TEST(ValidateTest, AnEvaluatorMountsTheVolumeOfTheCheckpoints) {
-  const auto mounting = [](const char* path) {
-    Json tmpl = testing::Template("trainer");
-    if (*path != 0) {
-      tmpl["spec"]["containers"][0]["volumeMounts"] = {{{"name", "v"}, {"mountPath", path}}};
-    }
-    return tmpl;
-  };
-  const auto faults = [&](const char* worker, const char* evaluator, int chiefs = 0) {
-    TrainingSpec training = testing::MnistTraining();
-    training.checkpoint.directory = "/data/ckpt";
-    return Faults(Job("j")
-                      .Chief(chiefs)
-                      .Workers(1)
-                      .Evaluator()
-                      .Training(training)
-                      .PodTemplate(Role::kChief, mounting("/data"))
-                      .PodTemplate(Role::kWorker, mounting(worker))
-                      .PodTemplate(Role::kEvaluator, mounting(evaluator)));
-  };
-  const std::string expected =
-      "spec.replicaSpecs.Evaluator.template.spec.containers: found no volume mounted at /data/ckpt "
-      "or above it, expected that of ";
-  EXPECT_EQ(faults("/data", "/data/ckpt/"), "");
-  EXPECT_EQ(faults("/data/ckpt", "/"), "");
-  EXPECT_EQ(faults("", ""), "") << "lockstep run uses a directory of the machine";
-  EXPECT_EQ(faults("/data", ""), expected + "Worker, which holds the checkpoints");
-  EXPECT_EQ(faults("/data", "/data/ckpt/more"), expected + "Worker, which holds the checkpoints");
-  EXPECT_EQ(faults("/data", "/dat"), expected + "Worker, which holds the checkpoints");
-  EXPECT_EQ(faults("", "/dat", 1), expected + "Chief, which holds the checkpoints");
-}
-
 TEST(ValidateTest, WhatIsNotSupportedYetIsReportedNotIgnored) {
   EXPECT_EQ(
       Faults(MnistWith([](TrainingSpec& t) { t.precision = Precision::kTF32; })),

@@ -179,13 +179,14 @@ TEST(ProgressPollerTest, AnEvaluatorThatMissesCheckpointsIsPartOfTheGroupsReport
   FakeTrainer trainer("uid");
   ProgressPoller poller(Often());
   EXPECT_FALSE(poller.Latest(trainer.Target()).has_value());
+  EXPECT_EQ(poller.Group("uid").evaluator_misses_checkpoints, std::nullopt) << "not known yet";
   trainer.SetStep(7);
   ASSERT_TRUE(WaitForStep(poller, trainer, 7));
-  EXPECT_FALSE(poller.Group("uid").evaluator_misses_checkpoints);
+  EXPECT_EQ(poller.Group("uid").evaluator_misses_checkpoints, false);
   trainer.SetMissesCheckpoints(true);
   trainer.SetStep(8);
   ASSERT_TRUE(WaitForStep(poller, trainer, 8));
-  EXPECT_TRUE(poller.Group("uid").evaluator_misses_checkpoints);
+  EXPECT_EQ(poller.Group("uid").evaluator_misses_checkpoints, true);
 }
 
 TEST(ProgressPollerTest, AnotherJobsTrainerIsNotBelieved) {
@@ -493,7 +494,8 @@ TEST(ProgressPollerTest, ReportsWhoIsMissingAndThatTheLeadingPodIsSilent) {
   EXPECT_EQ(poller.Group("uid"), controller::GroupReport());
   ASSERT_TRUE(WaitForStep(poller, *trainer, 7).has_value());
   EXPECT_EQ(poller.Group("uid"), (controller::GroupReport{.missing = {"worker-1", "worker-3"},
-                                                          .awaited = {"worker-1"}}));
+                                                          .awaited = {"worker-1"},
+                                                          .evaluator_misses_checkpoints = false}));
   trainer.reset();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!poller.Group("uid").leader_is_silent && std::chrono::steady_clock::now() < deadline) {

@@ -1,9 +1,17 @@
 #include "operator/controller/rules/evaluator_rule.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "operator/controller/rules/status.h"
+#include "tests/operator/controller/world.h"
 #include "tests/support/observed_builder.h"
 
 namespace lockstep::controller {
@@ -13,6 +21,7 @@ using api::Role;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
+using testing::Evicted;
 using testing::Exited;
 using ::testing::IsEmpty;
 using testing::Job;
@@ -23,18 +32,34 @@ using testing::Seen;
 
 const DeletePod kDeleted{"j-evaluator-0", "j-evaluator-0-uid"};
 
-PodState Failed(int code, const char* reason = "") {
-  return [=](ObservedPod& pod) {
-    Exited(code, reason)(pod);
-    pod.failed_since = Time(seconds(1'700'000'000));  // now, of Seen
-  };
-}
-
 // Trains, and its Evaluator's pod is in this state.
 Seen Trains(const PodState& evaluator, const testing::JobBuilder& job = Job("j").Workers(2)) {
   auto with_evaluator = job;
   Seen seen(with_evaluator.Evaluator().Training());
   return seen.Running().Worker(0, kReady).Worker(1, kReady).Pod(Role::kEvaluator, 0, evaluator);
+}
+
+// Adds a new pod of the Evaluator.
+void AddPod(Seen& seen, const PodState& state) {
+  seen.Pod(Role::kEvaluator, 0, [&state](ObservedPod& pod) {
+    static int count = 0;
+    pod.uid = fmt::format("evaluator-{}", ++count);
+    state(pod);
+  });
+}
+void ReplacePod(Seen& seen, const PodState& state) {
+  seen.With([](Observed& observed) { observed.pods.pop_back(); });
+  AddPod(seen, state);
+}
+std::string EvaluatorUid(Seen& seen) {
+  return seen.Build().pods.back().uid;
+}
+std::vector<std::string> DeletedPods(const Plan& plan) {
+  std::vector<std::string> uids;
+  for (const Action& action : plan.actions) {
+    if (const auto* deleted = std::get_if<DeletePod>(&action)) uids.push_back(deleted->uid);
+  }
+  return uids;
 }
 
 TEST(EvaluatorRuleTest, ItIsReplacedAloneEvenInAGang) {
@@ -64,29 +89,91 @@ TEST(EvaluatorRuleTest, ItsFailuresCostTheJobNothingAndAreReported) {
 }
 
 TEST(EvaluatorRuleTest, ItBacksOffAndLeavesItsFailedPodMeanwhile) {
-  Seen seen = Trains(Failed(137));
-  seen.With([](Observed& observed) { observed.job.status.restarts.evaluator = 2; });
+  Seen seen = Trains(Exited(137));
+  EXPECT_THAT(seen.Write().Plan().actions, ElementsAre(kDeleted)) << "the first time at once";
+  ReplacePod(seen, Exited(137));
   EXPECT_EQ(seen.Plan().events[0].message,
-            "evaluator-0 exited with code 137; it starts again in 20s (failures of the "
-            "Evaluator: 3, which do not count against backoffLimit)");
-  seen.Write();
-  EXPECT_THAT(seen.Plan().actions, IsEmpty());
-  EXPECT_THAT(seen.Later(seconds(19)).Plan().actions, IsEmpty());
+            "evaluator-0 exited with code 137; it starts again in 10s (failures of the "
+            "Evaluator: 2, which do not count against backoffLimit)");
+  EXPECT_THAT(seen.Write().Plan().actions, IsEmpty());
+  EXPECT_THAT(seen.Later(seconds(9)).Plan().actions, IsEmpty());
   EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(1)));
-  EXPECT_THAT(seen.Later(seconds(1)).Plan().actions, ElementsAre(kDeleted));
+  EXPECT_THAT(DeletedPods(seen.Later(seconds(1)).Plan()), ElementsAre(EvaluatorUid(seen)));
 }
 
-TEST(EvaluatorRuleTest, ManyFailuresDelayItByTheLongestBackOff) {
-  Seen seen = Trains(Failed(137));
-  seen.With([](Observed& observed) { observed.job.status.restarts.evaluator = 1000; }).Write();
-  EXPECT_EQ(seen.Build().job.status.state, "Running");
+// A kubelet may reject each pod, and a descheduler delete it. An older CRD drops
+// restarts.evaluator.
+TEST(EvaluatorRuleTest, LossesInARowBackOffWhateverTheirCause) {
+  const PodState rejected = [](ObservedPod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "OutOfcpu";
+  };
+  for (const PodState& lost : {Exited(137), rejected, kBeingDeleted, Evicted()}) {
+    Seen seen = Trains(lost);
+    for (const auto delay : {seconds(0), seconds(10), seconds(20), seconds(40)}) {
+      seen.Write().With([](Observed& observed) {
+        observed.job.status.restarts.evaluator = 0;
+        observed.pods.pop_back();  // whoever deletes it
+      });
+      if (delay > seconds(0)) {
+        EXPECT_FALSE(MakesPods(seen.Later(delay - seconds(1)).Plan()));
+        EXPECT_EQ(seen.Plan().requeue_after, Duration(seconds(1)));
+        seen.Later(seconds(1));
+      }
+      EXPECT_TRUE(MakesPods(seen.Plan()));
+      AddPod(seen, lost);
+    }
+  }
+}
+
+TEST(EvaluatorRuleTest, APodThatIsSimplyGoneIsLostToo) {
+  Seen seen = Trains(kReady);
+  seen.Write();
+  for (const bool replaced : {true, false}) {
+    seen.With([](Observed& observed) { observed.pods.pop_back(); });
+    EXPECT_EQ(MakesPods(seen.Plan()), replaced);
+    AddPod(seen, kReady);
+    EXPECT_FALSE(MakesPods(seen.Plan()));
+  }
+}
+
+TEST(EvaluatorRuleTest, ManyLossesDelayItByTheLongestBackOff) {
+  Seen seen = Trains(Exited(137));
+  for (int i = 0; i < 100; ++i) {
+    seen.Write();
+    ReplacePod(seen, Exited(137));
+  }
+  EXPECT_EQ(seen.Write().Build().job.status.state, "Running");
   EXPECT_THAT(seen.Later(minutes(5) - seconds(1)).Plan().actions, IsEmpty());
-  EXPECT_THAT(seen.Later(seconds(1)).Plan().actions, ElementsAre(kDeleted));
+  EXPECT_EQ(DeletedPods(seen.Later(seconds(1)).Plan()).size(), 1u);
 }
 
-TEST(EvaluatorRuleTest, ADisruptionIsCountedAsOneAndMakesItStartAgainAtOnce) {
+TEST(EvaluatorRuleTest, OneThatHasRunForLongStartsAgainAtOnce) {
+  Seen seen = Trains(Exited(137));
+  for (const PodState& state : {Exited(137), kReady}) {
+    seen.Write().Later(seconds(10));
+    ReplacePod(seen, state);
+  }
+  seen.Plan();
+  seen.Later(minutes(10)).With([](Observed& observed) { Exited(137)(observed.pods.back()); });
+  EXPECT_EQ(DeletedPods(seen.Write().Plan()).size(), 1u);
+}
+
+TEST(EvaluatorRuleTest, TheNextAttemptForgetsItsLosses) {
+  Seen seen = Trains(Exited(137));
+  seen.Write();
+  ReplacePod(seen, Exited(137));
+  EXPECT_TRUE(seen.Write().Build().evaluator_due);
+  seen.With([](Observed& observed) { ++observed.job.status.attempt; });
+  EXPECT_FALSE(seen.Build().evaluator_due) << "a gang has a back-off of its own";
+}
+
+TEST(EvaluatorRuleTest, ADisruptionIsCountedAsOne) {
   Seen seen = Trains(kBeingDeleted);
-  seen.With([](Observed& observed) { observed.job.status.restarts.evaluator = 9; }).Write();
+  seen.With([](Observed& observed) { observed.job.status.restarts.evaluator = 9; });
+  EXPECT_EQ(seen.Plan().events[0].message,
+            "the pod of evaluator-0 is being deleted; it starts again (disruptions: 1)");
+  seen.Write();
   EXPECT_EQ(seen.Build().job.status.restarts,
             (api::RestartCounts{.disruption = 1, .evaluator = 9}));
   seen.With([](Observed& observed) { observed.pods.pop_back(); });
@@ -94,10 +181,39 @@ TEST(EvaluatorRuleTest, ADisruptionIsCountedAsOneAndMakesItStartAgainAtOnce) {
   EXPECT_EQ(std::get<CreatePod>(seen.Plan().actions[0]).role, Role::kEvaluator);
 }
 
+TEST(EvaluatorRuleTest, AKubeletThatRejectsEachPodGetsFew) {
+  testing::World world(Job("j").Workers(1).Evaluator().Build());
+  std::set<std::string> uids;
+  for (int second = 0; second < 600; ++second) {
+    world.Settle();
+    for (const kube::Object& pod : world.Pods()) {
+      if (kube::Name(pod) != "j-evaluator-0") continue;
+      uids.insert(kube::Uid(pod));
+      world.client.Modify(kube::kPodKind, {"default", "j-evaluator-0"}, [](kube::Object& rejected) {
+        rejected["status"] = {{"phase", "Failed"}, {"reason", "OutOfcpu"}};
+      });
+    }
+    world.clock.Advance(seconds(1));
+  }
+  EXPECT_EQ(uids.size(), 7u) << "the first, and after 0, 10, 30, 70, 150 and 310 s";
+  EXPECT_EQ(world.Job()->status.restarts.evaluator, 0);
+}
+
+// The job was suspended, edited and resumed, and the pod of then is still there.
+TEST(EvaluatorRuleTest, ThePodOfOneThatTheJobHasNoMoreIsDeleted) {
+  Seen seen = Trains(Exited(137));
+  seen.Write().With(
+      [](Observed& observed) { observed.job.spec.replica_specs.erase(Role::kEvaluator); });
+  EXPECT_FALSE(IsEvaluatorGone(seen.Build()));
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kDeleted));
+  seen.With([](Observed& observed) { observed.job.status.counted_pods.clear(); });
+  EXPECT_THAT(seen.Plan().actions, ElementsAre(kDeleted)) << "its failure counts no more";
+}
+
 // Its test data cannot be read, say. The failed pod has the log that says so.
 TEST(EvaluatorRuleTest, APermanentFailureEndsEvaluationButNotTheJob) {
-  Seen seen = Trains(Failed(11));
-  EXPECT_FALSE(IsEvaluatorGone(Trains(Failed(137)).Build()));
+  Seen seen = Trains(Exited(11));
+  EXPECT_FALSE(IsEvaluatorGone(Trains(Exited(137)).Build()));
   EXPECT_TRUE(IsEvaluatorGone(seen.Build()));
   ASSERT_EQ(seen.Plan().events.size(), 1U);
   EXPECT_EQ(seen.Plan().events[0].message,
@@ -125,8 +241,20 @@ TEST(EvaluatorRuleTest, WhatItDoesNotSeeIsReportedUntilItDoes) {
             "the Evaluator does not see the checkpoints that the leading pod saves: is "
             "checkpoint.directory on a volume that both pods mount?");
   EXPECT_THAT(seen.Plan().events, IsEmpty()) << "said once";
-  seen.With([](Observed& observed) { observed.group.evaluator_misses_checkpoints = false; });
-  EXPECT_EQ(FindCondition(seen.Plan().status, kRunning)->reason, "AllReplicasReady");
+  const auto reason_if = [](Seen changed, const std::function<void(Observed&)>& change) {
+    const Plan plan = changed.With(change).Plan();
+    EXPECT_THAT(plan.events, IsEmpty());
+    return FindCondition(plan.status, kRunning)->reason;
+  };
+  EXPECT_EQ(reason_if(seen, [](Observed& observed) { observed.group = {}; }), "CheckpointsNotSeen")
+      << "the operator, say, has started again";
+  EXPECT_EQ(
+      reason_if(seen,
+                [](Observed& observed) { observed.group.evaluator_misses_checkpoints = false; }),
+      "AllReplicasReady");
+  EXPECT_EQ(reason_if(seen, [](Observed& observed) { observed.pods.pop_back(); }),
+            "AllReplicasReady")
+      << "there is no Evaluator";
 }
 
 TEST(EvaluatorRuleTest, RestartsByTheKubeletCostNothingEither) {
@@ -140,6 +268,7 @@ TEST(EvaluatorRuleTest, RestartsByTheKubeletCostNothingEither) {
   seen.With([](Observed& observed) { Exited(137)(observed.pods.back()); }).Write();
   EXPECT_EQ(seen.Build().job.status.state, "Running");
   EXPECT_EQ(seen.Build().job.status.restarts, (api::RestartCounts{.evaluator = 10}));
+  EXPECT_EQ(seen.Plan().status.restart_count, 10) << "each once";
 }
 
 }  // namespace

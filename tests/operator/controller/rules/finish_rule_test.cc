@@ -247,17 +247,32 @@ TEST(FinishRuleTest, AnEvaluatorThatHasNotFinishedHasNotSucceeded) {
 }
 
 TEST(FinishRuleTest, AnEvaluatorThatSawNoCheckpointIsAskedForItsVolume) {
-  const auto message = [](const api::Progress& progress) {
-    Seen seen = Trained(kReady);
-    seen.With([&](Observed& observed) { observed.job.status.progress = progress; });
-    return FindCondition(seen.Later(minutes(4)).Plan().status, kSucceeded)->message;
+  const auto message = [](const PodState& evaluator, const std::function<void(Observed&)>& change) {
+    Seen seen = Trained(evaluator);
+    seen.With(change).Write().Later(minutes(4));
+    return FindCondition(seen.Plan().status, kSucceeded)->message;
   };
-  EXPECT_EQ(message({.step = 9, .last_checkpoint_step = 8}),
-            "worker-0 has finished; the Evaluator has not finished and has told no result: is "
-            "checkpoint.directory on a volume that it shares with the leading pod?");
-  EXPECT_EQ(message({.step = 9, .test_loss = 1, .last_checkpoint_step = 8}),
+  const auto none = [](Observed&) {};
+  const auto misses = [](Observed& observed) {
+    observed.group.evaluator_misses_checkpoints = true;
+  };
+  const auto missed = [](Observed& observed) {  // and nobody answers any more
+    SetCondition(observed, observed.job.status, kRunning, true, "CheckpointsNotSeen", "");
+  };
+  const std::string asked =
+      "worker-0 has finished; the Evaluator has not finished and does not see the checkpoints: is "
+      "checkpoint.directory on a volume that it shares with the leading pod?";
+  EXPECT_EQ(message(kReady, misses), asked);
+  EXPECT_EQ(message(kReady, missed), asked);
+  EXPECT_EQ(message(kReady, none), "worker-0 has finished; the Evaluator has not finished");
+  EXPECT_EQ(message(kReady,
+                    [](Observed& observed) {  // its first result is NaN, say
+                      observed.job.status.progress = {.step = 9, .last_checkpoint_step = 8};
+                    }),
             "worker-0 has finished; the Evaluator has not finished");
-  EXPECT_EQ(message({.step = 9}), "worker-0 has finished; the Evaluator has not finished");
+  EXPECT_EQ(message(Exited(137, "OOMKilled"), missed),
+            "worker-0 has finished; the Evaluator has not finished: evaluator-0 exited with code "
+            "137 (OOMKilled)");
 }
 
 TEST(FinishRuleTest, AnEvaluatorGetsNoPodWithoutQuota) {
@@ -286,6 +301,15 @@ TEST(FinishRuleTest, AnEvaluatorGetsNoPodWithoutQuota) {
   EXPECT_TRUE(MakesPods(without(leave))) << "it needs none";
 }
 
+TEST(FinishRuleTest, AnEvaluatorGetsNoPodByAnInvalidSpec) {
+  Seen seen = Trained(kReady);
+  seen.NoPods().Worker(0, Exited(0, "", Time(seconds(1'700'000'000))));
+  ASSERT_TRUE(MakesPods(seen.Plan()));
+  seen.With([](Observed& observed) { observed.invalid = "the spec is too large"; });
+  EXPECT_EQ(seen.Plan().status.state, "Succeeded");
+  EXPECT_FALSE(MakesPods(seen.Plan()));
+}
+
 TEST(FinishRuleTest, AnEvaluatorThatIsLostAfterTrainingIsReplaced) {
   for (const PodState& lost : {Exited(137), kBeingDeleted}) {
     Seen seen = Trained(lost);
@@ -309,7 +333,8 @@ TEST(FinishRuleTest, AnEvaluatorThatCannotGoOnDoesNotSpoilTheSuccess) {
   const Plan permanent = Trained(Exited(11)).Plan();
   EXPECT_EQ(permanent.status.state, "Succeeded");
   EXPECT_EQ(FindCondition(permanent.status, kSucceeded)->message,
-            "worker-0 has finished; the Evaluator has not finished");
+            "worker-0 has finished; the Evaluator has not finished: evaluator-0 exited with code "
+            "11");
   Seen counted = Trained(Exited(11));
   counted.With([](Observed& observed) {
     observed.job.status.counted_pods.push_back(observed.pods.back().uid);
