@@ -174,8 +174,10 @@ TEST_F(StrangersTest, MaySendSixteenKibibytesBeforeTheirProof) {
   RudeConnection connection(server_->port());
   connection.OpenStreams(10, "Unknown");
   EXPECT_FALSE(connection.IsCut(std::chrono::seconds(1)));
+  ::testing::internal::CaptureStderr();
   connection.OpenStreams(300, "Unknown");
   EXPECT_TRUE(connection.IsCut(std::chrono::seconds(1)));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("sent more than 16 KiB"));
 }
 
 TEST_F(StrangersTest, MakeRoomForWorkersWhenAllPlacesAreTaken) {
