@@ -1,9 +1,11 @@
 #include "base/listener.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -115,6 +117,14 @@ Caller Accept(const Listener& listener) {
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return {};
   return {std::move(socket), HostOf(address)};
+}
+
+std::string HostText(const std::string& host) {
+  const bool is_ipv4 = host.size() == sizeof(in_addr);
+  if (!is_ipv4 && host.size() != sizeof(in6_addr)) return {};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, host.data(), text.data(), text.size());
+  return text.data();
 }
 
 }  // namespace lockstep

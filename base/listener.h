@@ -30,5 +30,7 @@ struct Caller {
   std::string host;   // the address in binary, without the port
 };
 Caller Accept(const Listener& listener);
+// Returns a caller's host as text: "10.0.0.1", "fd00::1"; empty if it is none.
+std::string HostText(const std::string& host);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "base/status.h"
 #include "trainer/nn/initial_values.h"
 #include "trainer/nn/memory_plan.h"
@@ -290,14 +291,19 @@ void GraphModel::InitializeParameters() {
 }
 
 std::string GraphModel::LayoutFingerprint() const {
-  std::string text;
+  std::uint64_t digest = kEmptyDigest;
   for (const FlatRange* range : {&parameters_, &states_}) {
     for (const TensorSlot& slot : range->slots()) {
-      text += fmt::format("{}{}@{}:{};", slot.name, slot.desc.shape.ToString(), slot.offset,
-                          slot.desc.dense() ? "dense" : slot.desc.layout->Fingerprint());
+      digest = Digest(fmt::format("{}{}@{}:{};", slot.name, slot.desc.shape.ToString(), slot.offset,
+                                  slot.desc.dense() ? "dense" : slot.desc.layout->Fingerprint()),
+                      digest);
     }
+    digest = Digest("|", digest);
   }
-  return text;
+  return fmt::format(
+      "parameterTensors={};parameters={};stateTensors={};states={};tensorsDigest={:016x};",
+      parameters_.slots().size(), parameters_.size(), states_.slots().size(), states_.size(),
+      digest);
 }
 
 void GraphModel::SetStep(const StepContext& step) {

@@ -88,7 +88,10 @@ class Model {
   // Sets parameters and states to their initial values, which depend only on the seed, not on the
   // backend or its layouts.
   virtual void InitializeParameters() = 0;
-  // Equal on ranks whose flat ranges have the same names, shapes, offsets and layouts.
+  // Equal on ranks whose flat ranges have the same names, shapes, offsets and layouts; otherwise
+  // different, up to a collision of 64 bits. Facts as in rendezvous/fingerprint.h: the numbers of
+  // tensors and of floats with their gaps, and a digest. Its length does not grow with the model's
+  // depth, because a process has to introduce itself within a few KiB.
   virtual std::string LayoutFingerprint() const = 0;
 
   // Device memory.

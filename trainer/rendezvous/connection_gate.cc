@@ -15,6 +15,7 @@
 
 #include "base/descriptor_limit.h"
 #include "base/hmac.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "trainer/identity/parse_text.h"
 
@@ -31,6 +32,8 @@ constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kShortestStay = std::chrono::milliseconds(500);
 // How long to keep trying to send the last bytes to a caller that does not read them.
 constexpr Duration kLinger = std::chrono::seconds(5);
+
+constexpr Duration kCutLogPeriod = std::chrono::seconds(10);
 
 constexpr std::uint64_t kListenerKey = 0, kWakeKey = 1;  // a relay's are above: ids start at 1
 
@@ -165,7 +168,22 @@ bool ConnectionGate::MaySend(GuestList::Id id, FrameCounter& sent, std::string_v
     return true;
   }
   Introduce();
-  return !guests_.contains(id);
+  if (!guests_.contains(id)) return true;
+  NoteCut(id, sent);
+  return false;
+}
+
+void ConnectionGate::NoteCut(GuestList::Id id, const FrameCounter& sent) {
+  ++cuts_;
+  const SteadyTime now = clock_.SteadyNow();
+  if (now < next_log_) return;
+  next_log_ = now + kCutLogPeriod;
+  LogWarning(
+      fmt::format("closed a connection from {}: before it proved that it knows the job's token, it "
+                  "sent {} bytes, {} frames and {} streams, expected at most {}, {} and {}",
+                  HostText(connections_.at(id).host), sent.bytes(), sent.frames(), sent.streams(),
+                  kMostGuestBytes, kMostGuestFrames, kMostGuestStreams),
+      {{"closed", cuts_}});
 }
 
 // True if the places of leaving guests are used up and this host has its share of them.

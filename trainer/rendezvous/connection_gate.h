@@ -27,7 +27,8 @@
 namespace lockstep::train {
 
 // Accepts connections and relays each to a socket pair whose other end the server gets. Until
-// Prove, a connection is a guest, limited to 10 s, 16 KiB and a few streams. There are places for
+// Prove, a connection is a guest, limited to 10 s, 16 KiB and a few streams. The gate logs, at most
+// every 10 s, that it has closed connections which sent more than that. There are places for
 // all members, which may connect at once, and for kPlacesForStrangers more. As many guests again
 // may have closed while the server still frees their memory; beyond that, the gate turns away hosts
 // with more than their share of those, so that others get in. This bounds what strangers can make
@@ -69,6 +70,7 @@ class ConnectionGate {
   int TimeoutMillis() const;
   void Handle(const epoll_event& event);
   bool MaySend(GuestList::Id id, FrameCounter& sent, std::string_view piece);
+  void NoteCut(GuestList::Id id, const FrameCounter& sent);
   bool IsCrowded(const std::string& host) const;
   void Leave(GuestList::Id id);
   void AcceptSome(SteadyTime now);
@@ -101,7 +103,9 @@ class ConnectionGate {
   GuestList::Id next_id_ = 1;
   SteadyTime accept_at_{};  // accepts no earlier
   bool listening_ = false;  // epoll watches the listener
-  std::jthread thread_;     // last: uses all of the above
+  std::int64_t cuts_ = 0;   // connections that sent too much
+  SteadyTime next_log_{};
+  std::jthread thread_;  // last: uses all of the above
 };
 
 }  // namespace lockstep::train

@@ -75,6 +75,9 @@ ParameterOwner::Ended ParameterOwner::Hear(const proto::TaskReply& reply) {
     fence_ = 0;
     return std::nullopt;
   }
+  // The run goes on from what the servers have. Until then, there may be another order to load, of
+  // a successor of server 0 for example.
+  if (!reply.has_load()) has_values_ = false;
   for (const proto::StepRecord& record : reply.records()) {
     if (Ended ended = Record(record)) return ended;
   }
@@ -112,7 +115,7 @@ ParameterOwner::Ended ParameterOwner::Load(std::uint64_t fence) {
     loop_.reporter.CheckpointOutcome(loop_.saver->outcome());
     if (absl::IsAborted(saved)) return FailedFor(saved);
   }
-  if (!std::exchange(has_values_, false)) {
+  if (!has_values_) {
     loop_.state = {};
     if (Ended ended = loop_.RestoreOrInitialize()) return ended;
   }
@@ -163,7 +166,8 @@ ParameterOwner::Ended ParameterOwner::Pause(std::int64_t step) {
   }
   if (Ended ended = Evaluate()) return ended;
   if (is_last) return End();
-  if (has_values_) return std::nullopt;  // saved already; the next report says that they are lost
+  // Saved already, or it failed; the next report says that no server has them.
+  if (has_values_) return std::nullopt;
   if (Ended ended = SaveAtPause()) return ended;
   reports_until_ = true;
   return std::nullopt;
@@ -183,8 +187,8 @@ ParameterOwner::Ended ParameterOwner::SaveAtPause() {
 }
 
 // A server that was asked to stop is about to lose its part of the values, and waits for the save.
-// This process has all values until they are loaded again: the next report ends their fence, so
-// that nobody gets a task meanwhile.
+// This process has all values until they are loaded again, even if the save fails: the next report
+// ends their fence, so that nobody gets a task meanwhile.
 ParameterOwner::Ended ParameterOwner::SaveForServer() {
   if (loop_.saver != nullptr) {
     const PhaseTimer timer(loop_.phases, Phase::kCheckpoint);
@@ -192,7 +196,10 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
     loop_.saver->Save(MakeSnapshot(loop_.session, loop_.state, loop_.clock.Now()));
     const absl::Status saved = loop_.saver->Wait();
     if (Ended ended = loop_.LookAtSaver()) return ended;
-    if (!saved.ok()) return std::nullopt;  // the server stays, and makes another pause
+    if (!saved.ok()) {
+      LogWarning("the values of a parameter server that may stop are not saved",
+                 {{"step", loop_.state.step}, {"reason", std::string(saved.message())}});
+    }
   }
   client_.ReleaseServers();
   has_values_ = true;

@@ -57,7 +57,8 @@ class ParameterOwner {
   std::uint64_t fence_ = 0;     // of the values on the servers; 0: not known
   std::uint64_t loaded_ = 0;    // the fence to report as loaded
   bool reports_until_ = false;  // the next report says where to pause
-  // The session has the values of the loop's state, and no server may have all of them any more.
+  // The session has the values of the loop's state, kept for a server that was asked to stop, and
+  // server 0 has not yet said that the run goes on from them.
   bool has_values_ = false;
 };
 

@@ -8,12 +8,14 @@
 #include <map>
 
 #include "tests/trainer/nn/model_bench.h"
+#include "trainer/models/models.h"
 
 namespace lockstep::train {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Layers = std::vector<json>;
 
 const json kFlatten = LayerJson("Flatten");
@@ -201,6 +203,41 @@ TEST(ModelTest, FingerprintsTellModelsApartButNotSeedsOrBatches) {
   };
   EXPECT_EQ(fingerprint(one, 4, 1), fingerprint(one, 8, 2));
   EXPECT_NE(fingerprint(one, 4, 1), fingerprint(other, 4, 1));
+}
+
+std::string LayoutOf(const Layers& layers, const Shape& input, const std::string& backend) {
+  const auto made = MakeBackend({.name = backend});
+  const auto model =
+      Model::Build(layers, {.batch = 2, .input = input, .classes = 4, .initializes = false}, *made);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return (*model)->LayoutFingerprint();
+}
+
+// The counts alone do not tell these apart.
+TEST(ModelTest, FingerprintsTellNamesAndShapesApart) {
+  const Layers layers = {Conv(16, {{"padding", "same"}}), kFlatten, Dense(4)};
+  Layers renamed = layers, reshaped = layers;
+  renamed.front()["name"] = "first";
+  reshaped.front()["kernelSize"] = json::array({9, 1});
+  const Shape input = {16, 9, 9};
+  const std::string fingerprint = LayoutOf(layers, input, "reference");
+  EXPECT_EQ(fingerprint, LayoutOf(layers, input, "reference"));
+  const std::string counts = fingerprint.substr(0, fingerprint.find("tensorsDigest="));
+  for (const Layers& others : {renamed, reshaped}) {
+    const std::string other = LayoutOf(others, input, "reference");
+    EXPECT_THAT(other, StartsWith(counts));
+    EXPECT_NE(other, fingerprint);
+  }
+}
+
+// Processes that join have to introduce themselves within 16 KiB.
+TEST(ModelTest, FingerprintsAreShortHoweverManyTensorsThereAre) {
+  for (const std::string& name : BundledModelNames()) {
+    for (const char* backend : {"reference", "cpu"}) {
+      const std::string fingerprint = LayoutOf(*BundledModel(name, 4), {1, 28, 28}, backend);
+      EXPECT_LT(fingerprint.size(), 200u) << name << ": " << fingerprint;
+    }
+  }
 }
 
 TEST(ModelTest, TheSeedDecidesTheInitialParameters) {

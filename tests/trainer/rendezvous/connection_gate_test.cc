@@ -20,6 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using lockstep::testing::FakeClock;
 using lockstep::testing::TcpClient;
+using ::testing::HasSubstr;
 
 // Returns the name of the socket's peer, as gRPC formats it.
 std::string PeerOf(const Descriptor& socket) {
@@ -119,6 +120,20 @@ TEST_F(ConnectionGateTest, TheByteLimitAppliesToGuestsButNotToMembers) {
       EXPECT_LE(got.size(), ConnectionGate::kMostGuestBytes);
     }
   }
+}
+
+TEST_F(ConnectionGateTest, AGuestThatSendsTooMuchIsNamedInTheLog) {
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    auto caller = Call();
+    const Descriptor server = NextServed();
+    caller->Send(std::string(ConnectionGate::kMostGuestBytes + 1, 'x'));
+    ReadAll(server);
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("closed a connection from 127.0.0.1"));
+  EXPECT_THAT(log, HasSubstr("expected at most 16384"));
+  EXPECT_EQ(log.find("closed a"), log.rfind("closed a")) << "within 10 s: " << log;
 }
 
 // Each stream costs gRPC a call, although it is reset before the next one begins.

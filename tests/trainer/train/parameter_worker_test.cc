@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/fault_file_system.h"
 #include "tests/support/temp_directory.h"
 #include "tests/trainer/train/rank.h"
 #include "trainer/backend/reference/reference.h"
@@ -119,14 +120,19 @@ class ServerThatStopsTest : public ParameterWorkerTest {
     training_.checkpoint.every_steps = 0;
     StartServer();
   }
-  void RunToTheEnd(CheckpointStore* store) {
+  std::unique_ptr<Rank> RunToTheEnd(CheckpointStore* store) {
     Rank* leading = nullptr;
-    const auto rank = MakeRank([&](int) { Look(*leading); }, store);
+    auto rank = MakeRank([&](int) { Look(*leading); }, store);
     leading = rank.get();
     EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
     EXPECT_EQ(rank->loop.state.step, 40);
     EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
+    return rank;
   }
+
+  bool successor_is_lost_ = false;          // once it is loaded, and before it hears that all are
+  std::function<void(Rank&)> before_save_;  // for the server that stops
+  std::function<void()> before_successor_ = [] {};
 
  private:
   // Called by the leading process several times in each step, and in each evaluation.
@@ -135,15 +141,25 @@ class ServerThatStopsTest : public ParameterWorkerTest {
     EXPECT_GE(step, furthest_) << "steps are lost";
     furthest_ = std::max(furthest_, step);
     if (step == 20 && !successor_.joinable()) AskServerToStop();
+    if (successor_is_lost_ && SuccessorIsLoaded()) {
+      successor_is_lost_ = false;
+      StartServer();
+    }
+    if (step == 21 && before_save_) std::exchange(before_save_, nullptr)(leading);
     if (step != 21 || leading.rendezvous.activities[api::Activity::kEvaluation] != 21) return;
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(ended_.wait_for(lock, std::chrono::seconds(10), [this] { return has_ended_; }))
         << "the server waits for the evaluation";
   }
+  bool SuccessorIsLoaded() {
+    const std::lock_guard lock(mutex_);
+    return has_ended_ && shard_->fence() != 0;
+  }
   void AskServerToStop() {
     server_stops_ = true;
     successor_ = std::jthread([this] {
       EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kStopped);
+      before_successor_();
       server_stops_ = false;
       StartServer();
       const std::lock_guard lock(mutex_);
@@ -167,6 +183,26 @@ TEST_F(ServerThatStopsTest, HasItsValuesSavedBeforeItEndsAndBeforeAnEvaluation) 
 
 TEST_F(ServerThatStopsTest, HasItsValuesKeptByTheLeadingProcessIfThereAreNoCheckpoints) {
   RunToTheEnd(nullptr);
+}
+
+// The successor's successor orders a load, too.
+TEST_F(ServerThatStopsTest, HasItsValuesKeptUntilTheRunGoesOnFromThem) {
+  successor_is_lost_ = true;
+  RunToTheEnd(nullptr);
+  EXPECT_FALSE(successor_is_lost_);
+}
+
+TEST_F(ServerThatStopsTest, HasItsValuesKeptByTheLeadingProcessIfTheyCannotBeSaved) {
+  training_.checkpoint.every_steps = 1;
+  FaultFileSystem files;
+  const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+  before_save_ = [&](Rank& leading) {
+    EXPECT_TRUE(leading.saver->Wait().ok());
+    files.FillDiskInOperation(1, /*stays_full=*/true);
+  };
+  before_successor_ = [&] { files.Reboot(FaultFileSystem::kKeepAll); };
+  const auto rank = RunToTheEnd(store.get());
+  EXPECT_EQ(rank->saver->outcome().failures, 1) << "it is not saved twice";
 }
 
 }  // namespace

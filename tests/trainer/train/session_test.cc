@@ -29,7 +29,7 @@ TEST(SessionTest, TheFingerprintTellsWhichDataThisRankSees) {
   api::TrainingSpec training = SmallTraining();
   EXPECT_THAT(FingerprintOf(training),
               StartsWith("trainSamples=70;testSamples=33;sample=uint8 "
-                         "[1,8,8];classes=3;labelNumbers=0;conv2d/weight["));
+                         "[1,8,8];classes=3;labelNumbers=0;parameterTensors="));
   training.dataset.synthetic->train_examples = 69;
   training.evaluation.enabled = false;
   EXPECT_THAT(FingerprintOf(training),

@@ -4,12 +4,19 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "api/proto/parameter_server.grpc.pb.h"
 #include "api/v1/job_token.h"
+#include "base/clock.h"
 #include "base/hmac.h"
 #include "trainer/rendezvous/grpc_options.h"
 #include "trainer/rendezvous/service_name.h"
@@ -21,6 +28,8 @@ namespace lockstep::train {
 struct Caller {
   proto::Introduction who;  // without `server`, memory and proof
   api::JobToken token;
+  // For a server's part of the introduction. As long as a server has for the caller's.
+  Duration patience = std::chrono::seconds(5);
 };
 
 // "ps 1 at HOST:PORT", for messages.
@@ -61,12 +70,35 @@ absl::Status EndOfStream(Stream& stream, grpc::ClientContext& context, bool is_o
   }
 }
 
-// Answers the server's challenge with the introduction, and reads the server's answer to that.
-// Returns EndOfStream's status if the stream has ended, or PermissionDenied if the server does not
-// prove that it knows the token: a stranger may have the address of a server's pod that is gone.
+// Cancels a call if it is not stopped in time. gRPC's own deadline would hold for the whole stream.
+class CallTimer {
+ public:
+  // Requires: the call has started, and `context` outlives this.
+  CallTimer(grpc::ClientContext& context, Duration patience)
+      : thread_([this, &context, patience](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any().wait_for(lock, stop, patience, [] { return false; });
+          if (stop.stop_requested()) return;
+          has_cancelled_ = true;
+          context.TryCancel();
+        }) {}
+  // Stops the timer. Returns whether it has cancelled the call.
+  bool Stop() {
+    thread_.request_stop();
+    thread_.join();
+    return has_cancelled_;
+  }
+
+ private:
+  bool has_cancelled_ = false;  // written by the thread, read once it has ended
+  std::jthread thread_;         // last: uses the above
+};
+
+// Introduce, however long the server takes.
 template <typename Stream, typename Reply, typename Request>
-absl::Status Introduce(Stream& stream, grpc::ClientContext& context, const Caller& caller,
-                       const std::string& server, Reply& reply, Request& request) {
+absl::Status IntroducePatiently(Stream& stream, grpc::ClientContext& context, const Caller& caller,
+                                const std::string& server, Reply& reply, Request& request) {
   if (!stream.Read(&reply)) return EndOfStream<Reply>(stream, context, false, server);
   const std::string challenge = reply.challenge().nonce();
   proto::Introduction& who = *request.mutable_introduction();
@@ -80,6 +112,23 @@ absl::Status Introduce(Stream& stream, grpc::ClientContext& context, const Calle
   return absl::PermissionDeniedError(fmt::format(
       "{}: it does not prove that it knows the job's token, as each server of the job does",
       server));
+}
+
+// Answers the server's challenge with the introduction, and reads the server's answer to that.
+// Returns EndOfStream's status if the stream has ended, PermissionDenied if the server does not
+// prove that it knows the token, or Unavailable if it has not answered in time: a stranger may have
+// the address of a server's pod that is gone.
+template <typename Stream, typename Reply, typename Request>
+absl::Status Introduce(Stream& stream, grpc::ClientContext& context, const Caller& caller,
+                       const std::string& server, Reply& reply, Request& request) {
+  CallTimer timer(context, caller.patience);
+  absl::Status met = IntroducePatiently(stream, context, caller, server, reply, request);
+  const bool is_late = timer.Stop();
+  if (!is_late || absl::IsPermissionDenied(met)) return met;
+  return absl::UnavailableError(
+      fmt::format("{}: it has not answered within {:.3g} s, expected a challenge and a proof that "
+                  "it knows the job's token",
+                  server, std::chrono::duration<double>(caller.patience).count()));
 }
 
 }  // namespace lockstep::train

@@ -26,6 +26,8 @@ constexpr int kTickMs = 100;
 constexpr auto kPauseOfAccepting = std::chrono::milliseconds(5);
 constexpr auto kShutOutFor = std::chrono::milliseconds(250);
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(10);
+constexpr std::string_view kTooManyBytes = "sent more than 16 KiB";
+static_assert(CallerGate::kMostBytes == std::uint64_t{16} << 10);
 
 // What events are about; the rest are guests.
 constexpr std::uint64_t kOfListener = 0, kOfWake = 1;
@@ -180,7 +182,7 @@ void CallerGate::Look(GuestList::Id id, std::uint32_t events) {
   const std::lock_guard lock(mutex_);
   const auto guest = guests_.find(id);
   if (guest == guests_.end()) return;  // it has proved itself, or is cut
-  if (BytesFrom(guest->second.socket.fd()) > kMostBytes) return CutAbuser(guest);
+  if (BytesFrom(guest->second.socket.fd()) > kMostBytes) return CutAbuser(guest, kTooManyBytes);
   if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) Cut(guest);
 }
 
@@ -192,7 +194,7 @@ void CallerGate::LookAtAll() {
   next_look_ = now + std::chrono::milliseconds(kTickMs);
   for (auto next = guests_.begin(); next != guests_.end();) {
     const auto guest = next++;
-    if (BytesFrom(guest->second.socket.fd()) > kMostBytes) CutAbuser(guest);
+    if (BytesFrom(guest->second.socket.fd()) > kMostBytes) CutAbuser(guest, kTooManyBytes);
   }
   while (!guests_.empty() && guests_.begin()->second.deadline <= now) Cut(guests_.begin());
   std::erase_if(shut_out_, [&](const auto& entry) { return entry.second <= now; });
@@ -204,7 +206,7 @@ bool CallerGate::BeginStream(const std::string& peer) {
   if (at == by_peer_.end()) return false;
   const auto guest = guests_.find(at->second);
   if (!std::exchange(guest->second.has_stream, true)) return true;
-  CutAbuser(guest);
+  CutAbuser(guest, "opened a second stream");
   return false;
 }
 
@@ -225,8 +227,17 @@ void CallerGate::CountRefusal() {
   LogWarning("refused a caller that does not know the job's token", {{"refusals", refusals_}});
 }
 
-void CallerGate::CutAbuser(Guests::iterator guest) {
-  shut_out_[guest->second.host] = RealNow() + kShutOutFor;
+void CallerGate::CutAbuser(Guests::iterator guest, std::string_view reason) {
+  const SteadyTime now = RealNow();
+  shut_out_[guest->second.host] = now + kShutOutFor;
+  ++cuts_;
+  if (now >= next_log_of_cut_) {
+    next_log_of_cut_ = now + kRefusalLogPeriod;
+    LogWarning(fmt::format("closed the connection of {}: it {} before it proved that it knows the "
+                           "job's token",
+                           guest->second.peer, reason),
+               {{"closed", cuts_}});
+  }
   Cut(guest);
 }
 

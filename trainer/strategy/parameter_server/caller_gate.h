@@ -12,6 +12,7 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/status/statusor.h"
@@ -71,7 +72,7 @@ class CallerGate {
   bool Admit(Caller caller);
   void Look(GuestList::Id id, std::uint32_t events);
   void LookAtAll();
-  void CutAbuser(Guests::iterator guest);
+  void CutAbuser(Guests::iterator guest, std::string_view reason);
   void Cut(Guests::iterator guest);
   void Forget(Guests::iterator guest);
 
@@ -87,8 +88,8 @@ class CallerGate {
   std::map<std::string, SteadyTime> shut_out_;  // hosts, until when
   GuestList::Id last_id_;
   SteadyTime next_look_{};  // at all guests
-  std::int64_t refusals_ = 0;
-  SteadyTime next_log_{};
+  std::int64_t refusals_ = 0, cuts_ = 0;
+  SteadyTime next_log_{}, next_log_of_cut_{};
   std::jthread thread_;  // last: uses all of the above
 };
 

@@ -210,6 +210,8 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
         Meet<std::remove_pointer_t<decltype(stream)>, proto::TaskReply>(*context, *stream, request);
     if (!met.status.ok()) return met.status;
     const Open open(*this);
+    const Status released{StatusCode::UNAVAILABLE, "it was asked to stop"};
+    if (IsReleased()) return released;
     proto::TaskReply reply;
     reply.set_proof(met.proof);
     const absl::StatusOr<TaskCoordinator::Session> session = tasks_.Enter(request.introduction());
@@ -224,10 +226,11 @@ class GrpcParameterServer final : public ParameterServer, private proto::Paramet
     while (alive && stream->Read(&request)) {
       reply = tasks_.Next(*session, request.next());
       if (reply.has_finished()) NoteFinished();
-      alive = request.has_next() && stream->Write(reply);
+      // It is for the successor to say what shall be done, and to order the load.
+      alive = request.has_next() && !IsReleased() && stream->Write(reply);
     }
     tasks_.Leave(*session);
-    return Status::OK;
+    return IsReleased() ? released : Status::OK;
   }
 
   const ParameterServerOptions options_;

@@ -227,6 +227,24 @@ TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
   EXPECT_THAT(parameters, Each(4));
 }
 
+TEST_F(LoopbackTest, AServerThatIsReleasedOrdersNoLoad) {
+  ShardGroup group = Group(Worker0());
+  Load(group);
+  TaskLink link(addresses_[0], Worker0());
+  ASSERT_TRUE(link.Connect().ok());
+  is_stopping_ = true;
+  Floats parameters(kParameters), states(1);
+  const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(group.Saved().ok());
+  proto::Next next;
+  next.mutable_owner();
+  const auto reply = link.Next(next);
+  EXPECT_TRUE(absl::IsUnavailable(reply.status())) << reply.status();
+  const absl::Status again = TaskLink(addresses_[0], Worker0()).Connect();
+  EXPECT_TRUE(absl::IsUnavailable(again)) << again;
+}
+
 TEST_F(LoopbackTest, AServerThatIsToStopEndsIfNobodyIsConnected) {
   is_stopping_ = true;
   EXPECT_EQ(servers_[0]->WaitForEnd(), ParameterServer::End::kStopped);

@@ -174,8 +174,10 @@ TEST_F(StrangersTest, MaySendSixteenKibibytesBeforeTheirProof) {
   RudeConnection connection(server_->port());
   connection.OpenStreams(10, "Unknown");
   EXPECT_FALSE(connection.IsCut(std::chrono::seconds(1)));
+  ::testing::internal::CaptureStderr();
   connection.OpenStreams(300, "Unknown");
   EXPECT_TRUE(connection.IsCut(std::chrono::seconds(1)));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("sent more than 16 KiB"));
 }
 
 TEST_F(StrangersTest, MakeRoomForWorkersWhenAllPlacesAreTaken) {
@@ -237,6 +239,64 @@ TEST_F(StrangersTest, AreNotTakenForServersOfTheJob) {
                     .states = 1});
   const absl::Status shard = group.Connect();
   EXPECT_TRUE(absl::IsPermissionDenied(shard)) << shard;
+}
+
+// Takes calls, and says nothing but perhaps a challenge.
+class SilentServer final : private proto::ParameterServer::Service {
+ public:
+  explicit SilentServer(bool challenges) : challenges_(challenges) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~SilentServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  template <typename Reply, typename Stream>
+  grpc::Status Stay(const grpc::ServerContext& context, Stream& stream) const {
+    Reply reply;
+    reply.mutable_challenge()->set_nonce("nonce");
+    if (challenges_) stream.Write(reply);
+    while (!context.IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return grpc::Status::CANCELLED;
+  }
+  grpc::Status Exchange(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<proto::ShardReply, proto::ShardRequest>* stream) override {
+    return Stay<proto::ShardReply>(*context, *stream);
+  }
+  grpc::Status Coordinate(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* stream) override {
+    return Stay<proto::TaskReply>(*context, *stream);
+  }
+
+  const bool challenges_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(StrangersTest, ThatStaySilentDoNotHoldAWorker) {
+  for (const bool challenges : {false, true}) {
+    const SilentServer server(challenges);
+    Caller worker = Worker();
+    worker.patience = std::chrono::milliseconds(300);
+    const std::string expected =
+        fmt::format("ps 0 at {}: it has not answered within 0.3 s", server.address());
+    const absl::Status tasks = TaskLink(server.address(), worker).Connect();
+    EXPECT_TRUE(absl::IsUnavailable(tasks)) << tasks;
+    EXPECT_THAT(std::string(tasks.message()), HasSubstr(expected));
+    ShardGroup group({.servers = {server.address()},
+                      .caller = worker,
+                      .plan = {{{0, 64}}},
+                      .parameters = 64,
+                      .states = 1});
+    const absl::Status shard = group.Connect();
+    EXPECT_TRUE(absl::IsUnavailable(shard)) << shard;
+    EXPECT_THAT(std::string(shard.message()), HasSubstr(expected));
+  }
 }
 
 TEST_F(StrangersTest, CannotUseTheProofOfACallerAsThatOfAServer) {
