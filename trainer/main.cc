@@ -123,13 +123,8 @@ int Export(const ModelExport& request) {
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxCount = 1'000'000'000;
 
-int Main(int argc, char** argv) {
-  CLI::App app{
-      "Trains the model that LOCKSTEP_CONFIG describes, as a member of TF_CONFIG's cluster."};
-  app.set_version_flag("--version", LOCKSTEP_VERSION);
-  auto* replica = app.add_subcommand("replica", "One replica process; started by the supervisor");
-  BenchOptions options;
-  auto* bench = app.add_subcommand("bench", "Time training steps of one process");
+CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
+  CLI::App* bench = app.add_subcommand("bench", "Time training steps of one process");
   bench->add_option("--model", options.model, "mlp, simple-cnn or core-cnn");
   bench->add_option("--batch", options.batch, "Samples a step")->check(CLI::Range(1, kMaxCount));
   bench->add_option("--threads", options.threads, "0: all that this process may use")
@@ -146,8 +141,11 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"Float32", "BFloat16", "Float16"}));
   bench->add_flag("--explain", options.explain,
                   "Print each op's shape, implementation, layout and time before the report");
-  PlanFlags flags;
-  auto* plan = app.add_subcommand(
+  return bench;
+}
+
+CLI::App* AddPlan(CLI::App& app, PlanFlags& flags) {
+  CLI::App* plan = app.add_subcommand(
       "plan", "Print as JSON what the job of this pod's environment would do and need");
   plan->add_option("--threads", flags.threads, "That compute in a replica; 0: as this pod has")
       ->check(CLI::Range(0, kMaxThreads));
@@ -168,14 +166,32 @@ int Main(int argc, char** argv) {
   plan->add_option("--sample-shape", flags.sample_shape, "Likewise, C,H,W of a sample")
       ->delimiter(',')
       ->check(CLI::Range(1, kMaxCount));
-  ModelExport request;
-  auto* export_model = app.add_subcommand("export", "Write a checkpoint's model into one file");
-  export_model
+  return plan;
+}
+
+CLI::App* AddExport(CLI::App& app, ModelExport& request) {
+  CLI::App* command = app.add_subcommand("export", "Write a checkpoint's model into one file");
+  command
       ->add_option("CHECKPOINT", request.checkpoint,
                    "A checkpoint's folder, or a folder of checkpoints: the newest one")
       ->required();
-  export_model->add_option("FILE", request.file, "Ends in .onnx or .safetensors: the format")
+  command->add_option("FILE", request.file, "Ends in .onnx or .safetensors: the format")
       ->required();
+  return command;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{
+      "Trains the model that LOCKSTEP_CONFIG describes, as a member of TF_CONFIG's cluster."};
+  app.set_version_flag("--version", LOCKSTEP_VERSION);
+  const auto* replica =
+      app.add_subcommand("replica", "One replica process; started by the supervisor");
+  BenchOptions options;
+  const auto* bench = AddBench(app, options);
+  PlanFlags flags;
+  const auto* plan = AddPlan(app, flags);
+  ModelExport request;
+  const auto* export_model = AddExport(app, request);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
