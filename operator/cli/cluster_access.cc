@@ -22,4 +22,15 @@ absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options) {
   return access;
 }
 
+absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::ListOptions list,
+                           const std::function<void(const kube::Object&)>& visit) {
+  do {
+    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Page page, client.List(kind, list));
+    for (const kube::Object& object : page.items) visit(object);
+    list.continue_token = page.continue_token;
+    if (page.next_limit > 0) list.limit = page.next_limit;
+  } while (!list.continue_token.empty());
+  return absl::OkStatus();
+}
+
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
-// Connects `status` and `logs` to a cluster.
+// Connects `status`, `describe` and `logs` to a cluster.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,5 +18,10 @@ struct ClusterAccess {
 
 // Connects with the kubeconfig; in a pod without one, with the pod's service account.
 absl::StatusOr<ClusterAccess> ReachCluster(const ClusterOptions& options);
+
+// Calls `visit` with each object of the list, page by page. Errors: those of List; some objects may
+// have been visited by then.
+absl::Status ForEachListed(kube::Client& client, const kube::Kind& kind, kube::ListOptions list,
+                           const std::function<void(const kube::Object&)>& visit);
 
 }  // namespace lockstep::cli

@@ -29,23 +29,12 @@ using kube::Object;
 
 constexpr int kMostTail = 100'000;
 
-absl::Status ForEach(kube::Client& client, const kube::Kind& kind, kube::ListOptions list,
-                     const std::function<void(const Object&)>& visit) {
-  do {
-    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Page page, client.List(kind, list));
-    for (const Object& object : page.items) visit(object);
-    list.continue_token = page.continue_token;
-    if (page.next_limit > 0) list.limit = page.next_limit;
-  } while (!list.continue_token.empty());
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::vector<Object>> ReadPods(kube::Client& client, const api::TrainingJob& job) {
   std::vector<Object> pods;
   const kube::ListOptions list{
       .namespace_name = job.metadata.namespace_name,
       .label_selector = fmt::format("{}={}", api::kLabelJobName, job.metadata.name)};
-  LOCKSTEP_RETURN_IF_ERROR(ForEach(client, kube::kPodKind, list, [&](const Object& pod) {
+  LOCKSTEP_RETURN_IF_ERROR(ForEachListed(client, kube::kPodKind, list, [&](const Object& pod) {
     if (kube::TextMember(kube::ControllerOf(pod), "uid") == job.metadata.uid) pods.push_back(pod);
   }));
   return pods;
@@ -68,11 +57,11 @@ absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const api::
            !(created && job.metadata.creation_time && *created < *job.metadata.creation_time);
   };
   std::vector<Object> events;
-  LOCKSTEP_RETURN_IF_ERROR(ForEach(client, kube::kEventKind,
-                                   {.namespace_name = job.metadata.namespace_name},
-                                   [&](const Object& event) {
-                                     if (is_of_job(event)) events.push_back(event);
-                                   }));
+  LOCKSTEP_RETURN_IF_ERROR(ForEachListed(client, kube::kEventKind,
+                                         {.namespace_name = job.metadata.namespace_name},
+                                         [&](const Object& event) {
+                                           if (is_of_job(event)) events.push_back(event);
+                                         }));
   return events;
 }
 

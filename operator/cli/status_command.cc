@@ -44,15 +44,9 @@ absl::StatusOr<Jobs> ReadJobs(kube::Client& client, const std::string& namespace
     jobs.push_back(ReadJob(object));
     return jobs;
   }
-  kube::ListOptions list;
-  list.namespace_name = namespace_name;
-  do {
-    LOCKSTEP_ASSIGN_OR_RETURN(const kube::Page page,
-                              client.List(controller::kTrainingJobKind, list));
-    for (const kube::Object& object : page.items) jobs.push_back(ReadJob(object));
-    list.continue_token = page.continue_token;
-    if (page.next_limit > 0) list.limit = page.next_limit;
-  } while (!list.continue_token.empty());
+  LOCKSTEP_RETURN_IF_ERROR(
+      ForEachListed(client, controller::kTrainingJobKind, {.namespace_name = namespace_name},
+                    [&](const kube::Object& object) { jobs.push_back(ReadJob(object)); }));
   std::ranges::sort(jobs, {}, [](const api::TrainingJob& job) {
     return std::tuple(job.metadata.namespace_name, job.metadata.name);
   });
