@@ -15,6 +15,7 @@
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/job_description.h"
+#include "operator/cli/job_pods.h"
 #include "operator/cli/pod_state.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
@@ -28,17 +29,6 @@ namespace {
 using kube::Object;
 
 constexpr int kMostTail = 100'000;
-
-absl::StatusOr<std::vector<Object>> ReadPods(kube::Client& client, const api::TrainingJob& job) {
-  std::vector<Object> pods;
-  const kube::ListOptions list{
-      .namespace_name = job.metadata.namespace_name,
-      .label_selector = fmt::format("{}={}", api::kLabelJobName, job.metadata.name)};
-  LOCKSTEP_RETURN_IF_ERROR(ForEachListed(client, kube::kPodKind, list, [&](const Object& pod) {
-    if (kube::TextMember(kube::ControllerOf(pod), "uid") == job.metadata.uid) pods.push_back(pod);
-  }));
-  return pods;
-}
 
 // Of the job, and of pods by their names, since pods that are gone have events too. Those of an
 // earlier job of the same name are older than this one.
@@ -86,10 +76,7 @@ const Object* PodToBlame(const JobFacts& facts) {
 std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_log) {
   const Object* pod = PodToBlame(facts);
   if (pod == nullptr) return std::nullopt;
-  ReplicaLog log{.replica = fmt::format("{}-{}", kube::Label(*pod, api::kLabelRole),
-                                        kube::Label(*pod, api::kLabelReplicaIndex)),
-                 .text = {},
-                 .error = {}};
+  ReplicaLog log{.replica = ReplicaName(*pod), .text = {}, .error = {}};
   const bool previous = KubeletRestarts(*pod) > 0 && !HasEnded(*pod);
   absl::StatusOr<std::string> text =
       read_log(kube::KeyOf(*pod), controller::MainContainerName(*pod), previous);

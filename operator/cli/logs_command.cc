@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/fail.h"
 #include "operator/cli/log_printer.h"
+#include "operator/cli/merged_logs.h"
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/observe_job.h"
 #include "operator/controller/state/kinds.h"
@@ -54,6 +57,13 @@ std::string Describe(const RoleCounts& counts) {
   return roles.empty() ? "no replicas" : fmt::format("{}", fmt::join(roles, ", "));
 }
 
+absl::StatusOr<api::Role> ParseRole(const std::string& text) {
+  if (const auto role = api::RoleFromName(text)) return *role;
+  if (const auto key = api::RoleFromKey(text)) return *key;
+  return absl::NotFoundError(
+      fmt::format("--role: found \"{}\", expected chief, worker, ps or evaluator", text));
+}
+
 absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& counts,
                                     const LogsOptions& options) {
   const auto count_of = [&counts](api::Role role) {
@@ -62,13 +72,7 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
   };
   Replica replica{count_of(api::Role::kChief) > 0 ? api::Role::kChief : api::Role::kWorker, 0};
   if (!options.role.empty()) {
-    const auto role = api::RoleFromName(options.role);
-    const auto key = api::RoleFromKey(options.role);
-    if (!role && !key) {
-      return absl::NotFoundError(fmt::format(
-          "--role: found \"{}\", expected chief, worker, ps or evaluator", options.role));
-    }
-    replica.role = role ? *role : *key;
+    LOCKSTEP_ASSIGN_OR_RETURN(replica.role, ParseRole(options.role));
   }
   replica.index = options.index;
   if (options.role.empty() && options.index > 0) replica.role = api::Role::kWorker;
@@ -79,28 +83,75 @@ absl::StatusOr<Replica> FindReplica(const std::string& job, const RoleCounts& co
   return replica;
 }
 
+std::optional<std::chrono::seconds> SinceOf(const LogsOptions& options) {
+  if (!options.since) return std::nullopt;
+  return std::chrono::seconds(*options.since);
+}
+
+absl::Status PrintOne(const ClusterAccess& access, const LogsOptions& options,
+                      kube::PodLogOptions log) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const LogSource source,
+                            FindLog(*access.client, access.namespace_name, options));
+  log.container = source.container;
+  LogPrinter printer(stdout);
+  const absl::Status read = access.client->ReadPodLog(
+      source.pod, log, {}, [&printer](const std::string& text) { printer.Print(text); });
+  printer.End();
+  return read;
+}
+
+absl::Status PrintAll(const ClusterAccess& access, const LogsOptions& options,
+                      const kube::PodLogOptions& log) {
+  MergedLogsOptions merged{.role = {}, .timestamps = options.timestamps, .log = log};
+  if (!options.role.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(merged.role, ParseRole(options.role));
+  }
+  return PrintMergedLogs(*access.client, {access.namespace_name, options.job}, merged, stdout);
+}
+
 }  // namespace
 
 CLI::App* AddLogsCommand(CLI::App& app, LogsOptions& options) {
-  CLI::App* command = app.add_subcommand("logs", "Print the log of a TrainingJob's replica");
+  CLI::App* command =
+      app.add_subcommand("logs", "Print the log of a TrainingJob's replica, or of all replicas");
   command->add_option("JOB", options.job, "The job's name")->required();
   command->add_option(
       "--role", options.role,
-      "chief, worker, ps or evaluator [the leading replica's, or worker if --index > 0]");
-  command->add_option("--index", options.index, "The replica's index within its role [0]")
-      ->check(CLI::Range(0, kMaxCount));
+      "chief, worker, ps or evaluator [the leading replica's, or worker if --index > 0; with "
+      "--all, every role]");
+  CLI::Option* index =
+      command->add_option("--index", options.index, "The replica's index within its role [0]")
+          ->check(CLI::Range(0, kMaxCount));
+  command
+      ->add_flag("-a,--all", options.all,
+                 "Print the logs of all replicas, or of all of --role, as one: each line with the "
+                 "name of its replica, in the order of the lines' times")
+      ->excludes(index);
   command->add_option("-c,--container", options.container,
                       "The container [the main one, whose exit code decides the pod's outcome]");
   command->add_option("--tail", options.tail, "Print only this many of the last lines")
       ->check(CLI::Range(0, kMaxCount));
-  command->add_flag("-f,--follow", options.follow,
-                    "Print new lines as they come, until the container ends");
-  command->add_flag("-p,--previous", options.previous,
-                    "Print the log from before the container's last restart");
+  command
+      ->add_option("--since", options.since,
+                   "Print only lines that are at most this old, for example 30s, 10m, 2h or 1d")
+      ->type_name("TIME")
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, int>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}},
+          CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME"))
+      ->check(CLI::Range(1, kMaxCount));
+  command->add_flag("--timestamps", options.timestamps, "Print each line's time before it");
+  CLI::Option* follow =
+      command->add_flag("-f,--follow", options.follow,
+                        "Print new lines as they come, until the container ends; with --all, until "
+                        "the job has ended, also those of containers that start later");
+  command
+      ->add_flag("-p,--previous", options.previous,
+                 "Print the log from before the container's last restart")
+      ->excludes(follow);
   AddClusterOptions(*command, options.cluster);
   command->footer(
       "Exit code: 0 the log was printed; 1 the cluster cannot be reached, refused the request or\n"
-      "has no such log; 2 wrong usage.");
+      "has no such log, or one of several could not be read to its end; 2 wrong usage.");
   return command;
 }
 
@@ -134,18 +185,15 @@ absl::StatusOr<LogSource> FindLog(kube::Client& client, const std::string& names
 int RunLogs(const LogsOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
-  const auto source = FindLog(*access->client, access->namespace_name, options);
-  if (!source.ok()) return FailOnCluster(kExitError, source.status());
-  LogPrinter printer(stdout);
-  const absl::Status read =
-      access->client->ReadPodLog(source->pod,
-                                 {.container = source->container,
-                                  .follow = options.follow,
-                                  .previous = options.previous,
-                                  .tail_lines = options.tail},
-                                 {}, [&printer](const std::string& text) { printer.Print(text); });
-  printer.End();
-  return read.ok() ? kExitDone : FailOnCluster(kExitError, read);
+  const kube::PodLogOptions log{.container = options.container,
+                                .follow = options.follow,
+                                .previous = options.previous,
+                                .tail_lines = options.tail,
+                                .since = SinceOf(options),
+                                .timestamps = options.timestamps};
+  const absl::Status printed =
+      options.all ? PrintAll(*access, options, log) : PrintOne(*access, options, log);
+  return printed.ok() ? kExitDone : FailOnCluster(kExitError, printed);
 }
 
 }  // namespace lockstep::cli

@@ -16,8 +16,10 @@ struct LogsOptions {
   std::string role;  // "worker"; empty: the leading replica's role, or worker if index > 0
   int index = 0;
   std::string container;  // empty: the main container
-  bool follow = false, previous = false;
-  std::optional<int> tail;  // lines
+  bool all = false;       // replicas, or those of `role`
+  bool follow = false, previous = false, timestamps = false;
+  std::optional<int> tail;   // lines
+  std::optional<int> since;  // seconds
 };
 
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.

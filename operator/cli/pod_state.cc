@@ -20,13 +20,19 @@ std::string WithMessage(const std::string& reason, const std::string& message) {
 }
 
 // Null before the kubelet has reported on the container.
-const Object& MainStatus(const Object& pod) {
+const Object& ContainerStatus(const Object& pod, const std::string& name) {
   static const Object none;
-  const std::string name = controller::MainContainerName(pod);
-  const Object& all = kube::ListMember(Member(pod, "status"), "containerStatuses");
-  const auto found = std::ranges::find_if(
-      all, [&](const Object& status) { return TextMember(status, "name") == name; });
-  return found == all.end() ? none : *found;
+  for (const char* list : {"containerStatuses", "initContainerStatuses"}) {
+    const Object& all = kube::ListMember(Member(pod, "status"), list);
+    const auto found = std::ranges::find_if(
+        all, [&](const Object& status) { return TextMember(status, "name") == name; });
+    if (found != all.end()) return *found;
+  }
+  return none;
+}
+
+const Object& MainStatus(const Object& pod) {
+  return ContainerStatus(pod, controller::MainContainerName(pod));
 }
 
 std::string TextOfEnd(const Object& terminated) {
@@ -89,8 +95,20 @@ std::string PodState(const Object& pod) {
   return phase.empty() ? "Pending" : phase;
 }
 
+int RestartsOf(const Object& pod, const std::string& container) {
+  return kube::IntMember(ContainerStatus(pod, container), "restartCount");
+}
+
 int KubeletRestarts(const Object& pod) {
-  return kube::IntMember(MainStatus(pod), "restartCount");
+  return RestartsOf(pod, controller::MainContainerName(pod));
+}
+
+bool HasLog(const Object& pod, const std::string& container, bool previous) {
+  const Object& status = ContainerStatus(pod, container);
+  if (previous) return Member(Member(status, "lastState"), "terminated").is_object();
+  const Object& state = Member(status, "state");
+  return Member(state, "running").is_object() || Member(state, "terminated").is_object() ||
+         Member(Member(status, "lastState"), "terminated").is_object();
 }
 
 bool HasEnded(const Object& pod) {

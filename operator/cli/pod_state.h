@@ -12,8 +12,12 @@ namespace lockstep::cli {
 // available", "Terminating", with the cluster's own reasons and messages.
 std::string PodState(const kube::Object& pod);
 
-// The main container's restarts by the kubelet.
+// The restarts of a container, or of the main one, by the kubelet. Init containers count.
+int RestartsOf(const kube::Object& pod, const std::string& container);
 int KubeletRestarts(const kube::Object& pod);
+
+// True if the container has started, so that there is a log; with `previous`, if it has restarted.
+bool HasLog(const kube::Object& pod, const std::string& container, bool previous);
 
 // True if the main container has ended, for now.
 bool HasEnded(const kube::Object& pod);

@@ -370,7 +370,9 @@ absl::Status ApiServerClient::ReadPodLog(
       Query({{"container", options.container},
              {"follow", options.follow ? "true" : ""},
              {"previous", options.previous ? "true" : ""},
-             {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""}});
+             {"tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : ""},
+             {"sinceSeconds", options.since ? std::to_string(options.since->count()) : ""},
+             {"timestamps", options.timestamps ? "true" : ""}});
   HttpRequest request{"GET", ObjectPath(kPodKind, pod) + "/log" + query};
   request.may_be_silent = true;  // the log may be idle, and its reader slow
   return StreamTo(Describe("read the log of", kPodKind, pod), std::move(request), stop,

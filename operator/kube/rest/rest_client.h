@@ -1,6 +1,7 @@
 // kube::Client over HTTPS for a real API server. cpprestsdk is hidden behind this header.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,6 +52,8 @@ struct PodLogOptions {
   bool follow = false;
   bool previous = false;
   std::optional<int> tail_lines;
+  std::optional<std::chrono::seconds> since;  // only lines that are at most this old; at least 1 s
+  bool timestamps = false;  // each line begins with its time (RFC 3339) and a space
 };
 
 // Thread-safe.

@@ -580,12 +580,18 @@ TEST_F(RestClientTest, LogsComeAsTheyAre) {
   });
   std::string text;
   const absl::Status end =
-      client_->ReadPodLog({"x", "a"}, {.container = "main", .follow = true, .tail_lines = 5}, {},
-                          [&](const std::string& piece) { text += piece; });
+      client_->ReadPodLog({"x", "a"},
+                          {.container = "main",
+                           .follow = true,
+                           .tail_lines = 5,
+                           .since = std::chrono::seconds(60),
+                           .timestamps = true},
+                          {}, [&](const std::string& piece) { text += piece; });
   EXPECT_TRUE(end.ok()) << end;
   EXPECT_EQ(text, "one\ntwo");
   EXPECT_EQ(OnlyRequest().target,
-            "/api/v1/namespaces/x/pods/a/log?container=main&follow=true&tailLines=5");
+            "/api/v1/namespaces/x/pods/a/log?container=main&follow=true&tailLines=5"
+            "&sinceSeconds=60&timestamps=true");
 }
 
 TEST_F(RestClientTest, ALogWaitsForItsReader) {

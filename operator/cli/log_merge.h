@@ -1,0 +1,71 @@
+// Merges lines of several logs into one sequence, in the order of their times.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace lockstep::cli {
+
+// Each source is filled by one thread, and one other thread takes the lines. Thread-safe.
+class LogMerge {
+ public:
+  struct Line {
+    int source = 0;    // as returned by AddSource
+    Time time;         // never before that of the source's line before it
+    std::string text;  // without its time and its line feed
+  };
+
+  // A source that is silent but has not ended could still send an earlier line. Without `patience`
+  // Next waits for it. With one, Next returns a line that has waited for this long, so that a log
+  // that is followed appears although another is silent.
+  explicit LogMerge(std::optional<Duration> patience = std::nullopt) : patience_(patience) {}
+
+  // Adds a log that has not ended. Requires: Close has not been called.
+  int AddSource();
+  // Adds text of lines that begin with their time (RFC 3339) and a space, as an API server sends
+  // them. `text` may begin and end within a line. A line without a time belongs after the line
+  // before it. Blocks while a megabyte of the source is waiting.
+  void Add(int source, std::string_view text);
+  // Ends a source. What is left of its last line becomes a line.
+  void End(int source);
+  // There will be no further sources.
+  void Close();
+  // Returns the next line. Blocks until there is one; nullopt after Close and the end of all
+  // sources.
+  std::optional<Line> Next();
+
+ private:
+  struct Waiting {
+    Time time;
+    SteadyTime arrival;
+    std::string text;
+  };
+  struct Source {
+    std::deque<Waiting> lines;
+    std::size_t bytes = 0;  // of `lines`
+    std::string partial;    // the beginning of a line
+    Time latest{};          // of the lines so far
+    bool ended = false;
+  };
+
+  void AddLine(Source& source, std::string text);
+  // Returns the index of the source whose first line is the earliest; nullopt: no line is waiting.
+  std::optional<std::size_t> Earliest() const;
+  bool MayHaveEarlier() const;  // a source is silent, or may yet be added
+  bool IsOver() const;
+
+  const std::optional<Duration> patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Source> sources_;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::cli

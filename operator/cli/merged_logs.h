@@ -1,0 +1,32 @@
+// The logs of all replicas of a TrainingJob as one text: `lockstep logs JOB --all`.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "api/v1/training_job.h"
+#include "base/clock.h"
+#include "operator/kube/rest/rest_client.h"
+
+namespace lockstep::cli {
+
+struct MergedLogsOptions {
+  std::optional<api::Role> role;  // nullopt: all
+  bool timestamps = false;
+  // `container` is empty for each pod's main container. With `follow`, the logs of pods and
+  // containers that start later follow from their beginning, until the job has ended.
+  kube::PodLogOptions log;
+  Duration poll_period = std::chrono::seconds(2);  // between two looks at the job's pods
+};
+
+// Prints each line as "<replica> | <line>" to `out`, in the order of the lines' times; followed
+// logs, as they come. Prints to stderr, and goes on, if a replica has no log or its log cannot be
+// read. Returns the first such failure to read; NotFound: the job does not exist, or none of its
+// pods has a log.
+absl::Status PrintMergedLogs(kube::RestClient& client, const kube::Key& job,
+                             const MergedLogsOptions& options, std::FILE* out);
+
+}  // namespace lockstep::cli
