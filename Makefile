@@ -21,7 +21,7 @@ run: programs
 	@mnist=$$(tools/fetch-mnist) && \
 	$(BIN)/lockstep run examples/mnist.yaml --volume data="$$mnist" $(RUN_FLAGS)
 
-# What `lockstep run` needs, and no more.
+## make programs    lockstep and lockstep-trainer alone: what `lockstep run` needs
 programs:
 	@tools/setup build
 	@tools/build $(PRESET) $(JOBS) lockstep lockstep-trainer

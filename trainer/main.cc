@@ -15,6 +15,7 @@
 #include "api/v1/names.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/stop_signal.h"
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/file_system.h"
@@ -97,24 +98,28 @@ int Plan(const PlanFlags& flags) {
   if (!flags.sample_shape.empty()) options.given.shape = Shape(flags.sample_shape);
   const absl::StatusOr<JobPlan> plan = PlanJob(options);
   if (!plan.ok()) {
-    fmt::print(stderr, "{}\n", std::string(plan.status().message()));
+    fmt::print(stderr, "{}\n", Printable(std::string(plan.status().message())));
     const bool is_data = absl::IsNotFound(plan.status()) || absl::IsDataLoss(plan.status());
     return is_data ? api::kExitBadData : api::kExitBadConfig;
   }
   if (!plan->data.uncounted.empty()) {
-    fmt::print(stderr, "note: spec.training.dataset: {}\n", plan->data.uncounted);
+    fmt::print(stderr, "note: spec.training.dataset: {}\n", Printable(plan->data.uncounted));
   }
   fmt::print("{}\n", PlanToJson(*plan).dump());
   return api::kExitDone;
 }
 
+// Names of layers and tensors are those of whoever has written the checkpoint.
 int Export(const ModelExport& request) {
   const absl::StatusOr<std::string> written = ExportModel(request, RealFileSystem());
   if (!written.ok()) {
-    fmt::print(stderr, "{}\n", std::string(written.status().message()));
-    return api::kExitBadConfig;
+    const absl::Status& fault = written.status();
+    fmt::print(stderr, "{}\n", Printable(std::string(fault.message())));
+    const bool is_of_input = absl::IsInvalidArgument(fault) || absl::IsNotFound(fault) ||
+                             absl::IsDataLoss(fault) || absl::IsFailedPrecondition(fault);
+    return is_of_input ? api::kExitBadConfig : api::kExitStorage;
   }
-  fmt::print("{}\n", *written);
+  fmt::print("{}\n", Printable(*written));
   return api::kExitDone;
 }
 

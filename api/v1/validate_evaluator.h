@@ -8,9 +8,8 @@
 
 namespace lockstep::api {
 
-// Checks what an Evaluator needs of `training`, and that its pod mounts a volume where the leading
-// pod mounts that of the checkpoints. Whether two volumes have the same content cannot be told from
-// a job.
+// Checks what an Evaluator needs of `training`. Whether it sees the checkpoints cannot be told from
+// a job: the operator reports CheckpointsNotSeen when the Evaluator says that it does not.
 void ValidateEvaluator(const TrainingJob& job, std::vector<FieldError>& errors);
 
 }  // namespace lockstep::api

@@ -4,7 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <set>
+#include <stop_token>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,13 +36,15 @@ constexpr int kMostTail = 100'000;
 
 // Of the job, and of pods by their names, since pods that are gone have events too. Those of an
 // earlier job of the same name are older than this one.
-absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const api::TrainingJob& job) {
+absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const JobFacts& facts) {
+  const api::TrainingJob& job = facts.job;
   std::set<std::string> pods;
+  for (const Object& pod : facts.pods) pods.insert(kube::Name(pod));
   for (const controller::Replica& replica : controller::AllReplicas(job)) {
     pods.insert(controller::PodName(job, replica.role, replica.index));
   }
   const auto is_of_job = [&](const Object& event) {
-    const Object& regarding = kube::Member(event, "regarding");
+    const Object& regarding = kube::Member(event, "involvedObject");
     if (kube::TextMember(regarding, "uid") == job.metadata.uid) return true;
     if (kube::TextMember(regarding, "kind") != kube::kPodKind.kind) return false;
     const auto created =
@@ -47,7 +53,7 @@ absl::StatusOr<std::vector<Object>> ReadEvents(kube::Client& client, const api::
            !(created && job.metadata.creation_time && *created < *job.metadata.creation_time);
   };
   std::vector<Object> events;
-  LOCKSTEP_RETURN_IF_ERROR(ForEachListed(client, kube::kEventKind,
+  LOCKSTEP_RETURN_IF_ERROR(ForEachListed(client, kube::kCoreEventKind,
                                          {.namespace_name = job.metadata.namespace_name},
                                          [&](const Object& event) {
                                            if (is_of_job(event)) events.push_back(event);
@@ -89,6 +95,24 @@ std::optional<ReplicaLog> ReadLog(const JobFacts& facts, const LogReader& read_l
   return log;
 }
 
+// Requests a stop after a time, unless it is destroyed before.
+class StopAfter {
+ public:
+  explicit StopAfter(Duration time)
+      : timer_([this, time](const std::stop_token& over) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any never;
+          never.wait_for(lock, over, time, [] { return false; });
+          if (!over.stop_requested()) stop_.request_stop();
+        }) {}
+  std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  std::stop_source stop_;
+  std::jthread timer_;
+};
+
 }  // namespace
 
 CLI::App* AddDescribeCommand(CLI::App& app, DescribeOptions& options) {
@@ -118,7 +142,7 @@ absl::StatusOr<std::string> Describe(kube::Client& client, const kube::Key& job,
                  .events_error = {},
                  .log = {}};
   LOCKSTEP_ASSIGN_OR_RETURN(facts.pods, ReadPods(client, facts.job));
-  absl::StatusOr<std::vector<Object>> events = ReadEvents(client, facts.job);
+  absl::StatusOr<std::vector<Object>> events = ReadEvents(client, facts);
   if (events.ok()) {
     facts.events = *std::move(events);
   } else {
@@ -132,13 +156,18 @@ int RunDescribe(const DescribeOptions& options) {
   const auto access = ReachCluster(options.cluster);
   if (!access.ok()) return FailOnCluster(kExitUsage, access.status());
   const SystemClock clock;
+  const Duration patience = options.patience;
   const LogReader read_log = [&](const kube::Key& pod, const std::string& container,
                                  bool previous) -> absl::StatusOr<std::string> {
     std::string text;
+    const StopAfter limit(patience);
     LOCKSTEP_RETURN_IF_ERROR(access->client->ReadPodLog(
-        pod, {.container = container, .previous = previous, .tail_lines = options.tail}, {},
-        [&text](const std::string& piece) { text += piece; }));
-    return text;
+        pod, {.container = container, .previous = previous, .tail_lines = options.tail},
+        limit.token(), [&text](const std::string& piece) { text += piece; }));
+    if (!limit.token().stop_requested()) return text;
+    return absl::DeadlineExceededError(
+        fmt::format("found no end of the log within {:.0f} s: its node may not answer",
+                    std::chrono::duration<double>(patience).count()));
   };
   const auto text =
       Describe(*access->client, {access->namespace_name, options.job}, clock, read_log);

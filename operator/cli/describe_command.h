@@ -15,7 +15,8 @@ namespace lockstep::cli {
 struct DescribeOptions {
   ClusterOptions cluster;
   std::string job;
-  int tail = 10;  // lines of the log
+  int tail = 10;                                 // lines of the log
+  Duration patience = std::chrono::seconds(10);  // for the log
 };
 
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.

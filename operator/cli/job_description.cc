@@ -12,7 +12,9 @@
 #include "base/printable.h"
 #include "base/rfc3339.h"
 #include "base/shorten.h"
+#include "operator/cli/job_pods.h"
 #include "operator/cli/job_table.h"
+#include "operator/cli/plan_text.h"
 #include "operator/cli/pod_state.h"
 #include "operator/cli/text_table.h"
 #include "operator/controller/state/replicas.h"
@@ -49,7 +51,7 @@ std::string RestartsText(const api::TrainingJobStatus& status) {
         std::pair(restarts.evaluator, "of the Evaluator"), std::pair(others, "by the kubelet")}) {
     if (count > 0) kinds.push_back(fmt::format("{} {}", count, kind));
   }
-  return fmt::format(", {} restarts ({})", status.restart_count, fmt::join(kinds, ", "));
+  return fmt::format(", {} ({})", Plural(status.restart_count, "restart"), fmt::join(kinds, ", "));
 }
 
 std::string Headline(const JobFacts& facts, Time now) {
@@ -87,11 +89,11 @@ std::string TrainingText(const api::TrainingSpec& training) {
       training.model.name.empty() ? "layers of its own" : training.model.name,
       api::NameOf(training.dataset.format),
       training.dataset.path.empty() ? "" : fmt::format(" in {}", training.dataset.path));
-  if (training.epochs) line += fmt::format("{} epochs", *training.epochs);
-  if (training.steps) line += fmt::format("{} steps", *training.steps);
-  if (training.batch_size.global) {
-    line += fmt::format(" of batches of {}", *training.batch_size.global);
-  }
+  if (training.epochs) line += Plural(*training.epochs, "epoch");
+  if (training.steps) line += Plural(*training.steps, "step");
+  const api::BatchSizeSpec& batch = training.batch_size;
+  if (batch.global) line += fmt::format(" of batches of {}", *batch.global);
+  if (batch.per_replica) line += fmt::format(" of batches of {} per replica", *batch.per_replica);
   return line + '\n';
 }
 
@@ -121,17 +123,20 @@ const Object* PodOf(const std::vector<Object>& pods, const Replica& replica) {
   return newest;
 }
 
+Row RowOfPod(const std::string& replica, const Object& pod, Time now) {
+  const std::string node = TextMember(kube::Member(pod, "spec"), "nodeName");
+  const auto created = ParseRfc3339(TextMember(kube::Member(pod, "metadata"), "creationTimestamp"));
+  return {replica, node.empty() ? "-" : node, std::to_string(KubeletRestarts(pod)),
+          AgeOf(created, now), OneLine(PodState(pod))};
+}
+
 Row RowOfReplica(const JobFacts& facts, const Replica& replica, Time now) {
   const Object* pod = PodOf(facts.pods, replica);
   if (pod == nullptr) {
     return {controller::Describe(replica), "-", "-", "-",
             controller::HasCompleted(facts.job, replica) ? "Completed" : "no pod"};
   }
-  const std::string node = TextMember(kube::Member(*pod, "spec"), "nodeName");
-  const auto created =
-      ParseRfc3339(TextMember(kube::Member(*pod, "metadata"), "creationTimestamp"));
-  return {controller::Describe(replica), node.empty() ? "-" : node,
-          std::to_string(KubeletRestarts(*pod)), AgeOf(created, now), OneLine(PodState(*pod))};
+  return RowOfPod(controller::Describe(replica), *pod, now);
 }
 
 // Of a large job only those that do not simply run.
@@ -149,6 +154,14 @@ std::string ReplicaTable(const JobFacts& facts, Time now) {
       rows.push_back(std::move(row));
     }
   }
+  // The spec may have shrunk since, or be one that this program cannot read.
+  for (const Object& pod : facts.pods) {
+    if (std::ranges::none_of(replicas, [&pod](const Replica& replica) {
+          return controller::Describe(replica) == ReplicaName(pod);
+        })) {
+      rows.push_back(RowOfPod(ReplicaName(pod), pod, now));
+    }
+  }
   std::string text = rows.size() > 1 ? "\n" + AlignColumns(rows) : "";
   if (running > 0) text += fmt::format("{} more run\n", running);
   if (omitted > 0) text += fmt::format("{} more do not run\n", omitted);
@@ -161,12 +174,12 @@ struct SeenEvent {
   const Object* event = nullptr;
 };
 
-// Recorders of the older API fill the deprecated fields alone.
+// Recorders of the newer API (events.k8s.io) fill eventTime and series, those of this one the rest.
 SeenEvent ReadEvent(const Object& event) {
   const Object& series = kube::Member(event, "series");
   SeenEvent seen{.last = {}, .event = &event};
   for (const std::string& text :
-       {TextMember(series, "lastObservedTime"), TextMember(event, "deprecatedLastTimestamp"),
+       {TextMember(series, "lastObservedTime"), TextMember(event, "lastTimestamp"),
         TextMember(event, "eventTime"),
         TextMember(kube::Member(event, "metadata"), "creationTimestamp")}) {
     const auto time = ParseRfc3339(text);
@@ -174,8 +187,7 @@ SeenEvent ReadEvent(const Object& event) {
     seen.last = *time;
     break;
   }
-  seen.count =
-      std::max({1, kube::IntMember(series, "count"), kube::IntMember(event, "deprecatedCount")});
+  seen.count = std::max({1, kube::IntMember(series, "count"), kube::IntMember(event, "count")});
   return seen;
 }
 
@@ -188,9 +200,9 @@ std::string EventTable(const std::vector<Object>& events, Time now) {
   for (const SeenEvent& one : seen) {
     const std::string times = one.count > 1 ? fmt::format(" ({} times)", one.count) : "";
     rows.push_back({FormatAge(now - one.last), TextMember(*one.event, "type"),
-                    TextMember(kube::Member(*one.event, "regarding"), "name"),
+                    TextMember(kube::Member(*one.event, "involvedObject"), "name"),
                     TextMember(*one.event, "reason"),
-                    OneLine(TextMember(*one.event, "note")) + times});
+                    OneLine(TextMember(*one.event, "message")) + times});
   }
   return rows.size() > 1 ? "\n" + AlignColumns(rows) : "";
 }

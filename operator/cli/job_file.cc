@@ -69,6 +69,7 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
                                      const std::vector<std::string>& sets) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Object> documents, api::ParseYaml(text, source));
   JobFile file;
+  file.source = source;
   std::optional<Object> job;
   std::vector<std::string> found;
   for (Object& document : documents) {

@@ -12,6 +12,7 @@
 namespace lockstep::cli {
 
 struct JobFile {
+  std::string source;                 // what messages call the file
   api::TrainingJob job;               // without defaults
   std::vector<kube::Object> objects;  // ConfigMaps, Secrets, PersistentVolumeClaims
 };

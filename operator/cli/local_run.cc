@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   kubelet.volumes = {options.work_dir, kubelet.host.current_dir, options.volumes};
   kubelet.cpus = local::PermittedCpus();
   kubelet.expected_pods = local::PodsThatShareCores(pods);
-  LOCKSTEP_RETURN_IF_ERROR(local::CheckPods(pods, kubelet.volumes));
+  LOCKSTEP_RETURN_IF_ERROR(InFile(file.source, local::CheckPods(pods, kubelet.volumes)));
 
   std::unique_ptr<LocalRun> run(
       new LocalRun(std::move(addresses), inbox, clock, kubelet, job.metadata.namespace_name));

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
+#include "base/printable.h"
 #include "base/status.h"
 #include "operator/cli/trainer_program.h"
 #include "operator/controller/children/addresses.h"
@@ -133,7 +134,7 @@ absl::StatusOr<Json> RunTrainer(LaunchSpec spec) {
                                            DescribeExit(status), messages.empty() ? "" : ": ",
                                            messages));
   }
-  if (!messages.empty()) fmt::print(stderr, "{}\n", messages);
+  if (!messages.empty()) fmt::print(stderr, "{}\n", Printable(messages));
   Json plan = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (plan.is_object()) return plan;
   return absl::InternalError(fmt::format(

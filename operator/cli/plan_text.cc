@@ -18,10 +18,6 @@ std::int64_t NumberAt(const Json& json, const char* key) {
   return json.at(key).get<std::int64_t>();
 }
 
-std::string Plural(std::int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", WithCommas(count), noun, count == 1 ? "" : "s");
-}
-
 // "1.23 GFLOPs"
 std::string FlopText(std::int64_t flops) {
   auto value = static_cast<double>(flops);
@@ -157,6 +153,10 @@ std::string WithCommas(std::int64_t number) {
   std::string text = std::to_string(number);
   for (std::size_t i = text.size(); i > 3 && text[i - 4] != '-';) text.insert(i -= 3, ",");
   return text;
+}
+
+std::string Plural(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", WithCommas(count), noun, count == 1 ? "" : "s");
 }
 
 std::string ByteText(std::int64_t bytes) {

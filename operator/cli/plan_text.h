@@ -12,6 +12,9 @@ std::string PlanText(const nlohmann::ordered_json& plan);
 
 // "1,234,567"
 std::string WithCommas(std::int64_t number);
+
+// "1 step", "1,234 steps"
+std::string Plural(std::int64_t count, const std::string& noun);
 // "512 B", "1.5 KiB", "12.3 MiB", "4.0 GiB"
 std::string ByteText(std::int64_t bytes);
 

@@ -213,9 +213,8 @@ class Session {
 absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const JobFile file, LoadJobFile(options.job));
   if (file.job.spec.suspend) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: spec.suspend: found true, expected false: a suspended job does not run",
-                    options.job.file));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: spec.suspend: found true, expected false: a suspended job does not run", file.source));
   }
   LocalRunOptions run_options;
   LOCKSTEP_ASSIGN_OR_RETURN(run_options.volumes, ParseVolumes(options.volumes));

@@ -28,9 +28,8 @@ absl::StatusOr<pid_t> LaunchTrainer(LaunchSpec& spec) {
 }
 
 bool IsRefusal(int wait_status) {
-  constexpr int kNotStarted = 127;  // by which the loader ends, as when a library is missing
   const int code = ExitCodeOf(wait_status);
-  return code != 0 && code != kNotStarted && !api::IsRetryableExitCode(code);
+  return code == api::kExitUsage || code == api::kExitBadConfig || code == api::kExitBadData;
 }
 
 }  // namespace lockstep::cli

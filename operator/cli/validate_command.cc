@@ -19,7 +19,7 @@ CLI::App* AddValidateCommand(CLI::App& app, ValidateOptions& options) {
 int RunValidate(const ValidateOptions& options) {
   const absl::StatusOr<JobFile> loaded = LoadJobFile(options.job);
   if (!loaded.ok()) return Fail(kExitUsage, loaded.status());
-  fmt::print("{}: TrainingJob {} is valid\n", options.job.file, loaded->job.metadata.name);
+  fmt::print("{}: TrainingJob {} is valid\n", loaded->source, loaded->job.metadata.name);
   return kExitDone;
 }
 

@@ -57,5 +57,8 @@ inline const Kind kPodKind{"", "v1", "Pod", "pods"};
 inline const Kind kServiceKind{"", "v1", "Service", "services"};
 inline const Kind kSecretKind{"", "v1", "Secret", "secrets"};
 inline const Kind kEventKind{"events.k8s.io", "v1", "Event", "events"};
+// The same objects with other names of fields. Kubernetes' roles view, edit and admin may read
+// these alone.
+inline const Kind kCoreEventKind{"", "v1", "Event", "events"};
 
 }  // namespace lockstep::kube

@@ -1,6 +1,9 @@
 """`lockstep status`, `describe` and `logs` against a real API server."""
+import json
 import os
+import pathlib
 import subprocess
+import tempfile
 import unittest
 
 from api_server import BIN, job, server
@@ -88,6 +91,39 @@ class DescribeTest(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^worker-0 .* Pending$")
         self.assertRegex(done.stdout, r"(?ms)^\S+ +Normal +explained +Older +by a recorder of the older API "
                                       r"\(3 times\)\n\S+ +Warning +explained-worker-0 +Newer +by today's recorder$")
+
+    def test_whoever_may_view_a_namespace_sees_the_events(self):
+        """Kubernetes' role `view` permits events of the core API alone."""
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        self.make(accounts, {"metadata": {"name": "viewer"}})
+        # Nothing here puts system:aggregate-to-view and Lockstep's role together to `view`.
+        self.make(f"{rbac}/clusterroles", {
+            "metadata": {"name": "view-jobs"},
+            "rules": [{"apiGroups": ["training.lockstep.dev"], "resources": ["trainingjobs"],
+                       "verbs": ["get", "list", "watch"]}]})
+        for role in ("system:aggregate-to-view", "view-jobs"):
+            self.make(f"{rbac}/namespaces/default/rolebindings", {
+                "metadata": {"name": role.replace(":", ".")},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": "default"}]})
+        self.make("/api/v1/namespaces/default/events", {
+            "metadata": {"name": "seen"}, "lastTimestamp": "2099-01-01T00:00:00Z", "type": "Normal",
+            "reason": "Seen", "message": "by whoever may view",
+            "involvedObject": {"kind": "TrainingJob", "namespace": "default", "name": "explained",
+                               "uid": self.job["metadata"]["uid"]}})
+        status, token = server().call("POST", f"{accounts}/viewer/token",
+                                      {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+        self.assertEqual(201, status, token)
+        config = json.loads(pathlib.Path(server().kubeconfig).read_text())
+        config["users"][0]["user"] = {"token": token["status"]["token"]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(config, file)
+            file.flush()
+            done = lockstep("describe", "explained", kubeconfig=file.name)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertIn("by whoever may view", done.stdout)
+        self.assertNotIn("cannot be read", done.stdout)
 
     def test_no_such_job(self):
         done = lockstep("describe", "absent")

@@ -113,6 +113,21 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
         api::NameOf(training.dataset.format), shape ? "number of classes" : "shape of a sample",
         shape ? "--classes" : "--sample-shape"));
   }
+  // Beyond this, sums of bytes overflow. No model reads such a sample.
+  constexpr double kMostElements = 2147483647, kMostOfAll = 0x1p58;
+  double elements = 1;
+  for (const std::int64_t extent : shape->dims()) elements *= static_cast<double>(extent);
+  if (elements > kMostElements) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--sample-shape: found {:.4g} elements, expected at most {:.0f}", elements, kMostElements));
+  }
+  const double samples = static_cast<double>(given.samples.value_or(1));
+  if (samples * elements > kMostOfAll) {
+    return absl::InvalidArgumentError(
+        fmt::format("--samples: found {:.0f} samples of {:.0f} elements, expected at most {:.4g} "
+                    "elements in all",
+                    samples, elements, kMostOfAll));
+  }
   PlannedData data;
   data.train = {
       .samples = given.samples ? given.samples : FixedSamples(training.dataset, Split::kTrain),

@@ -118,3 +118,15 @@ def check_program(job):
         if not said or said != by_kubectl:
             raise Failure(f"lockstep logs --role {role}: found {len(said)} characters, expected "
                           f"the {len(by_kubectl)} of kubectl logs")
+    check_merged_logs(job, job.cluster.lockstep("logs", JOB, "--all", *where).splitlines())
+    described = job.cluster.lockstep("describe", JOB, *where)
+    for word in ("Succeeded", "chief-0", "worker-0", "Completed"):
+        expect(word in described, f"{word} in lockstep describe", described)
+
+
+def check_merged_logs(job, lines):
+    """Every line of both replicas, in each replica's order."""
+    for role in ("chief", "worker"):
+        said = [line.partition(" | ")[2] for line in lines if line.split(" ", 1)[0] == f"{role}-0"]
+        by_kubectl = job.kubectl("logs", f"{JOB}-{role}-0", "--tail=-1").splitlines()
+        expect(said == by_kubectl, f"the {len(by_kubectl)} lines of {role}-0", len(said))

@@ -55,12 +55,12 @@ class DescribeCommandTest : public ::testing::Test {
   }
   void AddEvent(const std::string& regarding, const std::string& note, Duration ago) {
     const Object event = {{"metadata", {{"name", "event-" + note}, {"namespace", "team"}}},
-                          {"regarding", {{"kind", "Pod"}, {"name", regarding}}},
+                          {"involvedObject", {{"kind", "Pod"}, {"name", regarding}}},
                           {"type", "Warning"},
                           {"reason", "BackOff"},
-                          {"note", note},
+                          {"message", note},
                           {"eventTime", FormatApiMicroTime(clock_.Now() - ago)}};
-    client_.Add(kube::kEventKind, event);
+    client_.Add(kube::kCoreEventKind, event);
   }
   std::string Describe() {
     const auto text = cli::Describe(
@@ -200,13 +200,54 @@ TEST_F(DescribeCommandTest, WhatMayNotBeReadIsSaid) {
   AddPod(0, MainContainer({{"terminated", {{"exitCode", 1}}}}));
   log_ = absl::PermissionDeniedError("pods/log is forbidden");
   client_.SetBefore([](const lockstep::testing::HookedClient::Call& call) {
-    return call.kind == kube::kEventKind.kind
+    return call.kind == kube::kCoreEventKind.kind
                ? absl::PermissionDeniedError("events are forbidden\033[2J")
                : absl::OkStatus();
   });
   const std::string text = Describe();
   EXPECT_THAT(text, HasSubstr("The log of worker-0 cannot be read: pods/log is forbidden\n"));
   EXPECT_THAT(text, HasSubstr("The events cannot be read: events are forbidden?[2J\n"));
+}
+
+// After an edit, or if this program cannot read the spec.
+TEST_F(DescribeCommandTest, APodOutsideTheSpecHasItsRowAndItsEvents) {
+  AddJob(1, {{"state", "Running"}});
+  AddPod(0, Running());
+  AddPod(3, Running());
+  AddEvent("mnist-worker-3", "still-here", std::chrono::seconds(1));
+  const std::string text = Describe();
+  EXPECT_THAT(text, HasSubstr("\nworker-3   node-7   0          0s    Running\n"));
+  EXPECT_THAT(text, HasSubstr("still-here"));
+}
+
+TEST_F(DescribeCommandTest, ALogThatDoesNotEndIsGivenUp) {
+  AddJob(1, {{"state", "Running"}});
+  AddPod(0, MainContainer({{"terminated", {{"exitCode", 1}}}}));
+  const Object job = *client_.Get(kTrainingJobKind, {"team", "mnist"});
+  const Object pods = {{"metadata", {{"resourceVersion", "1"}}},
+                       {"items", {*client_.Get(kube::kPodKind, {"team", "mnist-worker-0"})}}};
+  const testing::FakeCluster cluster(
+      [&](const lockstep::testing::FakeHttpServer::Request& request,
+          lockstep::testing::FakeHttpServer::Connection& connection) {
+        const auto asks_for = [&](const char* part) {
+          return request.target.find(part) != std::string::npos;
+        };
+        if (asks_for("/trainingjobs/")) return connection.Respond(200, job.dump());
+        if (asks_for("/log")) {
+          connection.StartChunks();
+          connection.Chunk("step 1\n");
+          connection.AwaitClose();
+          return;
+        }
+        connection.Respond(200, asks_for("/pods") ? pods.dump() : R"({"metadata": {}})");
+      });
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(RunDescribe({.cluster = {.kubeconfig = cluster.kubeconfig(), .namespace_name = "team"},
+                         .job = "mnist",
+                         .patience = std::chrono::milliseconds(50)}),
+            0);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              HasSubstr("The log of worker-0 cannot be read: found no end of the log within 0 s"));
 }
 
 TEST_F(DescribeCommandTest, TextOfOthersCannotMoveTheCursor) {

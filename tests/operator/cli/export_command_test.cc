@@ -26,6 +26,14 @@ TEST(ExportCommandTest, NeedsBothArguments) {
   EXPECT_THAT(ended.err, HasSubstr("FILE is required"));
 }
 
+TEST(ExportCommandTest, NamesInACheckpointDoNotCommandTheTerminal) {
+  const TempDirectory folder;
+  const testing::Ended ended =
+      testing::RunProgram(folder.path(), {"export", "\033]0;owned\007", "model.onnx"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("?]0;owned?: cannot list the folder"));
+}
+
 // A name that starts like an option is a name.
 TEST(ExportCommandTest, NamesAreNotOptionsOfTheTrainer) {
   const TempDirectory folder;

@@ -136,6 +136,25 @@ TEST_F(PlanCommandTest, ADescriptionMustBeOne) {
   EXPECT_THAT(refused.err, HasSubstr("found \"3,224\", expected one or three positive numbers"));
 }
 
+TEST_F(PlanCommandTest, WhatNoMemoryHoldsIsRefused) {
+  const std::vector<std::string> image = {
+      "--set",
+      R"(spec.training.dataset={"format": "imageFolder", "path": "/x", "imageSize": [8, 8]})",
+      "--classes", "10", "--sample-shape"};
+  const auto plan = [&](const std::string& shape, const std::string& samples) {
+    std::vector<std::string> args = image;
+    args.insert(args.end(), {shape, "--samples", samples});
+    return Plan(args);
+  };
+  const Ended shape = plan("4194304,4194304,4194304", "10");
+  EXPECT_EQ(shape.code, 2);
+  EXPECT_THAT(shape.err, HasSubstr("--sample-shape: found 7.379e+19 elements, expected at most "
+                                   "2147483647"));
+  const Ended samples = plan("3,512,512", "1152921504606846976");
+  EXPECT_EQ(samples.code, 2);
+  EXPECT_THAT(samples.err, HasSubstr("--samples: found 1152921504606846976 samples of 786432"));
+}
+
 TEST_F(PlanCommandTest, AFileThatCannotBeReadIsNamed) {
   const Ended missing = testing::RunProgram(folder_.path(), {"plan", "none.yaml"});
   EXPECT_EQ(missing.code, 2);
