@@ -86,4 +86,10 @@ inline constexpr int kExitRendezvousDeadline = 211;
 // Returns true if a process that ended with this code is worth restarting.
 bool IsRetryableExitCode(int exit_code);
 
+// Returns true if the trainer ends with this code because of its command line, configuration or
+// data.
+constexpr bool IsInputFault(int exit_code) {
+  return exit_code == kExitUsage || exit_code == kExitBadConfig || exit_code == kExitBadData;
+}
+
 }  // namespace lockstep::api

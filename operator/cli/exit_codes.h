@@ -8,8 +8,9 @@ namespace lockstep::cli {
 inline constexpr int kExitDone = 0;
 
 // For `status`, `describe` and `logs`: the cluster cannot be reached, refused the request, or has
-// no such job or log. For `run`: the job failed, and no replica has an exit code to return. For
-// `plan` and `export`: `lockstep-trainer` cannot be started, or has ended without a result. For
+// no such job or log; with `logs --all`, a log could not be read to its end. For `run`: the job
+// failed, and no replica has an exit code to return. For `plan` and `export`: `lockstep-trainer`
+// cannot be started, or has ended without a result, for example because the disk is full. For
 // every verb: an internal error.
 inline constexpr int kExitError = 1;
 

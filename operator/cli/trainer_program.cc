@@ -28,8 +28,7 @@ absl::StatusOr<pid_t> LaunchTrainer(LaunchSpec& spec) {
 }
 
 bool IsRefusal(int wait_status) {
-  const int code = ExitCodeOf(wait_status);
-  return code == api::kExitUsage || code == api::kExitBadConfig || code == api::kExitBadData;
+  return api::IsInputFault(ExitCodeOf(wait_status));
 }
 
 }  // namespace lockstep::cli
