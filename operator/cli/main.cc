@@ -11,6 +11,7 @@
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/export_command.h"
 #include "operator/cli/fail.h"
+#include "operator/cli/init_command.h"
 #include "operator/cli/logs_command.h"
 #include "operator/cli/plan_command.h"
 #include "operator/cli/render_command.h"
@@ -36,11 +37,11 @@ Verb AddVerb(CLI::App& app, CLI::App* (*add)(CLI::App&, Options&), int (*run)(co
 // In the order of --help.
 std::vector<Verb> AddVerbs(CLI::App& app) {
   return {
-      AddVerb(app, AddRunCommand, RunRun),       AddVerb(app, AddPlanCommand, RunPlan),
-      AddVerb(app, AddRenderCommand, RunRender), AddVerb(app, AddValidateCommand, RunValidate),
-      AddVerb(app, AddStatusCommand, RunStatus), AddVerb(app, AddDescribeCommand, RunDescribe),
-      AddVerb(app, AddLogsCommand, RunLogs),     AddVerb(app, AddConvertCommand, RunConvert),
-      AddVerb(app, AddExportCommand, RunExport),
+      AddVerb(app, AddInitCommand, RunInit),         AddVerb(app, AddRunCommand, RunRun),
+      AddVerb(app, AddPlanCommand, RunPlan),         AddVerb(app, AddRenderCommand, RunRender),
+      AddVerb(app, AddValidateCommand, RunValidate), AddVerb(app, AddStatusCommand, RunStatus),
+      AddVerb(app, AddDescribeCommand, RunDescribe), AddVerb(app, AddLogsCommand, RunLogs),
+      AddVerb(app, AddConvertCommand, RunConvert),   AddVerb(app, AddExportCommand, RunExport),
   };
 }
 

@@ -1,0 +1,219 @@
+#include "operator/cli/init_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+#include "api/v1/enum_names.h"
+#include "base/status.h"
+#include "operator/cli/exit_codes.h"
+#include "operator/cli/fail.h"
+#include "operator/cli/job_file.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+using api::DatasetFormat;
+
+constexpr int kMostWorkers = 1000;
+
+// What a job of a format starts from: settings that train something sensible, to be changed.
+struct Start {
+  const char* model;    // below spec.training.model
+  const char* dataset;  // further fields of spec.training.dataset, each with its comment
+  int batch;            // of a worker
+  const char* limits = R"({cpu: "1", memory: 2Gi})";
+};
+
+Start StartOf(DatasetFormat format) {
+  switch (format) {
+    case DatasetFormat::kIdx:
+      return {"name: core-cnn", "", 64};
+    case DatasetFormat::kCifar:
+      return {"name: cifar-resnet-20", "      augment: {randomFlip: Horizontal, randomCrop: {}}\n",
+              64};
+    case DatasetFormat::kNpy:
+      return {"name: cifar-resnet-20", "", 64};
+    case DatasetFormat::kCsv:
+      return {R"(layers:
+        - {type: Dense, units: 128, activation: relu}
+        - {type: Dense, units: 10} # as many as there are classes)",
+              "      csv: {labelColumn: label} # the column of the classes: integers from 0\n"
+              "      validationFraction: 0.2 # of the rows, which test the model\n",
+              64};
+    case DatasetFormat::kTfRecord:
+    case DatasetFormat::kImageFolder:
+      return {"name: resnet-18",
+              "      imageSize: [224, 224] # that images are resized to\n"
+              "      augment: {randomFlip: Horizontal}\n",
+              16, R"({cpu: "4", memory: 8Gi})"};
+    case DatasetFormat::kSynthetic:
+      return {"name: core-cnn", "", 64};
+  }
+  return {};
+}
+
+// A path that is longer than a word in a shell's command is left to the reader.
+std::string InCommand(const std::string& path, const char* otherwise) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@";
+  return path.find_first_not_of(kPlain) == std::string::npos ? path : otherwise;
+}
+
+std::string TextOf(const InitOptions& options, DatasetFormat format) {
+  const Start start = StartOf(format);
+  const bool has_files = format != DatasetFormat::kSynthetic;
+  const std::string file = options.file == "-" ? "FILE" : InCommand(options.file, "FILE");
+  const std::string volume =
+      has_files ? fmt::format(" --volume data={}", InCommand(options.data, "FOLDER")) : "";
+  return fmt::format(
+      R"(# What it would do and need:  lockstep plan {file}{volume}
+# On this machine:            lockstep run {file}{volume}
+# On a cluster:               kubectl apply -f {file}
+# There the claims that are named at the end must exist. docs/training-job.md describes every field.
+apiVersion: training.lockstep.dev/v1
+kind: TrainingJob
+metadata:
+  name: {name}
+spec:
+  strategy:
+    type: MultiWorkerMirrored # each worker computes its share of a batch; all make the same update
+  training:
+    model:
+      {model}
+    dataset:
+      format: {format}{synthetic}
+{path}{dataset}    batchSize:
+      global: {batch} # of all workers together
+    epochs: 10
+    optimizer:
+      name: Adam
+      learningRate: 0.001
+    learningRateSchedule: {{type: Cosine}}
+    checkpoint:
+      directory: /checkpoints
+      everySteps: 500
+  replicaSpecs:
+    Worker:
+      replicas: {workers}
+      template:
+        spec:
+          containers:
+            - name: trainer # the operator fills in image and command
+              resources:
+                limits: {limits} # of each worker
+              volumeMounts:
+{mount}                - {{name: checkpoints, mountPath: /checkpoints}}
+          volumes:
+{claim}            - name: checkpoints
+              persistentVolumeClaim: {{claimName: {name}-checkpoints}}
+)",
+      fmt::arg("file", file), fmt::arg("volume", volume), fmt::arg("name", options.name),
+      fmt::arg("model", options.model.empty() ? start.model : "name: " + options.model),
+      fmt::arg("format", api::NameOf(format)),
+      fmt::arg("synthetic", has_files ? "" : " # generated, to try the rest"),
+      fmt::arg("path", has_files ? "      path: /data\n" : ""), fmt::arg("dataset", start.dataset),
+      fmt::arg("limits", start.limits), fmt::arg("batch", start.batch * options.workers),
+      fmt::arg("workers", options.workers),
+      fmt::arg("mount", has_files
+                            ? "                - {name: data, mountPath: /data, readOnly: true}\n"
+                            : ""),
+      fmt::arg("claim", has_files ? fmt::format("            - name: data\n"
+                                                "              persistentVolumeClaim: "
+                                                "{{claimName: {}-data, readOnly: true}}\n",
+                                                options.name)
+                                  : ""));
+}
+
+absl::StatusOr<DatasetFormat> FormatOf(const InitOptions& options) {
+  if (options.data.empty()) return DatasetFormat::kSynthetic;
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto format, FormatOfFolder(options.data));
+  if (format) return *format;
+  return absl::InvalidArgumentError(fmt::format(
+      "--data {}: found no file of a known name, expected one of train-images-idx3-ubyte[.gz], "
+      "data_batch_1.bin, train.bin, x_train.npy, train.csv[.gz], *.tfrecord*, or a folder `train` "
+      "with a folder of images for each class",
+      options.data));
+}
+
+// Creates the file: a job that somebody has edited is not replaced.
+absl::Status WriteNewFile(const std::string& path, const std::string& text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wx"),
+                                                             &std::fclose);
+  if (file == nullptr && errno == EEXIST) {
+    return absl::AlreadyExistsError(
+        fmt::format("{}: found a file of this name, expected none", path));
+  }
+  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
+      std::fflush(file.get()) != 0) {
+    return absl::UnavailableError(
+        fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<DatasetFormat>> FormatOfFolder(const std::string& folder) {
+  std::error_code error;
+  std::optional<DatasetFormat> format;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename();
+    if (name.starts_with("train-images-idx3-ubyte")) format = DatasetFormat::kIdx;
+    if (name == "data_batch_1.bin" || name == "train.bin") format = DatasetFormat::kCifar;
+    if (name == "x_train.npy") format = DatasetFormat::kNpy;
+    if (name == "train.csv" || name == "train.csv.gz") format = DatasetFormat::kCsv;
+    if (name.find(".tfrecord") != std::string::npos) format = DatasetFormat::kTfRecord;
+    std::error_code ignored;  // an entry that cannot be looked at is no folder
+    if (name == "train" && entries->is_directory(ignored)) format = DatasetFormat::kImageFolder;
+  }
+  if (error) {
+    return absl::NotFoundError(
+        fmt::format("--data {}: cannot list the folder: {}", folder, error.message()));
+  }
+  return format;
+}
+
+absl::StatusOr<std::string> NewJob(const InitOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DatasetFormat format, FormatOf(options));
+  std::string text = TextOf(options, format);
+  LOCKSTEP_RETURN_IF_ERROR(ParseJobFile(text, "the new job", {}).status());
+  return text;
+}
+
+CLI::App* AddInitCommand(CLI::App& app, InitOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("init", "Write a TrainingJob to start from, with comments");
+  command->add_option("FILE", options.file, "The file to create; - is standard output [-]");
+  command->add_option("--data", options.data,
+                      "The folder of the data set, whose files tell the format [generated data]");
+  command->add_option("--name", options.name, "The job's name [my-job]");
+  command->add_option("--model", options.model,
+                      "A model by name, such as core-cnn or resnet-50 [one that suits the data]");
+  command->add_option("--workers", options.workers, "The number of workers [2]")
+      ->check(CLI::Range(1, kMostWorkers));
+  return command;
+}
+
+int RunInit(const InitOptions& options) {
+  const absl::StatusOr<std::string> text = NewJob(options);
+  if (!text.ok()) return Fail(kExitUsage, text.status());
+  if (options.file == "-") {
+    fmt::print("{}", *text);
+    return kExitDone;
+  }
+  const absl::Status written = WriteNewFile(options.file, *text);
+  return written.ok() ? kExitDone : Fail(kExitUsage, written);
+}
+
+}  // namespace lockstep::cli
