@@ -21,7 +21,7 @@ MOST_LINES = 10_000  # that wait for a slow reader
 class _Log(NamedTuple):
     """What one container of a pod has written, or is about to write."""
     role: str  # worker
-    index: int
+    number: int
     pod: str
     uid: str
     container: str
@@ -29,7 +29,7 @@ class _Log(NamedTuple):
 
     @property
     def replica(self) -> str:
-        return f"{self.role}-{self.index}"
+        return f"{self.role}-{self.number}"
 
 
 def pods_of(api: Api, job: TrainingJob, namespace: str, role: str | None, index: int | None) -> Collection:
@@ -145,7 +145,8 @@ class Follower:
         self._start(self._read, log)
 
     def _read(self, log: _Log) -> None:
-        """Goes on after the last line where a connection is lost while the container runs."""
+        """Goes on after the last line if the log ends while the container runs: the API server ends a log that it
+        has lost the kubelet of like any other."""
         after = ""
         pause = _watch.FIRST_PAUSE
         while not self._stopped.is_set():
@@ -154,16 +155,37 @@ class Follower:
                     after = stamp
                     pause = _watch.FIRST_PAUSE
                     self._put(f"{log.replica}: {text}")
-                return
+                if not self._runs(log):
+                    return
             except ApiError as error:
                 if error.status in (400, 404):  # the pod is gone, or its container has been replaced
                     return
-                if error.status is not None and error.status < 500:
+                if (error.status is not None and error.status < 500) or self._gives_up(pause):
                     raise
-            except (urllib3.exceptions.HTTPError, OSError):
-                pass
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                if self._gives_up(pause):
+                    raise ApiError(f"the log of pod {log.pod} was cut off: {error}") from error
             self._sleep(pause)
             pause = min(pause * 2, _watch.LONGEST_PAUSE)
+
+    def _gives_up(self, pause: float) -> bool:
+        """A node that was lost with the last lines of a job is not waited for without end."""
+        return pause >= _watch.LONGEST_PAUSE and self._deadline.has_passed()
+
+    def _pod(self, log: _Log) -> Object | None:
+        """The pod that has the name of a log's now."""
+        try:
+            return self._api.call("GET", path_of("api", "v1", "namespaces", self._namespace, "pods", log.pod))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _runs(self, log: _Log) -> bool:
+        pod = self._pod(log)
+        return pod is not None and _log_of(pod, log.container) == log and any(
+            status["name"] == log.container and "running" in status["state"]
+            for status in pod["status"]["containerStatuses"])
 
     def _stamped(self, log: _Log, after: str) -> Iterator[tuple[str, str]]:
         """(the time of a line, the line) of those that are later."""
@@ -173,7 +195,9 @@ class Follower:
         with self._lock:
             self._streams[log] = stream
         try:
-            if self._stopped.is_set():
+            # A log is asked for by the pod's name, which by now may be that of a new pod, with a reader of its own.
+            pod = self._pod(log)
+            if self._stopped.is_set() or (pod is not None and _log_of(pod, log.container) != log):
                 return
             for line in stream.lines():
                 stamp, _, text = line.decode(errors="replace").partition(" ")
@@ -201,7 +225,7 @@ def _log_of(pod: Object, container: str | None) -> _Log | None:
 
 
 def _order(log: _Log) -> tuple[int, int]:
-    return [role.lower() for role in ROLES].index(log.role), log.index
+    return [role.lower() for role in ROLES].index(log.role), log.number
 
 
 def _path(namespace: str, log: _Log) -> str:

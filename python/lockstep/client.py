@@ -269,7 +269,8 @@ def _named(who: str, error: ApiError) -> Exception:
     if error.status == 409:
         exists = "already exists" in str(error)
         return JobExists(text, 409) if exists else Conflict(text, 409)
-    if error.status in (400, 422):
+    # The API server calls a field that is not in the schema an internal error if it comes by apply.
+    if error.status in (400, 422) or "failed to create typed patch object" in text:
         return InvalidJob(text)
     return ApiError(text, error.status)
 

@@ -50,7 +50,7 @@ class Progress:
 @dataclasses.dataclass(frozen=True)
 class Failure:
     """The replica that failed."""
-    role: str | None  # Chief, Worker, PS or Evaluator
+    role: str | None  # chief, worker, ps or evaluator
     index: int | None
     node: str | None
     exit_code: int | None  # of its main container
@@ -58,7 +58,7 @@ class Failure:
     message: str | None  # the last lines of its log, or what the kubelet said
 
     def __str__(self) -> str:
-        text = f"{(self.role or 'replica').lower()}-{self.index or 0}"
+        text = f"{self.role or 'replica'}-{self.index or 0}"
         if self.exit_code is not None:
             text += f" exited with {self.exit_code}"
         if self.reason:

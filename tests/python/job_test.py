@@ -183,7 +183,7 @@ class StatusTest(unittest.TestCase):
     def test_it_is_read(self):
         status = read_status({
             "state": "Failed", "startTime": "2026-01-31T12:00:00Z", "replicaStatuses": {"Worker": {"ready": 1}},
-            "progress": {"step": 3, "loss": 0.5}, "failure": {"role": "Worker", "index": 1, "exitCode": 3,
+            "progress": {"step": 3, "loss": 0.5}, "failure": {"role": "worker", "index": 1, "exitCode": 3,
                                                               "reason": "Error", "node": "n1", "message": "no data"},
             "conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "M"}]})
         self.assertEqual((True, True, False), (status.failed, status.finished, status.succeeded))
