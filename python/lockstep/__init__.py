@@ -11,11 +11,18 @@
 `TrainingJob` is plain data and needs no cluster. `Client` talks to the API server, with the same kubeconfig as
 kubectl. Importing this package does not import the `kubernetes` package; creating a `Client` does.
 """
+from importlib.metadata import PackageNotFoundError, version
+
 from lockstep.client import Client, Event
 from lockstep.errors import (ApiError, Conflict, InvalidJob, JobExists, JobFailed, NotFound, LockstepError,
                              WaitTimeout)
 from lockstep.job import Training, TrainingJob
 from lockstep.status import Condition, Failure, Progress, ReplicaStatus, Status
+
+try:
+    __version__ = version("lockstep")
+except PackageNotFoundError:  # imported from the source tree
+    __version__ = "0"
 
 __all__ = ["ApiError", "Client", "Condition", "Conflict", "Event", "Failure", "InvalidJob", "JobExists", "JobFailed",
            "NotFound", "LockstepError", "Progress", "ReplicaStatus", "Status", "Training", "TrainingJob",
