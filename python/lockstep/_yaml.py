@@ -21,13 +21,14 @@ class _Loader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in keys:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in keys:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"found the key {key!r} twice, expected it once", key_node.start_mark)
-            keys.add(key)
+                    None, None, f"found the key {key.value!r} twice, expected it once", key.start_mark)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 

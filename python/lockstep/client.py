@@ -215,7 +215,9 @@ class Client:
         return sorted(events, key=lambda event: event.time.timestamp() if event.time else 0.0)
 
     def _each(self, job: TrainingJob, deadline: _watch.Deadline) -> Iterator[TrainingJob]:
-        """The job as it is now and after each change; ends at the deadline. NotFound: it was deleted."""
+        """The job as it was read, as it is now, and after each change; ends at the deadline. NotFound: it was
+        deleted."""
+        yield job
         for change in _watch.follow(self._only(job.name), [job.raw], deadline):
             now = TrainingJob.from_dict(change.object)
             if now.uid == job.uid:

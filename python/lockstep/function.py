@@ -6,7 +6,6 @@ import builtins
 import inspect
 import json
 import symtable
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,9 +55,11 @@ def _source(function: Callable[..., object]) -> str:
         raise InvalidJob(f"{name}: found a closure over {', '.join(function.__code__.co_freevars)}, expected a "
                          "function that gets these as arguments")
     try:
-        return textwrap.dedent(inspect.getsource(function)).rstrip()
+        source = inspect.getsource(function).rstrip()
     except (OSError, TypeError) as error:
         raise InvalidJob(f"{name}: found no source ({error}), expected a function of a file or a notebook") from error
+    # Less indentation would change texts of several lines inside.
+    return f"if True:\n{source}" if source[0].isspace() else source
 
 
 class _WithoutAnnotations(ast.NodeTransformer):
@@ -86,7 +87,7 @@ def _check_names(function: Callable[..., object], source: str) -> None:
     """A function finds nothing in the container of what its module or notebook has defined."""
     name = function.__name__
     tree = ast.parse(source)
-    definition = tree.body[0]
+    definition = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
     if not isinstance(definition, ast.FunctionDef) or definition.name != name:
         raise InvalidJob(f"{name}: found a source that does not begin with `def {name}`, expected a function under "
                          "its own name")

@@ -1,4 +1,5 @@
 """The client on a real API server with a real operator; a fake kubelet says what becomes of the pods."""
+import contextlib
 import json
 import os
 import pathlib
@@ -8,9 +9,12 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import urllib.parse
+
+from kubernetes.config import incluster_config
 
 import lockstep
-from api_server import JOBS, ROOT, server
+from api_server import JOBS, server
 from job_test import BUNDLED, OWN
 from kubelet import Kubelet, ended, running
 from node import Node
@@ -41,6 +45,36 @@ LIVES = {"ends": succeeds, "fails": fails}
 
 def own(name, **arguments):
     return TrainingJob(name, image="example.org/image", **arguments)
+
+
+def token_of(account):
+    """Of a service account, which is made if there is none."""
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    server().call("POST", accounts, {"metadata": {"name": account}})
+    return server().call("POST", f"{accounts}/{account}/token", {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})[1]["status"]["token"]
+
+
+@contextlib.contextmanager
+def in_pod(token):
+    """As in a pod of the namespace `default`, without a kubeconfig."""
+    url = urllib.parse.urlsplit(json.loads(server().kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "token").write_text(token)
+        (folder / "namespace").write_text("default")
+        (folder / "ca.crt").write_bytes((server().folder / "ca.crt").read_bytes())
+        with unittest.mock.patch.dict(os.environ, HOME=name, KUBERNETES_SERVICE_HOST=url.hostname,
+                                      KUBERNETES_SERVICE_PORT=str(url.port)), \
+                unittest.mock.patch("lockstep._api.ACCOUNT", folder), \
+                unittest.mock.patch.multiple(incluster_config, SERVICE_TOKEN_FILENAME=str(folder / "token"),
+                                             SERVICE_CERT_FILENAME=str(folder / "ca.crt")):
+            os.environ.pop("KUBECONFIG", None)
+            yield
+
+
+def log_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "lockstep-logs"]
 
 
 def elastic(name, replicas):
@@ -103,6 +137,7 @@ class LifecycleTest(ClusterTest):
     def test_a_wait_that_takes_too_long_says_what_it_saw(self):
         self.client.create(own("long"))
         self.client.wait("long", until="Running", timeout=SECONDS)
+        self.assertEqual("long", self.client.wait("long", until="Running", timeout=0).name)
         error = self.error(TimeoutError, self.client.wait, "long", timeout=0.5)
         self.assertEqual("job default/long: found state Running after 0.5 s, expected Succeeded", str(error))
         self.assertEqual("long", error.job.name)
@@ -295,7 +330,7 @@ class LogsTest(ClusterTest):
             self.node.write(pod, "last")
             self.end(pod, 0)
         self.assertEqual(["worker-0: last", "worker-1: last"], sorted(lines))
-        self.assertEqual([], self.threads())
+        self.assertEqual([], log_threads())
 
     def test_a_reader_that_stops_leaves_no_thread(self):
         self.started("left", replicas=2)
@@ -303,7 +338,7 @@ class LogsTest(ClusterTest):
         for line in self.client.logs("left", follow=True):
             self.assertEqual("worker-1: a", line)
             break
-        eventually(lambda: not self.threads())
+        eventually(lambda: not log_threads())
 
     def test_a_follower_ends_with_a_job_that_is_deleted(self):
         self.started("removed")
@@ -320,10 +355,6 @@ class LogsTest(ClusterTest):
         self.node.end(pod)
         self.assertEqual(200, server().call("PATCH", f"{PODS}/{pod}/status",
                                             {"status": ended(self.pods()[pod], code)})[0])
-
-    @staticmethod
-    def threads():
-        return [thread for thread in threading.enumerate() if thread.name == "lockstep-logs" and thread.is_alive()]
 
 
 def writes_its_cluster(path: str) -> None:
@@ -374,19 +405,51 @@ class ConfigurationTest(unittest.TestCase):
                 Client()
 
     def test_an_account_without_rights_is_told_so(self):
-        code, _ = server().call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "nobody"}})
-        self.assertIn(code, (201, 409))
-        _, token = server().call("POST", "/api/v1/namespaces/default/serviceaccounts/nobody/token", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-        config = json.loads(server().kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token["status"]["token"]}
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "kubeconfig")
-            path.write_text(json.dumps(config))
-            with self.assertRaisesRegex(lockstep.ApiError, "job default/x: .*403: .*nobody.*cannot get") as raised:
-                Client(kubeconfig=path).get("x")
-            self.assertEqual(403, raised.exception.status)
-            self.assertNotIn(token["status"]["token"], str(raised.exception))
+        token = token_of("nobody")
+        with in_pod(token), self.assertRaisesRegex(lockstep.ApiError, "job default/x: .*403: .*nobody.*cannot get") as raised:
+            Client("default").get("x")
+        self.assertEqual(403, raised.exception.status)
+        self.assertNotIn(token, str(raised.exception))
+
+    def test_in_a_pod_it_is_the_pods_account_with_no_more_rights_than_the_page_says(self):
+        rules = [{"apiGroups": ["training.lockstep.dev"], "resources": ["trainingjobs"],
+                  "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+                 {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+                 {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}]
+        token = token_of("notebook")
+        about = {"metadata": {"name": "notebook"}}
+        roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+        for kind, body in (("roles", {**about, "rules": rules}), ("rolebindings", {
+                **about, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "notebook"},
+                "subjects": [{"kind": "ServiceAccount", "name": "notebook", "namespace": "default"}]})):
+            self.assertEqual(201, server().call("POST", f"{roles}/{kind}", body)[0])
+            self.addCleanup(server().call, "DELETE", f"{roles}/{kind}/notebook")
+        self.addCleanup(server().call, "DELETE", JOBS)
+        eventually(lambda: server().call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {
+            "user": "system:serviceaccount:default:notebook", "resourceAttributes": {
+                "namespace": "default", "verb": "list", "resource": "events"}}})[1]["status"]["allowed"])
+        with in_pod(token):
+            self.use(Client())
+
+    def use(self, client):
+        self.assertEqual("default", client.namespace)
+        client.create(own("rights", spec={"suspend": True, "managedBy": "example.com/test"}))
+        client.apply(own("rights", spec={"suspend": True, "managedBy": "example.com/test"}))
+        client.scale("rights", worker=2)
+        client.resume("rights")
+        client.suspend("rights")
+        self.assertEqual(["rights"], [job.name for job in client.list()])
+        with self.assertRaises(TimeoutError):
+            client.wait("rights", timeout=0.5)
+        self.assertEqual(([], []), (list(client.logs("rights")), list(client.events("rights"))))
+        said = []
+        following = threading.Thread(target=lambda: said.append(list(client.logs("rights", follow=True))))
+        following.start()
+        eventually(log_threads)
+        client.delete("rights", wait=True, timeout=SECONDS)
+        following.join(SECONDS)
+        self.assertEqual([[]], said)
 
 
 if __name__ == "__main__":

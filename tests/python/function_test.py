@@ -102,6 +102,20 @@ class FunctionTest(unittest.TestCase):
         run(TrainingJob.from_function(countdown, image="x", args={"number": 3}))
         run(TrainingJob.from_function(inside, image="x", args={"number": 3}))
 
+    def test_a_text_of_several_lines_inside_is_left_as_it_is(self):
+        def indented(path: str) -> None:
+            text = """
+  two
+            twelve
+"""
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "text")
+            run(TrainingJob.from_function(indented, image="x", args={"path": str(path)}))
+            self.assertEqual("\n  two\n            twelve\n", path.read_text())
+
     def test_the_launcher_and_the_options_are_taken(self):
         job = TrainingJob.from_function(fine, image="x", name="f", launcher=["torchrun", "--standalone"], replicas=4,
                                         framework="pytorch", resources={"cpu": "1"})

@@ -149,7 +149,7 @@ class YamlTest(unittest.TestCase):
                 ("kind: TFJob\napiVersion: kubeflow.org/v1\n", "found an object of kind kubeflow.org/v1 TFJob"),
                 (self.HEAD + "spec: {a: 1, a: 2}\n", "found the key 'a' twice"),
                 (self.HEAD.replace("name: j", "labels: {}"), "metadata.name: found none"),
-                ("a: [", "found what is no YAML")):
+                ("a: [", "found what is no YAML"), ("[a]: b", "found what is no YAML")):
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder, "job.yaml")
                 path.write_text(text)
