@@ -204,10 +204,23 @@ class LifecycleTest(ClusterTest):
         self.assertTrue(job.status.failed)
 
 
-class ProgressTest(ClusterTest):
-    def test_each_change_is_yielded_until_the_job_succeeds(self):
-        job = TrainingJob("reports", training=BUNDLED.spec["training"], spec={"managedBy": "example.com/test"})
-        self.client.create(job)  # the operator leaves it alone
+class StatusTest(ClusterTest):
+    """On a job that the operator leaves alone, so that the test says what its status is."""
+
+    def test_a_condition_of_an_earlier_spec_does_not_count(self):
+        self.client.create(own("changed", spec={"managedBy": "example.com/test"}))
+        stamp = "2026-01-31T12:00:00Z"
+        condition = {"type": "Running", "status": "True", "reason": "R", "message": "M", "lastTransitionTime": stamp}
+        self.patch("changed", {"status": {"observedGeneration": 1, "conditions": [condition]}}, "/status")
+        self.client.wait("changed", until="Running", timeout=SECONDS)
+        self.client.suspend("changed")
+        self.error(TimeoutError, self.client.wait, "changed", until="Running", timeout=0.5)
+        self.patch("changed", {"status": {"observedGeneration": 2}}, "/status")
+        self.client.wait("changed", until="Running", timeout=SECONDS)
+
+    def test_each_progress_is_yielded_until_the_job_succeeds(self):
+        self.client.create(TrainingJob("reports", training=BUNDLED.spec["training"],
+                                       spec={"managedBy": "example.com/test"}))
         states = [{"progress": {"step": 1, "loss": 2.5}}, {"state": "Running"},
                   {"progress": {"step": 2, "loss": 1.5, "totalSteps": 2, "updateTime": "2026-01-31T12:00:00Z"}},
                   {"conditions": [{"type": "Succeeded", "status": "True", "reason": "R", "message": "M",

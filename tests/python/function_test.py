@@ -12,7 +12,8 @@ from lockstep import InvalidJob, TrainingJob
 OUTSIDE = 3
 
 
-def write_environment(path: "os.PathLike[str]", words, rate: float = 0.5, *, nested=None) -> "None":
+def write_environment(path: pathlib.Path, words: "list[str]", rate: float = 0.5, *,
+                      nested: subprocess.Popen = None) -> unittest.TestCase:
     """A docstring with $(HOME), $$ and "quotes"."""
     import json as other
     import os
@@ -26,7 +27,7 @@ def write_environment(path: "os.PathLike[str]", words, rate: float = 0.5, *, nes
     def costs(word: str) -> str:
         return f"${word}"
 
-    total: float = sum(Inner().twice(one) for one in [rate])
+    total: unittest.TestCase = sum(Inner().twice(one) for one in [rate])
     with open(path, "w", encoding="utf-8") as file:
         other.dump({"words": [costs(word) for word in words], "total": total, "nested": nested,
                     "rank": os.environ.get("RANK"), "name": __name__}, file)

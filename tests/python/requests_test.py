@@ -90,13 +90,14 @@ class RequestsTest(unittest.TestCase):
             (200, JOB, {}), (200, LIST, {}),
             [seen, None],
             [b'{"type": "MODIFIED", "obj', None],
+            [b'{"type": "MODIFIED", "obj'],
             (410, status(410, "gone"), {}), (200, LIST, {}),
             [{"type": "ERROR", "object": status(410, "too old resource version")}], (200, LIST, {}),
             (503, status(503, "away"), {}),
             [{"type": "MODIFIED", "object": DONE}])
         with unittest.mock.patch("lockstep._watch.FIRST_PAUSE", 0.01):
             self.assertTrue(client.wait("j", timeout=20).status.succeeded)
-        self.assertEqual(["GET", "list", "watch 5", "watch 6", "watch 6", "list", "watch 5", "list", "watch 5", "watch 5"],
+        self.assertEqual(["GET", "list", "watch 5", "watch 6", "watch 6", "watch 6", "list", "watch 5", "list", "watch 5", "watch 5"],
                          self.server.paths())
 
     def test_a_watch_that_is_forbidden_ends_the_wait(self):
