@@ -70,7 +70,7 @@ test-python:
 	@tools/setup build
 	@tools/setup kube
 	@tools/setup python
-	@tools/build $(PRESET) $(JOBS) lockstep-operator
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator
 	@ctest --preset $(PRESET) -R '^python\.'
 
 ## make test-aarch64  cross-compile for 64-bit ARM and run the unit tests under QEMU

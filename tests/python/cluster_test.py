@@ -14,7 +14,7 @@ import urllib.parse
 from kubernetes.config import incluster_config
 
 import lockstep
-from api_server import JOBS, server
+from api_server import BIN, JOBS, server
 from job_test import BUNDLED, OWN
 from kubelet import Kubelet, ended, running
 from node import Node
@@ -371,27 +371,41 @@ class LogsTest(ClusterTest):
 
 
 def writes_its_cluster(path: str) -> None:
+    """$(RANK) $$ $HOME"""
     import os
 
-    with open(path, "w") as file:
-        file.write(os.environ["TF_CONFIG"] + os.environ["RANK"])
+    rank = os.environ["RANK"]
+    with open(f"{path}-{rank}", "w") as file:
+        file.write(os.environ["TF_CONFIG"])
 
 
 class TrainTest(ClusterTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.function = {"image": "example.org/image", "replicas": 2, "args": {"path": str(self.folder / "seen")}}
+
+    def check(self, rank):
+        config = json.loads((self.folder / f"seen-{rank}").read_text())
+        self.assertEqual({"type": "worker", "index": rank}, config["task"])
+
     def test_a_function_runs_with_the_cluster_that_the_operator_tells_it(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "seen")
-            job = self.client.train(writes_its_cluster, image="example.org/image", replicas=2,
-                                    args={"path": str(path)})
-            self.assertEqual("writes-its-cluster", job.name)
-            pod = eventually(lambda: self.pods().get("writes-its-cluster-worker-1"))
-            container = pod["spec"]["containers"][0]
-            command = [sys.executable if word == "python3" else word.replace("$$", "$")
-                       for word in container["command"]]
-            subprocess.run(command, check=True, env={**os.environ, **{
-                one["name"]: one["value"] for one in container["env"] if "value" in one}})
-            config, _, rank = path.read_text().rpartition("}")
-        self.assertEqual(({"type": "worker", "index": 1}, "1"), (json.loads(config + "}")["task"], rank))
+        self.assertEqual("writes-its-cluster", self.client.train(writes_its_cluster, **self.function).name)
+        pod = eventually(lambda: self.pods().get("writes-its-cluster-worker-1"))
+        container = pod["spec"]["containers"][0]
+        command = [sys.executable if word == "python3" else word.replace("$$", "$") for word in container["command"]]
+        subprocess.run(command, check=True, env={**os.environ, **{
+            one["name"]: one["value"] for one in container["env"] if "value" in one}})
+        self.check(1)
+
+    def test_the_same_job_runs_on_this_machine(self):
+        job = TrainingJob.from_function(writes_its_cluster, **self.function)
+        done = subprocess.run([BIN / "lockstep", "run", "-", "--work-dir", self.folder / "run", "--timeout", "60"],
+                              input=job.to_yaml(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(0, done.returncode, done.stdout)
+        for rank in (0, 1):
+            self.check(rank)
 
 
 class ConfigurationTest(unittest.TestCase):
