@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import socket
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -79,10 +80,15 @@ class Stream:
             yield rest
 
     def interrupt(self) -> None:
-        """Ends a read that waits."""
+        """Ends a read that waits. Closing the answer would wait for the read."""
+        # Older versions of urllib3 keep the connection of an answer that is not read to its end.
         shutdown = getattr(self._response, "shutdown", None)  # since urllib3 2.3
+        sock = getattr(getattr(self._response, "connection", None), "sock", None)
         try:
-            (shutdown or self._response.close)()
+            if shutdown is not None:
+                shutdown()
+            elif sock is not None:
+                sock.shutdown(socket.SHUT_RDWR)
         except (ValueError, OSError, RuntimeError):  # it has ended
             pass
 

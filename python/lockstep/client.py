@@ -61,8 +61,7 @@ class Client:
 
     def create(self, job: TrainingJob, *, dry_run: bool = False) -> TrainingJob:
         """Creates a job, and returns it as stored. With `dry_run` the API server checks it and stores nothing."""
-        where, body = self._body(job)
-        return self._call("POST", where, job.name, collection=True, body=body, query=_dry(dry_run))
+        return self._call("POST", job.name, collection=True, body=self._body(job), query=_dry(dry_run))
 
     def apply(self, job: TrainingJob, *, force: bool = False, dry_run: bool = False) -> TrainingJob:
         """Creates a job, or makes its fields what `job` says (server-side apply), and returns it as stored.
@@ -70,18 +69,16 @@ class Client:
         Fields that an earlier `apply` has set and that are no longer in `job` are removed. Conflict: another program
         has set a field to something else; `force` overwrites that.
         """
-        where, body = self._body(job)
+        request = {"body": self._body(job), "content_type": "application/apply-patch+yaml"}
         query = {**_dry(dry_run), "force": force or None}
         try:
-            return self._call("PATCH", where, job.name, body=body, content_type="application/apply-patch+yaml",
-                              query=query)
+            return self._call("PATCH", job.name, query=query, **request)
         except Conflict as conflict:
             # What this program's create, suspend, resume and scale have set is its own.
             owners = set(re.findall(r'conflicts? with "([^"]+)"', str(conflict)))
             if owners != {MANAGER}:
                 raise
-        return self._call("PATCH", where, job.name, body=body, content_type="application/apply-patch+yaml",
-                          query={**query, "force": True})
+        return self._call("PATCH", job.name, query={**query, "force": True}, **request)
 
     def train(self, function: Callable[..., object], *, image: str, name: str | None = None,
               args: Mapping[str, object] | None = None, launcher: Sequence[str] = PYTHON,
@@ -93,11 +90,14 @@ class Client:
 
     def get(self, name: str) -> TrainingJob:
         """The job as it is now."""
-        return self._call("GET", self.namespace, name)
+        return self._call("GET", name)
 
     def list(self, *, label_selector: str | None = None) -> list[TrainingJob]:
         """The jobs of the namespace."""
-        found, _ = self._api.pages(self._path(self.namespace), {"labelSelector": label_selector})
+        try:
+            found, _ = self._api.pages(self._path(), {"labelSelector": label_selector})
+        except ApiError as error:
+            raise _named(f"jobs of {self.namespace}", error) from error
         # The entries of a list do not repeat what they are.
         return [TrainingJob.from_dict({"apiVersion": API_VERSION, "kind": "TrainingJob", **one}) for one in found]
 
@@ -107,7 +107,7 @@ class Client:
         job = self.get(name)
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
                 "preconditions": {"uid": job.uid}}
-        self._request("DELETE", self.namespace, name, body=body)
+        self._request("DELETE", name, body=body)
         if not wait:
             return
         try:
@@ -201,10 +201,12 @@ class Client:
 
     def events(self, name: str) -> Sequence[Event]:
         """The events about the job and its pods, the oldest first. Kubernetes keeps them for an hour."""
+        from lockstep import _api
+
         job = self.get(name)
         pods = re.compile(re.escape(name) + rf"-(?:{'|'.join(role.lower() for role in ROLES)})-\d+")
         since = job.raw["metadata"]["creationTimestamp"]
-        found, _ = self._api.pages(f"/api/v1/namespaces/{self.namespace}/events", {})
+        found, _ = self._api.pages(_api.path_of("api", "v1", "namespaces", self.namespace, "events"), {})
         events = []
         for one in found:
             about = one["involvedObject"]
@@ -227,45 +229,47 @@ class Client:
 
     def _only(self, name: str) -> Collection:
         """The job as a collection of one."""
-        return self._collection(self._api, self._path(self.namespace), {"fieldSelector": f"metadata.name={name}"})
+        return self._collection(self._api, self._path(), {"fieldSelector": f"metadata.name={name}"})
 
     def _raise_if_failed(self, job: TrainingJob) -> None:
         if job.status.failed:
             raise JobFailed(f"{self._say(job.name)} failed: {why_failed(job.status)}", job)
 
     def _merge(self, name: str, change: dict[str, Any]) -> TrainingJob:
-        return self._call("PATCH", self.namespace, name, body=change, content_type="application/merge-patch+json",
-                          query=_dry(False))
+        return self._call("PATCH", name, body=change, content_type="application/merge-patch+json", query=_dry(False))
 
-    def _body(self, job: TrainingJob) -> tuple[str, dict[str, Any]]:
-        """(the namespace, the object that is sent)"""
-        body = job.to_dict()
-        return body["metadata"].setdefault("namespace", self.namespace), body
+    def _body(self, job: TrainingJob) -> dict[str, Any]:
+        """The object that is sent."""
+        if job.namespace not in (None, self.namespace):
+            raise InvalidJob(f"job {job.namespace}/{job.name}: found the namespace {job.namespace}, expected none or "
+                             f"the client's, {self.namespace}; Client({job.namespace!r}) is a client of the other")
+        return job.to_dict()
 
-    def _say(self, name: str, namespace: str | None = None) -> str:
-        return f"job {namespace or self.namespace}/{name}"
+    def _say(self, name: str) -> str:
+        return f"job {self.namespace}/{name}"
 
-    def _path(self, namespace: str, *name: str) -> str:
+    def _path(self, *name: str) -> str:
         from lockstep import _api
 
-        return _api.path_of("apis", *API_VERSION.split("/"), "namespaces", namespace, "trainingjobs", *name)
+        return _api.path_of("apis", *API_VERSION.split("/"), "namespaces", self.namespace, "trainingjobs", *name)
 
-    def _call(self, *where: str, **request: Any) -> TrainingJob:
+    def _call(self, method: str, name: str, **request: Any) -> TrainingJob:
         """The job that the API server answers with."""
-        return TrainingJob.from_dict(self._request(*where, **request))
+        return TrainingJob.from_dict(self._request(method, name, **request))
 
-    def _request(self, method: str, namespace: str, name: str, *, collection: bool = False,
-                 **request: Any) -> dict[str, Any]:
+    def _request(self, method: str, name: str, *, collection: bool = False, **request: Any) -> dict[str, Any]:
         """Errors name the job."""
-        path = self._path(namespace) if collection else self._path(namespace, name)
         try:
-            return self._api.call(method, path, **request)
+            return self._api.call(method, self._path() if collection else self._path(name), **request)
         except ApiError as error:
-            raise _named(self._say(name, namespace), error) from error
+            raise _named(self._say(name), error) from error
 
 
 def _named(who: str, error: ApiError) -> Exception:
     text = f"{who}: {error}"
+    if error.status == 404 and ("page not found" in text or "could not find the requested resource" in text):
+        return ApiError(f"{who}: found a cluster that knows no {API_VERSION} TrainingJob, expected one where Lockstep "
+                        f"is installed: {error}", 404)
     if error.status == 404:
         return NotFound(text, 404)
     if error.status == 409:

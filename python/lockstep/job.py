@@ -82,7 +82,7 @@ class TrainingJob:
 
     Args:
         name: Its name in the namespace, as of a Kubernetes Service.
-        namespace: None: the client's.
+        namespace: None: that of the client that creates it. Another one than the client's is refused.
         replicas: How many pods each role has: {"Chief": 1, "Worker": 3}; a number is that of Worker.
         image: The image of your program, or of the bundled trainer if that is not the operator's default.
         command, args: What the container runs, if not what its image says.
@@ -175,7 +175,7 @@ class TrainingJob:
 
         Args:
             function: Defined by `def`, in a file or a notebook; no lambda, method or closure.
-            image: Has Python and what the function imports.
+            image: Has python3 and what the function imports.
             name: None: the function's name with hyphens.
             args: The function's arguments by name, of what JSON can hold.
             launcher: What runs the file with the function, ["torchrun"] say; it must be in the image.

@@ -22,7 +22,7 @@ from operator_test import PODS, Operator, eventually
 
 from lockstep import Client, TrainingJob
 
-SECONDS = 20
+SECONDS = 60  # for what takes one or two
 
 
 def never_ends(pod):
@@ -277,6 +277,13 @@ class ApplyTest(ClusterTest):
             self.assertIn("spec.restartScope", str(error))
             error = self.error(lockstep.InvalidJob, call, own("wrong", spec={"unknown": 1}))
             self.assertIn("spec.unknown", str(error).replace('"', ""))
+
+    def test_a_job_of_another_namespace_is_refused(self):
+        for call in (self.client.create, self.client.apply):
+            error = self.error(lockstep.InvalidJob, call, own("other", namespace="elsewhere"))
+            self.assertIn("job elsewhere/other: found the namespace elsewhere, expected none or the client's, default",
+                          str(error))
+        self.assertEqual("default", self.client.create(own("same", namespace="default")).namespace)
 
     def test_what_the_builder_makes_is_valid_on_the_server(self):
         here = TrainingJob.from_dict({**OWN.to_dict(), "metadata": {"name": "own"}})
