@@ -48,8 +48,8 @@ class Client:
         api_client: An ApiClient of the package `kubernetes` that has been set up otherwise.
     """
 
-    def __init__(self, namespace: str | None = None, *, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None,
-                 api_client: Any = None) -> None:
+    def __init__(self, namespace: str | None = None, *, kubeconfig: str | os.PathLike[str] | None = None,
+                 context: str | None = None, api_client: Any = None) -> None:
         from lockstep import _api  # this imports the package kubernetes, which takes long
 
         default = "default"

@@ -196,8 +196,8 @@ class LifecycleTest(ClusterTest):
                 "metadata": {"name": name}, "involvedObject": about, "reason": "BackOff", "message": "pulling",
                 "type": "Warning", "count": 3, "lastTimestamp": "2100-01-01T00:00:00Z"})
             self.addCleanup(server().call, "DELETE", f"/api/v1/namespaces/default/events/{name}")
-        found = eventually(lambda: [one for one in self.client.events("fails")
-                                    if any(other.about == "TrainingJob/fails" for other in self.client.events("fails"))])
+        eventually(lambda: "TrainingJob/fails" in [one.about for one in self.client.events("fails")])
+        found = self.client.events("fails")
         self.assertEqual(("Pod/fails-worker-0", "BackOff", "pulling", 3, 2100),
                          (found[-1].about, found[-1].reason, found[-1].message, found[-1].count, found[-1].time.year))
         self.assertNotIn("Pod/other-fails-worker-0", [one.about for one in found])
@@ -324,7 +324,8 @@ class LogsTest(ClusterTest):
 
     def test_the_lines_of_all_replicas_are_read_in_their_order(self):
         self.started("talks", replicas={"Chief": 1, "Worker": 2})
-        for pod, text in (("worker-1", "b"), ("chief-0", "ü: 1"), ("worker-0", "a1"), ("worker-0", ""), ("worker-0", "a2")):
+        for pod, text in (("worker-1", "b"), ("chief-0", "ü: 1"), ("worker-0", "a1"), ("worker-0", ""),
+                          ("worker-0", "a2")):
             self.node.write(f"talks-{pod}", text)
         self.assertEqual(["chief-0: ü: 1", "worker-0: a1", "worker-0: ", "worker-0: a2", "worker-1: b"],
                          list(self.client.logs("talks")))
@@ -409,7 +410,8 @@ class TrainTest(ClusterTest):
     def test_the_same_job_runs_on_this_machine(self):
         job = TrainingJob.from_function(writes_its_cluster, **self.function)
         done = subprocess.run([BIN / "lockstep", "run", "-", "--work-dir", self.folder / "run", "--timeout", "60"],
-                              input=job.to_yaml(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                              input=job.to_yaml(), check=False, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
         self.assertEqual(0, done.returncode, done.stdout)
         for rank in (0, 1):
             self.check(rank)
@@ -440,7 +442,8 @@ class ConfigurationTest(unittest.TestCase):
 
     def test_an_account_without_rights_is_told_so(self):
         token = token_of("nobody")
-        with in_pod(token), self.assertRaisesRegex(lockstep.ApiError, "job default/x: .*403: .*nobody.*cannot get") as raised:
+        said = "job default/x: .*403: .*nobody.*cannot get"
+        with in_pod(token), self.assertRaisesRegex(lockstep.ApiError, said) as raised:
             Client("default").get("x")
         self.assertEqual(403, raised.exception.status)
         self.assertNotIn(token, str(raised.exception))

@@ -56,7 +56,8 @@ class ExamplesTest(unittest.TestCase):
                 linecache.cache[name] = (len(block), None, block.splitlines(keepends=True), name)
                 exec(compile(block, name, "exec"), names)
         said = output.getvalue()
-        for text in ("Succeeded 20", "kind: TrainingJob\n", "['mnist', 'tuned']\n", "chief-0: step 100\n", "worker-0: step 100\n",
+        for text in ("Succeeded 20", "kind: TrainingJob\n", "['mnist', 'tuned']\n", "chief-0: step 100\n",
+                     "worker-0: step 100\n",
                      "job default/broken failed: worker-0 exited with 3 (Error): no such file: /data\nworker 0 3\n"):
             self.assertIn(text, said)
         self.assertRegex(said, r"TrainingJob/mnist")

@@ -85,7 +85,8 @@ class FollowTest(unittest.TestCase):
             self.assertEqual(["list", "watch 5", "list", "watch 9", "watch 10"], server.calls)
 
     def test_what_was_deleted_meanwhile_is_reported(self):
-        server = FakeServer(([thing("a", 1), thing("b", 1)], "5"), [GONE], ([thing("a", 8, "another"), thing("b", 1)], "9"))
+        server = FakeServer(([thing("a", 1), thing("b", 1)], "5"), [GONE],
+                            ([thing("a", 8, "another"), thing("b", 1)], "9"))
         self.assertEqual(["a@1", "b@1", "a@1 deleted", "a@8", "b@1"], server.follow())
 
     def test_what_was_deleted_before_the_first_list_is_reported(self):
