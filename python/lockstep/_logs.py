@@ -66,6 +66,7 @@ class Follower:
         self._container, self._tail = container, tail
         self._lines: queue.Queue[str | Exception | None] = queue.Queue(MOST_LINES)  # None: a reader has ended
         self._stopped = threading.Event()
+        self._abandons = threading.Event()  # pods that run on after the job's end
         self._deadline = _watch.Deadline(None)
         self._lock = threading.Lock()  # of what is below
         self._begun: set[_Log] = set()
@@ -127,13 +128,18 @@ class Follower:
                 self._meet(change.object)
 
     def _watch_job(self, job: TrainingJob) -> None:
-        """Reads what is left once the job has ended: containers that this has not seen yet."""
+        """Reads what is left once the job has ended: containers that this has not seen yet. Those that run are
+        about to be deleted, or run on for as long as they like."""
         for change in _watch.follow(self._job, [job.raw], self._deadline, self._sleep):
             now = TrainingJob.from_dict(change.object)
             if now.uid == job.uid and (change.deleted or now.status.finished):
-                for pod in self._pods.list()[0]:
-                    self._meet(pod)
                 self._end_watches()
+                pods = self._pods.list()[0]
+                if now.spec.get("runPolicy", {}).get("cleanPodPolicy") == "None":
+                    self._abandons.set()
+                    pods = [pod for pod in pods if not self._abandon(pod)]
+                for pod in pods:
+                    self._meet(pod)
                 return
 
     def _meet(self, pod: Object) -> None:
@@ -143,6 +149,16 @@ class Follower:
                 return
             self._begun.add(log)
         self._start(self._read, log)
+
+    def _abandon(self, pod: Object) -> bool:
+        """Ends the reader of a container that runs, if it does."""
+        log = _log_of(pod, self._container)
+        if log is None or not _is_running(pod, log):
+            return False
+        with self._lock:
+            if log in self._streams:
+                self._streams[log].interrupt()
+        return True
 
     def _read(self, log: _Log) -> None:
         """Goes on after the last line if the log ends while the container runs: the API server ends a log that it
@@ -155,7 +171,7 @@ class Follower:
                     after = stamp
                     pause = _watch.FIRST_PAUSE
                     self._put(f"{log.replica}: {text}")
-                if not self._runs(log):
+                if self._abandons.is_set() or not self._runs(log):
                     return
             except ApiError as error:
                 if error.status in (400, 404):  # the pod is gone, or its container has been replaced
@@ -163,6 +179,8 @@ class Follower:
                 if (error.status is not None and error.status < 500) or self._gives_up(pause):
                     raise
             except (urllib3.exceptions.HTTPError, OSError) as error:
+                if self._abandons.is_set():
+                    return
                 if self._gives_up(pause):
                     raise ApiError(f"the log of pod {log.pod} was cut off: {error}") from error
             self._sleep(pause)
@@ -183,9 +201,7 @@ class Follower:
 
     def _runs(self, log: _Log) -> bool:
         pod = self._pod(log)
-        return pod is not None and _log_of(pod, log.container) == log and any(
-            status["name"] == log.container and "running" in status["state"]
-            for status in pod["status"]["containerStatuses"])
+        return pod is not None and _log_of(pod, log.container) == log and _is_running(pod, log)
 
     def _stamped(self, log: _Log, after: str) -> Iterator[tuple[str, str]]:
         """(the time of a line, the line) of those that are later."""
@@ -195,6 +211,8 @@ class Follower:
         with self._lock:
             self._streams[log] = stream
         try:
+            if self._abandons.is_set() and self._runs(log):
+                return
             # A log is asked for by the pod's name, which by now may be that of a new pod, with a reader of its own.
             pod = self._pod(log)
             if self._stopped.is_set() or (pod is not None and _log_of(pod, log.container) != log):
@@ -222,6 +240,11 @@ def _log_of(pod: Object, container: str | None) -> _Log | None:
             return _Log(labels[PREFIX + "role"], int(labels[PREFIX + "replica-index"]), metadata["name"],
                         metadata["uid"], name, status.get("restartCount") or 0)
     return None
+
+
+def _is_running(pod: Object, log: _Log) -> bool:
+    return any(status["name"] == log.container and "running" in status["state"]
+               for status in pod["status"]["containerStatuses"])
 
 
 def _order(log: _Log) -> tuple[int, int]:

@@ -353,6 +353,17 @@ class LogsTest(ClusterTest):
         self.assertEqual(["worker-0: last", "worker-1: last"], sorted(lines))
         self.assertEqual([], log_threads())
 
+    def test_a_pod_that_runs_on_after_the_end_is_not_followed(self):
+        self.started("keeps", replicas=2, spec={"runPolicy": {"cleanPodPolicy": "None"}})
+        lines = self.client.logs("keeps", follow=True)
+        self.node.write("keeps-worker-1", "a")
+        self.assertEqual("worker-1: a", next(lines))
+        self.node.write("keeps-worker-0", "last")
+        self.end("keeps-worker-0", 0)
+        self.assertEqual(["worker-0: last"], list(lines))
+        self.assertEqual("Running", self.pods()["keeps-worker-1"]["status"]["phase"])
+        self.assertEqual([], log_threads())
+
     def test_a_reader_that_stops_leaves_no_thread(self):
         self.started("left", replicas=2)
         self.node.write("left-worker-1", "a")
