@@ -335,8 +335,9 @@ class LogsTest(ClusterTest):
         self.assertEqual("job default/talks has no worker-2; it has: 1 chief, 2 worker", str(error))
 
     def test_a_log_is_followed_over_lost_connections_and_new_pods_until_the_job_ends(self):
-        self.started("follows", replicas=2, spec={"restartScope": "Pod", "replicaSpecs": {
-            "Worker": {"restartPolicy": "ExitCode"}}})
+        self.started("follows", replicas=2, spec={
+            "restartScope": "Pod", "successPolicy": "AllWorkers",
+            "replicaSpecs": {"Worker": {"restartPolicy": "ExitCode"}}})
         lines = self.client.logs("follows", follow=True)
         self.node.write("follows-worker-0", "first")
         self.assertEqual("worker-0: first", next(lines))
@@ -403,7 +404,8 @@ class TrainTest(ClusterTest):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.function = {"image": "example.org/image", "replicas": 2, "args": {"path": str(self.folder / "seen")}}
+        self.function = {"image": "example.org/image", "replicas": 2, "args": {"path": str(self.folder / "seen")},
+                         "spec": {"successPolicy": "AllWorkers"}}
 
     def check(self, rank):
         config = json.loads((self.folder / f"seen-{rank}").read_text())
