@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 E2E ?=
 BIN := build/$(PRESET)/bin
 
-.PHONY: run programs test test-all test-peers test-aarch64 build images images-arm64 e2e lint bench \
+.PHONY: run programs test test-all test-peers test-python test-aarch64 build images images-arm64 e2e lint bench \
   tsan asan fuzz clean help
 .DEFAULT_GOAL := help
 
@@ -35,6 +35,7 @@ build:
 test: build
 	@tools/setup kube
 	@tools/setup chart
+	@tools/setup python
 	@ctest --preset $(PRESET) -j$(JOBS)
 
 ## make test-all    make test, a hundred jobs beside a hostile tenant's, `make run` in a fresh Debian 12 and 13,
@@ -63,6 +64,14 @@ fuzz:
 test-peers: build
 	@tools/setup peers
 	@ctest --test-dir build/$(PRESET) --output-on-failure -L peer
+
+## make test-python  the tests of the Python client, python/, alone
+test-python:
+	@tools/setup build
+	@tools/setup kube
+	@tools/setup python
+	@tools/build $(PRESET) $(JOBS) lockstep lockstep-operator
+	@ctest --preset $(PRESET) -R '^python\.'
 
 ## make test-aarch64  cross-compile for 64-bit ARM and run the unit tests under QEMU
 test-aarch64:

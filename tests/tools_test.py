@@ -221,9 +221,9 @@ class SetupTest(unittest.TestCase):
       echo "echo {version} >>{self.folder}/installed; exit {pip_exit}" >"$3/bin/pip"; chmod a+x "$3/bin/pip" ;;
 esac""")
 
-    def installed(self, path="", code=0):
+    def installed(self, path="", code=0, part="peers"):
         """The Pythons for which pip has installed something, one for each list of wheels."""
-        done = subprocess.run([TOOLS / "setup", "peers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        done = subprocess.run([TOOLS / "setup", part], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, check=False,
                               env={"PATH": f"{path}{self.folder}:/usr/bin:/bin", "LOCKSTEP_SKIP_APT": "1",
                                    "LOCKSTEP_DEPS_DIR": str(self.folder / "deps")})
@@ -249,6 +249,18 @@ esac""")
         self.python("3.12", folder="conda", pip_exit=1)  # for which there are no wheels
         self.assertEqual(["3.12"], self.installed(path=f"{self.folder}/conda:", code=1))
         self.assertEqual(["3.12"] + ["3.11"] * LISTS, self.installed())
+
+    def test_the_python_client_has_an_environment_of_its_own(self):
+        self.assertEqual(["3.11"], self.installed(part="python"))
+        self.assertEqual(["3.11"], self.installed(part="python"))
+        self.assertEqual(["3.11"] * (1 + LISTS), self.installed())
+        self.python("3.13")
+        self.assertEqual(["3.11"] * (1 + LISTS) + ["3.13"], self.installed(part="python"))
+
+    def test_the_python_client_is_left_out_where_there_are_no_wheels_for_it(self):
+        self.program("uname", "echo aarch64")
+        (self.folder / "installed").touch()
+        self.assertEqual([], self.installed(part="python"))
 
 
 class PeerImageTest(unittest.TestCase):

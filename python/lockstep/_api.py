@@ -1,0 +1,243 @@
+"""Requests to the API server. The `kubernetes` package reads the kubeconfig and keeps the credentials fresh; the
+requests go through its connection pool, since its generated methods differ from version to version in how they
+apply and stream."""
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import socket
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import kubernetes.client
+import kubernetes.config
+import urllib3
+
+from lockstep import _watch
+from lockstep.errors import ApiError
+
+Object = dict[str, Any]
+
+ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"  # JSON is YAML too
+CONNECT_SECONDS = 10
+ANSWER_SECONDS = 60
+MOST_TRIES = 5  # of a request that a busy server puts off
+PAGE = 500  # objects of a list in one answer
+# Lost connections are tried again for requests that may be sent twice. Redirects are not followed: they would carry
+# the credentials elsewhere.
+RETRIES = urllib3.Retry(total=2, redirect=0, status=0, raise_on_redirect=False, raise_on_status=False,
+                        respect_retry_after_header=False, backoff_factor=0.2)
+
+
+def connect(kubeconfig: str | None, context: str | None) -> tuple[Any, str]:
+    """(an ApiClient of the package kubernetes, the namespace of its context). ApiError: there is no configuration.
+
+    As kubectl: a kubeconfig if there is one, else the service account of the pod that this program runs in.
+    """
+    named = kubeconfig or os.environ.get("KUBECONFIG")
+    wanted = named or context or pathlib.Path("~/.kube/config").expanduser().exists()
+    try:
+        if wanted:
+            contexts, active = kubernetes.config.list_kube_config_contexts(named)
+            if context is not None:
+                active = next((one for one in contexts if one["name"] == context), None)
+                if active is None:
+                    raise ApiError(f"context: found {context!r}, expected one of "
+                                   f"{', '.join(one['name'] for one in contexts)}")
+            api_client = kubernetes.config.new_client_from_config(config_file=named, context=context)
+            return api_client, active["context"].get("namespace") or "default"
+        configuration = kubernetes.client.Configuration()
+        kubernetes.config.load_incluster_config(client_configuration=configuration)
+    except kubernetes.config.ConfigException as error:
+        where = named or "~/.kube/config, and no service account of a pod"
+        raise ApiError(f"found no configuration of a cluster in {where}: {error}") from error
+    namespace = ACCOUNT / "namespace"
+    return (kubernetes.client.ApiClient(configuration),
+            namespace.read_text().strip() if namespace.exists() else "default")
+
+
+class Stream:
+    """An answer that is read line by line, by one thread. Any thread may interrupt it."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+
+    def lines(self) -> Iterator[bytes]:
+        """Raises urllib3's errors when the connection is lost."""
+        rest = b""
+        for part in self._response.stream(amt=None):
+            *lines, rest = (rest + part).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+    def interrupt(self) -> None:
+        """Ends a read that waits. Closing the answer would wait for the read."""
+        # Older versions of urllib3 keep the connection of an answer that is not read to its end.
+        shutdown = getattr(self._response, "shutdown", None)  # since urllib3 2.3
+        sock = getattr(getattr(self._response, "connection", None), "sock", None)
+        try:
+            if shutdown is not None:
+                shutdown()
+            elif sock is not None:
+                sock.shutdown(socket.SHUT_RDWR)
+        except (ValueError, OSError, RuntimeError):  # it has ended
+            pass
+
+    def close(self) -> None:
+        self._response.close()
+        self._response.release_conn()
+
+
+class Api:
+    """Threads may share it."""
+
+    def __init__(self, api_client: Any) -> None:
+        self._configuration = api_client.configuration
+        self._pool: urllib3.PoolManager = api_client.rest_client.pool_manager
+        self.host = str(self._configuration.host).rstrip("/")
+
+    def call(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Object | None = None,
+             content_type: str = JSON) -> Object:
+        """The object that the server answers with. ApiError: it refuses, or cannot be reached."""
+        answer = self._send(method, path, query, body, content_type, ANSWER_SECONDS)
+        try:
+            data = answer.data
+        except urllib3.exceptions.HTTPError as error:
+            raise self._lost(method, path, error) from error
+        try:
+            found = json.loads(data)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise ApiError(f"{method} {path}: found an answer that is no JSON object, expected the API server at "
+                           f"{self.host}", answer.status)
+        return found
+
+    def stream(self, path: str, *, query: Mapping[str, Any], silence_seconds: float | None) -> Stream:
+        """An answer that goes on. A read that waits for longer than `silence_seconds` raises."""
+        return Stream(self._send("GET", path, query, None, JSON, silence_seconds))
+
+    def pages(self, path: str, query: Mapping[str, Any]) -> tuple[list[Object], str]:
+        """(every object of a list, the version from which to watch)"""
+        objects: list[Object] = []
+        token = ""
+        while True:
+            page = self.call("GET", path, query={**query, "limit": PAGE, "continue": token or None})
+            objects += page.get("items") or []
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return objects, page["metadata"]["resourceVersion"]
+
+    def _send(self, method: str, path: str, query: Mapping[str, Any] | None, body: Object | None, content_type: str,
+              read_seconds: float | None) -> urllib3.BaseHTTPResponse:
+        given = {name: str(value).lower() if isinstance(value, bool) else value
+                 for name, value in (query or {}).items() if value is not None}
+        url = f"{self.host}{path}" + (f"?{urlencode(given)}" if given else "")
+        for attempt in range(1, MOST_TRIES + 1):
+            headers = {"Accept": JSON, "Content-Type": content_type, "User-Agent": "lockstep-python"}
+            for one in self._configuration.auth_settings().values():  # this refreshes a token that has expired
+                if one["in"] == "header" and one["value"]:
+                    headers[one["key"]] = one["value"]
+            try:
+                answer = self._pool.request(
+                    method, url, body=None if body is None else json.dumps(body).encode(), headers=headers,
+                    timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds), retries=RETRIES,
+                    preload_content=False, redirect=False)
+            except urllib3.exceptions.HTTPError as error:
+                raise self._lost(method, path, error) from error
+            if answer.status != 429 or attempt == MOST_TRIES:
+                break
+            answer.drain_conn()
+            time.sleep(_seconds(answer.headers.get("Retry-After")))
+        if 200 <= answer.status <= 299:
+            return answer
+        raise ApiError(f"{method} {path}: the API server said {answer.status}: {_message(answer)}", answer.status)
+
+    def _lost(self, method: str, path: str, error: Exception) -> ApiError:
+        return ApiError(f"{method} {path}: {self.host} cannot be reached: {error}")
+
+
+class Collection:
+    """The objects of a path that a selector takes, as `_watch.follow` reads them."""
+
+    def __init__(self, api: Api, path: str, selector: Mapping[str, str]) -> None:
+        self._api = api
+        self._path = path
+        self._selector = selector
+        self._lock = threading.Lock()
+        self._stream: Stream | None = None
+        self._interrupted = False
+
+    def list(self) -> tuple[list[Object], str]:
+        try:
+            return self._api.pages(self._path, self._selector)
+        except ApiError as error:
+            raise _as_watch_error(error) from error
+
+    def watch(self, version: str, seconds: float, silence_seconds: float) -> Generator[Object, None, None]:
+        stream = None
+        try:
+            stream = self._api.stream(self._path, silence_seconds=silence_seconds, query={
+                **self._selector, "watch": True, "resourceVersion": version, "allowWatchBookmarks": True,
+                "timeoutSeconds": max(1, math.ceil(seconds))})
+            with self._lock:
+                self._stream = stream
+                if self._interrupted:
+                    return
+            for line in stream.lines():
+                yield json.loads(line)
+        except ApiError as error:
+            raise _as_watch_error(error) from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # a line that was cut is no JSON
+            raise _watch.Interrupted(str(error)) from error
+        finally:
+            with self._lock:
+                self._stream = None
+            if stream is not None:
+                stream.close()
+
+    def interrupt(self) -> None:
+        """Ends the watch under way and later ones at once; any thread may call it."""
+        with self._lock:
+            self._interrupted = True
+            if self._stream is not None:
+                self._stream.interrupt()
+
+
+def path_of(*parts: str) -> str:
+    """/api/v1/namespaces/… of its parts, each of which may hold any character."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _as_watch_error(error: ApiError) -> Exception:
+    """An error that ends a watch for good stays what it is."""
+    if error.status == 410:
+        return _watch.Gone(str(error))
+    if error.status is None or error.status == 429 or error.status >= 500:
+        return _watch.Interrupted(str(error))
+    return error
+
+
+def _seconds(retry_after: str | None) -> float:
+    return min(float(retry_after), 30.0) if retry_after and retry_after.isdigit() else 1.0
+
+
+def _message(answer: urllib3.BaseHTTPResponse) -> str:
+    """What a metav1.Status says, or the text of a proxy."""
+    try:
+        text = answer.data.decode(errors="replace")
+    except urllib3.exceptions.HTTPError as error:
+        return str(error)
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.strip() or str(answer.reason)

@@ -1,0 +1,60 @@
+"""YAML as kubectl reads it. PyYAML alone takes 1e-3 for text and 2026-01-31 for a date, keeps the last of two
+equal keys, and writes texts without quotes that other readers take for numbers or booleans."""
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
+# Texts that need no quotes in any version of YAML: words that are not one of its constants.
+PLAIN = re.compile(r"[A-Za-z/][\w ./:@-]*$")
+CONSTANTS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+
+class _Loader(yaml.SafeLoader):
+    # Without the resolver of dates.
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in keys:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"found the key {key.value!r} twice, expected it once", key.start_mark)
+            keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True  # kubectl reads anchors; people do not like to
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    if "\n" in text:
+        style: str | None = "|"
+    else:
+        style = None if PLAIN.match(text) and text.lower() not in CONSTANTS else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def read_all(text: str) -> list[Any]:
+    """The documents of a YAML text, without empty ones. Raises yaml.YAMLError."""
+    return [document for document in yaml.load_all(text, _Loader) if document is not None]
+
+
+def write(document: Mapping[str, Any]) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

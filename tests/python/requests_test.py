@@ -1,0 +1,165 @@
+"""What the client makes of an API server that is busy, away, or something else: on HTTP answers as written here."""
+import http.server
+import json
+import threading
+import time
+import unittest
+import unittest.mock
+
+import kubernetes.client
+
+import lockstep
+from lockstep import Client, TrainingJob
+
+JOB = {"apiVersion": "training.lockstep.dev/v1", "kind": "TrainingJob",
+       "metadata": {"name": "j", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 1}}
+DONE = {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": "9"},
+        "status": {"conditions": [{"type": "Succeeded", "status": "True", "reason": "R", "message": "M"}]}}
+LIST = {"metadata": {"resourceVersion": "5"}, "items": [JOB]}
+
+
+def status(code, message):
+    return {"kind": "Status", "code": code, "reason": "R", "message": message}
+
+
+class ScriptedServer:
+    """Gives its answers one after the other: (status, body, headers), or a list of lines of a watch, which ends with
+    a proper end, or as a lost connection after None."""
+
+    def __init__(self, *answers):
+        self.asked = []  # (method, path, headers, body)
+        remaining = list(answers)
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                server.asked.append((self.command, self.path, dict(self.headers), body))
+                answer = remaining.pop(0) if remaining else (500, status(500, "the script has ended"), {})
+                self.send_response(answer[0] if isinstance(answer, tuple) else 200)
+                if isinstance(answer, tuple):
+                    data = answer[1] if isinstance(answer[1], bytes) else json.dumps(answer[1]).encode()
+                    for name, value in {"Content-Length": len(data), **answer[2]}.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(data)
+                    return
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for line in answer:
+                    if line is None:
+                        self.close_connection = True
+                        return
+                    data = line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.write(b"0\r\n\r\n")
+
+            do_GET = do_POST = do_PATCH = do_DELETE = answer
+
+        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def stop(self):
+        self._http.shutdown()
+        self._http.server_close()
+
+    def paths(self):
+        """Of each request, what identifies it."""
+        return [("watch " + path.split("resourceVersion=")[1].split("&")[0]) if "watch=true" in path else
+                ("list" if "fieldSelector" in path else method) for method, path, _, _ in self.asked]
+
+
+class RequestsTest(unittest.TestCase):
+    def client(self, *answers):
+        self.server = ScriptedServer(*answers)
+        self.addCleanup(self.server.stop)
+        configuration = kubernetes.client.Configuration(host=self.server.url)
+        configuration.api_key = {"authorization": "Bearer secret"}
+        return Client(api_client=kubernetes.client.ApiClient(configuration))
+
+    def test_a_watch_goes_on_after_a_lost_connection_a_cut_line_and_a_forgotten_version(self):
+        seen = {"type": "MODIFIED", "object": {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": "6"}}}
+        client = self.client(
+            (200, JOB, {}), (200, LIST, {}),
+            [seen, None],
+            [b'{"type": "MODIFIED", "obj', None],
+            [b'{"type": "MODIFIED", "obj'],
+            (410, status(410, "gone"), {}), (200, LIST, {}),
+            [{"type": "ERROR", "object": status(410, "too old resource version")}], (200, LIST, {}),
+            (503, status(503, "away"), {}),
+            [{"type": "MODIFIED", "object": DONE}])
+        with unittest.mock.patch("lockstep._watch.FIRST_PAUSE", 0.01):
+            self.assertTrue(client.wait("j", timeout=20).status.succeeded)
+        self.assertEqual("GET, list, watch 5, watch 6, watch 6, watch 6, list, watch 5, list, watch 5, watch 5",
+                         ", ".join(self.server.paths()))
+
+    def test_a_watch_that_is_forbidden_ends_the_wait(self):
+        client = self.client((200, JOB, {}), (200, LIST, {}), (403, status(403, "cannot watch"), {}))
+        with self.assertRaisesRegex(lockstep.ApiError, "cannot watch"):
+            client.wait("j", timeout=20)
+
+    def test_a_watch_without_a_word_ends_at_the_time_limit(self):
+        class Silent(list):
+            def __iter__(self):
+                time.sleep(20)
+                return iter(())
+
+        client = self.client((200, JOB, {}), (200, LIST, {}), Silent())
+        began = time.monotonic()
+        with self.assertRaises(lockstep.WaitTimeout):
+            client.wait("j", timeout=0.5)
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_a_busy_server_is_asked_again_when_it_says(self):
+        client = self.client((429, status(429, "busy"), {"Retry-After": "1"}), (201, JOB, {}))
+        began = time.monotonic()
+        self.assertEqual("j", client.create(TrainingJob("j", image="x")).name)
+        self.assertGreaterEqual(time.monotonic() - began, 1)
+        self.assertEqual(["POST", "POST"], self.server.paths())
+
+    def test_a_server_that_stays_busy_is_named(self):
+        client = self.client(*[(429, status(429, "busy"), {"Retry-After": "0"})] * 5)
+        with self.assertRaisesRegex(lockstep.ApiError, "said 429: busy") as raised:
+            client.get("j")
+        self.assertEqual((429, 5), (raised.exception.status, len(self.server.asked)))
+
+    def test_credentials_are_sent_to_the_server_and_follow_no_redirect(self):
+        client = self.client((302, b"", {"Location": "/elsewhere"}))
+        with self.assertRaisesRegex(lockstep.ApiError, "said 302"):
+            client.get("j")
+        self.assertEqual(["Bearer secret"], [headers["authorization"] for _, _, headers, _ in self.server.asked])
+
+    def test_what_is_no_api_server_is_named(self):
+        for answer, said in (((200, b"<html>", {}), "found an answer that is no JSON object, expected the API server"),
+                             ((502, b"<html>", {}), "said 502: <html>")):
+            with self.assertRaisesRegex(lockstep.ApiError, said):
+                self.client(answer).get("j")
+        client = self.client()
+        self.server.stop()
+        said = f"job default/j: .*{self.server.url} cannot be reached"
+        with self.assertRaisesRegex(lockstep.ApiError, said) as raised:
+            client.get("j")
+        self.assertIsNone(raised.exception.status)
+
+    def test_a_cluster_without_the_crd_is_named(self):
+        for call in (lambda client: client.get("j"), lambda client: client.list(),
+                     lambda client: client.create(TrainingJob("j", image="x"))):
+            with self.assertRaisesRegex(lockstep.ApiError, "expected one where Lockstep is installed") as raised:
+                call(self.client((404, b"404 page not found\n", {})))
+            self.assertNotIsInstance(raised.exception, lockstep.NotFound)
+
+    def test_names_cannot_leave_their_place_in_a_path(self):
+        with self.assertRaises(lockstep.ApiError):
+            self.client().get("../../secrets/x?y")
+        self.assertTrue(self.server.asked[0][1].endswith("/trainingjobs/..%2F..%2Fsecrets%2Fx%3Fy"))
+
+
+if __name__ == "__main__":
+    unittest.main()
