@@ -14,9 +14,13 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -31,6 +35,7 @@ namespace lockstep::train {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kSecret[] = "a secret of the job";
 
@@ -40,6 +45,12 @@ Caller Worker(const std::string& secret = kSecret) {
   caller.who.set_role("worker");
   caller.who.set_fingerprint("fingerprint");
   return caller;
+}
+
+ShardGroupOptions Group(const Caller& caller, std::vector<std::string> servers) {
+  ShardGroupOptions options{.servers = std::move(servers), .caller = caller, .states = 1};
+  options.plan.resize(options.servers.size());
+  return options;
 }
 
 int ThreadsOfThisProcess() {
@@ -232,48 +243,66 @@ TEST_F(StrangersTest, AreNotTakenForServersOfTheJob) {
   EXPECT_TRUE(absl::IsPermissionDenied(tasks)) << tasks;
   EXPECT_THAT(std::string(tasks.message()),
               HasSubstr(fmt::format("ps 0 at {}: it does not prove that it knows", address_)));
-  ShardGroup group({.servers = {address_},
-                    .caller = Worker(),
-                    .plan = {{{0, 64}}},
-                    .parameters = 64,
-                    .states = 1});
+  ShardGroup group(Group(Worker(), {address_}));
   const absl::Status shard = group.Connect();
   EXPECT_TRUE(absl::IsPermissionDenied(shard)) << shard;
 }
 
-// Takes calls, and says nothing but perhaps a challenge.
+// Takes calls, and says nothing but perhaps a challenge. Hangs up on all callers once it has
+// `patience` of them at a time.
 class SilentServer final : private proto::ParameterServer::Service {
  public:
-  explicit SilentServer(bool challenges) : challenges_(challenges) {
+  explicit SilentServer(bool challenges, int patience = std::numeric_limits<int>::max())
+      : challenges_(challenges), patience_(patience) {
     grpc::ServerBuilder builder;
+    SetServerOptions(builder);
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
   ~SilentServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
   std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+  bool has_hung_up() const { return hangs_up_; }
+  // The indices of the servers for which its callers have taken it.
+  std::set<int> taken_for() {
+    const std::lock_guard lock(mutex_);
+    return taken_for_;
+  }
 
  private:
-  template <typename Reply, typename Stream>
-  grpc::Status Stay(const grpc::ServerContext& context, Stream& stream) const {
+  template <typename Reply, typename Request, typename Stream>
+  grpc::Status Stay(const grpc::ServerContext& context, Stream& stream) {
+    if (++callers_ >= patience_) hangs_up_ = true;
     Reply reply;
     reply.mutable_challenge()->set_nonce("nonce");
-    if (challenges_) stream.Write(reply);
-    while (!context.IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Request request;
+    if (challenges_ && stream.Write(reply) && stream.Read(&request)) {
+      const std::lock_guard lock(mutex_);
+      taken_for_.insert(request.introduction().server());
+    }
+    while (!context.IsCancelled() && !hangs_up_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    --callers_;
     return grpc::Status::CANCELLED;
   }
   grpc::Status Exchange(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::ShardReply, proto::ShardRequest>* stream) override {
-    return Stay<proto::ShardReply>(*context, *stream);
+    return Stay<proto::ShardReply, proto::ShardRequest>(*context, *stream);
   }
   grpc::Status Coordinate(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<proto::TaskReply, proto::WorkerRequest>* stream) override {
-    return Stay<proto::TaskReply>(*context, *stream);
+    return Stay<proto::TaskReply, proto::WorkerRequest>(*context, *stream);
   }
 
   const bool challenges_;
+  const int patience_;
+  std::atomic<int> callers_ = 0;
+  std::atomic<bool> hangs_up_ = false;
+  std::mutex mutex_;
+  std::set<int> taken_for_;  // guarded by mutex_
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -288,15 +317,66 @@ TEST_F(StrangersTest, ThatStaySilentDoNotHoldAWorker) {
     const absl::Status tasks = TaskLink(server.address(), worker).Connect();
     EXPECT_TRUE(absl::IsUnavailable(tasks)) << tasks;
     EXPECT_THAT(std::string(tasks.message()), HasSubstr(expected));
-    ShardGroup group({.servers = {server.address()},
-                      .caller = worker,
-                      .plan = {{{0, 64}}},
-                      .parameters = 64,
-                      .states = 1});
+    ShardGroup group(Group(worker, {server.address()}));
     const absl::Status shard = group.Connect();
     EXPECT_TRUE(absl::IsUnavailable(shard)) << shard;
     EXPECT_THAT(std::string(shard.message()), HasSubstr(expected));
   }
+}
+
+TEST_F(StrangersTest, ThatStaySilentDoNotHoldUpEachOther) {
+  constexpr int kServers = 8;
+  const SilentServer stranger(/*challenges=*/false, /*patience=*/kServers);
+  Caller worker = Worker();
+  worker.patience = std::chrono::seconds(30);
+  ShardGroup group(Group(worker, std::vector(kServers, stranger.address())));
+  const absl::Status met = group.Connect();
+  EXPECT_TRUE(absl::IsUnavailable(met)) << met;
+  EXPECT_TRUE(stranger.has_hung_up()) << "they were not met at the same time";
+  for (int server = 0; server < kServers; ++server) {
+    EXPECT_THAT(std::string(met.message()),
+                HasSubstr(fmt::format("ps {} at {}: ", server, stranger.address())));
+  }
+}
+
+TEST_F(StrangersTest, DoNotKeepAWorkerFromMeetingEachServerOfMany) {
+  constexpr std::size_t kServers = 100;
+  SilentServer stranger(/*challenges=*/true);
+  Caller worker = Worker();
+  worker.patience = std::chrono::milliseconds(500);
+  ShardGroup group(Group(worker, std::vector(kServers, stranger.address())));
+  for (int round = 0; round < 20 && stranger.taken_for().size() < kServers; ++round) {
+    EXPECT_TRUE(absl::IsUnavailable(group.Connect()));
+  }
+  EXPECT_EQ(stranger.taken_for().size(), kServers);
+}
+
+// A server that is away may come back; one that refuses this worker is the worse news.
+TEST_F(StrangersTest, AreNamedWithTheServersThatAreAway) {
+  Serve({}, /*secret=*/"");
+  const std::string stranger = address_;
+  const std::string away = fmt::format("127.0.0.1:{}", ListenAt("127.0.0.1:0", 1)->port);
+  const std::unique_ptr<ParameterServer> keeps_serving = std::move(server_);
+  Serve({});
+  ShardGroup group(Group(Worker(), {address_, away, stranger}));
+  const absl::Status met = group.Connect();
+  EXPECT_TRUE(absl::IsPermissionDenied(met)) << met;
+  EXPECT_THAT(std::string(met.message()), Not(HasSubstr("ps 0")));
+  EXPECT_THAT(std::string(met.message()), HasSubstr("ps 1 at " + away));
+  EXPECT_THAT(std::string(met.message()), HasSubstr("ps 2 at " + stranger));
+}
+
+// Nothing says that nobody is there.
+TEST_F(StrangersTest, AndAddressesWhereNobodyIsTakeNoMoreThanAWorkersPatience) {
+  const Listener full = *ListenAt("127.0.0.1:0", 0);
+  const std::string address = fmt::format("127.0.0.1:{}", full.port);
+  const RudeConnection first(full.port);
+  Caller worker = Worker();
+  worker.patience = std::chrono::milliseconds(300);
+  const absl::Status tasks = TaskLink(address, worker).Connect();
+  EXPECT_THAT(std::string(tasks.message()), HasSubstr("it has not answered within 0.3 s"));
+  const absl::Status shard = ShardGroup(Group(worker, {address})).Connect();
+  EXPECT_THAT(std::string(shard.message()), HasSubstr("it has not answered within 0.3 s"));
 }
 
 TEST_F(StrangersTest, CannotUseTheProofOfACallerAsThatOfAServer) {
