@@ -24,6 +24,15 @@ bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
   return pod.termination.has_value() || (job.spec.training && IsTrue(job.status, kSucceeded));
 }
 
+// Whether a pod that still runs would do so for ever, and hold the job's quota: an Evaluator waits
+// for checkpoints that nobody saves. A member of a training group that has come after the run's end
+// waits for a leader or for parameter servers that have exited; it cannot tell them from those that
+// have yet to come.
+bool WaitsInVain(const api::TrainingJob& job, const ObservedPod& pod) {
+  if (pod.role == api::Role::kEvaluator) return true;
+  return api::HasTrainingGroup(job) && IsTrue(job.status, kSucceeded) && !pod.termination;
+}
+
 // Returns when to delete a pod of an ended job; nullopt to keep it.
 std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
   const api::TrainingJob& job = observed.job;
@@ -32,10 +41,7 @@ std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod
   if (HasEnded(pod)) return std::nullopt;
   // Kueue has taken back the quota that the pod still uses, and gives it to others once it ends.
   if (observed.workload && observed.workload->evicted) return observed.now;
-  // The time of an Evaluator that still runs is over. It would wait for ever for checkpoints that
-  // nobody saves, and hold the job's quota.
-  const bool stays = policy == api::CleanPodPolicy::kNone && pod.role != api::Role::kEvaluator;
-  if (stays) return std::nullopt;
+  if (policy == api::CleanPodPolicy::kNone && !WaitsInVain(job, pod)) return std::nullopt;
   // Bounded, since a sidecar may keep a pod running after its main container has ended.
   return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
                                 : observed.now;

@@ -166,6 +166,37 @@ TEST(FinishRuleTest, TheBundledTrainersReplicasMayEndByThemselves) {
               ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
 }
 
+// It has come after the run's end, and finds neither a leader nor parameter servers.
+TEST(FinishRuleTest, AMemberThatComesTooLateIsStoppedWhateverThePolicy) {
+  for (const PodState& late : {kReady, kPending}) {
+    Seen seen(Job("j").Workers(2).CleanPodPolicy(CleanPodPolicy::kNone).Training());
+    seen.Service().Worker(0, Exited(0)).Worker(1, late).Write();
+    EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "it may be about to end";
+    EXPECT_EQ(seen.Plan().requeue_after, seconds(10));
+    EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+                ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  }
+}
+
+TEST(FinishRuleTest, WithPolicyNoneOthersStay) {
+  const auto none = [] { return Job("j").Workers(2).CleanPodPolicy(CleanPodPolicy::kNone); };
+  const auto with_sidecar = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.phase = PodPhase::kRunning;
+  };
+  Seen ended(none().Training());
+  ended.Service().Worker(0, Exited(0)).Worker(1, with_sidecar).Write();
+  EXPECT_THAT(ended.Later(minutes(1)).Plan().actions, IsEmpty());
+  Seen alone(none().Training().Strategy(api::StrategyType::kIndependent));
+  alone.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  EXPECT_THAT(alone.Later(minutes(1)).Plan().actions, IsEmpty());
+  Seen failed(none().Training());
+  failed.Service().Worker(0, Exited(10)).Worker(1, kReady).Write();
+  failed.Write();
+  ASSERT_EQ(failed.Build().job.status.state, "Failed");
+  EXPECT_THAT(failed.Later(minutes(1)).Plan().actions, IsEmpty());
+}
+
 TEST(FinishRuleTest, ATerminalConditionIsAbsorbing) {
   Seen seen(Job("j").Workers(2));
   seen.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
