@@ -80,6 +80,20 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
   return deciding;
 }
 
+// Whether the run is over and the pod that says so is lost. A parameter server succeeds only if the
+// leading process has told it that the result is saved. Without checkpoints, the lost pod's
+// successor would wait for servers that do not come back.
+bool HasLostLeaderAfterEnd(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (!api::HasTrainingGroup(job)) return false;
+  const ObservedPod* leader = FindPod(observed, LeadingReplica(job));
+  if (leader != nullptr && IsActive(*leader) && !leader->being_deleted) return false;
+  return std::ranges::any_of(observed.pods, [&job](const ObservedPod& pod) {
+    return pod.role == api::Role::kParameterServer && pod.attempt == job.status.attempt &&
+           HasSucceeded(pod);
+  });
+}
+
 // Returns when the last deciding replica ended, as far as containers report it. If their pods are
 // gone, the last report of progress was at most a few seconds earlier.
 Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
@@ -92,6 +106,12 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   const std::optional<api::Progress>& progress = observed.job.status.progress;
   if (latest == Time{} && progress) latest = progress->update_time.value_or(latest);
   return latest;
+}
+
+std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
+  const std::string first = Describe(deciding.front());
+  if (!is_seen) return first + " has told the parameter servers that it has finished";
+  return deciding.size() == 1 ? first + " has finished" : "all workers have finished";
 }
 
 }  // namespace
@@ -123,11 +143,9 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::vector<Replica> deciding = Deciding(observed.job);
   const bool done = std::ranges::all_of(
       deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
-  if (!done) return std::nullopt;
+  if (!done && !HasLostLeaderAfterEnd(observed)) return std::nullopt;
   if (auto waiting = PlanLastEvaluation(observed, TrainedAt(observed, deciding))) return waiting;
-  std::string who = deciding.size() == 1
-                        ? fmt::format("{} has finished", Describe(deciding.front()))
-                        : "all workers have finished";
+  std::string who = WhatHasFinished(deciding, done);
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -55,6 +57,34 @@ TEST(FinishRuleTest, SuccessFollowsThePolicy) {
   for (Case c : cases) {
     EXPECT_EQ(c.seen.Service().Plan().status.state == "Succeeded", c.succeeded) << c.name;
   }
+}
+
+// The servers end when the leading process has told them that the result is saved.
+TEST(FinishRuleTest, TheEndOfAParameterServerIsThatOfALostLeader) {
+  struct Case {
+    const char* name;
+    std::function<void(Seen&)> leader;
+    bool succeeded;
+  };
+  const Case cases[] = {
+      {"is gone", [](Seen&) {}, true},
+      {"has failed", [](Seen& seen) { seen.Worker(0, Exited(137)); }, true},
+      {"is being deleted", [](Seen& seen) { seen.Worker(0, kBeingDeleted); }, true},
+      {"is about to end", [](Seen& seen) { seen.Worker(0, kReady); }, false},
+  };
+  for (const Case& c : cases) {
+    Seen seen(Job("j").Workers(2).ParameterServers(2).Training());
+    seen.Running().Worker(1, kReady);
+    seen.Pod(Role::kParameterServer, 0, Exited(0)).Pod(Role::kParameterServer, 1, kReady);
+    c.leader(seen);
+    EXPECT_EQ(seen.Plan().status.state == "Succeeded", c.succeeded) << c.name;
+  }
+  Seen stopped(Job("j").Workers(1).ParameterServers(1).Training());
+  stopped.Running().Pod(Role::kParameterServer, 0, Exited(200));
+  EXPECT_NE(stopped.Plan().status.state, "Succeeded");
+  Seen other_image(Job("j").Workers(1).ParameterServers(1));
+  other_image.Running().Pod(Role::kParameterServer, 0, Exited(0));
+  EXPECT_NE(other_image.Plan().status.state, "Succeeded");
 }
 
 // A worker that is replaced when the run ends finds no group, and never succeeds.
