@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -59,6 +60,24 @@ int ThreadsOfThisProcess() {
     if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
   }
   return 0;
+}
+
+// "[fe80::1%eth0]", of an interface of this machine that has such an address; empty if none has.
+std::string LinkLocalHost() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  std::string host;
+  for (const ifaddrs* at = first; at != nullptr && host.empty(); at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET6) continue;
+    const auto& address = reinterpret_cast<const sockaddr_in6&>(*at->ifa_addr);
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    ::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
+    if (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr)) {
+      host = fmt::format("[{}%{}]", text.data(), at->ifa_name);
+    }
+  }
+  ::freeifaddrs(first);
+  return host;
 }
 
 // Opens a stream and reads the challenge, if there is one.
@@ -223,6 +242,17 @@ TEST_F(StrangersTest, AreToldFromWorkersWithIpv6AddressesToo) {
   Serve({.patience = std::chrono::milliseconds(500)}, kSecret, "[::1]");
   TaskLink link(address_, Worker());
   ASSERT_TRUE(link.Connect().ok());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_TRUE(link.Next(proto::Next()).ok());
+}
+
+TEST_F(StrangersTest, AreToldFromWorkersWithLinkLocalAddressesToo) {
+  const std::string host = LinkLocalHost();
+  if (host.empty()) GTEST_SKIP() << "no link-local IPv6 address here";
+  Serve({.patience = std::chrono::milliseconds(500)}, kSecret, host);
+  TaskLink link(address_, Worker());
+  const absl::Status met = link.Connect();
+  ASSERT_TRUE(met.ok()) << met;
   std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_TRUE(link.Next(proto::Next()).ok());
 }
