@@ -3,21 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "base/thread_pool.h"
 #include "trainer/rendezvous/idle_poll.h"
 #include "trainer/strategy/parameter_server/shared_content.h"
 
 namespace lockstep::train {
 namespace {
-
-// Servers that are met at a time. Each needs two threads meanwhile.
-constexpr std::size_t kMostMeetings = 64;
 
 // The segments of a shard, in the order in which it stores its ranges.
 void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRanges& ranges,
@@ -47,18 +41,6 @@ absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
   return first;
 }
 
-// One error that names what all of `each` name. Of their kinds, a broken connection says least.
-absl::Status AllOf(const std::vector<absl::Status>& each) {
-  absl::Status all;
-  std::string text;
-  for (const absl::Status& status : each) {
-    if (status.ok()) continue;
-    if (all.ok() || absl::IsUnavailable(all)) all = status;
-    text += (text.empty() ? "" : "; ") + std::string(status.message());
-  }
-  return all.ok() ? all : absl::Status(all.code(), text);
-}
-
 absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
   if (loaded.refusal().empty()) return absl::OkStatus();
   const std::string text = fmt::format("ps {}: {}", server, loaded.refusal());
@@ -66,58 +48,6 @@ absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
 }
 
 }  // namespace
-
-class ShardGroup::Link {
- public:
-  Link(std::string server, const std::string& address)
-      : server_(std::move(server)), stub_(StubFor(address)) {}
-  ~Link() { context_.TryCancel(); }
-
-  absl::Status Meet(const Caller& caller, Duration patience) {
-    CallTimer timer(context_, patience);
-    stream_ = stub_->Exchange(&context_);
-    proto::ShardRequest request;
-    *request.mutable_introduction() = caller.who;
-    proto::ShardReply reply;
-    LOCKSTEP_RETURN_IF_ERROR(Introduce(timer, *stream_, context_, caller, server_, reply, request));
-    if (!reply.has_welcome()) return End(/*is_open=*/true);
-    is_shared_ = reply.welcome().shared();
-    return absl::OkStatus();
-  }
-  absl::Status Write(const proto::ShardRequest& request) {
-    return stream_->Write(request) ? absl::OkStatus() : End();
-  }
-  absl::StatusOr<proto::ShardReply> Read() {
-    proto::ShardReply reply;
-    if (!stream_->Read(&reply)) return End();
-    if (!reply.has_fenced()) return reply;
-    return absl::FailedPreconditionError(fmt::format("{}: {}", server_, reply.fenced().reason()));
-  }
-  // The server's memory, mapped when it is another than before; null if that is impossible.
-  const SharedContent* Map(const proto::Pulled& pulled) {
-    if (pulled.memory() == mapped_name_) return content_.get();
-    mapped_name_ = pulled.memory();
-    auto attached = SharedContent::Attach(mapped_name_, pulled.memory_floats());
-    content_ = attached.ok() ? *std::move(attached) : nullptr;
-    return content_.get();
-  }
-  bool is_shared() const { return is_shared_; }
-  bool is_broken() const { return is_broken_; }
-
- private:
-  absl::Status End(bool is_open = false) {
-    is_broken_ = true;
-    return EndOfStream<proto::ShardReply>(*stream_, context_, is_open, server_);
-  }
-
-  const std::string server_;
-  grpc::ClientContext context_;
-  std::unique_ptr<proto::ParameterServer::Stub> stub_;
-  std::unique_ptr<grpc::ClientReaderWriter<proto::ShardRequest, proto::ShardReply>> stream_;
-  std::string mapped_name_;  // of `content_`, or of what cannot be mapped
-  std::unique_ptr<SharedContent> content_;
-  bool is_shared_ = false, is_broken_ = false;
-};
 
 ShardGroup::ShardGroup(ShardGroupOptions options)
     : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
@@ -137,59 +67,6 @@ ShardGroup::~ShardGroup() = default;
 std::size_t ShardGroup::SharedBytes(const ShardGroupOptions& options) {
   if (options.gradients.empty()) return 0;
   return static_cast<std::size_t>(options.parameters + options.states) * sizeof(float);
-}
-
-absl::Status ShardGroup::ConnectTo(std::size_t server, Duration patience) {
-  const std::string& address = options_.servers[server];
-  const std::string name = ServerName(static_cast<int>(server), address);
-  links_[server].reset();
-  auto link = std::make_unique<Link>(name, address);
-  Caller caller = options_.caller;
-  caller.who.set_server(static_cast<int>(server));
-  if (values_ != nullptr) {
-    caller.who.set_gradients(options_.gradients);
-    caller.who.set_gradient_floats(options_.gradient_floats);
-    caller.who.set_values(values_->locator().ToString());
-    caller.who.set_value_floats(options_.parameters + options_.states);
-  }
-  LOCKSTEP_RETURN_IF_ERROR(link->Meet(caller, patience));
-  links_[server] = std::move(link);
-  return absl::OkStatus();
-}
-
-// The servers without a connection, beginning with the one for which there was no time before.
-std::vector<std::size_t> ShardGroup::ServersToMeet() const {
-  std::vector<std::size_t> servers;
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    const std::size_t server = (next_to_meet_ + i) % links_.size();
-    if (links_[server] == nullptr || links_[server]->is_broken()) servers.push_back(server);
-  }
-  return servers;
-}
-
-// Strangers who have the addresses of servers that are gone, and addresses that nobody has any
-// more, take the whole patience. They hold up neither each other nor the servers that are there.
-absl::Status ShardGroup::Connect() {
-  const std::vector<std::size_t> servers = ServersToMeet();
-  if (servers.empty()) return absl::OkStatus();
-  const SteadyTime end = std::chrono::steady_clock::now() + options_.caller.patience;
-  std::vector<absl::Status> met(servers.size());
-  std::atomic<std::size_t> begun = 0;
-  const auto meet = [&](std::size_t i) {
-    const Duration left = end - std::chrono::steady_clock::now();
-    if (left <= Duration::zero()) {
-      met[i] = absl::UnavailableError(
-          fmt::format("ps {}: found no time to connect to it, because other servers did not answer",
-                      servers[i]));
-    } else {
-      ++begun;
-      met[i] = ConnectTo(servers[i], left);
-    }
-    return absl::OkStatus();
-  };
-  ThreadPool(kMostMeetings).ForEach(servers.size(), kMostMeetings, meet).IgnoreError();
-  if (begun < servers.size()) next_to_meet_ = servers[begun];
-  return AllOf(met);
 }
 
 void ShardGroup::Disconnect() {
@@ -303,7 +180,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
   std::vector<std::int64_t> versions(links_.size());
   const absl::Status answered = ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
-        Link& link = *links_[server];
+        ShardLink& link = *links_[server];
         if (link.is_broken()) return failed;
         LOCKSTEP_ASSIGN_OR_RETURN(proto::ShardReply reply, link.Read());
         if (!reply.pulled().memory().empty()) {

@@ -14,6 +14,7 @@
 #include "trainer/comm/shm/shared_segment.h"
 #include "trainer/strategy/parameter_server/caller.h"
 #include "trainer/strategy/parameter_server/plan_shards.h"
+#include "trainer/strategy/parameter_server/shard_link.h"
 
 namespace lockstep::train {
 
@@ -99,7 +100,6 @@ class ShardGroup {
   absl::Status Finish();
 
  private:
-  class Link;
   std::vector<std::size_t> ServersToMeet() const;
   absl::Status ConnectTo(std::size_t server, Duration patience);
   absl::Status Tell(const proto::ShardRequest& request);
@@ -112,7 +112,7 @@ class ShardGroup {
   ShardGroupOptions options_;
   const std::shared_ptr<const void> poll_;  // while this process computes
   std::unique_ptr<SharedSegment> values_;   // that servers of this host write pulled values to
-  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<ShardLink>> links_;
   std::size_t next_to_meet_ = 0;
   bool is_stopping_ = false;
 };
