@@ -96,6 +96,20 @@ class ParameterServerTest(RunTest):
             for a, b in zip(found[name], values, strict=True):
                 self.assertAlmostEqual(a, b, delta=1e-4, msg=name)
 
+    # A process introduces its model in the 16 KiB that it may send before its proof.
+    def test_a_model_of_hundreds_of_tensors_trains_in_several_pods(self):
+        dense = {"type": "Dense", "units": 4, "activation": "tanh"}
+        layers = [{"type": "Flatten"}, *[dense] * 400, {"type": "Dense", "units": 10}]
+        for strategy in ({"type": "ParameterServer"}, {"type": "MultiWorkerMirrored"}):
+            with self.subTest(strategy=strategy):
+                servers = 2 if strategy["type"] == "ParameterServer" else 0
+                path = job(self.folder, servers=servers, strategy=strategy, steps=10,
+                           model={"layers": layers}, checkpoint={"directory": "/checkpoints", "everySteps": 10})
+                run = self.start(path, strategy["type"])
+                code, report, err = run.finish()
+                self.assertEqual((code, report and report["steps"]), (0, 10), err + run.logs()[-4000:])
+                self.assertGreater(len(tensors(run)), 800)
+
     def test_whoever_dies_the_run_ends_and_no_sample_is_lost(self):
         for mode, strategy in (("async", {"type": "ParameterServer"}), ("sync", sync())):
             for role, index in (("worker", 1), ("worker", 0), ("ps", 0), ("ps", 1)):

@@ -208,6 +208,17 @@ ParameterOwner::Ended ParameterOwner::SaveForServer() {
   return std::nullopt;
 }
 
+LoopOutcome ParameterOwner::SaveKept(LoopOutcome ended) {
+  if (!has_values_) return ended;
+  LoopOutcome saved = loop_.SaveAlone();
+  if (ended.end == LoopEnd::kStopped) return saved;
+  if (saved.end != LoopEnd::kStopped) {
+    LogWarning("the values that only the leading process has are not saved",
+               {{"step", loop_.state.step}, {"reason", std::string(saved.reason.message())}});
+  }
+  return ended;
+}
+
 void ParameterOwner::Finish() {
   proto::Next next;
   next.mutable_owner()->set_finished(true);

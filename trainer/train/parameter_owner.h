@@ -35,6 +35,9 @@ class ParameterOwner {
   Ended Load(std::uint64_t fence);
   // All steps below `step` are done and no task is under way: evaluates and saves what is due.
   Ended Pause(std::int64_t step);
+  // Training has `ended` before the last step, and this process is about to exit. If it alone has
+  // the values, saves them. Returns `ended`, or the failure to save if that was a stop.
+  LoopOutcome SaveKept(LoopOutcome ended);
   // The result is saved: says so to all servers.
   void Finish();
 

@@ -52,7 +52,9 @@ ParameterWorker::ParameterWorker(ParameterWorkerOptions options, TrainLoop& loop
 
 LoopOutcome ParameterWorker::Run() {
   LoopOutcome outcome = Train();
-  if (outcome.end != LoopEnd::kDone) return outcome;
+  if (outcome.end != LoopEnd::kDone) {
+    return owner_ ? owner_->SaveKept(std::move(outcome)) : outcome;
+  }
   if (owner_) loop_.reporter.Flush(loop_.state);
   // The servers exit once they have heard of it. If this process dies then, its successor hears it
   // from the supervisor.

@@ -24,6 +24,15 @@ bool IsAboutToEnd(const api::TrainingJob& job, const ObservedPod& pod) {
   return pod.termination.has_value() || (job.spec.training && IsTrue(job.status, kSucceeded));
 }
 
+// Whether a pod that still runs would do so for ever, and hold the job's quota: an Evaluator waits
+// for checkpoints that nobody saves. A member of a training group that has come after the run's end
+// waits for a leader or for parameter servers that have exited; it cannot tell them from those that
+// have yet to come.
+bool WaitsInVain(const api::TrainingJob& job, const ObservedPod& pod) {
+  if (pod.role == api::Role::kEvaluator) return true;
+  return api::HasTrainingGroup(job) && IsTrue(job.status, kSucceeded) && !pod.termination;
+}
+
 // Returns when to delete a pod of an ended job; nullopt to keep it.
 std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod) {
   const api::TrainingJob& job = observed.job;
@@ -32,10 +41,7 @@ std::optional<Time> CleanedUpAt(const Observed& observed, const ObservedPod& pod
   if (HasEnded(pod)) return std::nullopt;
   // Kueue has taken back the quota that the pod still uses, and gives it to others once it ends.
   if (observed.workload && observed.workload->evicted) return observed.now;
-  // The time of an Evaluator that still runs is over. It would wait for ever for checkpoints that
-  // nobody saves, and hold the job's quota.
-  const bool stays = policy == api::CleanPodPolicy::kNone && pod.role != api::Role::kEvaluator;
-  if (stays) return std::nullopt;
+  if (policy == api::CleanPodPolicy::kNone && !WaitsInVain(job, pod)) return std::nullopt;
   // Bounded, since a sidecar may keep a pod running after its main container has ended.
   return IsAboutToEnd(job, pod) ? job.status.completion_time.value_or(observed.now) + kOwnEnd
                                 : observed.now;
@@ -74,6 +80,20 @@ std::vector<Replica> Deciding(const api::TrainingJob& job) {
   return deciding;
 }
 
+// Whether the run is over and the pod that says so is lost. A parameter server succeeds only if the
+// leading process has told it that the result is saved. Without checkpoints, the lost pod's
+// successor would wait for servers that do not come back.
+bool HasLostLeaderAfterEnd(const Observed& observed) {
+  const api::TrainingJob& job = observed.job;
+  if (!api::HasTrainingGroup(job)) return false;
+  const ObservedPod* leader = FindPod(observed, LeadingReplica(job));
+  if (leader != nullptr && IsActive(*leader) && !leader->being_deleted) return false;
+  return std::ranges::any_of(observed.pods, [&job](const ObservedPod& pod) {
+    return pod.role == api::Role::kParameterServer && pod.attempt == job.status.attempt &&
+           HasSucceeded(pod);
+  });
+}
+
 // Returns when the last deciding replica ended, as far as containers report it. If their pods are
 // gone, the last report of progress was at most a few seconds earlier.
 Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
@@ -86,6 +106,12 @@ Time TrainedAt(const Observed& observed, const std::vector<Replica>& deciding) {
   const std::optional<api::Progress>& progress = observed.job.status.progress;
   if (latest == Time{} && progress) latest = progress->update_time.value_or(latest);
   return latest;
+}
+
+std::string WhatHasFinished(const std::vector<Replica>& deciding, bool is_seen) {
+  const std::string first = Describe(deciding.front());
+  if (!is_seen) return first + " has told the parameter servers that it has finished";
+  return deciding.size() == 1 ? first + " has finished" : "all workers have finished";
 }
 
 }  // namespace
@@ -117,11 +143,9 @@ std::optional<Plan> PlanSucceeded(const Observed& observed) {
   const std::vector<Replica> deciding = Deciding(observed.job);
   const bool done = std::ranges::all_of(
       deciding, [&observed](const Replica& replica) { return HasSucceeded(observed, replica); });
-  if (!done) return std::nullopt;
+  if (!done && !HasLostLeaderAfterEnd(observed)) return std::nullopt;
   if (auto waiting = PlanLastEvaluation(observed, TrainedAt(observed, deciding))) return waiting;
-  std::string who = deciding.size() == 1
-                        ? fmt::format("{} has finished", Describe(deciding.front()))
-                        : "all workers have finished";
+  std::string who = WhatHasFinished(deciding, done);
   who += MissingEvaluation(observed);
   const std::vector<api::VariantResult> results = VariantResults(observed);
   const auto diverged = std::ranges::count_if(results, &api::VariantResult::diverged);

@@ -14,7 +14,8 @@ namespace lockstep::controller {
 std::optional<Plan> PlanFinished(const Observed& observed);
 
 // Ends a job that has met its success policy; the leading replica's success is that of its whole
-// training group. The Evaluator first gets some time: see PlanLastEvaluation.
+// training group, and if its pod is lost at the very end, so is that of a bundled parameter server.
+// The Evaluator first gets some time: see PlanLastEvaluation.
 std::optional<Plan> PlanSucceeded(const Observed& observed);
 
 }  // namespace lockstep::controller

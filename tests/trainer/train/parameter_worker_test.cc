@@ -53,6 +53,10 @@ class ParameterWorkerTest : public ::testing::Test {
   }
   LoopOutcome Run(Rank& rank) {
     ParameterWorkerOptions options{.client = {.servers = {address_}}, .owns = true};
+    options.client.stop_requested = [&] {
+      while_server_is_away_(rank);
+      return rank.rendezvous.asked_to_stop.load();
+    };
     Caller& caller = options.client.caller;
     caller.token = api::JobToken(kSecret);
     caller.who.set_job("job");
@@ -68,6 +72,7 @@ class ParameterWorkerTest : public ::testing::Test {
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   LocalRendezvousHub hub_{1};
   std::atomic<bool> server_stops_ = false;
+  std::function<void(Rank&)> while_server_is_away_ = [](Rank&) {};
   std::string address_ = "127.0.0.1:0";
   int processes_ = 0;
   std::unique_ptr<Shard> shard_;
@@ -120,16 +125,44 @@ class ServerThatStopsTest : public ParameterWorkerTest {
     training_.checkpoint.every_steps = 0;
     StartServer();
   }
+  std::unique_ptr<Rank> MakeWatchedRank(CheckpointStore* store) {
+    auto rank = MakeRank([this](int) { Look(*leading_); }, store);
+    leading_ = rank.get();
+    return rank;
+  }
   std::unique_ptr<Rank> RunToTheEnd(CheckpointStore* store) {
-    Rank* leading = nullptr;
-    auto rank = MakeRank([&](int) { Look(*leading); }, store);
-    leading = rank.get();
+    auto rank = MakeWatchedRank(store);
     EXPECT_EQ(Run(*rank).end, LoopEnd::kDone);
     EXPECT_EQ(rank->loop.state.step, 40);
     EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
     return rank;
   }
 
+  // The disk is full when the server's values are to be saved.
+  void FillDiskBeforeSave(FaultFileSystem& files) {
+    before_save_ = [&](Rank& leading) {
+      EXPECT_TRUE(leading.saver->Wait().ok());
+      files.FillDiskInOperation(1, /*stays_full=*/true);
+    };
+  }
+
+  // The server stops, its values cannot be saved, and then the disk has room again.
+  std::unique_ptr<Rank> RunToAnEarlyEnd(LoopEnd end) {
+    training_.checkpoint.every_steps = 1;
+    FaultFileSystem files;
+    const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
+    FillDiskBeforeSave(files);
+    before_successor_ = [&] { files.Reboot(FaultFileSystem::kKeepAll); };
+    auto rank = MakeWatchedRank(store.get());
+    EXPECT_EQ(Run(*rank).end, end);
+    const auto newest = store->Newest();
+    EXPECT_TRUE(newest.ok() && *newest) << newest.status();
+    EXPECT_EQ(newest.ok() && *newest ? (*newest)->step : -1, rank->loop.state.step);
+    return rank;
+  }
+
+  Rank* leading_ = nullptr;
+  bool has_successor_ = true, leader_stops_before_load_ = false;  // of the successor
   bool successor_is_lost_ = false;          // once it is loaded, and before it hears that all are
   std::function<void(Rank&)> before_save_;  // for the server that stops
   std::function<void()> before_successor_ = [] {};
@@ -141,7 +174,9 @@ class ServerThatStopsTest : public ParameterWorkerTest {
     EXPECT_GE(step, furthest_) << "steps are lost";
     furthest_ = std::max(furthest_, step);
     if (step == 20 && !successor_.joinable()) AskServerToStop();
-    if (successor_is_lost_ && SuccessorIsLoaded()) {
+    const bool has_evaluated = leading.loop.state.evaluated_step == 21;
+    if (leader_stops_before_load_ && has_evaluated) leading.rendezvous.asked_to_stop = true;
+    if (successor_is_lost_ && HasSuccessor() && shard_->fence() != 0) {
       successor_is_lost_ = false;
       StartServer();
     }
@@ -151,9 +186,9 @@ class ServerThatStopsTest : public ParameterWorkerTest {
     EXPECT_TRUE(ended_.wait_for(lock, std::chrono::seconds(10), [this] { return has_ended_; }))
         << "the server waits for the evaluation";
   }
-  bool SuccessorIsLoaded() {
+  bool HasSuccessor() {
     const std::lock_guard lock(mutex_);
-    return has_ended_ && shard_->fence() != 0;
+    return has_ended_;
   }
   void AskServerToStop() {
     server_stops_ = true;
@@ -161,7 +196,11 @@ class ServerThatStopsTest : public ParameterWorkerTest {
       EXPECT_EQ(server_->WaitForEnd(), ParameterServer::End::kStopped);
       before_successor_();
       server_stops_ = false;
-      StartServer();
+      if (has_successor_) {
+        StartServer();
+      } else {
+        server_.reset();
+      }
       const std::lock_guard lock(mutex_);
       has_ended_ = true;
       ended_.notify_all();
@@ -196,13 +235,28 @@ TEST_F(ServerThatStopsTest, HasItsValuesKeptByTheLeadingProcessIfTheyCannotBeSav
   training_.checkpoint.every_steps = 1;
   FaultFileSystem files;
   const auto store = *CheckpointStore::Open(files, "/checkpoints", 3, {});
-  before_save_ = [&](Rank& leading) {
-    EXPECT_TRUE(leading.saver->Wait().ok());
-    files.FillDiskInOperation(1, /*stays_full=*/true);
-  };
+  FillDiskBeforeSave(files);
   before_successor_ = [&] { files.Reboot(FaultFileSystem::kKeepAll); };
   const auto rank = RunToTheEnd(store.get());
   EXPECT_EQ(rank->saver->outcome().failures, 1) << "it is not saved twice";
+}
+
+// The leading process alone has the values, and its successor finds what it leaves.
+TEST_F(ServerThatStopsTest, HasItsValuesSavedWhenTheLeadingProcessStopsWhileItIsAway) {
+  has_successor_ = false;
+  while_server_is_away_ = [](Rank& leading) { leading.rendezvous.asked_to_stop = true; };
+  RunToAnEarlyEnd(LoopEnd::kStopped);
+}
+
+TEST_F(ServerThatStopsTest, HasItsValuesSavedWhenTheLeadingProcessStopsBeforeItLoadsTheSuccessor) {
+  leader_stops_before_load_ = true;
+  RunToAnEarlyEnd(LoopEnd::kStopped);
+}
+
+TEST_F(ServerThatStopsTest, HasItsValuesSavedWhenNoSuccessorComes) {
+  has_successor_ = false;
+  while_server_is_away_ = [](Rank& leading) { leading.clock.Advance(std::chrono::minutes(1)); };
+  RunToAnEarlyEnd(LoopEnd::kFailed);
 }
 
 }  // namespace

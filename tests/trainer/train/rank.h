@@ -75,7 +75,7 @@ class Hooked final : public Rendezvous {
 
   std::atomic<bool> has_finished = false;
   bool withholds_address = false;
-  bool asked_to_stop = false;               // this rank's pod, and no other
+  std::atomic<bool> asked_to_stop = false;  // this rank's pod, and no other
   std::map<api::Activity, int> activities;  // how often each was set
 
  private:

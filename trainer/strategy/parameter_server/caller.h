@@ -28,7 +28,8 @@ namespace lockstep::train {
 struct Caller {
   proto::Introduction who;  // without `server`, memory and proof
   api::JobToken token;
-  // For a server's part of the introduction. As long as a server has for the caller's.
+  // To connect to a server, or to all servers, and for their part of the introduction. A server has
+  // as long for the caller's.
   Duration patience = std::chrono::seconds(5);
 };
 
@@ -73,12 +74,13 @@ absl::Status EndOfStream(Stream& stream, grpc::ClientContext& context, bool is_o
 // Cancels a call if it is not stopped in time. gRPC's own deadline would hold for the whole stream.
 class CallTimer {
  public:
-  // Requires: the call has started, and `context` outlives this.
+  // May start before the call, so that it bounds the time to connect, too. Requires: `context`
+  // outlives this.
   CallTimer(grpc::ClientContext& context, Duration patience)
-      : thread_([this, &context, patience](const std::stop_token& stop) {
+      : patience_(patience), thread_([this, &context](const std::stop_token& stop) {
           std::mutex mutex;
           std::unique_lock lock(mutex);
-          std::condition_variable_any().wait_for(lock, stop, patience, [] { return false; });
+          std::condition_variable_any().wait_for(lock, stop, patience_, [] { return false; });
           if (stop.stop_requested()) return;
           has_cancelled_ = true;
           context.TryCancel();
@@ -89,8 +91,10 @@ class CallTimer {
     thread_.join();
     return has_cancelled_;
   }
+  Duration patience() const { return patience_; }
 
  private:
+  const Duration patience_;
   bool has_cancelled_ = false;  // written by the thread, read once it has ended
   std::jthread thread_;         // last: uses the above
 };
@@ -116,19 +120,19 @@ absl::Status IntroducePatiently(Stream& stream, grpc::ClientContext& context, co
 
 // Answers the server's challenge with the introduction, and reads the server's answer to that.
 // Returns EndOfStream's status if the stream has ended, PermissionDenied if the server does not
-// prove that it knows the token, or Unavailable if it has not answered in time: a stranger may have
-// the address of a server's pod that is gone.
+// prove that it knows the token, or Unavailable if `timer`, which is the stream's, has cancelled
+// it: a stranger may have the address of a server's pod that is gone.
 template <typename Stream, typename Reply, typename Request>
-absl::Status Introduce(Stream& stream, grpc::ClientContext& context, const Caller& caller,
-                       const std::string& server, Reply& reply, Request& request) {
-  CallTimer timer(context, caller.patience);
+absl::Status Introduce(CallTimer& timer, Stream& stream, grpc::ClientContext& context,
+                       const Caller& caller, const std::string& server, Reply& reply,
+                       Request& request) {
   absl::Status met = IntroducePatiently(stream, context, caller, server, reply, request);
   const bool is_late = timer.Stop();
   if (!is_late || absl::IsPermissionDenied(met)) return met;
   return absl::UnavailableError(
       fmt::format("{}: it has not answered within {:.3g} s, expected a challenge and a proof that "
                   "it knows the job's token",
-                  server, std::chrono::duration<double>(caller.patience).count()));
+                  server, std::chrono::duration<double>(timer.patience()).count()));
 }
 
 }  // namespace lockstep::train

@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "base/descriptor_limit.h"
@@ -38,7 +40,7 @@ SteadyTime RealNow() {
 }
 
 // The other end's address as gRPC writes it, but for its percent signs: "ipv4:10.0.0.1:4711",
-// "ipv6:[fd00::1]:4711".
+// "ipv6:[fd00::1]:4711", "ipv6:[fe80::1%2]:4711" on the second interface.
 std::string PeerOf(int socket) {
   sockaddr_in6 address{};
   socklen_t length = sizeof address;
@@ -56,16 +58,26 @@ std::string PeerOf(int socket) {
     return fmt::format("ipv4:{}:{}", text.data(), port);
   }
   ::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
-  return fmt::format("ipv6:[{}]:{}", text.data(), port);
+  const std::uint32_t scope = address.sin6_scope_id;
+  return fmt::format("ipv6:[{}{}]:{}", text.data(), scope == 0 ? "" : fmt::format("%{}", scope),
+                     port);
 }
 
-std::string Decoded(std::string peer) {
-  for (const auto& [code, character] : {std::pair("%5B", "["), std::pair("%5D", "]")}) {
-    if (const std::size_t at = peer.find(code); at != std::string::npos) {
-      peer.replace(at, 3, character);
+// Decodes the percent signs of a URI, each with two hexadecimal digits.
+std::string Decoded(const std::string& peer) {
+  std::string decoded;
+  for (std::size_t i = 0; i < peer.size(); ++i) {
+    unsigned code = 0;
+    const char* const digits = peer.data() + i + 1;
+    if (peer[i] == '%' && i + 2 < peer.size() &&
+        std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2) {
+      decoded += static_cast<char>(code);
+      i += 2;
+    } else {
+      decoded += peer[i];
     }
   }
-  return peer;
+  return decoded;
 }
 
 // What has arrived from the other end. 0 if the kernel does not say.

@@ -49,56 +49,6 @@ absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
 
 }  // namespace
 
-class ShardGroup::Link {
- public:
-  Link(std::string server, const std::string& address)
-      : server_(std::move(server)), stub_(StubFor(address)), stream_(stub_->Exchange(&context_)) {}
-  ~Link() { context_.TryCancel(); }
-
-  absl::Status Meet(const Caller& caller) {
-    proto::ShardRequest request;
-    *request.mutable_introduction() = caller.who;
-    proto::ShardReply reply;
-    LOCKSTEP_RETURN_IF_ERROR(Introduce(*stream_, context_, caller, server_, reply, request));
-    if (!reply.has_welcome()) return End(/*is_open=*/true);
-    is_shared_ = reply.welcome().shared();
-    return absl::OkStatus();
-  }
-  absl::Status Write(const proto::ShardRequest& request) {
-    return stream_->Write(request) ? absl::OkStatus() : End();
-  }
-  absl::StatusOr<proto::ShardReply> Read() {
-    proto::ShardReply reply;
-    if (!stream_->Read(&reply)) return End();
-    if (!reply.has_fenced()) return reply;
-    return absl::FailedPreconditionError(fmt::format("{}: {}", server_, reply.fenced().reason()));
-  }
-  // The server's memory, mapped when it is another than before; null if that is impossible.
-  const SharedContent* Map(const proto::Pulled& pulled) {
-    if (pulled.memory() == mapped_name_) return content_.get();
-    mapped_name_ = pulled.memory();
-    auto attached = SharedContent::Attach(mapped_name_, pulled.memory_floats());
-    content_ = attached.ok() ? *std::move(attached) : nullptr;
-    return content_.get();
-  }
-  bool is_shared() const { return is_shared_; }
-  bool is_broken() const { return is_broken_; }
-
- private:
-  absl::Status End(bool is_open = false) {
-    is_broken_ = true;
-    return EndOfStream<proto::ShardReply>(*stream_, context_, is_open, server_);
-  }
-
-  const std::string server_;
-  grpc::ClientContext context_;
-  std::unique_ptr<proto::ParameterServer::Stub> stub_;
-  std::unique_ptr<grpc::ClientReaderWriter<proto::ShardRequest, proto::ShardReply>> stream_;
-  std::string mapped_name_;  // of `content_`, or of what cannot be mapped
-  std::unique_ptr<SharedContent> content_;
-  bool is_shared_ = false, is_broken_ = false;
-};
-
 ShardGroup::ShardGroup(ShardGroupOptions options)
     : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
   StartGrpc();
@@ -117,32 +67,6 @@ ShardGroup::~ShardGroup() = default;
 std::size_t ShardGroup::SharedBytes(const ShardGroupOptions& options) {
   if (options.gradients.empty()) return 0;
   return static_cast<std::size_t>(options.parameters + options.states) * sizeof(float);
-}
-
-absl::Status ShardGroup::ConnectTo(int server) {
-  const std::string& address = options_.servers[static_cast<std::size_t>(server)];
-  auto link = std::make_unique<Link>(ServerName(server, address), address);
-  Caller caller = options_.caller;
-  caller.who.set_server(server);
-  if (values_ != nullptr) {
-    caller.who.set_gradients(options_.gradients);
-    caller.who.set_gradient_floats(options_.gradient_floats);
-    caller.who.set_values(values_->locator().ToString());
-    caller.who.set_value_floats(options_.parameters + options_.states);
-  }
-  LOCKSTEP_RETURN_IF_ERROR(link->Meet(caller));
-  links_[static_cast<std::size_t>(server)] = std::move(link);
-  return absl::OkStatus();
-}
-
-absl::Status ShardGroup::Connect() {
-  return ForEachAnswer(
-      [&](std::size_t server) -> absl::Status {
-        if (links_[server] != nullptr && !links_[server]->is_broken()) return absl::OkStatus();
-        links_[server].reset();
-        return ConnectTo(static_cast<int>(server));
-      },
-      links_.size());
 }
 
 void ShardGroup::Disconnect() {
@@ -256,7 +180,7 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
   std::vector<std::int64_t> versions(links_.size());
   const absl::Status answered = ForEachAnswer(
       [&](std::size_t server) -> absl::Status {
-        Link& link = *links_[server];
+        ShardLink& link = *links_[server];
         if (link.is_broken()) return failed;
         LOCKSTEP_ASSIGN_OR_RETURN(proto::ShardReply reply, link.Read());
         if (!reply.pulled().memory().empty()) {

@@ -14,6 +14,7 @@
 #include "trainer/comm/shm/shared_segment.h"
 #include "trainer/strategy/parameter_server/caller.h"
 #include "trainer/strategy/parameter_server/plan_shards.h"
+#include "trainer/strategy/parameter_server/shard_link.h"
 
 namespace lockstep::train {
 
@@ -48,7 +49,8 @@ class ShardGroup {
   static std::size_t SharedBytes(const ShardGroupOptions& options);
   ~ShardGroup();
 
-  // Connects to the servers that this group is not connected to, as far as they can be reached.
+  // Connects to the servers that this group is not connected to, as far as they can be reached
+  // within the caller's patience. An error names each of the others.
   absl::Status Connect();
   void Disconnect();
   // Whether all servers have mapped this process's memory, so that no float is sent.
@@ -98,8 +100,8 @@ class ShardGroup {
   absl::Status Finish();
 
  private:
-  class Link;
-  absl::Status ConnectTo(int server);
+  std::vector<std::size_t> ServersToMeet() const;
+  absl::Status ConnectTo(std::size_t server, Duration patience);
   absl::Status Tell(const proto::ShardRequest& request);
   absl::Status SendAll(std::vector<DataSource>& sources);
   std::vector<std::span<float>> RangesOf(std::size_t server, const FlatValues& values) const;
@@ -110,7 +112,8 @@ class ShardGroup {
   ShardGroupOptions options_;
   const std::shared_ptr<const void> poll_;  // while this process computes
   std::unique_ptr<SharedSegment> values_;   // that servers of this host write pulled values to
-  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<ShardLink>> links_;
+  std::size_t next_to_meet_ = 0;
   bool is_stopping_ = false;
 };
 

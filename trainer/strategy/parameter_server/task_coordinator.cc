@@ -64,8 +64,13 @@ absl::StatusOr<TaskCoordinator::Session> TaskCoordinator::Enter(const proto::Int
         fmt::format("a later process is {} {} already", who.role(), who.index()));
   }
   if (process.is_here && book_) book_->Leave(process.session);
-  process = {.session = ++last_session_, .incarnation = incarnation, .is_here = true};
-  places_[process.session] = place;
+  // A process that has lost its connection may repeat its last report on the next one.
+  Report last = process.incarnation == incarnation ? std::move(process.last) : Report{};
+  process = {.session = ++last_session_,
+             .incarnation = incarnation,
+             .is_here = true,
+             .last = std::move(last)};
+  visits_[process.session] = {place, incarnation};
   if (place == Place(options_.owner_role, 0, 0)) owner_ = process.session;
   LogInfo("a process has joined",
           {{"role", who.role()}, {"index", who.index()}, {"localRank", who.local_rank()}});
@@ -75,36 +80,57 @@ absl::StatusOr<TaskCoordinator::Session> TaskCoordinator::Enter(const proto::Int
 
 void TaskCoordinator::Leave(Session session) {
   const std::lock_guard lock(mutex_);
-  const auto place = places_.find(session);
-  if (place == places_.end()) return;
-  Process& process = processes_[place->second];
+  const auto visit = visits_.find(session);
+  if (visit == visits_.end()) return;
+  const Place& place = visit->second.place;
+  Process& process = processes_[place];
   if (process.session == session) {
     process.is_here = false;
     if (book_) book_->Leave(session);
-    const auto& [role, index, local_rank] = place->second;
+    const auto& [role, index, local_rank] = place;
     LogInfo("a process has left", {{"role", role}, {"index", index}, {"localRank", local_rank}});
   }
   if (owner_ == session) owner_ = 0;
-  places_.erase(place);
+  visits_.erase(visit);
   changed_.notify_all();
 }
 
 bool TaskCoordinator::IsCurrent(Session session) const {
-  const auto place = places_.find(session);
-  return place != places_.end() && processes_.at(place->second).session == session;
+  const auto visit = visits_.find(session);
+  return visit != visits_.end() && processes_.at(visit->second.place).session == session;
 }
 
 void TaskCoordinator::Count(Session session, const proto::Next& next, proto::TaskReply& reply) {
   if (stage_ != Stage::kRunning || next.fence() != fence_) return;
   if (!next.lost().empty()) return EndFence(next.lost());
   std::int64_t step = book_->complete();
-  for (const proto::TaskDone& done : next.done()) {
-    reply.add_counted(book_->Done(session, {done.step(), done.part()}, TotalsOf(done)));
-  }
+  CountBatches(session, next, reply);
   for (const BatchTotals& totals : book_->TakeRecords()) {
     records_.push_back(RecordOf(step++, totals));
   }
   if (next.stopping()) book_->LimitNow();
+}
+
+// The repeated report may arrive before the first one, whose connection is broken.
+void TaskCoordinator::CountBatches(Session session, const proto::Next& next,
+                                   proto::TaskReply& reply) {
+  if (next.done().empty()) return;
+  Report report{.fence = next.fence(), .done = {}, .counted = {}};
+  for (const proto::TaskDone& done : next.done()) {
+    report.done.push_back({done.step(), done.part()});
+  }
+  const auto visit = visits_.find(session);
+  Process* process = visit == visits_.end() ? nullptr : &processes_[visit->second.place];
+  const bool has_place = process != nullptr && process->incarnation == visit->second.incarnation;
+  if (has_place && process->last.fence == report.fence && process->last.done == report.done) {
+    report.counted = process->last.counted;
+  } else {
+    for (const proto::TaskDone& done : next.done()) {
+      report.counted.push_back(book_->Done(session, {done.step(), done.part()}, TotalsOf(done)));
+    }
+  }
+  for (const bool counted : report.counted) reply.add_counted(counted);
+  if (has_place) process->last = std::move(report);
 }
 
 void TaskCoordinator::EndFence(const std::string& reason) {
@@ -255,7 +281,7 @@ bool TaskCoordinator::finished() const {
 
 int TaskCoordinator::sessions() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(places_.size());
+  return static_cast<int>(visits_.size());
 }
 
 }  // namespace lockstep::train

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "api/proto/parameter_server.pb.h"
@@ -47,7 +48,9 @@ class TaskCoordinator {
   absl::StatusOr<Session> Enter(const proto::Introduction& who);
   // The process's stream has ended: its tasks go to others.
   void Leave(Session session);
-  // Counts what the process has done and returns what it shall do. Blocks for at most `patience`.
+  // Counts what the process has done and returns what it shall do. A process that repeats its last
+  // report, because it has lost the answer, is told the same about its batches. Blocks for at most
+  // `patience`.
   proto::TaskReply Next(Session session, const proto::Next& next);
   // Ends all waits of Next, now and later.
   void Stop();
@@ -58,15 +61,27 @@ class TaskCoordinator {
  private:
   enum class Stage { kEmpty, kLoading, kRunning, kFinished };
   using Place = std::tuple<std::string, int, int>;  // role, index, local rank
+  // A process's last report of batches, and what it was told.
+  struct Report {
+    std::uint64_t fence = 0;
+    std::vector<BatchTask> done;
+    std::vector<bool> counted;
+  };
   struct Process {
     Session session = 0;
     Incarnation incarnation;
     bool is_here = false;
+    Report last = {};
+  };
+  struct Visit {
+    Place place;
+    Incarnation incarnation;
   };
 
   bool IsOwner(Session session) const { return session != 0 && session == owner_; }
   bool IsCurrent(Session session) const;
   void Count(Session session, const proto::Next& next, proto::TaskReply& reply);
+  void CountBatches(Session session, const proto::Next& next, proto::TaskReply& reply);
   void HearOwner(const proto::Next& next);
   void EndFence(const std::string& reason);
   bool Answer(Session session, const proto::Next& next, proto::TaskReply& reply);
@@ -83,7 +98,7 @@ class TaskCoordinator {
   bool is_stopped_ = false;
   Session last_session_ = 0, owner_ = 0;  // owner_ is 0 while the owner is not connected
   std::map<Place, Process> processes_;
-  std::map<Session, Place> places_;
+  std::map<Session, Visit> visits_;
   std::string fingerprint_;  // of all processes
   Stage stage_ = Stage::kEmpty;
   std::uint64_t fence_ = 0;

@@ -15,8 +15,7 @@ absl::Status ErrorOf(const proto::Turned& turned) {
 }  // namespace
 
 struct TaskLink::Stream {
-  explicit Stream(const std::string& address)
-      : stub(StubFor(address)), stream(stub->Coordinate(&context)) {}
+  explicit Stream(const std::string& address) : stub(StubFor(address)) {}
   ~Stream() { context.TryCancel(); }
 
   grpc::ClientContext context;
@@ -40,11 +39,13 @@ absl::Status TaskLink::End(bool is_open) {
 absl::Status TaskLink::Connect() {
   if (stream_ != nullptr) return absl::OkStatus();
   stream_ = std::make_unique<Stream>(address_);
+  CallTimer timer(stream_->context, caller_.patience);
+  stream_->stream = stream_->stub->Coordinate(&stream_->context);
   proto::WorkerRequest request;
   *request.mutable_introduction() = caller_.who;
   proto::TaskReply reply;
-  absl::Status met = Introduce(*stream_->stream, stream_->context, caller_, ServerName(0, address_),
-                               reply, request);
+  absl::Status met = Introduce(timer, *stream_->stream, stream_->context, caller_,
+                               ServerName(0, address_), reply, request);
   if (!met.ok()) {
     stream_.reset();
     return met;

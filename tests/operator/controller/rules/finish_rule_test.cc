@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "operator/controller/rules/status.h"
 #include "tests/support/observed_builder.h"
 
@@ -55,6 +57,34 @@ TEST(FinishRuleTest, SuccessFollowsThePolicy) {
   for (Case c : cases) {
     EXPECT_EQ(c.seen.Service().Plan().status.state == "Succeeded", c.succeeded) << c.name;
   }
+}
+
+// The servers end when the leading process has told them that the result is saved.
+TEST(FinishRuleTest, TheEndOfAParameterServerIsThatOfALostLeader) {
+  struct Case {
+    const char* name;
+    std::function<void(Seen&)> leader;
+    bool succeeded;
+  };
+  const Case cases[] = {
+      {"is gone", [](Seen&) {}, true},
+      {"has failed", [](Seen& seen) { seen.Worker(0, Exited(137)); }, true},
+      {"is being deleted", [](Seen& seen) { seen.Worker(0, kBeingDeleted); }, true},
+      {"is about to end", [](Seen& seen) { seen.Worker(0, kReady); }, false},
+  };
+  for (const Case& c : cases) {
+    Seen seen(Job("j").Workers(2).ParameterServers(2).Training());
+    seen.Running().Worker(1, kReady);
+    seen.Pod(Role::kParameterServer, 0, Exited(0)).Pod(Role::kParameterServer, 1, kReady);
+    c.leader(seen);
+    EXPECT_EQ(seen.Plan().status.state == "Succeeded", c.succeeded) << c.name;
+  }
+  Seen stopped(Job("j").Workers(1).ParameterServers(1).Training());
+  stopped.Running().Pod(Role::kParameterServer, 0, Exited(200));
+  EXPECT_NE(stopped.Plan().status.state, "Succeeded");
+  Seen other_image(Job("j").Workers(1).ParameterServers(1));
+  other_image.Running().Pod(Role::kParameterServer, 0, Exited(0));
+  EXPECT_NE(other_image.Plan().status.state, "Succeeded");
 }
 
 // A worker that is replaced when the run ends finds no group, and never succeeds.
@@ -164,6 +194,37 @@ TEST(FinishRuleTest, TheBundledTrainersReplicasMayEndByThemselves) {
   EXPECT_THAT(seen.Plan().actions, IsEmpty());
   EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
               ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+}
+
+// It has come after the run's end, and finds neither a leader nor parameter servers.
+TEST(FinishRuleTest, AMemberThatComesTooLateIsStoppedWhateverThePolicy) {
+  for (const PodState& late : {kReady, kPending}) {
+    Seen seen(Job("j").Workers(2).CleanPodPolicy(CleanPodPolicy::kNone).Training());
+    seen.Service().Worker(0, Exited(0)).Worker(1, late).Write();
+    EXPECT_THAT(seen.Plan().actions, IsEmpty()) << "it may be about to end";
+    EXPECT_EQ(seen.Plan().requeue_after, seconds(10));
+    EXPECT_THAT(seen.Later(seconds(10)).Plan().actions,
+                ElementsAre(DeletePod{"j-worker-1", "j-worker-1-uid"}));
+  }
+}
+
+TEST(FinishRuleTest, WithPolicyNoneOthersStay) {
+  const auto none = [] { return Job("j").Workers(2).CleanPodPolicy(CleanPodPolicy::kNone); };
+  const auto with_sidecar = [](ObservedPod& pod) {
+    Exited(0)(pod);
+    pod.phase = PodPhase::kRunning;
+  };
+  Seen ended(none().Training());
+  ended.Service().Worker(0, Exited(0)).Worker(1, with_sidecar).Write();
+  EXPECT_THAT(ended.Later(minutes(1)).Plan().actions, IsEmpty());
+  Seen alone(none().Training().Strategy(api::StrategyType::kIndependent));
+  alone.Service().Worker(0, Exited(0)).Worker(1, kReady).Write();
+  EXPECT_THAT(alone.Later(minutes(1)).Plan().actions, IsEmpty());
+  Seen failed(none().Training());
+  failed.Service().Worker(0, Exited(10)).Worker(1, kReady).Write();
+  failed.Write();
+  ASSERT_EQ(failed.Build().job.status.state, "Failed");
+  EXPECT_THAT(failed.Later(minutes(1)).Plan().actions, IsEmpty());
 }
 
 TEST(FinishRuleTest, ATerminalConditionIsAbsorbing) {

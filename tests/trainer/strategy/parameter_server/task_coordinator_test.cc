@@ -127,6 +127,43 @@ TEST_F(TaskCoordinatorTest, AProcessLearnsWhetherItsBatchCounts) {
   EXPECT_THAT(Ask(owner, fence + 1, 1).counted(), IsEmpty()) << "of values that are lost";
 }
 
+// The process has lost its connection, and the answer with it.
+TEST_F(TaskCoordinatorTest, AProcessThatRepeatsItsReportGetsTheSameAnswer) {
+  const Session owner = Enter(0), first = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(first, fence)), 0);
+  ASSERT_EQ(StepOf(Ask(owner, fence)), 1);
+  EXPECT_THAT(Ask(first, fence, 0).counted(), ElementsAre(true));
+  tasks_.Leave(first);
+  const Session again = Enter(1);
+  EXPECT_THAT(Ask(again, fence, 0).counted(), ElementsAre(true));
+  EXPECT_THAT(Ask(owner, fence, 0).counted(), ElementsAre(false)) << "another process's batch";
+  const Session successor = Enter(1, 2);
+  const proto::TaskReply reply = Ask(successor, fence, 0);
+  EXPECT_THAT(reply.counted(), ElementsAre(false)) << "its predecessor's batch";
+  EXPECT_EQ(reply.dropped(), 2) << "a repeated report is none that came too late";
+}
+
+TEST_F(TaskCoordinatorTest, ARepeatedReportMayArriveBeforeTheFirst) {
+  const Session owner = Enter(0), first = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(first, fence)), 0);
+  const Session again = Enter(1);
+  EXPECT_THAT(Ask(again, fence, 0).counted(), ElementsAre(true));
+  const proto::TaskReply late = Ask(first, fence, 0);
+  EXPECT_TRUE(late.turned().superseded());
+  EXPECT_EQ(late.dropped(), 0);
+}
+
+TEST_F(TaskCoordinatorTest, AReportWhoseAnswerIsLostMayArriveAfterTheNextConnection) {
+  const Session owner = Enter(0), first = Enter(1);
+  const std::uint64_t fence = Load(owner);
+  ASSERT_EQ(StepOf(Ask(first, fence)), 0);
+  const Session again = Enter(1);
+  EXPECT_TRUE(Ask(first, fence, 0).turned().superseded());
+  EXPECT_THAT(Ask(again, fence, 0).counted(), ElementsAre(true));
+}
+
 TEST_F(TaskCoordinatorTest, ALaterProcessHasTheEarlierOnesPlace) {
   const Session owner = Enter(0), early = Enter(1, 1);
   const std::uint64_t fence = Load(owner);
