@@ -67,4 +67,9 @@ absl::StatusOr<TrainAndTest> OpenDatasets(const api::DatasetSpec& spec, bool wit
                                           std::uint64_t seed,
                                           LabelKind labels = LabelKind::kClasses);
 
+// Opens the test set alone, without the training files unless it is a part of them. Errors as
+// above.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTestSet(const api::DatasetSpec& spec,
+                                                     std::uint64_t seed, LabelKind labels);
+
 }  // namespace lockstep::train

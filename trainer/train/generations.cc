@@ -138,6 +138,24 @@ int FailWith(const absl::Status& status) {
   return Fail(std::string(status.message()), ExitCodeOf(status));
 }
 
+int ExitCodeOfEnd(const LoopOutcome& outcome) {
+  const std::string reason(outcome.reason.message());
+  switch (outcome.end) {
+    case LoopEnd::kDone:
+      return api::kExitDone;
+    case LoopEnd::kStopped:
+      return api::kExitPreempted;
+    case LoopEnd::kDiverged:
+      LogError(reason, {{"exitCode", api::kExitDiverged}});
+      return api::kExitDiverged;
+    case LoopEnd::kStorage:
+      LogError(reason, {{"exitCode", api::kExitStorage}});
+      return api::kExitStorage;
+    default:
+      return FailWith(outcome.reason);
+  }
+}
+
 int RunGenerations(TrainLoop& loop, const RestartBudgetOptions& options) {
   const int exit_code = RunUntilExit(loop, options);
   if (exit_code == api::kExitDone || exit_code == api::kExitPreempted) {

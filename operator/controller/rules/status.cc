@@ -217,13 +217,16 @@ Plan TerminalPlan(const Observed& observed, std::string_view type, const std::st
   plan.status.completion_time = WholeSeconds(observed.now);
   plan.status.next_retry_time.reset();
   if (succeeded) plan.status.failure.reset();
-  // Clean-up deletes active pods, and pods are not counted again after this write.
-  if (observed.job.spec.run_policy.clean_pod_policy != api::CleanPodPolicy::kNone) {
-    for (auto& [role, counts] : plan.status.replica_statuses) {
-      // Training is done. An Evaluator that still runs is not, and is stopped before its end.
-      if (succeeded && role != api::Role::kEvaluator) counts.succeeded += counts.active;
-      counts.active = counts.ready = 0;
-    }
+  // Clean-up deletes active pods, an Evaluator's always, and pods are not counted again after this
+  // write.
+  const bool pods_stay =
+      observed.job.spec.run_policy.clean_pod_policy == api::CleanPodPolicy::kNone;
+  for (auto& [role, counts] : plan.status.replica_statuses) {
+    const bool is_evaluator = role == api::Role::kEvaluator;
+    if (pods_stay && !is_evaluator) continue;
+    // Training is done. An Evaluator that still runs is not, and is stopped before its end.
+    if (succeeded && !is_evaluator) counts.succeeded += counts.active;
+    counts.active = counts.ready = 0;
   }
   plan.events.push_back({succeeded ? PlannedEvent::Type::kNormal : PlannedEvent::Type::kWarning,
                          succeeded ? "Succeeded" : reason, message});

@@ -54,9 +54,8 @@ class EvaluatorTest : public ::testing::Test {
     return {step, evaluation->loss, evaluation->accuracy};
   }
   LoopOutcome Run(const api::TrainingSpec& training = FollowedTraining()) {
-    const auto session = NewSession(training);
     Evaluator evaluator(
-        *session, files_, *clock_,
+        training, files_, *clock_,
         {.job_uid = "uid",
          .owner = kTraining,
          .report = [this](const EvaluationResult& result) -> absl::StatusOr<LeaderAnswer> {
@@ -66,6 +65,15 @@ class EvaluatorTest : public ::testing::Test {
            return leader_;
          },
          .stop_requested = [this] { return stop_(); },
+         .make_session =
+             [&](const FollowedRun& run) {
+               runs_.push_back(run);
+               const SessionOptions options{
+                   .training = training, .backend = "reference", .only_evaluates = true};
+               return Session::Assemble(options, {.data = *Session::OpenData(options),
+                                                  .backend = MakeBackend({.name = "reference"}),
+                                                  .run = run});
+             },
          .publish = [this](const EvaluatorMetrics& shown) { shown_ = shown; },
          .look_every = std::chrono::milliseconds(1)});
     LoopOutcome outcome = evaluator.Run();
@@ -91,6 +99,7 @@ class EvaluatorTest : public ::testing::Test {
   std::vector<EvaluationResult> reports_;
   EvaluationRecord last_;
   EvaluatorMetrics shown_;
+  std::vector<FollowedRun> runs_;  // that a session was made for
   std::function<absl::Status(const EvaluationResult&)> report_ = [](const EvaluationResult&) {
     return absl::OkStatus();
   };
@@ -272,6 +281,22 @@ TEST_F(EvaluatorTest, ACheckpointOfOtherSettingsEndsIt) {
   const LoopOutcome outcome = Run(training);
   EXPECT_EQ(outcome.end, LoopEnd::kFailed);
   EXPECT_THAT(std::string(outcome.reason.message()), HasSubstr("globalBatch"));
+}
+
+// The first checkpoint says what the run trains on, so that the training data need not be there.
+TEST_F(EvaluatorTest, ItsSessionIsMadeOnceThereIsACheckpoint) {
+  leader_.checkpoint_step = 5;
+  bool has_saved = false;
+  stop_ = [&] {
+    if (!std::exchange(has_saved, true)) {
+      EXPECT_EQ(shown_.step, -1);
+      for (const std::int64_t step : {5, 20}) Save(step);
+    }
+    return false;
+  };
+  EXPECT_EQ(Run().end, LoopEnd::kDone);
+  EXPECT_THAT(runs_, ElementsAre(FollowedRun{.examples = 70, .input = {1, 8, 8}, .outputs = 3}));
+  EXPECT_EQ(shown_.evaluations, 2);
 }
 
 TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
