@@ -1,32 +1,36 @@
 #include "trainer/train/evaluator.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/log.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/pause.h"
 #include "trainer/train/snapshot.h"
 
 namespace lockstep::train {
 namespace {
 
-// Pause polls the stop flag at this period: a signal handler cannot notify a condition variable.
-constexpr auto kStopPollOfEvaluator = std::chrono::milliseconds(20);
 // A listing may be a call to a file server.
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 
+// What was evaluated on another test set is not done.
 EvaluationRecord RecordOf(FileSystem& files, const std::string& directory,
-                          const std::string& job_uid) {
-  const auto record = ReadEvaluationRecord(files, directory, job_uid);
+                          const EvaluatorOptions& options) {
+  const auto record = ReadEvaluationRecord(files, directory, options.job_uid);
   if (!record.ok()) {
     LogWarning("it is not known what has been evaluated",
                {{"reason", std::string(record.status().message())}});
   }
-  EvaluationRecord none{.job_uid = job_uid};
-  return record.ok() ? record->value_or(none) : none;
+  EvaluationRecord none{.job_uid = options.job_uid, .test_set = options.test_set};
+  if (!record.ok() || !record->has_value()) return none;
+  if ((*record)->test_set == options.test_set) return **record;
+  LogWarning("the test set is another than before: checkpoints are evaluated again",
+             {{"before", (*record)->test_set}, {"now", options.test_set}});
+  none.skipped = (*record)->skipped;
+  return none;
 }
 
 // Returns the step after which there are checkpoints to evaluate. The recorded step is among them
@@ -46,12 +50,9 @@ std::int64_t EvaluatedStep(FileSystem& files, const std::string& directory,
   return is_another ? record.step - 1 : record.step;
 }
 
-std::unique_ptr<SummaryWriter> OpenEvalSummaries(const std::string& directory) {
-  if (directory.empty()) return nullptr;
-  auto opened = SummaryWriter::Open(directory + "/eval");
-  if (opened.ok()) return *std::move(opened);
-  LogWarning("no TensorBoard summaries", {{"reason", std::string(opened.status().message())}});
-  return nullptr;
+// Of the evaluations, below those of the run.
+std::string EvalSummaries(const std::string& directory) {
+  return directory.empty() ? directory : directory + "/eval";
 }
 
 }  // namespace
@@ -63,8 +64,8 @@ Evaluator::Evaluator(api::TrainingSpec training, FileSystem& files, const Clock&
       clock_(clock),
       options_(std::move(options)),
       directory_(training_.checkpoint.directory),
-      last_(RecordOf(files, directory_, options_.job_uid)),
-      summaries_(OpenEvalSummaries(training_.summaries.directory)),
+      last_(RecordOf(files, directory_, options_)),
+      summaries_(OpenSummaries(EvalSummaries(training_.summaries.directory))),
       skipped_before_(last_.skipped) {
   is_reported_ = last_.step < 0;
 }
@@ -87,7 +88,8 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
                                                 .by = *by,
                                                 .loss = training_.loss.type,
                                                 .owner = options_.owner,
-                                                .model_hash = model_hash_});
+                                                .model_hash = model_hash_,
+                                                .test_set = options_.test_set});
   }
   return std::nullopt;
 }
@@ -108,7 +110,7 @@ LoopOutcome Evaluator::Run() {
     if (!waits) continue;
     if (!is_reported_ || clock_.SteadyNow() >= next_ask_) Report();
     if (HasEnded()) break;
-    Pause();
+    Pause(clock_, options_.look_every, options_.stop_requested);
   }
   if (!HasEnded()) return {LoopEnd::kStopped, absl::OkStatus()};
   follower_->Finish();
@@ -263,14 +265,6 @@ bool Evaluator::CountSkipped() {
              {{"skipped", skipped - last_.skipped}, {"skippedInAll", skipped}});
   last_.skipped = skipped;
   return true;
-}
-
-void Evaluator::Pause() const {
-  const SteadyTime end = clock_.SteadyNow() + options_.look_every;
-  for (SteadyTime now = clock_.SteadyNow(); now < end && !options_.stop_requested();
-       now = clock_.SteadyNow()) {
-    std::this_thread::sleep_for(std::min<Duration>(end - now, kStopPollOfEvaluator));
-  }
 }
 
 }  // namespace lockstep::train

@@ -26,6 +26,7 @@ namespace lockstep::train {
 
 struct EvaluatorOptions {
   std::string job_uid;
+  std::string test_set;   // see IdentityOf
   CheckpointOwner owner;  // of the folder best/
   // Tells the leading pod a result: see ReportEvaluation. After a failure it is called again with
   // the latest result. While the Evaluator waits, it is called from time to time, with the latest
@@ -53,10 +54,10 @@ class Evaluator {
   // taken from. `model`: of the model's tensors; `read`: of all that are read.
   static std::size_t BytesOfCheckpoint(std::size_t model, std::size_t read);
 
-  // Evaluates each complete checkpoint once, the oldest first; once training has ended, that of the
-  // run's last step first, and then the others for at most kForTheOthers. A checkpoint may be
-  // skipped if it cannot be read or is removed, or if the Evaluator is too slow: see
-  // CheckpointFollower. Returns
+  // Evaluates each complete checkpoint once on this test set, the oldest first; once training has
+  // ended, that of the run's last step first, and then the others for at most kForTheOthers. A
+  // checkpoint may be skipped if it cannot be read or is removed, or if the Evaluator is too slow:
+  // see CheckpointFollower. Returns
   //   kDone: a checkpoint of the run's last step is evaluated: training has ended;
   //   kStopped: stop_requested before that;
   //   kDiverged: a test loss is not finite; it is noted and reported like any other result;
@@ -87,7 +88,6 @@ class Evaluator {
   void BatchDone();
   void Publish() const;
   bool CountSkipped();
-  void Pause() const;
 
   const api::TrainingSpec training_;
   FileSystem& files_;

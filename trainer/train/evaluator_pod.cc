@@ -56,10 +56,13 @@ int RunEvaluatorPod(const Identity& identity, const CheckpointOwner& owner, int 
                                .only_evaluates = true};
   absl::StatusOr<TrainAndTest> data = Session::OpenData(options);
   if (!data.ok()) return FailWith(data.status());
+  const absl::StatusOr<std::string> test_set = IdentityOf(*data->test);
+  if (!test_set.ok()) return FailWith(test_set.status());
   MetricsPipeWriter pipe(ProcessEnv);
   Evaluator evaluator(
       identity.training, RealFileSystem(), clock,
       {.job_uid = identity.job_uid,
+       .test_set = *test_set,
        .owner = owner,
        .report =
            [&](const EvaluationResult& result) {

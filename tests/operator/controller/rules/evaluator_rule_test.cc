@@ -231,7 +231,7 @@ TEST(EvaluatorRuleTest, APermanentFailureEndsEvaluationButNotTheJob) {
 // As when a replica that trains evaluates, and finds the same.
 TEST(EvaluatorRuleTest, OneThatFindsThatTheRunHasDivergedFailsTheJob) {
   const Plan plan = Trains(Exited(20)).Plan();
-  EXPECT_EQ(plan.status.state, "Failed");
+  ASSERT_EQ(plan.status.state, "Failed");
   EXPECT_EQ(FindCondition(plan.status, kFailed)->message,
             "evaluator-0 exited with code 20, which is not retried");
   ASSERT_TRUE(plan.status.failure.has_value());

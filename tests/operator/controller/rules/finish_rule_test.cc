@@ -261,7 +261,7 @@ TEST(FinishRuleTest, AnEvaluatorThatIsDeletedIsNotCounted) {
 
 TEST(FinishRuleTest, AnEvaluatorThatFindsADivergedRunAfterTrainingFailsTheJob) {
   const Plan plan = Trained(Exited(20)).Plan();
-  EXPECT_EQ(plan.status.state, "Failed");
+  ASSERT_EQ(plan.status.state, "Failed");
   EXPECT_EQ(plan.status.failure->exit_code, 20);
 }
 
