@@ -104,14 +104,31 @@ class PlanTest(unittest.TestCase):
             with self.subTest(json.dumps(spec)):
                 job = self.write(spec, folders=("checkpoints",), workers=1, cpu="1")
                 planned = self.planned(job)["memory"]["replica"]["total"]
-                run = Run(job, tempfile.mkdtemp(dir=self.folder))
-                self.addCleanup(run.process.stdout.close)
-                self.addCleanup(run.process.stderr.close)
-                _, status, used = os.wait4(run.process.pid, 0)  # the largest process of the run's
-                run.process.returncode = status
-                peak = used.ru_maxrss * 1024
-                self.assertEqual(0, status, run.logs())
+                _, peak = self.finished(job, tempfile.mkdtemp(dir=self.folder))
                 self.assertLess(abs(peak - planned), TOLERANCE * planned + ALLOWANCE, (peak, planned))
+
+    def test_a_replica_that_reads_a_checkpoint_uses_the_memory_that_the_plan_says(self):
+        layers = [{"type": "Flatten"}, {"type": "Dense", "units": 8192, "activation": "relu"},
+                  {"type": "Dense", "units": 1024, "activation": "relu"}, {"type": "Dense", "units": 10}]
+        for steps in (2, 4):  # the second run goes on from what the first has saved
+            spec = training(8, steps, model={"layers": layers}, evaluation={"enabled": False},
+                            checkpoint={"directory": "/checkpoints"})
+            job = self.write(spec, folders=("checkpoints",), workers=1, cpu="1")
+            planned = self.planned(job)["memory"]["replica"]["total"]
+            run, peak = self.finished(job, self.folder / "work")
+            self.assertLess(peak, (1 + TOLERANCE) * planned + ALLOWANCE, steps)
+        self.assertIn("restored a checkpoint", run.logs())
+        self.assertGreater(peak, (1 - TOLERANCE) * planned - ALLOWANCE)
+
+    def finished(self, job, folder):
+        """A run that has succeeded, and the peak of its largest process."""
+        run = Run(job, folder)
+        self.addCleanup(run.process.stdout.close)
+        self.addCleanup(run.process.stderr.close)
+        _, status, used = os.wait4(run.process.pid, 0)
+        run.process.returncode = status
+        self.assertEqual(0, status, run.logs())
+        return run, used.ru_maxrss * 1024
 
     def test_a_pod_of_central_storage_uses_the_memory_that_the_plan_says(self):
         layers = [{"type": "Flatten"}, {"type": "Dense", "units": 8192, "activation": "relu"},

@@ -81,6 +81,16 @@ ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Id
   return memory;
 }
 
+// What the checkpoint that a run goes on from needs beyond the memory of a step, which is not in
+// use before the first one.
+std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
+  const ReplicaMemory& memory = numbers.memory;
+  const std::size_t of_step =
+      memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
+  const std::size_t read = Evaluator::BytesOfCheckpoint(numbers.model, numbers.snapshot);
+  return read - std::min(read, of_step);
+}
+
 }  // namespace
 
 absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
@@ -104,7 +114,8 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   measured.model = ModelBytes(session);
   measured.snapshot = SnapshotBytes(session);
   const int copies = CheckpointCopies(session.training(), data, session.plan());
-  measured.memory.checkpoint = static_cast<std::size_t>(copies) * measured.snapshot;
+  measured.memory.checkpoint = std::max(static_cast<std::size_t>(copies) * measured.snapshot,
+                                        copies > 0 ? BytesOfRestore(measured) : 0);
   if (identity.UsesParameterServers()) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));

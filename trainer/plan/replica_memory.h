@@ -26,10 +26,11 @@ struct ReplicaMemory {
   std::size_t optimizer = 0;   // its slots
   std::size_t activations = 0;
   std::size_t scratch = 0;
-  std::size_t staging = 0;     // of the largest parameter, on its way to or from the model
-  std::size_t step = 0;        // labels, kept gradients, what a step decides by
-  std::size_t servers = 0;     // values that parameter servers of the same host write
-  std::size_t checkpoint = 0;  // copies that are being saved, or one that is being read
+  std::size_t staging = 0;  // of the largest parameter, on its way to or from the model
+  std::size_t step = 0;     // labels, kept gradients, what a step decides by
+  std::size_t servers = 0;  // values that parameter servers of the same host write
+  // Copies that are being saved, or one that is being read, whichever makes the total larger.
+  std::size_t checkpoint = 0;
   std::size_t total() const {
     return process + data_sets + batches + parameters + gradients + optimizer + activations +
            scratch + staging + step + servers + checkpoint;

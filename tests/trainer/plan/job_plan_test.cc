@@ -94,7 +94,7 @@ TEST(JobPlanTest, MemoryIsThatOfARealSession) {
 }
 
 TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
-  PlanOptions options = JobOf(3, 6);
+  PlanOptions options = JobOf(3, 600);  // the memory of a step exceeds that of a restore
   options.identity.training.checkpoint.directory = "/checkpoints";
   options.identity.training.checkpoint.every_steps = 0;
   options.identity.processes_per_pod = 2;
@@ -104,6 +104,21 @@ TEST(JobPlanTest, OnlyTheReplicaThatSavesKeepsCheckpoints) {
   options.identity.training.checkpoint.every_steps = 1;
   EXPECT_EQ(Plan(options).memory.replica.checkpoint, 2 * once.replica.checkpoint)
       << "the next one is made while one is written";
+}
+
+// A run that goes on from a checkpoint reads it into memory of its own, but before its first step.
+TEST(JobPlanTest, ACheckpointThatIsReadAtTheStartHasRoom) {
+  PlanOptions options = JobOf(1, 1);
+  options.identity.training.checkpoint.directory = "/checkpoints";
+  options.identity.training.checkpoint.every_steps = 0;
+  const JobPlan plan = Plan(options);
+  const ReplicaMemory& memory = plan.memory.replica;
+  const std::size_t model = ModelBytes(*RealSession(options));
+  const std::size_t of_step =
+      memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
+  ASSERT_LT(of_step, 2 * model);
+  EXPECT_EQ(memory.checkpoint + of_step, 5 * model)
+      << "the model's tensors, and Adam's two with the file that they come from";
 }
 
 PlanOptions CentralStorageOf(int processes) {
