@@ -314,8 +314,11 @@ TEST_F(EvaluatorTest, ATestLossThatIsNotFiniteEndsIt) {
   const auto session = NewSession(FollowedTraining());
   std::ranges::fill(session->model().parameters(), std::numeric_limits<float>::infinity());
   ASSERT_TRUE(store_->Save(MakeSnapshot(*session, {.step = 5}, Time())).ok());
+  int looks = 0;
+  stop_ = [&] { return ++looks > 1000; };
   const LoopOutcome outcome = Run();
   EXPECT_EQ(outcome.end, LoopEnd::kDiverged);
+  stop_ = [] { return false; };
   EXPECT_THAT(std::string(outcome.reason.message()), HasSubstr("step 5: found a test loss of "));
   EXPECT_THAT(Reported(), ElementsAre(5));
   Save(kLastStep);
